@@ -1,0 +1,80 @@
+"""The composition root: settings -> engine, clock -> Holdfast."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from .domain import moment
+from .domain.caller import Caller, admit_agent
+from .domain.errors import Invalid
+from .operations import REGISTRY
+from .services import use
+from .services.hold import Hold, Progress
+from .settings import Settings, load
+from .storage.locate import open_store
+
+
+class Holdfast:
+    """One open memory. Every operation is a method: `hold.store(title=..., content=...)`."""
+
+    def __init__(self, hold: Hold, settings: Settings) -> None:
+        self.hold = hold
+        self.settings = settings
+
+    def call(self, name: str, arguments: dict[str, Any], *, caller: Caller | None = None,
+             progress: Progress | None = None) -> Any:
+        """Run an operation by name, as the owner of this memory or as another caller."""
+        return REGISTRY[name].call(
+            self.hold, caller or self.hold.caller, arguments, progress or self.hold.progress
+        )
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in REGISTRY.operations:
+            raise AttributeError(f"Holdfast has no operation {name!r}")
+
+        def operation(**arguments: Any) -> Any:
+            return self.call(name, arguments)
+
+        operation.__doc__ = REGISTRY[name].description
+        return operation
+
+    def close(self) -> None:
+        """Write down what was used, and let go of the store."""
+        use.flush(self.hold)
+        self.hold.store.close()
+
+    def __enter__(self) -> Holdfast:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+def open(
+    db: str | None = None, *, agent_id: str | None = None, settings: Settings | None = None, source: str = "library",
+    now: Callable[[], int] = moment.now,
+) -> Holdfast:
+    """Open a memory, made if there is none. Without a path it is the user's own."""
+    chosen = settings or load({"db": db, "agent_id": agent_id})
+    caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
+    hold = Hold(
+        store=open_store(chosen.db), caller=caller, lifetimes=chosen.ttl, namespace=chosen.namespace, now=now
+    )
+    return Holdfast(hold, chosen)
+
+
+def default_agent() -> str:
+    """The person at this machine: stable from one process to the next."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        user = "user"
+    try:
+        return admit_agent(f"human:{user}@{platform.node() or 'localhost'}")
+    except Invalid:
+        return "human:user@localhost"

@@ -1,0 +1,1 @@
+"""What is true: pure records and functions, no I/O."""

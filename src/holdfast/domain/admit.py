@@ -1,0 +1,320 @@
+"""The one door in: nothing unvalidated reaches a table, whoever sent it."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from .errors import Invalid
+from .lifetime import Lifetimes
+from .memory import SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
+from .moment import DAY, SECOND, from_text
+
+MOST_BYTES = {"title": 512, "content": 65_536, "namespace": 512, "tag": 128, "metadata": 65_536, "source_uri": 4096}
+MOST_TAGS = 50
+MOST_CITATIONS = 64
+MOST_SEGMENTS = 8
+MOST_DEPTH = 32
+LONGEST_TTL = 365 * 86_400
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_NOT_IN_NAMESPACE = re.compile(r"[\x00-\x20\x7f\\]")
+_HEAD = re.compile(r"\s*(?:\[(?P<time>[^\]\n]{4,40})\]\s*)?(?:(?P<name>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?|user|assistant): )?")
+_SPOKEN_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%d %H:%M", "%Y/%m/%d (%a) %H:%M", "%d %B %Y", "%d %B, %Y")
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """What a caller hands in. Unset fields take their defaults on a create and stay as they are on a merge."""
+
+    title: str
+    content: str
+    namespace: str = "global"
+    tier: Tier | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    category: Category | None | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    confidence: float | UnsetType = UNSET
+    source: str = "api"
+    scope: Scope | UnsetType = UNSET
+    tags: tuple[str, ...] | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    citations: tuple[Citation, ...] | UnsetType = UNSET
+    source_uri: str | None | UnsetType = UNSET
+    source_span: Span | None | UnsetType = UNSET
+    valid_from: int | None | UnsetType = UNSET
+    valid_until: int | None | UnsetType = UNSET
+    speaker: str | None | UnsetType = UNSET
+    occurred_at: int | None | UnsetType = UNSET
+    thread: str | None | UnsetType = UNSET
+    place: int | None | UnsetType = UNSET
+    expires_at: int | None | UnsetType = UNSET
+    ttl_secs: int | None = None
+
+
+def admit(draft: Draft, *, id: str, agent: str, origin: str, now: int, lifetimes: Lifetimes) -> Memory:
+    """A memory from a draft, every field checked, normalised and filled in."""
+    told = _told(draft)
+
+    def given(name: str, default: Any) -> Any:
+        value = getattr(draft, name)
+        return default if value is UNSET else value
+
+    memory = Memory(
+        id=id,
+        namespace=namespace(draft.namespace),
+        title=title(draft.title),
+        content=content(draft.content),
+        kind=given("kind", "observation"),
+        category=given("category", None),
+        tier=given("tier", "mid"),
+        priority=given("priority", 5),
+        confidence=given("confidence", 1.0),
+        source=draft.source,
+        scope=given("scope", declared_scope(draft.metadata) or "collective"),
+        agent=agent,
+        tags=tags(given("tags", ())),
+        metadata=metadata(given("metadata", {})),
+        citations=given("citations", ()),
+        source_uri=given("source_uri", None),
+        source_span=given("source_span", None),
+        reflection_depth=0,
+        valid_from=given("valid_from", None),
+        valid_until=given("valid_until", None),
+        speaker=given("speaker", told["speaker"]),
+        occurred_at=given("occurred_at", told["occurred_at"]),
+        thread=given("thread", told["thread"]),
+        place=given("place", told["place"]),
+        expires_at=expiry(draft, given("tier", "mid"), now, lifetimes),
+        state="live",
+        reason=None,
+        created_at=now,
+        updated_at=now,
+        origin=origin,
+        version=1,
+        extra={},
+    )
+    return check(memory)
+
+
+def check(memory: Memory) -> Memory:
+    """Every rule on a whole memory that is not about one text field; the same for a draft, a patch and an import."""
+    _between("priority", memory.priority, 1, 10)
+    _between("confidence", memory.confidence, 0.0, 1.0)
+    _one_of("source", memory.source, SOURCES)
+    _one_of("tier", memory.tier, get_args(Tier))
+    _one_of("kind", memory.kind, get_args(Kind))
+    _one_of("scope", memory.scope, get_args(Scope))
+    if memory.category is not None:
+        _one_of("category", memory.category, get_args(Category))
+    if memory.source_uri is not None:
+        uri("source_uri", memory.source_uri)
+    if memory.source_span is not None:
+        span("source_span", memory.source_span)
+    if len(memory.citations) > MOST_CITATIONS:
+        raise _invalid("citations", f"at most {MOST_CITATIONS}, got {len(memory.citations)}")
+    for citation in memory.citations:
+        _cited(citation)
+    for name in ("speaker", "thread"):
+        if (value := getattr(memory, name)) is not None:
+            _clean(name, _sized(name, value, 512))
+    if memory.valid_from is not None and memory.valid_until is not None and memory.valid_until <= memory.valid_from:
+        raise _invalid("valid_until", "must be later than valid_from")
+    return memory
+
+
+def namespace(text: str, field: str = "namespace") -> str:
+    text = unicodedata.normalize("NFC", _encodable(field, text))
+    if not text or len(text.encode()) > MOST_BYTES["namespace"]:
+        raise _invalid(field, f"1 to {MOST_BYTES['namespace']} bytes")
+    if _NOT_IN_NAMESPACE.search(text):
+        raise _invalid(field, "no blanks, control characters or backslashes")
+    segments = text.split("/")
+    if len(segments) > MOST_SEGMENTS:
+        raise _invalid(field, f"at most {MOST_SEGMENTS} segments, got {len(segments)}")
+    if any(segment in ("", ".", "..") for segment in segments):
+        raise _invalid(field, "no empty, . or .. segments, and no / at either end")
+    return text
+
+
+def title(text: str) -> str:
+    text = unicodedata.normalize("NFC", _encodable("title", text)).strip()
+    return _clean("title", _sized("title", text, MOST_BYTES["title"]))
+
+
+def content(text: str) -> str:
+    if not _encodable("content", text).strip():
+        raise _invalid("content", "must not be empty")
+    if "\x00" in text:
+        raise _invalid("content", "must not contain NUL")
+    return _sized("content", text, MOST_BYTES["content"])
+
+
+def tags(values: Iterable[str]) -> tuple[str, ...]:
+    clean = tuple(dict.fromkeys(_tag(value) for value in values))
+    if len(clean) > MOST_TAGS:
+        raise _invalid("tags", f"at most {MOST_TAGS}, got {len(clean)}")
+    return clean
+
+
+def _tag(value: str) -> str:
+    tag = _clean("tags", _sized("tags", _encodable("tags", value).strip(), MOST_BYTES["tag"]))
+    if "," in tag:
+        raise _invalid("tags", "a tag has no comma")
+    return tag
+
+
+RESERVED_METADATA = ("agent_id", "scope")
+"""What only Holdfast says of a memory; a caller's own entry under such a key does not count."""
+
+
+def declared_scope(given: dict[str, Any] | UnsetType) -> Scope | None:
+    """A scope written into the metadata, as older clients do: never ignored, so that nothing private is shown."""
+    scope = given.get("scope") if isinstance(given, dict) else None
+    if scope is not None:
+        _one_of("metadata.scope", scope, get_args(Scope))
+    return scope
+
+
+def metadata(value: dict[str, Any], field: str = "metadata") -> dict[str, Any]:
+    value = {key: item for key, item in value.items() if key not in RESERVED_METADATA}
+    _walk(field, value, 1)
+    if len(msgspec.json.encode(value)) > MOST_BYTES["metadata"]:
+        raise _invalid(field, f"at most {MOST_BYTES['metadata']} bytes as JSON")
+    return value
+
+
+def _walk(field: str, value: Any, depth: int) -> None:
+    if depth > MOST_DEPTH:
+        raise _invalid(field, f"at most {MOST_DEPTH} levels deep")
+    match value:
+        case dict():
+            for key, item in value.items():
+                _walk(field, key, depth)
+                _walk(field, item, depth + 1)
+        case list() | tuple():
+            for item in value:
+                _walk(field, item, depth + 1)
+        case str():
+            if "\x00" in _encodable(field, value):
+                raise _invalid(field, "must not contain NUL")
+        case float():
+            if not math.isfinite(value):
+                raise _invalid(field, "numbers must be finite")
+        case None | bool() | int():
+            pass
+        case _:
+            raise _invalid(field, f"{type(value).__name__} is not JSON")
+
+
+def expiry(draft: Draft, tier: Tier, now: int, lifetimes: Lifetimes) -> int | None:
+    """A given moment, else a given lifetime, else the tier's."""
+    if draft.expires_at is not UNSET and draft.expires_at is not None:
+        if draft.expires_at <= now:
+            raise _invalid("expires_at", "lies in the past")
+        return draft.expires_at
+    if draft.ttl_secs is not None:
+        _between("ttl_secs", draft.ttl_secs, 1, LONGEST_TTL)
+        return now + draft.ttl_secs * SECOND
+    return lifetimes.expiry(tier, now)
+
+
+def uri(field: str, text: str) -> str:
+    _clean(field, _sized(field, _encodable(field, text), MOST_BYTES["source_uri"]))
+    if not re.match(r"(uri|doc|file):.", text):
+        raise _invalid(field, "must begin with uri:, doc: or file: and name something")
+    return text
+
+
+def span(field: str, value: Span) -> Span:
+    if not 0 <= value.start < value.end:
+        raise _invalid(field, "start must be at least 0 and less than end")
+    return value
+
+
+def _cited(citation: Citation) -> None:
+    _clean("citations", _sized("citations", _encodable("citations", citation.uri), MOST_BYTES["source_uri"]))
+    from_text(citation.accessed_at, "citations.accessed_at")
+    if citation.hash is not None and not re.fullmatch(r"[0-9a-f]{64}", citation.hash):
+        raise _invalid("citations.hash", "64 hexadecimal digits")
+    if citation.span is not None:
+        span("citations.span", citation.span)
+
+
+def _told(draft: Draft) -> dict[str, Any]:
+    """Who said it, when and where in which conversation, as far as metadata or the head of the content tell."""
+    meta = draft.metadata if isinstance(draft.metadata, dict) else {}
+    head = _HEAD.match(draft.content)
+    spoken = {"speaker": head["name"] if head else None, "time": head["time"] if head else None}
+    at = meta.get("occurred_at") or spoken["time"]
+    place = meta.get("place")
+    return {
+        "speaker": _short(meta.get("speaker")) or spoken["speaker"],
+        "occurred_at": _spoken_time(at) if isinstance(at, str) else None,
+        "thread": _short(meta.get("thread")),
+        "place": place if isinstance(place, int) and 0 <= place < 1 << 53 and not isinstance(place, bool) else None,
+    }
+
+
+def _short(value: Any) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= 128 and not _CONTROL.search(value) else None
+
+
+def _spoken_time(text: str) -> int | None:
+    """A time as transcripts write it; None if it reads as something else."""
+    try:
+        return from_text(text, "occurred_at")
+    except Invalid:
+        pass
+    for form in _SPOKEN_TIMES:
+        try:
+            at = datetime.strptime(text.strip(), form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        return int(at.timestamp()) * SECOND
+    return None
+
+
+def days(field: str, value: int) -> int:
+    _between(field, value, 0, 36_500)
+    return value * DAY
+
+
+def _encodable(field: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _invalid(field, "is not valid Unicode text (a lone surrogate)") from None
+    return text
+
+
+def _sized(field: str, text: str, most: int) -> str:
+    if not text.strip():
+        raise _invalid(field, "must not be empty")
+    if (size := len(text.encode())) > most:
+        raise _invalid(field, f"at most {most} bytes, got {size}")
+    return text
+
+
+def _clean(field: str, text: str) -> str:
+    if _CONTROL.search(text):
+        raise _invalid(field, "must not contain control characters")
+    return text
+
+
+def _between(field: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise _invalid(field, f"must be between {least} and {most}, got {value}")
+
+
+def _one_of(field: str, value: str, allowed: Iterable[str]) -> None:
+    if value not in allowed:
+        raise _invalid(field, f"must be one of {', '.join(allowed)}")
+
+
+def _invalid(field: str, what: str) -> Invalid:
+    return Invalid(f"{field}: {what}", fields=[field])

@@ -1,0 +1,184 @@
+"""Every error a caller can meet.
+
+    HoldfastError
+    ├── Invalid              the request itself is wrong
+    │   ├── AmbiguousId      an id prefix that fits several memories
+    │   └── FilterRequired   a bulk change that names nothing
+    ├── NotFound             no such record, or none that the caller may see
+    ├── Conflict             the store holds something that stands against it
+    │   ├── TitleTaken       (namespace, title) is held by another memory
+    │   ├── VersionConflict  the expected version is not the stored one
+    │   └── ChangedSince     what an undo would restore was changed again
+    ├── Unauthenticated      no key, or a wrong one
+    ├── Forbidden            the key or the agent may not do this
+    │   └── Unconfirmed      an irreversible command without its confirmation
+    ├── Misaddressed         Host or Origin name another site
+    ├── TooLarge             a body over the limit
+    ├── Cancelled            the caller gave up; nothing was written
+    │   └── TimedOut         the time limit passed; nothing was written
+    ├── Misconfigured        a setting that cannot be used
+    └── StoreError           the store cannot do it now
+        ├── StoreBusy        another writer held the store too long
+        ├── StoreFull        no space left; nothing was written
+        ├── StoreUnreachable the file or directory cannot be opened
+        ├── NotAStore        the file is something else
+        ├── NewerStore       written by a later release
+        └── StoreDamaged     the file is corrupt or was altered
+
+Each class has one stable `code`; its docstring is the default message.
+"""
+
+from typing import Any, ClassVar
+
+
+class HoldfastError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "ERROR"
+
+    def __init__(self, message: str | None = None, **details: Any) -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.details = details
+        super().__init__(self.message)
+
+    def body(self) -> dict[str, Any]:
+        """The one JSON shape of an error, the same on every surface."""
+        return {"error": self.message, "code": self.code, **self.details}
+
+
+class Invalid(HoldfastError):
+    """The request is not valid."""
+
+    code = "VALIDATION_FAILED"
+
+
+class AmbiguousId(Invalid):
+    """Several memories have an id that begins so: give more of it."""
+
+    code = "AMBIGUOUS_ID_PREFIX"
+
+
+class FilterRequired(Invalid):
+    """Name at least one filter: without one this would touch every memory."""
+
+    code = "FILTER_REQUIRED"
+
+
+class NotFound(HoldfastError):
+    """There is no such record."""
+
+    code = "NOT_FOUND"
+
+
+class Conflict(HoldfastError):
+    """The store holds something that stands against this."""
+
+    code = "CONFLICT"
+
+
+class TitleTaken(Conflict):
+    """Another memory has this title in this namespace."""
+
+    code = "TITLE_TAKEN"
+
+
+class VersionConflict(Conflict):
+    """The memory was changed since you read it: read it again and repeat your change."""
+
+    code = "VERSION_CONFLICT"
+
+
+class ChangedSince(Conflict):
+    """What this undo would restore was changed again later: undo the later change first."""
+
+    code = "CHANGED_SINCE"
+
+
+class Unauthenticated(HoldfastError):
+    """A valid key is needed: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+
+    code = "UNAUTHENTICATED"
+
+
+class Forbidden(HoldfastError):
+    """This key or agent may not do that."""
+
+    code = "FORBIDDEN"
+
+
+class Unconfirmed(Forbidden):
+    """This cannot be brought back: repeat the command with --yes."""
+
+    code = "CONFIRMATION_REQUIRED"
+
+
+class Misaddressed(HoldfastError):
+    """The Host or Origin of this request is not this server."""
+
+    code = "MISADDRESSED"
+
+
+class TooLarge(HoldfastError):
+    """The request is larger than this server takes."""
+
+    code = "TOO_LARGE"
+
+
+class Cancelled(HoldfastError):
+    """The caller gave up; nothing was written."""
+
+    code = "CANCELLED"
+
+
+class TimedOut(Cancelled):
+    """The request took too long and was stopped; nothing was written."""
+
+    code = "TIMED_OUT"
+
+
+class Misconfigured(HoldfastError):
+    """A setting cannot be used."""
+
+    code = "MISCONFIGURED"
+
+
+class StoreError(HoldfastError):
+    """The store cannot do this now."""
+
+    code = "STORE_ERROR"
+
+
+class StoreBusy(StoreError):
+    """Another process held the store for too long: try again."""
+
+    code = "STORE_BUSY"
+
+
+class StoreFull(StoreError):
+    """No space is left where the store is kept; nothing was written. Free some and try again."""
+
+    code = "STORE_FULL"
+
+
+class StoreUnreachable(StoreError):
+    """The store cannot be opened: check its path and permissions."""
+
+    code = "STORE_UNREACHABLE"
+
+
+class NotAStore(StoreError):
+    """The file is not a Holdfast store; it was left as it is."""
+
+    code = "NOT_A_STORE"
+
+
+class NewerStore(StoreError):
+    """The store was written by a later release of Holdfast: upgrade to open it."""
+
+    code = "NEWER_STORE"
+
+
+class StoreDamaged(StoreError):
+    """The store is damaged; it was left as it is. Restore a backup, or ask `holdfast doctor`."""
+
+    code = "STORE_DAMAGED"

@@ -1,0 +1,132 @@
+"""The memory record."""
+
+from typing import Any, Literal, get_args
+
+from msgspec import Struct
+
+from .cells import Shape
+
+Tier = Literal["short", "mid", "long"]
+State = Literal["live", "archived", "deleted"]
+Scope = Literal["private", "team", "unit", "org", "collective"]
+Kind = Literal[
+    "observation",
+    "reflection",
+    "persona",
+    "concept",
+    "entity",
+    "claim",
+    "relation",
+    "event",
+    "conversation",
+    "decision",
+    "fact",
+    "lesson",
+    "limitation",
+    "summary",
+]
+Category = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
+OnConflict = Literal["error", "merge", "version"]
+
+TIERS: tuple[Tier, ...] = get_args(Tier)
+SOURCES = (
+    "user",
+    "nhi",
+    "claude",
+    "hook",
+    "api",
+    "cli",
+    "import",
+    "consolidation",
+    "system",
+    "chaos",
+    "notify",
+    "mcp",
+    "library",
+)
+
+
+class Citation(Struct, frozen=True, omit_defaults=True):
+    """Where a claim was read."""
+
+    uri: str
+    accessed_at: str
+    hash: str | None = None
+    span: "Span | None" = None
+
+
+class Span(Struct, frozen=True):
+    """A half-open range of bytes."""
+
+    start: int
+    end: int
+
+
+class Memory(Struct, frozen=True):
+    """Something learned: by whom, when, and whether it still holds. Moments are microseconds."""
+
+    id: str
+    namespace: str
+    title: str
+    content: str
+    kind: Kind
+    category: Category | None
+    tier: Tier
+    priority: int
+    confidence: float
+    source: str
+    scope: Scope
+    agent: str
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
+    citations: tuple[Citation, ...]
+    source_uri: str | None
+    source_span: Span | None
+    reflection_depth: int
+    valid_from: int | None
+    valid_until: int | None
+    speaker: str | None
+    occurred_at: int | None
+    thread: str | None
+    place: int | None
+    expires_at: int | None
+    state: State
+    reason: str | None
+    created_at: int
+    updated_at: int
+    origin: str
+    version: int
+    extra: dict[str, Any]
+    """Fields of a foreign export that Holdfast does not know: kept and written again."""
+
+
+MEMORY_SHAPE = Shape(
+    registers=(
+        "namespace",
+        "title",
+        "content",
+        "kind",
+        "category",
+        "scope",
+        "citations",
+        "source_uri",
+        "source_span",
+        "reflection_depth",
+        "valid_from",
+        "valid_until",
+        "speaker",
+        "occurred_at",
+        "thread",
+        "place",
+        "state",
+    ),
+    quiet=("tier", "priority", "confidence", "expires_at", "reason"),
+    sets=("tags",),
+    maps=("metadata", "extra"),
+    reviving=("content", "title", "namespace"),
+)
+
+
+def higher(a: Tier, b: Tier) -> Tier:
+    """A tier only ever rises."""
+    return max(a, b, key=TIERS.index)

@@ -1,0 +1,34 @@
+"""Moments: integers inside (microseconds since 1970, UTC), RFC 3339 text outside."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from .errors import Invalid
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+OPEN_END = 1 << 62
+"""Later than every moment: the end of what has none."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+def to_text(moment: int) -> str:
+    at = _EPOCH + timedelta(microseconds=moment)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.").rjust(20, "0") + f"{at.microsecond:06d}Z"
+
+
+def from_text(text: str, field: str) -> int:
+    """RFC 3339, or a date alone; without an offset it is UTC."""
+    try:
+        at = datetime.fromisoformat(text.strip())
+        return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+    except (ValueError, OverflowError):
+        raise Invalid(
+            f"{field}: not a time: write it as 2026-01-31T09:00:00Z or 2026-01-31", fields=[field]
+        ) from None

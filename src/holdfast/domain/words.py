@@ -1,0 +1,42 @@
+"""Words of a text: what a query means, and how alike two texts are."""
+
+import re
+import unicodedata
+
+_RUN = re.compile(r"[^\W_]+", re.UNICODE)
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]")
+MOST_TERMS = 64
+
+STOP = frozenset(
+    """a about am an and any are as at be been being but by can could did do does doing for from had has have having he
+    her hers him his how i if in into is it its just me mine my of on or our ours she should so some such than that the
+    their them then there these they this those to too us was we were what when where which while who whom whose why
+    will with would you your yours""".split()
+)
+
+
+def runs(text: str) -> list[str]:
+    """Runs of letters and digits, folded to lower case, invisible characters left out."""
+    return [run.lower() for run in _RUN.findall(_INVISIBLE.sub("", text))]
+
+
+def asked(text: str) -> list[str]:
+    """The distinct words of a question that carry its meaning; all of them if it has only common ones."""
+    words = list(dict.fromkeys(runs(text)))
+    return ([word for word in words if word not in STOP] or words)[:MOST_TERMS]
+
+
+def fold(name: str) -> str:
+    """What two spellings of a name have in common: case, width and inner blanks do not count."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def shingles(text: str, size: int = 3) -> frozenset[tuple[str, ...]]:
+    words = runs(text)
+    return frozenset(tuple(words[i : i + size]) for i in range(max(1, len(words) - size + 1))) if words else frozenset()
+
+
+def likeness(a: str, b: str) -> float:
+    """How alike two texts are, 0 to 1: the share of word triples that they have in common."""
+    one, other = shingles(a), shingles(b)
+    return len(one & other) / len(one | other) if one and other else float(a == b)

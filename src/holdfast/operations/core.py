@@ -1,0 +1,416 @@
+"""Store, find and change memories."""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..domain.admit import Draft
+from ..domain.memory import Category, Citation, Kind, OnConflict, Scope, Span
+from ..domain.moment import from_text
+from ..services import amend, find, history, relate, remember
+from ..services import recall as recalling
+from ..services.hold import Hold
+from ..storage import memories
+from ..storage.memories import Filter
+from .fields import (
+    Actor,
+    AgentId,
+    Confidence,
+    Content,
+    Id,
+    Limit,
+    Metadata,
+    Moment,
+    Namespace,
+    Priority,
+    Skip,
+    SourceUri,
+    Tags,
+    TierField,
+    Title,
+)
+from .registry import Effect, Example, Request, operation
+from .views import (
+    CONFIDENCE,
+    ConfidenceTier,
+    LinkView,
+    MemoryView,
+    confidence_tier,
+    link_view,
+    memory_view,
+    memory_views,
+)
+
+OnConflictField = Annotated[
+    Literal["error", "merge", "version"], Meta(description="If the title is taken: refuse, merge into it, or number.")
+]
+
+
+class Store(Request, frozen=True):
+    title: Title
+    content: Content
+    namespace: Namespace | None = None
+    tier: TierField | None = None
+    tags: Tags = []
+    priority: Priority | None = None
+    confidence: Confidence | None = None
+    kind: Annotated[Kind, Meta(description="What it is.")] | None = None
+    category: Category | None = None
+    scope: Annotated[Scope, Meta(description="private: only you and whom you grant it to.")] | None = None
+    metadata: Metadata = {}
+    source: Annotated[str, Meta(max_length=64, description="Where it comes from.", extra={"short": "S"})] | None = None
+    on_conflict: OnConflictField = "merge"
+    expires_at: Moment | None = None
+    ttl_secs: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
+    citations: list[Citation] = []
+    source_uri: SourceUri | None = None
+    source_span: Span | None = None
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+    speaker: Annotated[str, Meta(max_length=512)] | None = None
+    occurred_at: Moment | None = None
+    thread: Annotated[str, Meta(max_length=512)] | None = None
+    place: Annotated[int, Meta(ge=0, le=(1 << 53) - 1)] | None = None
+    agent_id: Actor | None = None
+
+    def draft(self, hold: Hold) -> Draft:
+        """What the door is handed: unset is unset, moments are numbers."""
+
+        def given(name: str) -> Any:
+            value = getattr(self, name)
+            return UNSET if value is None or value in ([], {}) else value
+
+        def moment(name: str) -> Any:
+            value = getattr(self, name)
+            return UNSET if value is None else from_text(value, name)
+
+        return Draft(
+            title=self.title,
+            content=self.content,
+            namespace=self.namespace or hold.namespace,
+            source=self.source or hold.caller.source,
+            ttl_secs=self.ttl_secs,
+            tags=tuple(self.tags) if self.tags else UNSET,
+            citations=tuple(self.citations) if self.citations else UNSET,
+            **{
+                name: given(name)
+                for name in (
+                    "tier", "priority", "confidence", "kind", "category", "scope", "metadata", "source_uri",
+                    "source_span", "speaker", "thread", "place",
+                )
+            },
+            **{name: moment(name) for name in ("expires_at", "valid_from", "valid_until", "occurred_at")},
+        )
+
+
+class Stored(MemoryView, frozen=True, kw_only=True):
+    outcome: Literal["created", "merged", "unchanged"]
+
+
+@operation(
+    Effect.WRITE, "POST /api/v1/memories", family="core", status=201, human="holdfast.surfaces.human:memory",
+    examples=(
+        Example({"title": "Deploy day", "content": "We deploy on Tuesdays.", "namespace": "team", "tags": ["ops"]}),
+        Example({"title": "Empty", "content": "   "}, error="VALIDATION_FAILED"),
+        Example({"title": "No such tier", "content": "x", "tier": "eternal"}, error="VALIDATION_FAILED"),
+    ),
+)
+def store(hold: Hold, request: Store) -> Stored:
+    """Keep a memory: durable, findable and journalled when this returns."""
+    memory, outcome = remember.remember(hold, request.draft(hold), request.on_conflict)
+    return memory_view(memory, used_once(hold, memory.id), type=Stored, outcome=outcome)
+
+
+class BulkStore(Request, frozen=True):
+    memories: Annotated[list[Store], Meta(min_length=1, max_length=1000, description="What to keep, in order.")]
+    on_conflict: OnConflictField = "merge"
+
+
+class ItemOutcome(Struct, frozen=True, kw_only=True):
+    index: int
+    outcome: Literal["created", "merged", "unchanged", "rejected"]
+    id: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+
+
+class BulkStored(Struct, frozen=True, kw_only=True):
+    created: int
+    count: int
+    ids: list[str]
+    outcomes: list[ItemOutcome]
+    errors: list[ItemOutcome]
+
+
+@operation(
+    Effect.WRITE, "POST /api/v1/memories/bulk", family="lifecycle", bulk="memories", cli=("bulk-store",),
+    examples=(
+        Example({"memories": [{"title": "One", "content": "first"}, {"title": "Two", "content": "second"}]}),
+        Example({"memories": []}, error="VALIDATION_FAILED"),
+    ),
+)
+def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
+    """Keep many memories in one transaction, with an outcome for each."""
+    for item in request.memories:
+        if item.namespace is not None:
+            hold.caller.must_reach(item.namespace)
+    done = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
+    outcomes = [
+        ItemOutcome(index=index, outcome=one.outcome, id=one.memory.id)
+        if isinstance(one, remember.Remembered)
+        else ItemOutcome(index=index, outcome="rejected", error=one.message, code=one.code)
+        for index, one in enumerate(done)
+    ]
+    kept = [one.id for one in outcomes if isinstance(one.id, str)]
+    return BulkStored(
+        created=len(kept), count=len(kept), ids=kept, outcomes=outcomes,
+        errors=[one for one in outcomes if one.outcome == "rejected"],
+    )
+
+
+def drafted(hold: Hold, item: Store, request: BulkStore) -> tuple[Draft, OnConflict]:
+    """One item's draft; a faulty one raises here, where its outcome is collected."""
+    return item.draft(hold), item.on_conflict if item.on_conflict != "merge" else request.on_conflict
+
+
+class Get(Request, frozen=True):
+    id: Id
+    as_of: Annotated[Moment, Meta(description="As it was true then.")] | None = None
+    known_at: Annotated[Moment, Meta(description="As this store knew it then.")] | None = None
+
+
+class Got(MemoryView, frozen=True, kw_only=True):
+    links: list[LinkView]
+
+
+@operation(
+    Effect.READ, "GET /api/v1/memories/{id}", family="core", human="holdfast.surfaces.human:memory",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def get(hold: Hold, request: Get) -> Got:
+    """Read one memory with its links, now or as it was."""
+    with hold.reading() as session:
+        memory = find.get(hold, session, request.id)
+        links = [link_view(link) for link in relate.links_of(hold, session, memory.id)]
+        if request.as_of is not None or request.known_at is not None:
+            memory = history.as_it_was(
+                session, memory.id,
+                as_of=moment(request.as_of, "as_of"), known_at=moment(request.known_at, "known_at"),
+            )
+        used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
+    return memory_view(memory, used, type=Got, links=links)
+
+
+class Update(Request, frozen=True):
+    id: Id
+    title: Title | None = None
+    content: Content | None = None
+    tier: TierField | None = None
+    namespace: Namespace | None = None
+    tags: Tags | None = None
+    priority: Priority | None = None
+    confidence: Confidence | None = None
+    kind: Kind | None = None
+    category: Category | None = None
+    scope: Scope | None = None
+    metadata: Metadata | None = None
+    citations: list[Citation] | None = None
+    source_uri: SourceUri | None = None
+    source_span: Span | None = None
+    expires_at: Annotated[Moment, Meta(description="null or an empty text: never.")] | Literal[""] | None | UnsetType = UNSET
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+    expected_version: Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")] | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE, "PUT /api/v1/memories/{id}", family="core", human="holdfast.surfaces.human:memory",
+    examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
+)
+def update(hold: Hold, request: Update) -> MemoryView:
+    """Change some fields of a memory; what is not named stays."""
+    patch = {
+        name: value
+        for name in (
+            "title", "content", "tier", "namespace", "tags", "priority", "confidence", "kind", "category", "scope",
+            "metadata", "citations", "source_uri", "source_span",
+        )
+        if (value := getattr(request, name)) is not None
+    }
+    for name in ("valid_from", "valid_until"):
+        if (value := getattr(request, name)) is not None:
+            patch[name] = from_text(value, name)
+    if request.expires_at is not UNSET:
+        patch["expires_at"] = from_text(request.expires_at, "expires_at") if request.expires_at else None
+    memory = amend.amend(hold, request.id, patch, request.expected_version)
+    return memory_view(memory, used_once(hold, memory.id))
+
+
+class Browse(Request, frozen=True):
+    namespace: Namespace | None = None
+    tier: TierField | None = None
+    agent_id: AgentId | None = None
+    min_priority: Priority | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    tags: Tags = []
+    limit: Limit = 20
+    offset: Skip = 0
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    memories: list[MemoryView]
+    count: int
+
+
+@operation(
+    Effect.READ, "GET /api/v1/memories", name="list", family="core", human="holdfast.surfaces.human:memories",
+    examples=(Example({"limit": 5}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+)
+def browse(hold: Hold, request: Browse) -> Page:
+    """Browse memories, the most important first."""
+    which = filter_of(request)
+    with hold.reading() as session:
+        found = find.browse(hold, session, which, limit=request.limit, skip=request.offset)
+        shown = memory_views(session, found)
+    return Page(memories=shown, count=len(shown))
+
+
+class Search(Request, frozen=True):
+    q: Annotated[str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True})] | None = None
+    namespace: Namespace | None = None
+    tier: TierField | None = None
+    agent_id: AgentId | None = None
+    as_agent: Namespace | None = None
+    min_priority: Priority | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    tags: Tags = []
+    source_uri: SourceUri | None = None
+    limit: Limit = 20
+
+
+class Searched(Struct, frozen=True, kw_only=True):
+    results: list[MemoryView]
+    count: int
+    query: str | UnsetType = UNSET
+    source_uri: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.READ, "GET /api/v1/search", family="core", at_least_one=("q", "source_uri"),
+    human="holdfast.surfaces.human:results",
+    examples=(Example({"q": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
+)
+def search(hold: Hold, request: Search) -> Searched:
+    """Find the memories that hold all of some words."""
+    which = filter_of(request)
+    with hold.reading() as session:
+        found = find.search(hold, session, request.q, which, limit=request.limit)
+        shown = memory_views(session, found)
+    return Searched(
+        results=shown, count=len(shown),
+        query=UNSET if request.q is None else request.q,
+        source_uri=UNSET if request.source_uri is None else request.source_uri,
+    )
+
+
+class Recall(Request, frozen=True):
+    context: Annotated[str, Meta(min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True})]
+    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+    tags: Tags = []
+    since: Moment | None = None
+    until: Moment | None = None
+    as_agent: Namespace | None = None
+    budget_tokens: Annotated[int, Meta(ge=0, le=10_000_000, description="Fit into this many tokens.")] | None = None
+    kinds: list[Kind] = []
+    tier: TierField | None = None
+    has_citations: bool = False
+    source_uri_prefix: Annotated[str, Meta(max_length=4096)] | None = None
+    confidence_tier: ConfidenceTier | None = None
+
+
+class RecallMeta(Struct, frozen=True, kw_only=True):
+    recall_mode: str
+    candidates: int
+    budget_tokens_used: int | UnsetType = UNSET
+    budget_tokens_remaining: int | UnsetType = UNSET
+    memories_dropped: int | UnsetType = UNSET
+    budget_overflow: bool | UnsetType = UNSET
+
+
+class Recalled(Struct, frozen=True, kw_only=True):
+    memories: list[MemoryView]
+    count: int
+    mode: str
+    tokens_used: int
+    meta: RecallMeta
+    budget_tokens: int | UnsetType = UNSET
+
+
+@operation(
+    Effect.READ, "POST /api/v1/recall", family="core", human="holdfast.surfaces.human:recalled",
+    examples=(Example({"context": "when do we deploy?"}), Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED")),
+)
+def recall(hold: Hold, request: Recall) -> Recalled:
+    """Find the memories that bear on a question, best first."""
+    which = filter_of(request, namespaces=recalling.lineage(request.namespace) if request.namespace else ())
+    with hold.reading() as session:
+        found = recalling.recall(
+            hold, session, request.context, which, limit=request.limit, budget_tokens=request.budget_tokens
+        )
+        used = memories.uses(session, [hit.memory.id for hit in found.hits])
+    shown = [
+        memory_view(
+            hit.memory, used.get(hit.memory.id, (0, 0)),
+            score=hit.score, confidence_tier=confidence_tier(hit.memory.confidence),
+        )
+        for hit in found.hits
+    ]
+    budget = request.budget_tokens
+    meta = RecallMeta(recall_mode="keyword_only", candidates=found.candidates)
+    if budget is not None:
+        meta = RecallMeta(
+            recall_mode="keyword_only", candidates=found.candidates, budget_tokens_used=found.packed.tokens,
+            budget_tokens_remaining=max(0, budget - found.packed.tokens), memories_dropped=found.packed.dropped,
+            budget_overflow=found.packed.overflow,
+        )
+    return Recalled(
+        memories=shown, count=len(shown), mode="keyword", tokens_used=found.packed.tokens, meta=meta,
+        budget_tokens=UNSET if budget is None else budget,
+    )
+
+
+def filter_of(request: Any, **more: Any) -> Filter:
+    """The filter that a request's fields describe."""
+    given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) not in (None, [])}
+    tier = given.get("confidence_tier")
+    return Filter(
+        namespace=None if more else given.get("namespace"),
+        tier=given.get("tier"),
+        agent=given.get("agent_id"),
+        min_priority=given.get("min_priority"),
+        since=moment(given.get("since"), "since"),
+        until=moment(given.get("until"), "until"),
+        tags=tuple(given.get("tags", ())),
+        kinds=tuple(given.get("kinds", ())),
+        has_citations=given.get("has_citations", False),
+        source_uri=given.get("source_uri"),
+        source_uri_prefix=given.get("source_uri_prefix"),
+        confidence=CONFIDENCE[tier] if tier else None,
+        as_agent=given.get("as_agent"),
+        **more,
+    )
+
+
+def moment(text: str | None, field: str) -> int | None:
+    return None if text is None else from_text(text, field)
+
+
+def used_once(hold: Hold, id: str) -> tuple[int, int]:
+    """How often a memory was used, as the store has it."""
+    with hold.reading() as session:
+        return memories.uses(session, [id]).get(id, (0, 0))

@@ -1,0 +1,301 @@
+"""One definition per operation: the CLI command, the HTTP route, the MCP tool and the reference derive from it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from ..domain.caller import Caller, Right
+from ..domain.errors import FilterRequired, Forbidden, Invalid
+from ..services.hold import SILENT, Hold, Progress
+
+Surface = Literal["library", "cli", "http", "mcp"]
+SURFACES: tuple[Surface, ...] = ("library", "cli", "http", "mcp")
+FAMILIES = ("core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other")
+
+
+class Effect(Enum):
+    READ = "read"
+    WRITE = "write"
+    DESTROY = "destroy"
+    """Takes something away, even if `undo` or the archive can bring it back."""
+
+
+class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operation is asked. An unknown field is an error, never ignored."""
+
+
+class Nothing(Request, frozen=True):
+    """No parameters."""
+
+
+class Example(Struct, frozen=True):
+    """A call that the parity test makes on every surface."""
+
+    arguments: dict[str, Any]
+    error: str | None = None
+    """The code it is refused with."""
+
+
+class Operation(Struct, frozen=True):
+    """One thing that may be asked."""
+
+    name: str
+    effect: Effect
+    method: str
+    path: str
+    family: str
+    summary: str
+    description: str
+    request: type[Request]
+    answer: type
+    run: Callable[..., Any]
+    fields: tuple[msgspec.structs.FieldInfo, ...]
+    admin: bool = False
+    surfaces: frozenset[Surface] = frozenset(SURFACES)
+    cli: tuple[str, ...] = ()
+    status: int = 200
+    bulk: str | None = None
+    """The field that a bare JSON array fills."""
+    at_least_one: tuple[str, ...] = ()
+    irreversible: bool = False
+    """The CLI asks before it does this."""
+    feed: bool = False
+    """Its pages follow one another by `after` and `next`: it can be streamed live."""
+    reports: bool = False
+    """It takes a progress as its third parameter."""
+    human: str | None = None
+    """Who prints its answer for a person, as `module:function`."""
+    examples: tuple[Example, ...] = ()
+
+    @property
+    def right(self) -> Right:
+        """What a key needs for it."""
+        if self.admin:
+            return "admin"
+        return "read" if self.effect is Effect.READ else "write"
+
+    def call(
+        self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT
+    ) -> Any:
+        """The one door: authorise, validate, run."""
+        if not caller.may(self.right):
+            raise Forbidden(f"{self.name} needs the {self.right} right; this key has {caller.right}.")
+        request = self.admit(arguments)
+        for name in self.having("actor"):
+            if (agent := getattr(request, name)) is not None:
+                caller = caller.acting_as(agent)
+        for name in self.having("namespace"):
+            if (value := getattr(request, name)) is not None:
+                for namespace in [value] if isinstance(value, str) else value:
+                    caller.must_reach(namespace)
+        seen = hold.seen_by(caller, progress)
+        return self.run(seen, request, progress) if self.reports else self.run(seen, request)
+
+    def admit(self, arguments: Mapping[str, Any]) -> Request:
+        """The typed request, or an error that names the field."""
+        missing = [field.encode_name for field in self.fields if field.required and field.encode_name not in arguments]
+        if missing:
+            raise Invalid(f"{', '.join(missing)}: required", fields=missing)
+        if self.at_least_one and all(arguments.get(name) in (None, "", [], ()) for name in self.at_least_one):
+            raise FilterRequired(f"Name at least one of {', '.join(self.at_least_one)}.", fields=[*self.at_least_one])
+        try:
+            return _convert(dict(arguments), self.request)
+        except RecursionError:
+            raise Invalid("The request is nested too deeply.") from None
+
+    def having(self, role: str) -> tuple[str, ...]:
+        """The fields of a role: `namespace` (a key must reach it), `actor` (who the caller claims to be)."""
+        return _having(self.request, role)
+
+    def extra(self, name: str, key: str, default: Any = None) -> Any:
+        """What a field's declaration says for one surface: `short`, `stdin`, `argument`, `role`, `not_on`."""
+        return _extras(self.request).get(name, {}).get(key, default)
+
+
+@cache
+def _extras(request: type[Request]) -> dict[str, dict[str, Any]]:
+    return {f.encode_name: _extra_of(msgspec.inspect.type_info(f.type)) for f in msgspec.structs.fields(request)}
+
+
+def _extra_of(info: msgspec.inspect.Type) -> dict[str, Any]:
+    if isinstance(info, msgspec.inspect.Metadata):
+        return {**_extra_of(info.type), **(info.extra or {})}
+    if isinstance(info, msgspec.inspect.UnionType):
+        return {key: value for member in info.types for key, value in _extra_of(member).items()}
+    return {}
+
+
+@cache
+def _having(request: type[Request], role: str) -> tuple[str, ...]:
+    return tuple(name for name, extra in _extras(request).items() if extra.get("role") == role)
+
+
+_PATH = re.compile(r" - at `(?:key in )?\$(?:\.([^`]*))?`$")
+_FLOAT = re.compile(r"^Expected `int(?: \| null)?`, got `float`")
+
+
+def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32) -> Request:
+    """Strictly; but 5.0 is an integer, as in JSON Schema."""
+    try:
+        return msgspec.convert(arguments, request, strict=True)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        found = _PATH.search(text)
+        where = found[1] if found and found[1] else ""
+        if tries and _FLOAT.match(text) and _make_whole(arguments, where):
+            return _convert(arguments, request, tries - 1)
+        unknown = re.search(r"unknown field `([^`]*)`", text)
+        if unknown:
+            name = f"{where}.{unknown[1]}" if where else unknown[1]
+            raise Invalid(f"{name}: unknown field", fields=[name]) from None
+        what = _PATH.sub("", text)
+        raise Invalid(f"{where}: {what}" if where else what, fields=[where] if where else []) from None
+
+
+def _make_whole(arguments: Any, where: str) -> bool:
+    """Replace the one integral float that a path names."""
+    *steps, last = re.findall(r"[^.\[\]]+", where) or [""]
+    for step in steps:
+        if not isinstance(arguments, dict) or step not in arguments:
+            return False
+        arguments = arguments[step]
+    if isinstance(arguments, dict) and isinstance(value := arguments.get(last), float) and value.is_integer():
+        arguments[last] = int(value)
+        return True
+    return False
+
+
+class Registry:
+    """Every operation by name, in the order of declaration."""
+
+    def __init__(self) -> None:
+        self.operations: dict[str, Operation] = {}
+
+    def __iter__(self) -> Any:
+        return iter(self.operations.values())
+
+    def __getitem__(self, name: str) -> Operation:
+        return self.operations[name]
+
+    def operation(
+        self, effect: Effect, route: str, *, name: str | None = None, family: str, cli: Sequence[str] = (),
+        **more: Any,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare a function as an operation; its types say what it takes and gives."""
+
+        def declare(run: Callable[..., Any]) -> Callable[..., Any]:
+            called = name or run.__name__
+            hints = get_type_hints(run, include_extras=True)
+            parameters = list(inspect.signature(run).parameters)
+            method, path = route.split()
+            text = inspect.cleandoc(run.__doc__ or "")
+            if called in self.operations:
+                raise ValueError(f"{called} is declared twice")
+            surfaces = frozenset(more.pop("surfaces", SURFACES))
+            self.operations[called] = Operation(
+                name=called,
+                effect=effect,
+                method=method,
+                path=path,
+                family=family,
+                summary=text.split("\n", 1)[0],
+                description=text,
+                request=hints[parameters[1]],
+                answer=hints["return"],
+                run=run,
+                fields=msgspec.structs.fields(hints[parameters[1]]),
+                reports=len(parameters) > 2,
+                cli=tuple(cli) or (called.replace("_", "-"),),
+                surfaces=surfaces,
+                **more,
+            )
+            return run
+
+        return declare
+
+
+REGISTRY = Registry()
+operation = REGISTRY.operation
+
+
+_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+def from_words(operation: Operation, words: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Arguments from text. A `str` field is never converted; a scalar given twice is an error."""
+    known = {field.encode_name: field for field in operation.fields}
+    arguments: dict[str, Any] = {}
+    for name, given in words.items():
+        if name not in known:
+            raise Invalid(f"{name}: unknown field", fields=[name])
+        arguments[name] = _typed(name, known[name].type, list(given))
+    return arguments
+
+
+def _typed(name: str, type_: Any, given: list[str]) -> Any:
+    info = bare(msgspec.inspect.type_info(type_))
+    match info:
+        case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
+            if not isinstance(bare(info.item_type), msgspec.inspect.StrType | msgspec.inspect.LiteralType):
+                return [_json(name, text) for text in given] if len(given) > 1 else _listed(_json(name, given[0]))
+            return [part.strip() for text in given for part in text.split(",")]
+        case msgspec.inspect.DictType():
+            if len(given) == 1 and given[0].lstrip().startswith("{"):
+                return _json(name, given[0])
+            pairs = [text.partition("=") for text in given]
+            if any(not sign for _, sign, _ in pairs):
+                raise Invalid(f"{name}: write it as JSON or as key=value", fields=[name])
+            return {key: value for key, _, value in pairs}
+    if len(given) > 1:
+        raise Invalid(f"{name}: given more than once", fields=[name])
+    text = given[0]
+    match info:
+        case msgspec.inspect.StrType() | msgspec.inspect.LiteralType():
+            return text
+        case msgspec.inspect.BoolType():
+            if text.lower() in _TRUTH:
+                return _TRUTH[text.lower()]
+            raise Invalid(f"{name}: true or false", fields=[name])
+        case msgspec.inspect.IntType():
+            if re.fullmatch(r"[+-]?[0-9]{1,30}", text):
+                return int(text)
+            raise Invalid(f"{name}: a whole number", fields=[name])
+        case msgspec.inspect.FloatType():
+            try:
+                return msgspec.json.decode(text.encode(), type=float)
+            except msgspec.DecodeError:
+                raise Invalid(f"{name}: a number", fields=[name]) from None
+        case _:
+            return _json(name, text)
+
+
+def bare(info: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    """A field's type without its metadata, null and unset alternatives."""
+    if isinstance(info, msgspec.inspect.Metadata):
+        return bare(info.type)
+    if isinstance(info, msgspec.inspect.UnionType):
+        kinds = [t for t in info.types if not isinstance(t, msgspec.inspect.NoneType)]
+        if len(kinds) == 1:
+            return bare(kinds[0])
+        strings = [t for t in kinds if isinstance(bare(t), msgspec.inspect.StrType)]
+        return bare(strings[0]) if strings else info
+    return info
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        raise Invalid(f"{name}: not valid JSON", fields=[name]) from None

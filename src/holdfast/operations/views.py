@@ -1,0 +1,150 @@
+"""What the answers are made of: records as a caller sees them, moments as text."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from ..domain.link import Link
+from ..domain.memory import Memory
+from ..domain.moment import to_text
+from ..storage import memories
+from ..storage.port import Session
+
+ConfidenceTier = Literal["confirmed", "likely", "ambiguous"]
+CONFIDENCE: dict[str, tuple[float, float]] = {
+    "confirmed": (0.95, 2.0),
+    "likely": (0.70, 0.95),
+    "ambiguous": (-1.0, 0.70),
+}
+
+
+class MemoryView(Struct, frozen=True, kw_only=True):
+    """A memory as it is shown. What is not set is left out."""
+
+    id: str
+    tier: str
+    namespace: str
+    title: str
+    content: str
+    tags: Sequence[str]
+    priority: int
+    confidence: float
+    source: str
+    scope: str
+    agent_id: str
+    memory_kind: str
+    access_count: int
+    created_at: str
+    updated_at: str
+    metadata: dict[str, Any]
+    citations: list[Any]
+    reflection_depth: int
+    version: int
+    state: str
+    last_accessed_at: str | UnsetType = UNSET
+    expires_at: str | UnsetType = UNSET
+    category: str | UnsetType = UNSET
+    source_uri: str | UnsetType = UNSET
+    source_span: dict[str, int] | UnsetType = UNSET
+    valid_from: str | UnsetType = UNSET
+    valid_until: str | UnsetType = UNSET
+    speaker: str | UnsetType = UNSET
+    occurred_at: str | UnsetType = UNSET
+    thread: str | UnsetType = UNSET
+    place: int | UnsetType = UNSET
+    archive_reason: str | UnsetType = UNSET
+    score: float | UnsetType = UNSET
+    confidence_tier: str | UnsetType = UNSET
+
+
+V = TypeVar("V", bound=MemoryView)
+
+
+class LinkView(Struct, frozen=True, kw_only=True):
+    """A link as it is shown."""
+
+    source_id: str
+    target_id: str
+    relation: str
+    created_at: str
+    valid_from: str
+    observed_by: str
+    version: int
+    valid_until: str | UnsetType = UNSET
+    signature: str | UnsetType = UNSET
+
+
+def text(moment: int | None) -> str | UnsetType:
+    return UNSET if moment is None else to_text(moment)
+
+
+def known(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+def memory_view(
+    memory: Memory, used: tuple[int, int] = (0, 0), *, type: type[V] = MemoryView, **more: Any  # type: ignore[assignment]
+) -> V:
+    """A memory as it is shown, in an answer type that may say more."""
+    return type(
+        id=memory.id,
+        tier=memory.tier,
+        namespace=memory.namespace,
+        title=memory.title,
+        content=memory.content,
+        tags=memory.tags,
+        priority=memory.priority,
+        confidence=memory.confidence,
+        source=memory.source,
+        scope=memory.scope,
+        agent_id=memory.agent,
+        memory_kind=memory.kind,
+        access_count=used[0],
+        created_at=to_text(memory.created_at),
+        updated_at=to_text(memory.updated_at),
+        metadata=memory.metadata,
+        citations=msgspec.to_builtins(memory.citations),
+        reflection_depth=memory.reflection_depth,
+        version=memory.version,
+        state=memory.state,
+        last_accessed_at=text(used[1] or None),
+        expires_at=text(memory.expires_at),
+        category=known(memory.category),
+        source_uri=known(memory.source_uri),
+        source_span=msgspec.to_builtins(memory.source_span) if memory.source_span else UNSET,
+        valid_from=text(memory.valid_from),
+        valid_until=text(memory.valid_until),
+        speaker=known(memory.speaker),
+        occurred_at=text(memory.occurred_at),
+        thread=known(memory.thread),
+        place=known(memory.place),
+        archive_reason=known(memory.reason),
+        **more,
+    )
+
+
+def memory_views(session: Session, found: Iterable[Memory]) -> list[MemoryView]:
+    """Several memories with how often they were used."""
+    shown = list(found)
+    used = memories.uses(session, [memory.id for memory in shown])
+    return [memory_view(memory, used.get(memory.id, (0, 0))) for memory in shown]
+
+
+def link_view(link: Link) -> LinkView:
+    return LinkView(
+        source_id=link.source,
+        target_id=link.target,
+        relation=link.relation,
+        created_at=to_text(link.created_at),
+        valid_from=to_text(link.valid_from),
+        observed_by=link.agent,
+        version=link.version,
+        valid_until=text(link.valid_until),
+        signature=known(link.signature),
+    )
+
+
+def confidence_tier(confidence: float) -> str:
+    return next(name for name, (least, below) in CONFIDENCE.items() if least <= confidence < below)

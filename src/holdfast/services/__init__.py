@@ -1,0 +1,1 @@
+"""What we do with it: one verb per file."""

@@ -1,0 +1,92 @@
+"""What every service works with: the store, the caller, the clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from ..domain import ids, moment
+from ..domain.caller import Caller
+from ..domain.errors import Cancelled
+from ..domain.lifetime import Lifetimes
+from ..storage.port import Session, Store
+from ..storage.records import Writing
+
+
+class Progress:
+    """How far a long operation is, and whether its caller still wants it."""
+
+    def __init__(
+        self,
+        report: Callable[[int, int, str], None] = lambda done, total, what: None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self._report = report
+        self._stop = stop
+
+    def __call__(self, done: int, total: int, what: str = "") -> None:
+        self.check()
+        self._report(done, total, what)
+
+    def check(self) -> None:
+        """Raise if the caller has given up: the store looks at this just before it commits."""
+        if self._stop is not None and self._stop.is_set():
+            raise Cancelled
+
+
+SILENT = Progress()
+
+
+class Uses:
+    """Which memories were recalled, collected so that reading stays reading; written in a batch afterwards."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def note(self, memories: Iterator[str] | list[str], at: int) -> None:
+        with self._lock:
+            for id in memories:
+                self._seen[id] = (self._seen.get(id, (0, 0))[0] + 1, at)
+
+    def take(self) -> dict[str, tuple[int, int]]:
+        with self._lock:
+            seen, self._seen = self._seen, {}
+            return seen
+
+
+@dataclass(frozen=True)
+class Hold:
+    """One open memory, seen by one caller."""
+
+    store: Store
+    caller: Caller
+    lifetimes: Lifetimes = Lifetimes()
+    namespace: str = "global"
+    """Where a memory goes that names no namespace."""
+    now: Callable[[], int] = moment.now
+    progress: Progress = SILENT
+    uses: Uses = field(default_factory=Uses)
+
+    def seen_by(self, caller: Caller, progress: Progress = SILENT) -> Hold:
+        return replace(self, caller=caller, progress=progress)
+
+    def new_id(self) -> str:
+        return ids.uuid7(self.now())
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        with self.store.reading() as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """One transaction: rows, full-text and journal entries together, or nothing."""
+        with self.store.writing(self.progress.check) as session:
+            write = Writing(
+                session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes
+            )
+            yield write
+            write.flush()

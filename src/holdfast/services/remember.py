@@ -1,0 +1,135 @@
+"""Keep a memory: durable, findable and journalled when this returns."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain.admit import Draft, admit, check, declared_scope
+from ..domain.errors import Conflict, Forbidden, HoldfastError, StoreError, TitleTaken
+from ..domain.memory import Memory, OnConflict, higher
+from ..storage import memories
+from ..storage.records import MEMORY, Writing
+from .hold import Hold
+
+MOST_VERSIONS = 1024
+
+
+class Remembered(NamedTuple):
+    memory: Memory
+    outcome: Literal["created", "merged", "unchanged"]
+
+
+def remember(hold: Hold, draft: Draft, on_conflict: OnConflict = "merge") -> Remembered:
+    """Keep one memory. A taken title is an error, is merged into, or makes a numbered one, as asked."""
+    with hold.writing() as write:
+        return put(hold, write, draft, on_conflict)
+
+
+def remember_all(
+    hold: Hold, drafts: Sequence[Callable[[], tuple[Draft, OnConflict]]]
+) -> list[Remembered | HoldfastError]:
+    """Keep many in one transaction; each has an outcome of its own, and a rejected one leaves the others be."""
+    outcomes: list[Remembered | HoldfastError] = []
+    with hold.writing() as write:
+        for number, drafted in enumerate(drafts):
+            hold.progress(number, len(drafts), "storing")
+            try:
+                outcomes.append(put(hold, write, *drafted()))
+            except StoreError:
+                raise
+            except HoldfastError as error:
+                outcomes.append(error)
+    return outcomes
+
+
+def put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict) -> Remembered:
+    """Keep one memory inside a transaction. Raises before it writes, so that a rejected item leaves nothing."""
+    memory = admit(
+        draft, id=hold.new_id(), agent=hold.caller.agent, origin=write.origin, now=write.now, lifetimes=hold.lifetimes
+    )
+    holder = title_holder(write, memory.namespace, memory.title)
+    if holder is None:
+        return Remembered(write.add(MEMORY, memory, "store"), "created")
+    if not memories.may_change(write.session, hold.caller, holder.id):
+        raise TitleTaken(f"The title {memory.title!r} is taken in {memory.namespace!r}.")
+    match on_conflict:
+        case "error":
+            raise TitleTaken(
+                f"The title {memory.title!r} is taken in {memory.namespace!r} by {holder.id}: "
+                "update that one, or store with on_conflict merge or version.",
+                existing_id=holder.id,
+            )
+        case "version":
+            return Remembered(write.add(MEMORY, replace(memory, title=_free_title(write, memory)), "store"), "created")
+        case "merge":
+            merged = write.change(MEMORY, holder, _merged(hold, holder, draft, memory), "merge")
+            return Remembered(merged, "unchanged" if merged.version == holder.version else "merged")
+
+
+def title_holder(write: Writing, namespace: str, title: str) -> Memory | None:
+    """Who holds a title. An expired holder lets go of it: nobody sees it any more."""
+    holder = memories.holder(write.session, namespace, title)
+    if holder is None or holder.expires_at is None:
+        return holder
+    expired = write.session.row("memory_has_expired", id=holder.id, now=write.now)
+    if expired is None:
+        return holder
+    write.session.do("memory_release_one", id=holder.id, now=write.now)
+    return None
+
+
+def must_be_free(write: Writing, memory: Memory) -> None:
+    """Raise if another memory holds this one's title."""
+    holder = title_holder(write, memory.namespace, memory.title)
+    if holder is not None and holder.id != memory.id:
+        raise TitleTaken(
+            f"The title {memory.title!r} is taken in {memory.namespace!r} by {holder.id}.", existing_id=holder.id
+        )
+
+
+def must_change(hold: Hold, write: Writing, memory: Memory) -> None:
+    if not memories.may_change(write.session, hold.caller, memory.id):
+        raise Forbidden(f"The memory {memory.id} is another agent's: ask for a write grant.")
+
+
+def _free_title(write: Writing, memory: Memory) -> str:
+    for number in range(2, MOST_VERSIONS + 1):
+        title = f"{memory.title} ({number})"
+        if title_holder(write, memory.namespace, title) is None:
+            return title
+    raise Conflict(f"There are {MOST_VERSIONS} versions of {memory.title!r} already.")
+
+
+def _merged(hold: Hold, holder: Memory, draft: Draft, admitted: Memory) -> Memory:
+    """What storing onto a taken title makes of its holder.
+
+    The new content replaces the old; tags unite; metadata merge key by key; the tier, the priority and the lifetime
+    only rise; other fields change if they were given. The owner and the source stay.
+    """
+    given = {
+        name: getattr(admitted, name)
+        for name in (
+            "kind", "category", "confidence", "scope", "citations", "source_uri", "source_span", "valid_from",
+            "valid_until", "speaker", "occurred_at", "thread", "place",
+        )
+        if getattr(draft, name) is not UNSET or (name == "scope" and declared_scope(draft.metadata))
+    }
+    tier = higher(holder.tier, admitted.tier) if draft.tier is not UNSET else holder.tier
+    if tier == "long" or holder.expires_at is None:
+        expires_at = None
+    else:
+        expires_at = max(holder.expires_at, admitted.expires_at or hold.lifetimes.expiry(tier, hold.now()) or 0)
+    merged = replace(
+        holder,
+        content=admitted.content,
+        tags=door.tags((*holder.tags, *admitted.tags)),
+        metadata=door.metadata({**holder.metadata, **admitted.metadata}),
+        priority=holder.priority if draft.priority is UNSET else max(holder.priority, admitted.priority),
+        tier=tier,
+        expires_at=expires_at,
+        **given,
+    )
+    return check(merged)

@@ -1,0 +1,37 @@
+"""Write down which memories were used, in a batch after the reading is done."""
+
+from msgspec.structs import replace
+
+from ..domain.errors import StoreError
+from ..storage.records import MEMORY, Writing
+from .hold import Hold
+
+
+def flush(hold: Hold) -> int:
+    """Count the uses, lengthen the lives they lengthen, promote what is used often. How many memories it was.
+
+    A store that cannot be written to now loses the counts and nothing else: they are a hint, not a memory.
+    """
+    used = hold.uses.take()
+    if not used:
+        return 0
+    try:
+        with hold.writing() as write:
+            for id in sorted(used):
+                _count(hold, write, id, *used[id])
+    except StoreError:
+        return 0
+    return len(used)
+
+
+def _count(hold: Hold, write: Writing, id: str, uses: int, at: int) -> None:
+    memory = write.get(MEMORY, id)
+    if memory is None or memory.state != "live":
+        return
+    write.session.do("access_add", memory=id, origin=write.origin, uses=uses, used_at=at)
+    if memory.expires_at is None:
+        return
+    write.session.do("memory_extend", id=id, until=hold.lifetimes.extended(memory.tier, at))
+    total = write.session.rows("access_of", ids=[id])[0][1]
+    if memory.tier == "mid" and 0 < hold.lifetimes.promote_after <= total:
+        write.change(MEMORY, memory, replace(memory, tier="long", expires_at=None), "promote")

@@ -1,0 +1,88 @@
+"""Settings: built-in < TOML file < HOLDFAST_* environment < flag."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from .domain.errors import Misconfigured
+from .domain.lifetime import Lifetimes
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set. Each has an environment variable: HOLDFAST_DB, HOLDFAST_AGENT_ID, ..."""
+
+    db: str | None = None
+    """Path of the store."""
+    agent_id: str | None = None
+    """Who asks, if the surface cannot tell."""
+    namespace: str = "global"
+    """Where a memory goes that names no namespace."""
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 9077
+    api_key: str | None = None
+    """A key with every right, beside those in the store."""
+    key: str | None = None
+    """The key that `holdfast mcp` works under."""
+    profile: str = "core"
+    """Which families of tools MCP offers."""
+    timeout_secs: Annotated[float, Meta(gt=0, le=3600)] = 60
+    body_limit: Annotated[int, Meta(ge=1024, le=1 << 30)] = 2 * 1024 * 1024
+    allowed_hosts: tuple[str, ...] = ()
+    """Names besides the loopback ones under which the HTTP server may be addressed."""
+    gc_interval_secs: Annotated[int, Meta(ge=0, le=86_400)] = 1800
+    ttl: Lifetimes = Lifetimes()
+
+
+def config_file(environment: Mapping[str, str]) -> Path | None:
+    """Where the settings file is, whether or not it exists."""
+    if named := environment.get("HOLDFAST_CONFIG"):
+        return Path(named)
+    home = environment.get("HOME") or environment.get("USERPROFILE")
+    if sys.platform == "darwin" and home:
+        return Path(home) / "Library" / "Application Support" / "holdfast" / "config.toml"
+    if os.name == "nt" and (roaming := environment.get("APPDATA")):
+        return Path(roaming) / "holdfast" / "config.toml"
+    base = environment.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else None)
+    return Path(base) / "holdfast" / "config.toml" if base else None
+
+
+def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings in force; a later source wins. An unknown or mistyped one is refused and named."""
+    environment = os.environ if environment is None else environment
+    values = _from_file(config_file(environment), named="HOLDFAST_CONFIG" in environment)
+    values |= _from_environment(environment)
+    values |= {name: value for name, value in (flags or {}).items() if value is not None}
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise Misconfigured(f"A setting cannot be used: {error}") from None
+
+
+def _from_file(file: Path | None, *, named: bool) -> dict[str, Any]:
+    if file is None or not (named or file.exists()):
+        return {}
+    import tomllib
+
+    try:
+        with file.open("rb") as source:
+            return tomllib.load(source)
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"The settings file {file} cannot be read: {error}") from None
+
+
+_NOT_SETTINGS = {"HOLDFAST_CONFIG"}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    known = {field.name: field for field in msgspec.structs.fields(Settings)}
+    values: dict[str, Any] = {}
+    for variable, value in environment.items():
+        name = variable.removeprefix("HOLDFAST_").lower()
+        if variable.startswith("HOLDFAST_") and variable not in _NOT_SETTINGS and value != "" and name in known:
+            values[name] = value.split(",") if name == "allowed_hosts" else value
+    return values

@@ -1,0 +1,213 @@
+"""Reading memories: which ones a caller may see is decided here, in SQL, and nowhere else."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from ..domain.caller import Caller
+from ..domain.errors import AmbiguousId, NotFound
+from ..domain.memory import Kind, Memory, Tier
+from .port import Session
+from .records import memory_of
+
+Part = str | tuple[str, int]
+View = Literal["live", "put_away", "kept"]
+"""Live and not expired; archived or expired; or everything that is not deleted."""
+
+LONGEST_TEXT = "\U0010ffff"
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """Which memories are meant. Every part narrows; an empty filter means all of them."""
+
+    namespace: str | None = None
+    namespaces: tuple[str, ...] = ()
+    under: str | None = None
+    tier: Tier | None = None
+    agent: str | None = None
+    min_priority: int | None = None
+    since: int | None = None
+    until: int | None = None
+    tags: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    has_citations: bool = False
+    source_uri: str | None = None
+    source_uri_prefix: str | None = None
+    confidence: tuple[float, float] | None = None
+    as_agent: str | None = None
+
+
+EVERYTHING = Filter()
+
+
+class Found(NamedTuple):
+    """A full-text hit, before its memory is read."""
+
+    id: str
+    score: float
+    priority: int
+    confidence: float
+    updated_at: int
+
+
+def visible(caller: Caller, right: Literal["visible", "writable"] = "visible") -> tuple[list[Part], dict[str, Any]]:
+    """The clause that keeps a query to what its caller may see (or change)."""
+    parts: list[Part] = [f"memory.{right}"]
+    params: dict[str, Any] = {"caller": caller.agent}
+    if "*" not in caller.namespaces:
+        for number, path in enumerate(caller.namespaces or ("",)):
+            parts.append(("memory.reach_more" if number else "memory.reach_first", number))
+            params[f"reach_{number}"] = path
+        parts.append("memory.reach_end")
+    return parts, params
+
+
+_CLAUSES = (
+    ("namespace", "memory.in", "namespace"),
+    ("namespaces", "memory.among", "namespaces"),
+    ("under", "memory.under", "under"),
+    ("tier", "memory.tier", "tier"),
+    ("agent", "memory.by", "agent"),
+    ("min_priority", "memory.least_priority", "min_priority"),
+    ("since", "memory.since", "since"),
+    ("until", "memory.until", "until"),
+    ("kinds", "memory.kinds", "kinds"),
+    ("source_uri", "memory.from_uri", "source_uri"),
+)
+
+
+def narrowed(caller: Caller, which: Filter, now: int, view: View = "live") -> tuple[list[Part], dict[str, Any]]:
+    """The clauses of a filter, visibility included."""
+    parts, params = visible(caller)
+    parts.append(f"memory.{view}")
+    if view != "kept":
+        params["now"] = now
+    for field, part, name in _CLAUSES:
+        if (value := getattr(which, field)) not in (None, ()):
+            parts.append(part)
+            params[name] = value
+    for number, tag in enumerate(which.tags):
+        parts.append(("memory.tagged", number))
+        params[f"tag_{number}"] = tag
+    if which.has_citations:
+        parts.append("memory.cited")
+    if which.source_uri_prefix is not None:
+        parts.append("memory.from_uris")
+        params |= {"uri_prefix": which.source_uri_prefix, "uri_end": which.source_uri_prefix + LONGEST_TEXT}
+    if which.confidence is not None:
+        parts.append("memory.confident")
+        params |= dict(zip(("confidence_least", "confidence_below"), which.confidence, strict=True))
+    if which.as_agent is not None:
+        parts.append("memory.seen_from")
+        params |= _seen_from(which.as_agent)
+    return parts, params
+
+
+def _seen_from(namespace: str) -> dict[str, str]:
+    """An agent's own place and the three above it; a place that does not exist shows nothing."""
+    segments = namespace.split("/")
+    above = ["/".join(segments[:-up]) if len(segments) > up else " " for up in (1, 2, 3)]
+    return dict(zip(("at", "team", "unit", "org"), (namespace, *above), strict=True))
+
+
+def select(
+    session: Session, caller: Caller, which: Filter, now: int, *, order: str = "by_importance", limit: int,
+    skip: int = 0, view: View = "live",
+) -> list[Memory]:
+    """The memories of a filter, in an order, a page at a time."""
+    parts, params = narrowed(caller, which, now, view)
+    rows = session.assembled(
+        ("memory_select", *parts, f"memory.{order}"), params | {"limit": limit, "skip": skip}
+    )
+    return [memory_of(row) for row in rows]
+
+
+def by_ids(session: Session, caller: Caller, ids: Iterable[str], now: int, view: View = "live") -> dict[str, Memory]:
+    """Those of some memories that the caller may see."""
+    wanted = list(ids)
+    parts, params = narrowed(caller, EVERYTHING, now, view)
+    rows = session.assembled(("memory_select", *parts, "memory.some"), params | {"ids": wanted})
+    return {row[0]: memory_of(row) for row in rows}
+
+
+def resolve(session: Session, caller: Caller, id: str, now: int, view: View = "live") -> Memory:
+    """The one memory that an id, or an unambiguous beginning of one, means."""
+    parts, params = narrowed(caller, EVERYTHING, now, view)
+    rows = session.assembled(("memory_select", *parts, "memory.one"), params | {"id": id})
+    if not rows and 4 <= len(id) < 36:
+        rows = session.assembled(("memory_select", *parts, "memory.prefixed"), params | {"prefix": id})
+    if len(rows) > 1:
+        found = [row[0] for row in rows[:10]]
+        raise AmbiguousId(f"{id!r} begins the ids of several memories: give more of it.", candidates=found)
+    if not rows:
+        raise NotFound(f"There is no memory {id!r}.", id=id)
+    return memory_of(rows[0])
+
+
+def may_change(session: Session, caller: Caller, id: str) -> bool:
+    """Whether the caller may write to a memory that it can see."""
+    parts, params = visible(caller, "writable")
+    return bool(session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": id}))
+
+
+def holder(session: Session, namespace: str, title: str) -> Memory | None:
+    """The memory under a title, whoever owns it."""
+    row = session.row("memory_by_title", namespace=namespace, title=title)
+    return memory_of(row) if row else None
+
+
+def matching(
+    session: Session, caller: Caller, match: str, which: Filter, now: int, *, limit: int, view: View = "live"
+) -> list[Found]:
+    """Full-text hits, best first; every filter applies before the limit."""
+    parts, params = narrowed(caller, which, now, view)
+    rows = session.assembled(
+        ("memory_found", *parts, "memory_found.best"), params | {"match": match, "limit": limit}
+    )
+    return [Found(*row) for row in rows]
+
+
+def count(session: Session, caller: Caller, which: Filter, now: int, view: View = "live") -> int:
+    parts, params = narrowed(caller, which, now, view)
+    return int(session.assembled(("memory_count", *parts), params)[0][0])
+
+
+def counts(
+    session: Session, caller: Caller, which: Filter, now: int, by: Literal["tier", "namespace"], view: View = "live"
+) -> list[tuple[str, int]]:
+    """How many there are of each."""
+    parts, params = narrowed(caller, which, now, view)
+    rows = session.assembled((f"memory_count.by_{by}", *parts, f"memory.per_{by}"), params)
+    return [(str(row[0]), int(row[1])) for row in rows]
+
+
+def uses(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """How often, and when last, memories were recalled."""
+    return {row[0]: (row[1], row[2]) for row in session.rows("access_of", ids=list(ids))} if ids else {}
+
+
+ROW_BUDGET = 5000
+
+
+def any_of(session: Session, words: Sequence[str]) -> str:
+    """A full-text query for any of some words, rarest first; the commonest are left out once enough rows match."""
+    stems = {word: session.stems(word) for word in words}
+    found = dict(session.rows("word_counts", stems=[stem for many in stems.values() for stem in many]))
+    rarity = sorted((min((found.get(stem, 0) for stem in many), default=0), word) for word, many in stems.items())
+    taken: list[str] = []
+    rows = 0
+    for holding, word in rarity:
+        if holding and (len(taken) < 2 or rows + holding <= ROW_BUDGET):
+            taken.append(quoted(word))
+            rows += holding
+    return " OR ".join(taken)
+
+
+def all_of(words: Sequence[str]) -> str:
+    """A full-text query for all of some words."""
+    return " ".join(quoted(word) for word in words)
+
+
+def quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'

@@ -1,0 +1,70 @@
+"""What an engine promises. Everything above speaks only this."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+
+
+class Session(Protocol):
+    """Statements by name, inside one transaction."""
+
+    def rows(self, name: str, /, **params: Any) -> list[Row]:
+        """Every row of a statement."""
+
+    def row(self, name: str, /, **params: Any) -> Row | None:
+        """The first row of a statement, or None."""
+
+    def do(self, name: str, /, **params: Any) -> None:
+        """Run a statement for its effect."""
+
+    def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
+        """Run a statement once for each set of parameters."""
+
+    def assembled(self, parts: Sequence[str | tuple[str, int]], params: Mapping[str, Any]) -> list[Row]:
+        """Rows of a statement joined from named fragments; a number makes a fragment's `_n` parameters its own."""
+
+    def stems(self, text: str) -> list[str]:
+        """The tokens that the full-text index would hold for a text."""
+
+
+class Store(Protocol):
+    """One memory, kept."""
+
+    path: str
+
+    def reading(self) -> AbstractContextManager[Session]:
+        """One consistent view of the store. Never waits for a writer, never writes."""
+
+    def writing(self, before_commit: Callable[[], None] = ...) -> AbstractContextManager[Session]:
+        """One transaction, alone among the writers of every process.
+
+        When it ends without an exception everything in it is durable; otherwise nothing of it happened.
+        `before_commit` may still raise to leave nothing behind.
+        """
+
+    def signing_key(self) -> bytes | None:
+        """The node's private key, kept outside the store, if there is one."""
+
+    def make_signing_key(self, key: bytes) -> None:
+        """Keep a new private key, readable by the owner alone."""
+
+    def identity(self) -> str:
+        """Which copy of the store this is: differs after it was copied or moved to another machine."""
+
+    def size(self) -> int:
+        """Bytes that the store takes."""
+
+    def snapshot(self, to: Path) -> None:
+        """Write one consistent copy to a new file, durable when this returns, while others go on writing."""
+
+    def replace(self, by: Path) -> None:
+        """Take over the whole content of a copy, in one step for every process that has the store open."""
+
+    def faults(self) -> list[str]:
+        """What the engine finds wrong with its own files, tables and full-text index; empty if nothing is."""
+
+    def close(self) -> None:
+        """Let go of every connection."""

@@ -1,0 +1,171 @@
+"""The journalled record kinds: their tables, and one way to write them all."""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..domain import cells
+from ..domain.clock import Stamp, tick
+from ..domain.errors import VersionConflict
+from ..domain.lifetime import Lifetimes, lives_until
+from ..domain.link import (
+    AGENT_SHAPE,
+    ALIAS_SHAPE,
+    GRANT_SHAPE,
+    LINK_SHAPE,
+    STANDARD_SHAPE,
+    Agent,
+    Alias,
+    Grant,
+    Link,
+    Standard,
+)
+from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
+from . import journal
+from .port import Row, Session, Store
+
+R = TypeVar("R", bound=Struct)
+
+_json = msgspec.json.Encoder()
+
+
+class Kind(NamedTuple, Generic[R]):
+    """A journalled record kind."""
+
+    name: str
+    type: type[R]
+    shape: cells.Shape
+    about: Callable[[R], str | None]
+    """The memory whose visibility decides who may see a change of this record."""
+    load: Callable[[Row], R]
+
+
+def memory_of(row: Row) -> Memory:
+    """A memory from the columns of `memory.columns`."""
+    values = list(row)
+    values[12] = tuple(msgspec.json.decode(row[12]))
+    values[13] = msgspec.json.decode(row[13])
+    values[14] = msgspec.json.decode(row[14], type=tuple[Citation, ...]) if row[14] != "[]" else ()
+    values[16] = msgspec.json.decode(row[16], type=Span) if row[16] else None
+    values[31] = msgspec.json.decode(row[31]) if row[31] != "{}" else {}
+    return Memory(*values)
+
+
+def agent_of(row: Row) -> Agent:
+    return Agent(row[0], row[1], tuple(msgspec.json.decode(row[2])), *row[3:])
+
+
+MEMORY = Kind("memory", Memory, MEMORY_SHAPE, lambda memory: memory.id, memory_of)
+LINK = Kind("link", Link, LINK_SHAPE, lambda link: link.source, lambda row: Link(*row))
+ALIAS = Kind("alias", Alias, ALIAS_SHAPE, lambda alias: alias.entity, lambda row: Alias(*row))
+GRANT = Kind("memory_grant", Grant, GRANT_SHAPE, lambda grant: grant.memory, lambda row: Grant(*row))
+STANDARD = Kind("standard", Standard, STANDARD_SHAPE, lambda standard: standard.memory, lambda row: Standard(*row))
+AGENT = Kind("agent", Agent, AGENT_SHAPE, lambda agent: None, agent_of)
+KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT)}
+
+
+def body_of(kind: Kind[R], entry: journal.Entry) -> R:
+    """The record as it was after a journalled change."""
+    assert entry.body is not None
+    return msgspec.json.decode(entry.body, type=kind.type)
+
+
+def content_hash(title: str, content: str) -> str:
+    return sha256(f"{title}\x00{content}".encode()).hexdigest()
+
+
+class Writing:
+    """One transaction's changes: rows at once, journal entries last."""
+
+    def __init__(self, session: Session, store: Store, *, actor: str, now: int, lifetimes: Lifetimes) -> None:
+        self.session = session
+        self.now = now
+        self._actor = actor
+        self._lifetimes = lifetimes
+        self._head, self._key = journal.settle(session, store)
+        self._last = 0
+        self._entries: list[journal.Pending] = []
+        self.places: list[int] = []
+
+    @property
+    def origin(self) -> str:
+        return self._head.origin
+
+    def get(self, kind: Kind[R], id: str) -> R | None:
+        """A record as this transaction sees it, in whatever state."""
+        if kind.name == "memory":
+            rows = self.session.assembled(("memory_select", "memory.one"), {"id": id})
+            return kind.load(rows[0]) if rows else None
+        row = self.session.row(f"{kind.name}_get", id=id)
+        return kind.load(row) if row else None
+
+    def add(self, kind: Kind[R], record: R, op: str) -> R:
+        """Keep a new record: its row, its full-text and its journal entry."""
+        stamp = self._stamp(())
+        self._put(kind, record, cells.pack(cells.Cells(stamp, {}), {}), expected=0)
+        self._note(kind, record, op, stamp, None)
+        return record
+
+    def change(self, kind: Kind[R], before: R, after: R, op: str) -> R:
+        """Keep a changed record under the next version; one that is not changed is returned as it is."""
+        edits = cells.changed(kind.shape, before, after)
+        if not edits:
+            return before
+        shows = cells.flatten(kind.shape, before)
+        raw = self.session.row(f"{kind.name}_cells", id=before.id)  # type: ignore[attr-defined]
+        if raw is None:
+            raise VersionConflict
+        old = cells.unpack(raw[0], shows)
+        stamp = self._stamp(old.floors({name: edit[0] for name, edit in edits.items()}))
+        new, delta = cells.edit(kind.shape, old, edits, stamp)
+        version = before.version  # type: ignore[attr-defined]
+        after = replace(after, version=version + 1, updated_at=self.now)
+        self._put(kind, after, cells.pack(new, cells.flatten(kind.shape, after)), expected=version)
+        self._note(kind, after, op, stamp, delta.decode())
+        return after
+
+    def flush(self) -> None:
+        """Give the entries their places. Nothing follows it in the transaction."""
+        self.places = journal.place(self.session, self._head, self._key, self._entries, self._actor, self.now)
+
+    def _stamp(self, floors: Any) -> Stamp:
+        self._last = tick(self.now // 1000, self._last, *floors)
+        return Stamp(self._last, self.origin)
+
+    def _note(self, kind: Kind[R], record: R, op: str, stamp: Stamp, delta: str | None) -> None:
+        body = _json.encode(record).decode()
+        id = record.id  # type: ignore[attr-defined]
+        self._entries.append(journal.Pending(stamp.time, op, kind.name, id, kind.about(record), body, delta))
+
+    def _put(self, kind: Kind[R], record: R, packed: bytes, expected: int) -> None:
+        params = {field: _column(getattr(record, field)) for field in record.__struct_fields__}
+        if isinstance(record, Memory):
+            params |= self._memory_columns(record)
+        if self.session.row(f"{kind.name}_put", cells=packed, expected=expected, **params) is None:
+            raise VersionConflict
+        if isinstance(record, Memory):
+            self._put_tags(record, fresh=expected == 0)
+
+    def _memory_columns(self, memory: Memory) -> dict[str, Any]:
+        used_at = None
+        if memory.version > 1 and memory.expires_at is not None:
+            used_at = (self.session.row("memory_used_until", id=memory.id) or (None,))[0]
+        return {
+            "shown": memory.id if memory.state == "live" else None,
+            "lives_until": lives_until(memory, self._lifetimes.extended(memory.tier, used_at) if used_at else 0),
+            "content_hash": content_hash(memory.title, memory.content),
+        }
+
+    def _put_tags(self, memory: Memory, *, fresh: bool) -> None:
+        if not fresh:
+            self.session.do("memory_tags_clear", memory=memory.id)
+        for tag in memory.tags:
+            self.session.do("memory_tag_add", memory=memory.id, tag=tag)
+
+
+def _column(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float | bytes) else _json.encode(value).decode()

@@ -1,0 +1,41 @@
+"""The node's key: it signs the journal's head, so that a chain rebuilt without it is found."""
+
+from __future__ import annotations
+
+import secrets
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+def new_key() -> bytes:
+    return secrets.token_bytes(32)
+
+
+@lru_cache(maxsize=8)
+def _private(key: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(key)
+
+
+@lru_cache(maxsize=8)
+def public_of(key: bytes) -> bytes:
+    return _private(key).public_key().public_bytes_raw()
+
+
+def sign(key: bytes, message: bytes) -> bytes:
+    return _private(key).sign(message)
+
+
+def verifies(public: bytes, signature: bytes, message: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -1,0 +1,47 @@
+-- name: chain_head
+select node, incarnation, origin, identity, public_key, seq, n, hash, kept_at, signature from chain
+-- name: chain_begin
+insert into chain (node, incarnation, origin, identity, public_key, seq, n, hash, kept_at, signature)
+values (:node, 1, :origin, '', :empty, 0, 0, :empty, 0, :empty)
+-- name: chain_renew
+-- A new incarnation: this copy numbers its changes anew.
+update chain set incarnation = :incarnation, origin = :origin, identity = :identity, public_key = :public_key, n = 0
+where node = :node
+-- name: chain_take
+-- Hold the head and take places at its end, last in a transaction; the hash is the one before the new places.
+update chain set seq = seq + :count, n = n + :count where node = :node returning seq - :count, n - :count, hash, kept_at
+-- name: chain_set
+update chain set hash = :hash, kept_at = :kept_at, signature = :signature where node = :node
+-- name: signer_add
+insert into signer (origin, public_key, since) values (:origin, :public_key, :since)
+-- name: signer_list
+select origin, public_key, since from signer order by since, origin
+-- name: journal_add
+insert into journal (seq, origin, n, batch, at, kept_at, actor, op, kind, record, about, body, delta, digest, hash)
+values (:seq, :origin, :n, :batch, :at, :kept_at, :actor, :op, :kind, :record, :about, :body, :delta, :digest, :hash)
+-- name: journal.columns
+j.seq, j.origin, j.n, j.batch, j.at, j.kept_at, j.actor, j.op, j.kind, j.record, j.about, j.body, j.delta, j.digest, j.hash
+-- name: journal_page
+select {journal.columns} from journal j where j.seq > :after order by j.seq limit :limit
+-- name: journal_one
+select {journal.columns} from journal j where j.seq = :seq
+-- name: journal_of
+select {journal.columns} from journal j where j.record = :record and j.seq > :after order by j.seq limit :limit
+-- name: journal_last
+select {journal.columns} from journal j where j.record = :record and j.seq < :before order by j.seq desc limit 1
+-- name: journal_known
+select {journal.columns} from journal j where j.record = :record and j.kept_at <= :known_at order by j.seq
+-- name: journal_feed
+-- What a caller may follow: changes that concern a memory only while that memory is theirs to see.
+select {journal.columns} from journal j left join memory m on m.id = j.about
+where j.seq > :after and (j.about is null or (true
+-- name: journal_feed.end
+ )) order by j.seq limit :limit
+-- name: journal_seen_last
+-- When each agent last changed something.
+select actor, max(kept_at) from journal group by actor
+-- name: journal_latest
+-- The newest entry of each record, for comparing with the rows.
+select {journal.columns} from journal j join (
+  select record, kind, max(seq) as last from journal group by record, kind) newest
+on newest.last = j.seq where j.seq > :after order by j.seq limit :limit

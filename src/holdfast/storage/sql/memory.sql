@@ -1,0 +1,149 @@
+-- name: memory.columns
+m.id, m.namespace, m.title, m.content, m.kind, m.category, m.tier, m.priority, m.confidence, m.source, m.scope,
+m.agent, m.tags, m.metadata, m.citations, m.source_uri, m.source_span, m.reflection_depth, m.valid_from, m.valid_until,
+m.speaker, m.occurred_at, m.thread, m.place, m.expires_at, m.state, m.reason, m.created_at, m.updated_at, m.origin,
+m.version, m.extra
+-- name: memory_put
+-- Insert, or replace if the stored version is the expected one; no row back means a version conflict.
+insert into memory (id, namespace, title, content, kind, category, tier, priority, confidence, source, scope, agent, tags,
+  metadata, citations, source_uri, source_span, reflection_depth, valid_from, valid_until, speaker, occurred_at, thread,
+  place, expires_at, state, reason, created_at, updated_at, origin, version, extra, cells, shown, lives_until,
+  collected_at, content_hash)
+values (:id, :namespace, :title, :content, :kind, :category, :tier, :priority, :confidence, :source, :scope, :agent, :tags,
+  :metadata, :citations, :source_uri, :source_span, :reflection_depth, :valid_from, :valid_until, :speaker, :occurred_at,
+  :thread, :place, :expires_at, :state, :reason, :created_at, :updated_at, :origin, :version, :extra, :cells, :shown,
+  :lives_until, null, :content_hash)
+on conflict (id) do update set namespace = excluded.namespace, title = excluded.title, content = excluded.content,
+  kind = excluded.kind, category = excluded.category, tier = excluded.tier, priority = excluded.priority,
+  confidence = excluded.confidence, scope = excluded.scope, tags = excluded.tags, metadata = excluded.metadata,
+  citations = excluded.citations, source_uri = excluded.source_uri, source_span = excluded.source_span,
+  reflection_depth = excluded.reflection_depth, valid_from = excluded.valid_from, valid_until = excluded.valid_until,
+  speaker = excluded.speaker, occurred_at = excluded.occurred_at, thread = excluded.thread, place = excluded.place,
+  expires_at = excluded.expires_at, state = excluded.state, reason = excluded.reason, updated_at = excluded.updated_at,
+  version = excluded.version, extra = excluded.extra, cells = excluded.cells, shown = excluded.shown,
+  lives_until = excluded.lives_until, collected_at = null, content_hash = excluded.content_hash
+where memory.version = :expected returning version
+-- name: memory_cells
+select cells from memory where id = :id
+-- name: memory_tags_clear
+delete from memory_tag where memory = :memory
+-- name: memory_tag_add
+insert into memory_tag (memory, tag) values (:memory, :tag)
+-- name: memory_by_title
+-- The memory that holds a title, expired or not.
+select {memory.columns} from memory m
+where m.namespace = :namespace and m.title = :title and m.state = 'live' and m.shown = m.id
+-- name: memory_used_until
+-- How long its last use keeps a memory.
+select max(used_at) from access where memory = :id
+-- name: memory_release
+-- Take expired memories out of the live view: their titles are free again. Of this store alone, not journalled.
+update memory set shown = null, collected_at = :now
+where id in (select id from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit)
+returning id, namespace, title
+-- name: memory_release_one
+update memory set shown = null, collected_at = :now where id = :id
+-- name: memory_expired
+select id, namespace, title from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit
+-- name: memory_extend
+-- A use lengthens a life, never shortens it.
+update memory set lives_until = :until where id = :id and expires_at is not null and lives_until < :until
+-- name: access_add
+insert into access (memory, origin, uses, used_at) values (:memory, :origin, :uses, :used_at)
+on conflict (memory, origin) do update set uses = case when access.uses + excluded.uses > 1000000 then 1000000
+  else access.uses + excluded.uses end,
+  used_at = case when excluded.used_at > access.used_at then excluded.used_at else access.used_at end
+-- name: access_of
+select memory, cast(sum(uses) as bigint), max(used_at) from access where memory = any(:ids) group by memory
+-- name: memory_select
+select {memory.columns} from memory m where true
+-- name: memory_ids
+select m.id from memory m where true
+-- name: memory_count
+select count(*) from memory m where true
+-- name: memory_count.by_tier
+select m.tier, count(*) from memory m where true
+-- name: memory_count.by_namespace
+select m.namespace, count(*) from memory m where true
+-- name: memory.per_tier
+group by m.tier order by m.tier
+-- name: memory.per_namespace
+group by m.namespace order by count(*) desc, m.namespace
+-- name: memory.live
+ and m.state = 'live' and m.lives_until > :now
+-- name: memory.put_away
+-- What the archive shows: archived, or expired.
+ and (m.state = 'archived' or (m.state = 'live' and m.lives_until <= :now))
+-- name: memory.kept
+ and m.state <> 'deleted'
+-- name: memory.expiring
+ and m.lives_until <= :soon
+-- name: memory.visible
+-- The one place that decides who sees a private memory.
+ and (m.scope <> 'private' or m.agent = :caller or exists (
+  select 1 from memory_grant g where g.memory = m.id and g.agent = :caller and g.state = 'live'))
+-- name: memory.writable
+ and (m.scope <> 'private' or m.agent = :caller or exists (
+  select 1 from memory_grant g where g.memory = m.id and g.agent = :caller and g.state = 'live'
+  and g.permission <> 'read'))
+-- name: memory.reach_first
+ and ((m.namespace = :reach_n or (m.namespace >= :reach_n || '/' and m.namespace < :reach_n || '0'))
+-- name: memory.reach_more
+ or (m.namespace = :reach_n or (m.namespace >= :reach_n || '/' and m.namespace < :reach_n || '0'))
+-- name: memory.reach_end
+ )
+-- name: memory.one
+ and m.id = :id
+-- name: memory.some
+ and m.id = any(:ids)
+-- name: memory.prefixed
+ and m.id >= :prefix and m.id < :prefix || '~' order by m.id limit 11
+-- name: memory.in
+ and m.namespace = :namespace
+-- name: memory.among
+ and m.namespace = any(:namespaces)
+-- name: memory.under
+ and (m.namespace = :under or (m.namespace >= :under || '/' and m.namespace < :under || '0'))
+-- name: memory.tier
+ and m.tier = :tier
+-- name: memory.by
+ and m.agent = :agent
+-- name: memory.least_priority
+ and m.priority >= :min_priority
+-- name: memory.since
+ and m.created_at >= :since
+-- name: memory.until
+ and m.created_at <= :until
+-- name: memory.tagged
+ and exists (select 1 from memory_tag x where x.memory = m.id and x.tag = :tag_n )
+-- name: memory.kinds
+ and m.kind = any(:kinds)
+-- name: memory.cited
+ and m.citations <> '[]'
+-- name: memory.from_uri
+ and m.source_uri = :source_uri
+-- name: memory.from_uris
+ and m.source_uri >= :uri_prefix and m.source_uri < :uri_end
+-- name: memory.confident
+ and m.confidence >= :confidence_least and m.confidence < :confidence_below
+-- name: memory.hashed
+ and m.content_hash = :content_hash
+-- name: memory.seen_from
+-- What an agent placed at a namespace sees: its own private, and what its team, unit and organisation share.
+ and (m.scope = 'collective' or (m.scope = 'private' and m.namespace = :at)
+  or (m.scope = 'team' and (m.namespace = :team or (m.namespace >= :team || '/' and m.namespace < :team || '0')))
+  or (m.scope = 'unit' and (m.namespace = :unit or (m.namespace >= :unit || '/' and m.namespace < :unit || '0')))
+  or (m.scope = 'org' and (m.namespace = :org or (m.namespace >= :org || '/' and m.namespace < :org || '0'))))
+-- name: memory.by_importance
+ order by m.priority desc, m.updated_at desc, m.id desc limit :limit offset :skip
+-- name: memory.by_archival
+ order by m.updated_at desc, m.id desc limit :limit offset :skip
+-- name: memory.by_creation
+ order by m.created_at, m.id limit :limit offset :skip
+-- name: memory.archived_before
+ and m.updated_at < :before
+-- name: memory_purged
+-- A purged memory keeps its id and state; what it said is gone from the history too.
+update journal set body = null, delta = null where record = :id
+-- name: memory_has_expired
+select id from memory where id = :id and lives_until <= :now

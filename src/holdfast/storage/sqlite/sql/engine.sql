@@ -1,0 +1,15 @@
+-- name: engine_integrity
+pragma integrity_check(20)
+-- name: engine_foreign_keys
+pragma foreign_key_check
+-- name: engine_text_integrity
+insert into memory_text (memory_text, rank) values ('integrity-check', 1)
+-- name: memory_found
+-- Best first by FTS5's own bm25; filters follow before the limit.
+select m.id, -t.rank, m.priority, m.confidence, m.updated_at
+from memory_text t join memory m on m.rowno = t.rowid where memory_text match :match
+-- name: memory_found.best
+order by t.rank limit :limit
+-- name: word_counts
+-- In how many memories a stem stands.
+select term, doc from memory_vocab where term = any(:stems)

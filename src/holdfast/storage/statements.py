@@ -1,0 +1,34 @@
+"""Named SQL: every statement is written once, in a file, and asked for by name."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+_NAME = re.compile(r"^-- name: ([\w.]+)\n(?:--.*\n)*", re.M)
+_INCLUDE = re.compile(r"\{([\w.]+)\}")
+_TOKEN = re.compile(
+    r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::|%)|= any\(:([a-z_]\w*)\)|:([a-z_]\w*)""", re.S
+)
+
+
+@cache
+def load(*folders: Path) -> dict[str, str]:
+    """Every statement by name; a later folder overrides an earlier one, twice in one folder is an error."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        _, *parts = _NAME.split("\n".join(file.read_text("utf-8") for file in sorted(folder.glob("*.sql"))))
+        own = dict(zip(parts[::2], (part.rstrip() for part in parts[1::2]), strict=True))
+        if len(own) * 2 != len(parts):
+            raise ValueError(f"{folder.name}: a statement is defined twice")
+        found |= own
+    return {name: _INCLUDE.sub(lambda match: found[match[1]], sql) for name, sql in found.items()}
+
+
+def for_sqlite(sql: str) -> str:
+    """The door binds a list as JSON text."""
+    return _TOKEN.sub(lambda m: f"in (select value from json_each(:{m[2]}))" if m[2] else m[0], sql)
+
+
+def numbered(sql: str, number: int) -> str:
+    """A fragment for use several times in one statement: `:p_n` becomes `:p_0`, `:p_1`, ..."""
+    return sql.replace("_n ", f"_{number} ").replace("_n)", f"_{number})")

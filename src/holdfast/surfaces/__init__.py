@@ -1,0 +1,1 @@
+"""How it is asked: derived from the operations, and thin."""

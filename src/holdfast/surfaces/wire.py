@@ -1,0 +1,83 @@
+"""Errors as each surface says them: mapped once, here."""
+
+from typing import Any
+
+import msgspec
+
+from ..domain.errors import HoldfastError
+
+STATUS = {
+    "ERROR": 500,
+    "VALIDATION_FAILED": 400,
+    "AMBIGUOUS_ID_PREFIX": 400,
+    "FILTER_REQUIRED": 400,
+    "NOT_FOUND": 404,
+    "CONFLICT": 409,
+    "TITLE_TAKEN": 409,
+    "VERSION_CONFLICT": 409,
+    "CHANGED_SINCE": 409,
+    "UNAUTHENTICATED": 401,
+    "FORBIDDEN": 403,
+    "CONFIRMATION_REQUIRED": 403,
+    "MISADDRESSED": 421,
+    "TOO_LARGE": 413,
+    "CANCELLED": 499,
+    "TIMED_OUT": 504,
+    "MISCONFIGURED": 500,
+    "STORE_ERROR": 503,
+    "STORE_BUSY": 503,
+    "STORE_FULL": 507,
+    "STORE_UNREACHABLE": 503,
+    "NOT_A_STORE": 503,
+    "NEWER_STORE": 503,
+    "STORE_DAMAGED": 503,
+}
+"""HTTP status by error code."""
+
+EXIT = {
+    "ERROR": 1,
+    "VALIDATION_FAILED": 2,
+    "AMBIGUOUS_ID_PREFIX": 2,
+    "FILTER_REQUIRED": 2,
+    "NOT_FOUND": 1,
+    "CONFLICT": 3,
+    "TITLE_TAKEN": 3,
+    "VERSION_CONFLICT": 3,
+    "CHANGED_SINCE": 3,
+    "UNAUTHENTICATED": 4,
+    "FORBIDDEN": 4,
+    "CONFIRMATION_REQUIRED": 4,
+    "MISADDRESSED": 4,
+    "TOO_LARGE": 2,
+    "CANCELLED": 130,
+    "TIMED_OUT": 5,
+    "MISCONFIGURED": 78,
+    "STORE_ERROR": 5,
+    "STORE_BUSY": 5,
+    "STORE_FULL": 5,
+    "STORE_UNREACHABLE": 5,
+    "NOT_A_STORE": 5,
+    "NEWER_STORE": 5,
+    "STORE_DAMAGED": 5,
+}
+"""Exit code of the command line by error code."""
+
+PARTLY_REJECTED = 6
+"""Exit code of a batch of which some items were rejected."""
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(answer: Any) -> bytes:
+    """An answer as JSON."""
+    return _encoder.encode(answer)
+
+
+def plain(answer: Any) -> Any:
+    """An answer as dictionaries and lists."""
+    return msgspec.to_builtins(answer)
+
+
+def internal(error: BaseException) -> HoldfastError:
+    """What a caller is told of an error that is ours: nothing of its inside."""
+    return HoldfastError(f"Something went wrong inside Holdfast ({type(error).__name__}); the log says more.")

@@ -1,0 +1,30 @@
+"""Fixtures that every tier of tests shares: real stores in real files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Tests see neither the settings file nor the environment of whoever runs them."""
+    import os
+
+    for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    return str(tmp_path / "memory.db")
+
+
+@pytest.fixture
+def hold(db: str) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id="ai:tester@here") as opened:
+        yield opened

@@ -1,6 +1,5 @@
 """What happened to a record: its past, and taking a change back."""
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,9 +7,9 @@ from msgspec.structs import replace
 from ..domain import cells
 from ..domain.errors import ChangedSince, NotFound
 from ..domain.memory import Memory
-from ..storage import journal, memories, records
+from ..storage import journal, memories, records, signer
 from ..storage.port import Session
-from ..storage.records import KINDS, MEMORY, Writing
+from ..storage.records import KINDS, MEMORY
 from .hold import Hold
 from .remember import must_be_free
 
@@ -150,15 +149,15 @@ def _elements_back(now: Any, before: Any, field: str, edits: dict[str, tuple[Any
     return (*kept, *(item for item in before if item in touched))
 
 
-Check = Callable[[Writing], None]
-
-
-def verify(hold: Hold, session: Session) -> list[journal.Break]:
+def verify(hold: Hold, session: Session, witness: str | None = None) -> list[journal.Break]:
     """Everything that is wrong with the journal, and every row that is not what its journal says."""
-    from ..storage import signer
-
     key = hold.store.signing_key()
     found = list(journal.verify(session, signer.public_of(key) if key else None))
+    if witness is not None:
+        seq, hash = witness.split(":")
+        row = session.row("journal_one", seq=int(seq))
+        if row is None or journal.Entry(*row).hash.hex() != hash:
+            found.append(journal.Break(int(seq), "the chain is not the one whose head was noted"))
     for entry in journal.pages(session, "journal_latest"):
         kind = KINDS.get(entry.kind)
         if kind is None or entry.body is None:

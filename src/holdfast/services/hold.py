@@ -66,6 +66,8 @@ class Hold:
     lifetimes: Lifetimes = Lifetimes()
     namespace: str = "global"
     """Where a memory goes that names no namespace."""
+    families: tuple[str, ...] = ()
+    """The families of operations that are within reach here; none named means all."""
     now: Callable[[], int] = moment.now
     progress: Progress = SILENT
     uses: Uses = field(default_factory=Uses)

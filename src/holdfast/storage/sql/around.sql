@@ -85,20 +85,20 @@ select {agent.columns} from agent a where a.id = :id
 -- name: agent_all
 select {agent.columns} from agent a where a.id > :after order by a.id limit :limit
 -- name: notice_add
-insert into notice (id, sender, recipient, title, body, priority, created_at, read_at)
-values (:id, :sender, :recipient, :title, :body, :priority, :created_at, :read_at)
+insert into notice (id, sender, recipient, title, body, priority, metadata, created_at, read_at)
+values (:id, :sender, :recipient, :title, :body, :priority, :metadata, :created_at, :read_at)
 on conflict (id) do nothing
 -- name: notice_list
-select id, sender, recipient, title, body, priority, created_at, read_at from notice where recipient = :recipient
+select id, sender, recipient, title, body, priority, metadata, created_at, read_at from notice where recipient = :recipient
 order by created_at desc, id desc limit :limit
 -- name: notice_unread
-select id, sender, recipient, title, body, priority, created_at, read_at from notice
+select id, sender, recipient, title, body, priority, metadata, created_at, read_at from notice
 where recipient = :recipient and read_at is null order by created_at desc, id desc limit :limit
 -- name: notice_all
-select id, sender, recipient, title, body, priority, created_at, read_at from notice where id > :after
+select id, sender, recipient, title, body, priority, metadata, created_at, read_at from notice where id > :after
 order by id limit :limit
 -- name: notice_read
-update notice set read_at = :now where id = any(:ids) and read_at is null
+update notice set read_at = :now where recipient = :recipient and id = any(:ids) and read_at is null returning id
 -- name: key_add
 insert into api_key (id, name, hash, access_right, namespaces, agent, created_at, revoked_at)
 values (:id, :name, :hash, :access_right, :namespaces, :agent, :created_at, null)

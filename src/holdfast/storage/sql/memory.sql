@@ -147,3 +147,5 @@ group by m.namespace order by count(*) desc, m.namespace
 update journal set body = null, delta = null where record = :id
 -- name: memory_has_expired
 select id from memory where id = :id and lives_until <= :now
+-- name: memory_access_purged
+delete from access where memory = :id

@@ -182,6 +182,7 @@ create table notice (
   title text not null,
   body text not null,
   priority integer not null,
+  metadata text not null,
   created_at integer not null,
   read_at integer
 );

@@ -1,0 +1,17 @@
+"""A message from one agent to another. It lives in this store and is no memory."""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Notice(Struct, frozen=True):
+    id: str
+    sender: str
+    recipient: str
+    title: str
+    body: str
+    priority: int
+    metadata: dict[str, Any]
+    created_at: int
+    read_at: int | None

@@ -1,0 +1,224 @@
+"""Promote, put away, bring back, delete."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..services import amend, lifecycle
+from ..services.hold import Hold, Progress
+from ..storage import memories
+from ..storage.memories import EVERYTHING, Filter
+from .fields import Actor, Id, Limit, Namespace, Skip, TierField
+from .registry import Effect, Example, Nothing, Request, operation
+from .views import MemoryView, memory_view, memory_views
+
+ExpectedVersion = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")]
+
+
+class Delete(Request, frozen=True):
+    id: Id
+    expected_version: ExpectedVersion | None = None
+    agent_id: Actor | None = None
+
+
+class Deleted(Struct, frozen=True, kw_only=True):
+    deleted: bool
+    id: str
+    version: int
+
+
+@operation(
+    Effect.DESTROY, "DELETE /api/v1/memories/{id}", family="lifecycle", human="holdfast.surfaces.human:deleted",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def delete(hold: Hold, request: Delete) -> Deleted:
+    """Delete a memory; `undo` brings it back."""
+    memory = lifecycle.delete(hold, request.id, request.expected_version)
+    return Deleted(deleted=True, id=memory.id, version=memory.version)
+
+
+class Promote(Request, frozen=True):
+    id: Id
+    target_tier: Annotated[Literal["mid", "long"], Meta(description="Where it lives longer.")] = "long"
+
+
+class Promoted(MemoryView, frozen=True, kw_only=True):
+    promoted: bool
+
+
+@operation(
+    Effect.WRITE, "POST /api/v1/memories/{id}/promote", family="lifecycle", human="holdfast.surfaces.human:memory",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def promote(hold: Hold, request: Promote) -> Promoted:
+    """Raise a memory to a tier in which it lives longer; long lives for ever."""
+    return memory_view(amend.promote(hold, request.id, request.target_tier), type=Promoted, promoted=True)
+
+
+class Forget(Request, frozen=True):
+    namespace: Namespace | None = None
+    pattern: Annotated[str, Meta(min_length=1, max_length=4096, description="Any of these words.",
+                                 extra={"short": "p"})] | None = None
+    tier: TierField | None = None
+    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+
+
+class Forgotten(Struct, frozen=True, kw_only=True):
+    deleted: int
+    archived: int
+    dry_run: bool
+    ids: list[str]
+    would_delete: int | UnsetType = UNSET
+
+
+@operation(
+    Effect.DESTROY, "POST /api/v1/forget", family="lifecycle", at_least_one=("namespace", "pattern", "tier"),
+    examples=(
+        Example({"namespace": "nowhere", "dry_run": True}),
+        Example({}, error="FILTER_REQUIRED"),
+    ),
+)
+def forget(hold: Hold, request: Forget) -> Forgotten:
+    """Archive all memories of a namespace, a tier or with any of some words."""
+    which = Filter(namespace=request.namespace, tier=request.tier)
+    ids = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
+    gone = 0 if request.dry_run else len(ids)
+    return Forgotten(
+        deleted=gone, archived=gone, dry_run=request.dry_run, ids=ids,
+        would_delete=len(ids) if request.dry_run else UNSET,
+    )
+
+
+class Gc(Request, frozen=True):
+    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+
+
+class Collected(Struct, frozen=True, kw_only=True):
+    collected: int
+    expired_deleted: int
+    dry_run: bool
+
+
+@operation(Effect.WRITE, "POST /api/v1/gc", family="lifecycle", examples=(Example({"dry_run": True}), Example({})))
+def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
+    """Move memories whose time is over into the archive."""
+    ids = lifecycle.collect(hold, dry_run=request.dry_run)
+    return Collected(collected=len(ids), expired_deleted=len(ids), dry_run=request.dry_run)
+
+
+class Archive(Request, frozen=True):
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=1000, description="Which memories.")]
+    reason: Annotated[str, Meta(min_length=1, max_length=128)] = "archive"
+
+
+class ArchiveOutcome(Struct, frozen=True, kw_only=True):
+    id: str
+    outcome: Literal["applied", "rejected"]
+    error: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+
+
+class Archived(Struct, frozen=True, kw_only=True):
+    archived: list[str]
+    missing: list[str]
+    count: int
+    reason: str
+    outcomes: list[ArchiveOutcome]
+
+
+@operation(
+    Effect.WRITE, "POST /api/v1/archive", family="archive", cli=("archive", "add"),
+    examples=(Example({"ids": ["no-such-memory"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
+)
+def archive(hold: Hold, request: Archive) -> Archived:
+    """Put memories away; their links stay and come back with them."""
+    put = lifecycle.archive(hold, request.ids, request.reason)
+    done = [ArchiveOutcome(id=memory.id, outcome="applied") for memory in put.done]
+    refused = [ArchiveOutcome(id=id, outcome="rejected", error=e.message, code=e.code) for id, e in put.refused]
+    return Archived(
+        archived=[memory.id for memory in put.done], missing=[id for id, _ in put.refused], count=len(put.done),
+        reason=request.reason, outcomes=done + refused,
+    )
+
+
+class ArchiveList(Request, frozen=True):
+    namespace: Namespace | None = None
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+class ArchivePage(Struct, frozen=True, kw_only=True):
+    archived: list[MemoryView]
+    count: int
+
+
+@operation(
+    Effect.READ, "GET /api/v1/archive", family="archive", cli=("archive", "list"),
+    human="holdfast.surfaces.human:archived", examples=(Example({}),),
+)
+def archive_list(hold: Hold, request: ArchiveList) -> ArchivePage:
+    """List what was archived or has expired, newest first."""
+    with hold.reading() as session:
+        found = memories.select(
+            session, hold.caller, Filter(namespace=request.namespace), hold.now(), order="by_archival",
+            limit=request.limit, skip=request.offset, view="put_away",
+        )
+        shown = memory_views(session, found)
+    return ArchivePage(archived=shown, count=len(shown))
+
+
+class ArchiveRestore(Request, frozen=True):
+    id: Id
+
+
+class Restored(MemoryView, frozen=True, kw_only=True):
+    restored: bool
+
+
+@operation(
+    Effect.WRITE, "POST /api/v1/archive/{id}/restore", family="archive", cli=("archive", "restore"),
+    human="holdfast.surfaces.human:memory", examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def archive_restore(hold: Hold, request: ArchiveRestore) -> Restored:
+    """Bring an archived memory back, live, its lifetime begun anew."""
+    return memory_view(lifecycle.restore(hold, request.id), type=Restored, restored=True)
+
+
+class ArchivePurge(Request, frozen=True):
+    ids: Annotated[list[Id], Meta(max_length=1000, description="Only these.")] | None = None
+    older_than_days: Annotated[int, Meta(ge=0, le=36_500, description="Only what was archived before.")] | None = None
+
+
+class Purged(Struct, frozen=True, kw_only=True):
+    purged: int
+
+
+@operation(
+    Effect.DESTROY, "DELETE /api/v1/archive", family="archive", cli=("archive", "purge"), irreversible=True,
+    examples=(Example({"older_than_days": 30}), Example({"older_than_days": -1}, error="VALIDATION_FAILED")),
+)
+def archive_purge(hold: Hold, request: ArchivePurge) -> Purged:
+    """Erase archived memories for good, out of their history too."""
+    return Purged(purged=lifecycle.purge(hold, request.ids, request.older_than_days))
+
+
+class NamespaceCount(Struct, frozen=True):
+    namespace: str
+    count: int
+
+
+class ArchiveStats(Struct, frozen=True, kw_only=True):
+    archived_total: int
+    by_namespace: list[NamespaceCount]
+
+
+@operation(
+    Effect.READ, "GET /api/v1/archive/stats", family="archive", cli=("archive", "stats"), examples=(Example({}),)
+)
+def archive_stats(hold: Hold, request: Nothing) -> ArchiveStats:
+    """Count what is in the archive."""
+    with hold.reading() as session:
+        by = memories.counts(session, hold.caller, EVERYTHING, hold.now(), "namespace", view="put_away")
+    return ArchiveStats(
+        archived_total=sum(n for _, n in by), by_namespace=[NamespaceCount(name, n) for name, n in by]
+    )

@@ -1,0 +1,160 @@
+"""History, undo, verify and the feed of changes: one journal, four questions."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..domain.moment import to_text
+from ..services import history as past
+from ..services.hold import Hold, Progress
+from ..storage import journal
+from ..storage.records import KINDS, body_of
+from .fields import Id, Limit
+from .registry import Effect, Example, Request, operation
+
+Sequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Go on after this change.")]
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One committed change."""
+
+    seq: int
+    op: str
+    kind: str
+    record: str
+    actor: str
+    at: str
+    """When it was kept here."""
+    origin: str
+    number: int
+    batch: int
+    hash: str
+    version: int | UnsetType = UNSET
+    memory: dict[str, Any] | UnsetType = UNSET
+    """The record after the change; left out once it was purged."""
+
+
+def change_of(entry: journal.Entry) -> Change:
+    body: Any = body_of(KINDS[entry.kind], entry) if entry.body is not None else None
+    return Change(
+        seq=entry.seq, op=entry.op, kind=entry.kind, record=entry.record, actor=entry.actor,
+        at=to_text(entry.kept_at), origin=entry.origin, number=entry.n, batch=entry.batch, hash=entry.hash.hex(),
+        version=body.version if body else UNSET, memory=_shown(body) if body else UNSET,
+    )
+
+
+_MOMENTS = ("created_at", "updated_at", "expires_at", "valid_from", "valid_until", "occurred_at")
+
+
+def _shown(record: Any) -> dict[str, Any]:
+    plain = msgspec.to_builtins(record)
+    for name in _MOMENTS:
+        if plain.get(name) is not None:
+            plain[name] = to_text(plain[name])
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+class History(Request, frozen=True):
+    id: Id
+    after: Sequence = 0
+    limit: Limit = 100
+
+
+class HistoryPage(Struct, frozen=True, kw_only=True):
+    changes: list[Change]
+    count: int
+
+
+@operation(
+    Effect.READ, "GET /api/v1/memories/{id}/history", family="meta", human="holdfast.surfaces.human:changes",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def history(hold: Hold, request: History) -> HistoryPage:
+    """Show every change of a memory, oldest first."""
+    with hold.reading() as session:
+        entries = past.entries_of(hold, session, request.id, after=request.after, limit=request.limit)
+    return HistoryPage(changes=[change_of(entry) for entry in entries], count=len(entries))
+
+
+class Undo(Request, frozen=True):
+    change: Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Its sequence number.", extra={"argument": True})]
+
+
+class Undone(Struct, frozen=True, kw_only=True):
+    undone: int
+    change: int
+    """The change that took it back: undo that one to have it again."""
+    kind: str
+    record: str
+    version: int
+
+
+@operation(
+    Effect.WRITE, "POST /api/v1/undo", family="lifecycle", examples=(Example({"change": 999_999}, error="NOT_FOUND"),)
+)
+def undo(hold: Hold, request: Undo) -> Undone:
+    """Take one change back by a new change, which can itself be undone."""
+    entry, record, place = past.undo(hold, request.change)
+    return Undone(undone=entry.seq, change=place, kind=entry.kind, record=entry.record, version=record.version)
+
+
+class Verify(Request, frozen=True):
+    witness: Annotated[
+        str, Meta(max_length=128, pattern="^[0-9]{1,16}:[0-9a-f]{64}$",
+                  description="seq:hash of a head noted earlier, kept elsewhere.")
+    ] | None = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    seq: int
+    what: str
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    intact: bool
+    entries: int
+    head: str
+    """seq:hash of the newest entry: keep it elsewhere and give it as `witness` later."""
+    node: str
+    signers: int
+    """How many keys have signed; more than one after a copy or restore."""
+    findings: list[Finding]
+
+
+@operation(
+    Effect.READ, "GET /api/v1/verify", family="meta", human="holdfast.surfaces.human:verified",
+    examples=(Example({}), Example({"witness": "nonsense"}, error="VALIDATION_FAILED")),
+)
+def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
+    """Prove that the journal is whole: nothing edited, dropped, swapped or cut."""
+    with hold.reading() as session:
+        found = past.verify(hold, session, request.witness)
+        head = journal.head_of(session)
+        signers = len(session.rows("signer_list"))
+    return Verified(
+        intact=not found, entries=head.seq, head=f"{head.seq}:{head.hash.hex()}", node=head.node, signers=signers,
+        findings=[Finding(seq=one.seq, what=one.what) for one in found[:1000]],
+    )
+
+
+class Events(Request, frozen=True):
+    after: Sequence = 0
+    limit: Limit = 100
+
+
+class EventPage(Struct, frozen=True, kw_only=True):
+    events: list[Change]
+    count: int
+    next: int
+
+
+@operation(
+    Effect.READ, "GET /api/v1/events", family="meta", feed=True, human="holdfast.surfaces.human:events",
+    examples=(Example({"after": 0, "limit": 10}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+)
+def events(hold: Hold, request: Events) -> EventPage:
+    """Follow the changes, paged by sequence."""
+    with hold.reading() as session:
+        entries, reached = past.feed(hold, session, after=request.after, limit=request.limit)
+    return EventPage(events=[change_of(entry) for entry in entries], count=len(entries), next=reached)

@@ -1,0 +1,102 @@
+"""Who remembers here: registration, messages between agents, and grants on private memories."""
+
+import msgspec
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain import ids
+from ..domain.caller import admit_agent, admit_agent_type
+from ..domain.errors import Forbidden, Invalid, NotFound
+from ..domain.link import Agent, Grant, Permission
+from ..domain.memory import Memory
+from ..domain.notice import Notice
+from ..storage import memories
+from ..storage.port import Row, Session
+from ..storage.records import AGENT, GRANT, Writing, agent_of
+from .hold import Hold
+
+MOST_AGENTS = 10_000
+
+
+def register(hold: Hold, agent_id: str, agent_type: str, capabilities: tuple[str, ...]) -> Agent:
+    """Record an agent; registering again changes what it says of itself."""
+    admit_agent(agent_id), admit_agent_type(agent_type)
+    with hold.writing() as write:
+        known = write.get(AGENT, agent_id)
+        if known is None:
+            fresh = Agent(agent_id, agent_type, capabilities, write.now, write.now, write.origin, 1)
+            return write.add(AGENT, fresh, "register")
+        changed = replace(known, agent_type=agent_type, capabilities=capabilities, state="live")
+        return write.change(AGENT, known, changed, "register")
+
+
+def registered(session: Session) -> list[tuple[Agent, int | None]]:
+    """Every agent, and when it last changed something here."""
+    seen = dict(session.rows("journal_seen_last"))
+    agents = [agent_of(row) for row in session.rows("agent_all", after="", limit=MOST_AGENTS)]
+    return [(agent, seen.get(agent.id)) for agent in agents if agent.state == "live"]
+
+
+def notify(hold: Hold, notice: Notice) -> Notice:
+    """Leave a message for another agent."""
+    admit_agent(notice.recipient, "target_agent_id")
+    clean = replace(
+        notice, title=door.title(notice.title), body=door.content(notice.body), metadata=door.metadata(notice.metadata)
+    )
+    params = msgspec.structs.asdict(clean) | {"metadata": msgspec.json.encode(clean.metadata).decode()}
+    with hold.writing() as write:
+        write.session.do("notice_add", **params)
+    return clean
+
+
+def inbox(hold: Hold, session: Session, *, unread_only: bool, limit: int) -> list[Notice]:
+    """The caller's own messages, newest first."""
+    statement = "notice_unread" if unread_only else "notice_list"
+    return [notice_of(row) for row in session.rows(statement, recipient=hold.caller.agent, limit=limit)]
+
+
+def notice_of(row: Row) -> Notice:
+    return Notice(*row[:6], msgspec.json.decode(row[6]), *row[7:])
+
+
+def mark_read(hold: Hold, notices: list[str]) -> list[str]:
+    """Mark messages of the caller as read; which ones were unread."""
+    with hold.writing() as write:
+        rows = write.session.rows("notice_read", recipient=hold.caller.agent, ids=notices, now=write.now)
+    return sorted(row[0] for row in rows)
+
+
+def grant(hold: Hold, memory_id: str, agent_id: str, permission: Permission) -> Grant:
+    """Let another agent read, write or manage a private memory."""
+    admit_agent(agent_id)
+    with hold.writing() as write:
+        memory = _managed(hold, write, memory_id)
+        if agent_id == memory.agent:
+            raise Invalid("agent_id: the owner needs no grant", fields=["agent_id"])
+        id = ids.derived("grant", memory.id, agent_id)
+        known = write.get(GRANT, id)
+        if known is None:
+            fresh = Grant(id, memory.id, agent_id, permission, hold.caller.agent, write.now, write.now, write.origin, 1)
+            return write.add(GRANT, fresh, "grant")
+        return write.change(GRANT, known, replace(known, permission=permission, state="live"), "grant")
+
+
+def revoke(hold: Hold, memory_id: str, agent_id: str) -> Grant:
+    """Take a grant back; it is refused from the next call on."""
+    with hold.writing() as write:
+        memory = _managed(hold, write, memory_id)
+        known = write.get(GRANT, ids.derived("grant", memory.id, agent_id))
+        if known is None or known.state != "live":
+            raise NotFound(f"{agent_id!r} has no grant on {memory.id}.", id=memory.id)
+        return write.change(GRANT, known, replace(known, state="deleted"), "revoke")
+
+
+def _managed(hold: Hold, write: Writing, id: str) -> Memory:
+    """A memory whose grants the caller decides on: its owner, or an agent with an admin grant."""
+    memory = memories.resolve(write.session, hold.caller, id, write.now, view="kept")
+    if memory.agent == hold.caller.agent:
+        return memory
+    own = write.get(GRANT, ids.derived("grant", memory.id, hold.caller.agent))
+    if own is None or own.state != "live" or own.permission != "admin":
+        raise Forbidden(f"Only the owner of {memory.id} decides who may see it.")
+    return memory

@@ -1,0 +1,145 @@
+"""The end of a memory: archived, brought back, deleted, collected when its time is over, purged."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain.errors import HoldfastError, StoreError
+from ..domain.memory import Memory
+from ..domain.words import asked
+from ..storage import memories
+from ..storage.memories import EVERYTHING, Filter
+from ..storage.records import MEMORY, Writing
+from .amend import must_be_version
+from .find import normal
+from .hold import Hold
+from .remember import must_be_free, must_change
+
+BATCH = 1000
+
+
+class Put(NamedTuple):
+    """What became of several memories."""
+
+    done: list[Memory]
+    refused: list[tuple[str, HoldfastError]]
+
+
+def delete(hold: Hold, id: str, expected_version: int | None = None) -> Memory:
+    """Take a memory out of every view but its history, from where `undo` brings it back."""
+    with hold.writing() as write:
+        memory = memories.resolve(write.session, hold.caller, id, write.now, view="kept")
+        must_change(hold, write, memory)
+        must_be_version(memory, expected_version)
+        return write.change(MEMORY, memory, replace(memory, state="deleted"), "delete")
+
+
+def archive(hold: Hold, ids: list[str], reason: str) -> Put:
+    """Put memories away, their links with them; each has an outcome of its own."""
+    put = Put([], [])
+    with hold.writing() as write:
+        for id in dict.fromkeys(ids):
+            try:
+                memory = memories.resolve(write.session, hold.caller, id, write.now)
+                must_change(hold, write, memory)
+                put.done.append(put_away(write, memory, reason, "archive"))
+            except StoreError:
+                raise
+            except HoldfastError as error:
+                put.refused.append((id, error))
+    return put
+
+
+def put_away(write: Writing, memory: Memory, reason: str, op: str) -> Memory:
+    return write.change(MEMORY, memory, replace(memory, state="archived", reason=reason), op)
+
+
+def restore(hold: Hold, id: str) -> Memory:
+    """Bring an archived or expired memory back, live: its lifetime starts anew."""
+    with hold.writing() as write:
+        memory = memories.resolve(write.session, hold.caller, id, write.now, view="put_away")
+        must_change(hold, write, memory)
+        must_be_free(write, memory)
+        live = replace(memory, state="live", reason=None, expires_at=_new_end(hold, memory, write.now))
+        return write.change(MEMORY, memory, live, "restore")
+
+
+def _new_end(hold: Hold, memory: Memory, now: int) -> int | None:
+    if memory.expires_at is None:
+        return None
+    end = hold.lifetimes.expiry(memory.tier, now)
+    return None if end is None else max(end, memory.expires_at)
+
+
+def forget(hold: Hold, which: Filter, pattern: str | None, *, dry_run: bool) -> list[str]:
+    """Archive every memory that a filter and any word of a pattern name. All of them, or none."""
+    with hold.writing() as write:
+        found = _named(hold, write, which, pattern)
+        for number, memory in enumerate(found):
+            hold.progress(number, len(found), "forgetting")
+            must_change(hold, write, memory)
+            if not dry_run:
+                put_away(write, memory, "forget", "forget")
+    return [memory.id for memory in found]
+
+
+def _named(hold: Hold, write: Writing, which: Filter, pattern: str | None) -> list[Memory]:
+    session = write.session
+    everything = memories.count(session, hold.caller, normal(which), write.now)
+    if pattern is None:
+        return memories.select(session, hold.caller, which, write.now, order="by_creation", limit=everything)
+    words = asked(pattern)
+    if not words:
+        return []
+    match = " OR ".join(memories.quoted(word) for word in words)
+    hits = memories.matching(session, hold.caller, match, which, write.now, limit=everything)
+    return list(memories.by_ids(session, hold.caller, [hit.id for hit in hits], write.now).values())
+
+
+def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
+    """Move what has expired into the archive; its titles are free again. How a store stays small.
+
+    Whether a memory has expired is decided when it is read, so this is this store's own business and no change that
+    others must hear of.
+    """
+    if dry_run:
+        with hold.reading() as session:
+            return [row[0] for row in session.rows("memory_expired", now=hold.now(), limit=1_000_000)]
+    collected: list[str] = []
+    while True:
+        with hold.writing() as write:
+            batch = write.session.rows("memory_release", now=write.now, limit=BATCH)
+        collected += [row[0] for row in batch]
+        hold.progress(len(collected), len(collected), "collecting")
+        if len(batch) < BATCH:
+            return collected
+
+
+def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> int:
+    """Erase archived memories for good, out of their history too; an id and its state remain."""
+    with hold.writing() as write:
+        before = write.now - door.days("older_than_days", older_than_days or 0)
+        if ids is not None:
+            found = [memories.resolve(write.session, hold.caller, id, write.now, view="put_away") for id in ids]
+        else:
+            total = memories.count(write.session, hold.caller, EVERYTHING, write.now, view="put_away")
+            found = memories.select(
+                write.session, hold.caller, EVERYTHING, write.now, order="by_archival", limit=total, view="put_away"
+            )
+        gone = [memory for memory in found if older_than_days is None or memory.updated_at <= before]
+        for memory in gone:
+            must_change(hold, write, memory)
+            erase(write, memory)
+    return len(gone)
+
+
+def erase(write: Writing, memory: Memory) -> None:
+    """What remains is who, where in time, and that it is deleted."""
+    write.session.do("memory_purged", id=memory.id)
+    write.session.do("memory_access_purged", id=memory.id)
+    stub = replace(
+        memory, title=f"purged {memory.id}", content="", state="deleted", reason="purged", tags=(), metadata={},
+        citations=(), source_uri=None, source_span=None, speaker=None, thread=None, extra={},
+    )
+    write.change(MEMORY, memory, stub, "purge")

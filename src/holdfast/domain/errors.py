@@ -13,6 +13,8 @@
     ├── Forbidden            the key or the agent may not do this
     │   └── Unconfirmed      an irreversible command without its confirmation
     ├── Misaddressed         Host or Origin name another site
+    ├── NotAllowed           the path is there, the method is not
+    ├── WrongMediaType       a body that does not say that it is JSON
     ├── TooLarge             a body over the limit
     ├── Cancelled            the caller gave up; nothing was written
     │   └── TimedOut         the time limit passed; nothing was written
@@ -116,6 +118,18 @@ class Misaddressed(HoldfastError):
     """The Host or Origin of this request is not this server."""
 
     code = "MISADDRESSED"
+
+
+class NotAllowed(HoldfastError):
+    """This path does not take that method."""
+
+    code = "METHOD_NOT_ALLOWED"
+
+
+class WrongMediaType(HoldfastError):
+    """Send the body as JSON, with `Content-Type: application/json`."""
+
+    code = "UNSUPPORTED_MEDIA_TYPE"
 
 
 class TooLarge(HoldfastError):

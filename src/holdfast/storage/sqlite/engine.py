@@ -40,10 +40,15 @@ def translated() -> Iterator[None]:
     try:
         yield
     except apsw.Error as error:
-        for theirs, ours in _FOREIGN:
-            if isinstance(error, theirs):
-                raise ours(f"{(ours.__doc__ or '').strip()} ({error})") from error
-        raise errors.StoreError(f"The store could not do it: {error}") from error
+        raise foreign(error) from error
+
+
+def foreign(error: apsw.Error) -> errors.StoreError:
+    """What a driver's error is called here."""
+    for theirs, ours in _FOREIGN:
+        if isinstance(error, theirs):
+            return ours(f"{(ours.__doc__ or '').strip()} ({error})")
+    return errors.StoreError(f"The store could not do it: {error}")
 
 
 def wait(tries: int) -> bool:
@@ -63,8 +68,10 @@ def joined(parts: tuple[str | tuple[str, int], ...]) -> str:
     return "\n".join(texts)
 
 
-def bound(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | tuple) else value
+def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters with their lists, which most statements do not have, as JSON text."""
+    lists = {name: json.dumps(value) for name, value in params.items() if isinstance(value, (list, tuple))}
+    return {**params, **lists} if lists else params
 
 
 class SqliteSession:
@@ -74,8 +81,7 @@ class SqliteSession:
         self._connection = connection
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
-        with translated():
-            return self._connection.execute(sql_of(name), {k: bound(v) for k, v in params.items()}).fetchall()
+        return self._run(sql_of(name), params)
 
     def row(self, name: str, /, **params: Any) -> Row | None:
         return next(iter(self.rows(name, **params)), None)
@@ -88,9 +94,13 @@ class SqliteSession:
             self._connection.executemany(sql_of(name), params).fetchall()
 
     def assembled(self, parts: Sequence[str | tuple[str, int]], params: Mapping[str, Any]) -> list[Row]:
-        with translated():
-            values = {k: bound(v) for k, v in params.items()}
-            return self._connection.execute(joined(tuple(parts)), values).fetchall()
+        return self._run(joined(tuple(parts)), params)
+
+    def _run(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        try:
+            return self._connection.execute(sql, bound(params)).fetchall()
+        except apsw.Error as error:
+            raise foreign(error) from error
 
     def stems(self, text: str) -> list[str]:
         tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61"])

@@ -41,9 +41,11 @@ create table memory (
 );
 create unique index memory_title on memory (namespace, title) where state = 'live' and shown = id;
 create index memory_titles on memory (namespace, title) where state = 'live';
-create index memory_order on memory (state, priority, updated_at, id);
-create index memory_namespace on memory (namespace, state, updated_at);
-create index memory_expiry on memory (lives_until) where state = 'live' and collected_at is null;
+-- Partial, so that "state = 'live'" is never taken for a selective search: nearly every row is live.
+create index memory_order on memory (priority, updated_at, id) where state = 'live';
+create index memory_archive on memory (state, updated_at, id) where state = 'archived';
+create index memory_namespace on memory (namespace, state, priority, updated_at, id);
+create index memory_expiry on memory (lives_until, collected_at) where state = 'live';
 create index memory_hash on memory (content_hash);
 create index memory_uri on memory (source_uri) where source_uri is not null;
 

@@ -5,9 +5,10 @@ pragma foreign_key_check
 -- name: engine_text_integrity
 insert into memory_text (memory_text, rank) values ('integrity-check', 1)
 -- name: memory_found
--- Best first by FTS5's own bm25; filters follow before the limit.
+-- Best first by FTS5's own bm25; filters follow before the limit. A cross join, so that no filter makes the planner ask
+-- the index once for each row.
 select m.id, -t.rank, m.priority, m.confidence, m.updated_at
-from memory_text t join memory m on m.rowno = t.rowid where memory_text match :match
+from memory_text t cross join memory m on m.rowno = t.rowid where memory_text match :match
 -- name: memory_found.best
 order by t.rank limit :limit
 -- name: word_counts

@@ -279,7 +279,7 @@ def browse(hold: Hold, request: Browse) -> Page:
 
 
 class Search(Request, frozen=True):
-    q: Annotated[str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True})] | None = None
+    query: Annotated[str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True})] | None = None
     namespace: Namespace | None = None
     tier: TierField | None = None
     agent_id: AgentId | None = None
@@ -300,19 +300,19 @@ class Searched(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/search", family="core", at_least_one=("q", "source_uri"),
+    Effect.READ, "GET /api/v1/search", family="core", at_least_one=("query", "source_uri"),
     human="holdfast.surfaces.human:results",
-    examples=(Example({"q": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
+    examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
 )
 def search(hold: Hold, request: Search) -> Searched:
     """Find the memories that hold all of some words."""
     which = filter_of(request)
     with hold.reading() as session:
-        found = find.search(hold, session, request.q, which, limit=request.limit)
+        found = find.search(hold, session, request.query, which, limit=request.limit)
         shown = memory_views(session, found)
     return Searched(
         results=shown, count=len(shown),
-        query=UNSET if request.q is None else request.q,
+        query=UNSET if request.query is None else request.query,
         source_uri=UNSET if request.source_uri is None else request.source_uri,
     )
 

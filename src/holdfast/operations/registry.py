@@ -64,6 +64,8 @@ class Operation(Struct, frozen=True):
     status: int = 200
     bulk: str | None = None
     """The field that a bare JSON array fills."""
+    whole: str | None = None
+    """The field that a whole JSON object fills if it is not named in it."""
     at_least_one: tuple[str, ...] = ()
     irreversible: bool = False
     """The CLI asks before it does this."""
@@ -101,6 +103,8 @@ class Operation(Struct, frozen=True):
 
     def admit(self, arguments: Mapping[str, Any]) -> Request:
         """The typed request, or an error that names the field."""
+        if self.whole is not None and self.whole not in arguments:
+            arguments = {self.whole: dict(arguments)}
         missing = [field.encode_name for field in self.fields if field.required and field.encode_name not in arguments]
         if missing:
             raise Invalid(f"{', '.join(missing)}: required", fields=missing)

@@ -1,0 +1,398 @@
+"""The command line: every operation is a command; each only parses, calls and prints."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from .. import settings as setting
+from ..domain.errors import HoldfastError, Invalid, Unconfirmed
+from ..operations import REGISTRY, Operation
+from ..operations.registry import bare, from_words
+from ..services.hold import Progress
+from ..version import __version__
+from . import wire
+
+if TYPE_CHECKING:
+    from ..app import Holdfast
+
+GLOBAL = ("db", "json", "agent_id")
+
+
+def global_options(taken: set[str] | frozenset[str] = frozenset()) -> list[click.Option]:
+    """Accepted before or after the command; the later wins. A name that is a field of the command is the field's."""
+    options = [
+        click.Option(["--db"], metavar="PATH", help="The store (or HOLDFAST_DB)."),
+        click.Option(["--json"], is_flag=True, default=None, help="Print JSON, clean for pipes."),
+        click.Option(["--agent-id"], metavar="ID", help="Who asks (or HOLDFAST_AGENT_ID)."),
+    ]
+    return [option for option in options if option.name not in taken]
+
+
+class Commands(click.Group):
+    """Commands built on demand: starting up costs what the one command costs."""
+
+    def __init__(self, path: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(**more)
+        self.path = path
+
+    def _own(self) -> dict[str, Operation | None]:
+        """Names below this group: an operation, or None for a group of them."""
+        found: dict[str, Operation | None] = {}
+        depth = len(self.path)
+        for op in REGISTRY:
+            if "cli" in op.surfaces and op.cli[:depth] == self.path and len(op.cli) > depth:
+                found[op.cli[depth]] = op if len(op.cli) == depth + 1 else None
+        return found
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self._own(), *self.commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        own = self._own()
+        if cmd_name not in own:
+            return None
+        op = own[cmd_name]
+        if op is None:
+            return Commands((*self.path, cmd_name), name=cmd_name, help=f"{cmd_name.capitalize()}: several commands.")
+        return command_of(op)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = self._own()
+        rows = []
+        for name in self.list_commands(ctx):
+            op = own.get(name)
+            made = self.commands.get(name)
+            rows.append((name, op.summary if op else made.get_short_help_str(80) if made else "Several commands."))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def command_of(op: Operation) -> click.Command:
+    """The command of one operation."""
+    params: list[click.Parameter] = []
+    shorts: set[str] = set()
+    whole = op.bulk or op.whole
+    for field in op.fields:
+        name = field.encode_name
+        if "cli" in (op.extra(name, "not_on") or ()) or op.extra(name, "role") == "actor":
+            continue
+        if name == whole:
+            params.append(click.Argument([f"f_{name}"], metavar="[FILE|-]", required=False, default="-"))
+        elif op.extra(name, "argument"):
+            params.append(_argument(op, field))
+        else:
+            params.append(_option(op, field, shorts))
+    if op.irreversible:
+        params.append(click.Option(["--yes"], is_flag=True, help="Do not ask."))
+    if op.feed:
+        params.append(click.Option(["--follow"], is_flag=True, help="Go on as changes come."))
+    taken = {param.name[2:] for param in params if param.name}
+    return click.Command(
+        op.cli[-1], params=[*params, *global_options(taken)], help=op.description, callback=_callback(op)
+    )
+
+
+def _argument(op: Operation, field: msgspec.structs.FieldInfo) -> click.Argument:
+    several = isinstance(bare(msgspec.inspect.type_info(field.type)), msgspec.inspect.ListType)
+    return click.Argument(
+        [f"f_{field.encode_name}"], metavar=field.encode_name.upper(), required=field.required,
+        nargs=-1 if several else 1,
+    )
+
+
+def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str]) -> click.Option:
+    name = field.encode_name
+    flag = "--" + name.replace("_", "-")
+    info = bare(msgspec.inspect.type_info(field.type))
+    text = describe(field.type)
+    if isinstance(info, msgspec.inspect.BoolType):
+        return click.Option([f"f_{name}", f"{flag}/--no-{flag[2:]}"], default=None, help=text)
+    names = [f"f_{name}", flag]
+    short = op.extra(name, "short")
+    if short and short not in shorts:
+        shorts.add(short)
+        names.append(f"-{short}")
+    if not field.required and field.default not in (msgspec.NODEFAULT, None, msgspec.UNSET):
+        text = f"{text} [default: {field.default}]".strip()
+    if field.required:
+        text = f"{text} [required]".strip()
+    return click.Option(names, multiple=True, metavar=metavar(info), help=text)
+
+
+def metavar(info: msgspec.inspect.Type) -> str:
+    match info:
+        case msgspec.inspect.LiteralType():
+            return "|".join(str(value) for value in info.values)
+        case msgspec.inspect.IntType():
+            return "N"
+        case msgspec.inspect.FloatType():
+            return "X"
+        case msgspec.inspect.ListType() if isinstance(bare(info.item_type), msgspec.inspect.StrType):
+            return "A,B"
+        case msgspec.inspect.StrType():
+            return "TEXT"
+        case _:
+            return "JSON"
+
+
+def describe(type_: Any) -> str:
+    """The description in a field's declaration."""
+    info = msgspec.inspect.type_info(type_)
+    while isinstance(info, msgspec.inspect.Metadata | msgspec.inspect.UnionType):
+        if isinstance(info, msgspec.inspect.UnionType):
+            info = info.types[0]
+            continue
+        if info.extra_json_schema and "description" in info.extra_json_schema:
+            return str(info.extra_json_schema["description"])
+        info = info.type
+    return ""
+
+
+def _callback(op: Operation) -> Callable[..., None]:
+    def callback(yes: bool = False, follow: bool = False, **given: Any) -> None:
+        wanted = choices(given)
+        words = {name[2:]: value for name, value in given.items() if name.startswith("f_")}
+        arguments = arguments_of(op, words)
+        if op.irreversible and not yes:
+            confirm(op, wanted)
+        with opened(wanted) as hold:
+            if follow:
+                return follow_feed(op, hold, arguments, wanted)
+            with progress_of(op, wanted) as progress:
+                answer = hold.call(op.name, arguments, progress=progress)
+            show(op, answer, wanted)
+            leave(verdict(answer))
+        return None
+
+    return callback
+
+
+def choices(given: dict[str, Any]) -> dict[str, Any]:
+    """The global options in force: those after the command win over those before it."""
+    context = click.get_current_context()
+    before = context.find_root().params
+    return {name: given[name] if given.get(name) is not None else before.get(name) for name in GLOBAL}
+
+
+def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
+    """What was typed, as the operation takes it."""
+    words: dict[str, list[str]] = {}
+    ready: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == (op.bulk or op.whole):
+            words[name] = [read_file(value)]
+        elif isinstance(value, bool):
+            ready[name] = value
+        elif value not in (None, ()):
+            many = [value] if isinstance(value, str) else list(value)
+            words[name] = [stdin() if one == "-" and op.extra(name, "stdin") else one for one in many]
+    return from_words(op, words) | ready
+
+
+def stdin() -> str:
+    if sys.stdin is None:
+        raise Invalid("There is no standard input to read from.")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise Invalid("Standard input is not UTF-8 text.") from None
+
+
+def read_file(name: str) -> str:
+    if name == "-":
+        return stdin()
+    try:
+        with open(name, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{name} cannot be read: {error}") from None
+
+
+def confirm(op: Operation, wanted: dict[str, Any]) -> None:
+    if wanted["json"] or not (sys.stdin and sys.stdin.isatty()):
+        raise Unconfirmed
+    if not click.confirm(f"{op.summary} This cannot be undone. Go on?", err=True):
+        raise Unconfirmed("Nothing was done.")
+
+
+@contextmanager
+def opened(wanted: dict[str, Any]) -> Iterator[Holdfast]:
+    from ..app import open as open_memory
+
+    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]})
+    with open_memory(settings=settings, source="cli") as hold:
+        yield hold
+
+
+@contextmanager
+def progress_of(op: Operation, wanted: dict[str, Any]) -> Iterator[Progress]:
+    """A bar on a terminal, nothing when piped; Ctrl-C stops before anything is committed."""
+    stop = threading.Event()
+    if not op.reports or wanted["json"] or not sys.stderr.isatty():
+        yield Progress(stop=stop)
+        return
+    with click.progressbar(length=1, label=op.name, file=sys.stderr) as bar:
+
+        def report(done: int, total: int, what: str) -> None:
+            bar.length, bar.label = max(total, 1), what or op.name
+            bar.update(done - bar.pos)
+
+        yield Progress(report, stop)
+
+
+def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
+    if wanted["json"]:
+        click.echo(wire.encode(answer))
+        return
+    from . import human
+
+    render = human.anything
+    if op.human:
+        module, function = op.human.split(":")
+        render = getattr(importlib.import_module(module), function)
+    for line in render(answer):
+        click.echo(line)
+
+
+def verdict(answer: Any) -> int:
+    """A batch of which some items were rejected, or a check that found something, is no success."""
+    rejected = any(one.outcome == "rejected" for one in getattr(answer, "outcomes", ()))
+    if rejected or getattr(answer, "rejected", 0):
+        return wire.PARTLY_REJECTED
+    return 1 if getattr(answer, "intact", True) is False or getattr(answer, "status", "ok") == "critical" else 0
+
+
+def leave(code: int) -> None:
+    if code:
+        click.get_current_context().exit(code)
+
+
+def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Print pages as they come, until interrupted."""
+    wait = threading.Event()
+    while True:
+        answer = hold.call(op.name, arguments)
+        for item in answer.events:
+            if wanted["json"]:
+                click.echo(wire.encode(item))
+        if not wanted["json"] and answer.events:
+            show(op, answer, wanted)
+        arguments = {**arguments, "after": answer.next}
+        if not answer.events:
+            wait.wait(0.25)
+
+
+@click.command(cls=Commands, params=global_options(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="holdfast")
+def cli(**_: Any) -> None:
+    """One persistent memory for every AI agent."""
+
+
+@cli.command(params=global_options())
+@click.option("--host", help="Address to listen on [default: 127.0.0.1].")
+@click.option("--port", type=int, help="Port to listen on [default: 9077].")
+def serve(host: str | None, port: int | None, **given: Any) -> None:
+    """Serve the HTTP API, and MCP at /mcp, until interrupted."""
+    wanted = choices(given)
+    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], "host": host, "port": port})
+    from ..app import open as open_memory
+    from .serve import serve as run
+
+    with open_memory(settings=settings, source="api") as hold:
+        leave(run(settings, hold) or 0)
+
+
+@cli.command(params=global_options())
+@click.option("--profile", help="core, graph, admin, power, full, or families: core,archive [default: core].")
+def mcp(profile: str | None, **given: Any) -> None:
+    """Serve MCP over standard input and output, for an agent to start."""
+    wanted = choices(given)
+    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], "profile": profile})
+    from ..app import open as open_memory
+    from .mcp.stdio import serve as run
+
+    with open_memory(settings=settings, source="nhi") as hold:
+        leave(run(hold, settings.profile))
+
+
+@cli.command(params=global_options())
+@click.option("--quick", is_flag=True, help="Small sizes only: does it run?")
+@click.option("--full", is_flag=True, help="A million memories too.")
+@click.option("--out", default="bench-report", metavar="DIR", help="Where the report goes [default: bench-report].")
+def bench(quick: bool, full: bool, out: str, **given: Any) -> None:
+    """Measure this machine: speed as ratios against floors, with a table and a plot."""
+    from pathlib import Path
+
+    from ..bench.run import run
+
+    wanted = choices(given)
+    with progress_of(REGISTRY["bulk_store"], wanted) as progress:
+        report = run(Path(out), quick=quick, full=full, progress=progress)
+    click.echo(wire.encode(report) if wanted["json"] else report.text())
+
+
+@cli.command(params=global_options())
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completions(shell: str, **_: Any) -> None:
+    """Print the completion script of a shell; source it in its start-up file."""
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(cli, {}, "holdfast", "_HOLDFAST_COMPLETE").source())
+
+
+def main() -> None:
+    """Run a command and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(words: list[str]) -> int:
+    """Run a command; every error is printed once, in the asked form, and has its exit code."""
+    as_json = "--json" in words
+    try:
+        code = cli.main(words, prog_name="holdfast", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except click.UsageError as error:
+        return complain(Invalid(error.format_message()), as_json, hint=usage(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except HoldfastError as error:
+        return complain(error, as_json)
+    except UnicodeEncodeError:
+        return complain(Invalid("The arguments are not valid Unicode text."), as_json)
+
+
+def usage(error: click.UsageError) -> str:
+    return error.ctx.get_usage() + f"\nTry '{error.ctx.command_path} --help'." if error.ctx else ""
+
+
+def complain(error: HoldfastError, as_json: bool, hint: str = "") -> int:
+    from .human import safe
+
+    if as_json:
+        click.echo(wire.encode(error.body()), err=True)
+    else:
+        if hint:
+            click.echo(hint, err=True)
+        click.echo(f"{click.style('error', fg='red')}: {safe(error.message)} [{error.code}]", err=True)
+    return wire.EXIT[error.code]
+
+

@@ -1,0 +1,174 @@
+"""Answers for a person: aligned, coloured on a terminal, and harmless whatever was stored."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+import msgspec
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def safe(text: str) -> str:
+    """Stored text that cannot move the cursor, colour the screen or turn the line around."""
+    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) < 256 else f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(text: str, width: int = 100) -> str:
+    flat = " ".join(safe(text).split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def table(rows: Iterable[tuple[str, ...]], head: tuple[str, ...]) -> Iterator[str]:
+    """Columns as wide as what is in them."""
+    cells = [head, *rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    for number, row in enumerate(cells):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield click.style(line, bold=True) if number == 0 else line
+
+
+def memory(answer: Any) -> Iterator[str]:
+    """One memory, whole."""
+    yield click.style(safe(answer.title), bold=True)
+    yield click.style(
+        f"{answer.id}  {safe(answer.namespace)}  {answer.tier}  priority {answer.priority}  v{answer.version}", dim=True
+    )
+    by = f"by {safe(answer.agent_id)} at {answer.created_at[:19].replace('T', ' ')}"
+    end = f", until {answer.expires_at[:19].replace('T', ' ')}" if isinstance(answer.expires_at, str) else ""
+    yield click.style(by + end, dim=True)
+    if answer.tags:
+        yield click.style("tags: " + ", ".join(safe(tag) for tag in answer.tags), fg="cyan")
+    yield ""
+    yield safe(answer.content)
+    links = getattr(answer, "links", [])
+    for link in links:
+        yield click.style(f"  {link.source_id} -{link.relation}-> {link.target_id}", dim=True)
+    if outcome := getattr(answer, "outcome", None):
+        yield click.style(f"({outcome})", fg="green")
+
+
+def _rows(found: Iterable[Any]) -> Iterator[tuple[str, ...]]:
+    for one in found:
+        yield (one.id, one.tier, str(one.priority), one_line(one.namespace, 30), one_line(one.title, 60))
+
+
+def _listed(found: list[Any], nothing: str = "No memories.") -> Iterator[str]:
+    if not found:
+        yield nothing
+        return
+    yield from table(_rows(found), ("ID", "TIER", "PRI", "NAMESPACE", "TITLE"))
+
+
+def memories(answer: Any) -> Iterator[str]:
+    yield from _listed(answer.memories)
+
+
+def results(answer: Any) -> Iterator[str]:
+    yield from _listed(answer.results, "Nothing holds all of these words.")
+
+
+def archived(answer: Any) -> Iterator[str]:
+    yield from _listed(answer.archived, "The archive is empty.")
+
+
+def recalled(answer: Any) -> Iterator[str]:
+    """Each hit with its text: what a person asked for."""
+    if not answer.memories:
+        yield "Nothing found."
+    for hit in answer.memories:
+        yield click.style(f"{hit.score:.2f}  {safe(hit.title)}", bold=True)
+        yield click.style(f"      {hit.id}  {safe(hit.namespace)}  by {safe(hit.agent_id)}", dim=True)
+        yield "      " + one_line(hit.content, 200)
+
+
+def deleted(answer: Any) -> Iterator[str]:
+    yield f"Deleted {answer.id}. `holdfast history {answer.id}` shows it; `holdfast undo CHANGE` brings it back."
+
+
+def changes(answer: Any) -> Iterator[str]:
+    shown = answer.changes
+    yield from table(
+        ((str(c.seq), c.at[:19].replace("T", " "), c.op, str(c.version or ""), safe(c.actor), _after(c)) for c in shown),
+        ("CHANGE", "AT", "WHAT", "VERSION", "BY", "AFTER IT"),
+    )
+
+
+def events(answer: Any) -> Iterator[str]:
+    for c in answer.events:
+        yield f"{c.seq:>6}  {c.at[:19].replace('T', ' ')}  {c.op:<10} {c.kind:<8} {safe(c.actor)}  {_after(c)}"
+
+
+def _after(change: Any) -> str:
+    if not isinstance(change.memory, dict):
+        return "(purged)"
+    record = change.memory
+    if change.kind == "memory":
+        return one_line(f"[{record['state']}] {record['title']}: {record['content']}", 70)
+    return one_line(record.get("relation") or record.get("name") or record.get("agent_type") or record["id"], 70)
+
+
+def verified(answer: Any) -> Iterator[str]:
+    if answer.intact:
+        yield click.style(f"Intact: {answer.entries} changes, head {answer.head}", fg="green")
+    else:
+        yield click.style("NOT INTACT", fg="red", bold=True)
+    for finding in answer.findings:
+        yield f"  change {finding.seq}: {safe(finding.what)}"
+
+
+def stats(answer: Any) -> Iterator[str]:
+    yield f"{answer.total} memories, {answer.archived_total} archived, {answer.links_count} links, {answer.changes} changes"
+    yield f"{answer.db_size_bytes:,} bytes; {answer.expiring_soon} expire within the hour"
+    for count in answer.by_tier:
+        yield f"  {count.tier:<6} {count.count}"
+    for count in answer.by_namespace[:50]:
+        yield f"  {safe(count.namespace):<30} {count.count}"
+
+
+def inbox(answer: Any) -> Iterator[str]:
+    if not answer.messages:
+        yield "No messages."
+    for message in answer.messages:
+        mark = " " if message.read else click.style("*", fg="yellow")
+        yield f"{mark} {message.created_at[:19].replace('T', ' ')}  {safe(message.sender)}: {safe(message.title)}"
+        yield "    " + one_line(message.payload, 200)
+
+
+def anything(answer: Any) -> Iterator[str]:
+    """An answer without a form of its own: its fields, indented."""
+    yield from _plain(msgspec.to_builtins(answer), 0)
+
+
+def _plain(value: Any, depth: int) -> Iterator[str]:
+    pad = "  " * depth
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, dict | list) and item:
+                yield f"{pad}{safe(str(key))}:"
+                yield from _plain(item, depth + 1)
+            else:
+                yield f"{pad}{safe(str(key))}: {safe(_scalar(item))}"
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, dict):
+                lines = list(_plain(item, depth + 1))
+                yield pad + "- " + lines[0].lstrip() if lines else pad + "-"
+                yield from lines[1:]
+            else:
+                yield f"{pad}- {safe(_scalar(item))}"
+    else:
+        yield pad + safe(_scalar(value))
+
+
+def _scalar(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case [] | {}:
+            return ""
+        case _:
+            return str(value)

@@ -25,12 +25,11 @@ class Holdfast:
         self.hold = hold
         self.settings = settings
 
-    def call(self, name: str, arguments: dict[str, Any], *, caller: Caller | None = None,
-             progress: Progress | None = None) -> Any:
+    def call(
+        self, name: str, arguments: dict[str, Any], *, caller: Caller | None = None, progress: Progress | None = None
+    ) -> Any:
         """Run an operation by name, as the owner of this memory or as another caller."""
-        return REGISTRY[name].call(
-            self.hold, caller or self.hold.caller, arguments, progress or self.hold.progress
-        )
+        return REGISTRY[name].call(self.hold, caller or self.hold.caller, arguments, progress or self.hold.progress)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in REGISTRY.operations:
@@ -50,21 +49,24 @@ class Holdfast:
     def __enter__(self) -> Holdfast:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
 def open(
-    db: str | None = None, *, agent_id: str | None = None, settings: Settings | None = None, source: str = "library",
+    db: str | None = None,
+    *,
+    agent_id: str | None = None,
+    settings: Settings | None = None,
+    source: str = "library",
     now: Callable[[], int] = moment.now,
 ) -> Holdfast:
     """Open a memory, made if there is none. Without a path it is the user's own."""
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
-    hold = Hold(
-        store=open_store(chosen.db), caller=caller, lifetimes=chosen.ttl, namespace=chosen.namespace, now=now
-    )
+    hold = Hold(store=open_store(chosen.db), caller=caller, lifetimes=chosen.ttl, namespace=chosen.namespace, now=now)
     return Holdfast(hold, chosen)
 
 

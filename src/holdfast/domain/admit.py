@@ -24,7 +24,9 @@ LONGEST_TTL = 365 * 86_400
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _NOT_IN_NAMESPACE = re.compile(r"[\x00-\x20\x7f\\]")
-_HEAD = re.compile(r"\s*(?:\[(?P<time>[^\]\n]{4,40})\]\s*)?(?:(?P<name>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?|user|assistant): )?")
+_HEAD = re.compile(
+    r"\s*(?:\[(?P<time>[^\]\n]{4,40})\]\s*)?(?:(?P<name>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?|user|assistant): )?"
+)
 _SPOKEN_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%d %H:%M", "%Y/%m/%d (%a) %H:%M", "%d %B %Y", "%d %B, %Y")
 
 

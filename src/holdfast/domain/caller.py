@@ -56,7 +56,8 @@ def admit_agent(agent: str, field: str = "agent_id") -> str:
     """An agent id that can be claimed from outside."""
     if not _AGENT.fullmatch(agent) or ".." in agent:
         raise Invalid(
-            f"{field}: an agent id has 1 to 128 letters, digits or _ - : @ . / and does not begin with /", fields=[field]
+            f"{field}: an agent id has 1 to 128 letters, digits or _ - : @ . / and does not begin with /",
+            fields=[field],
         )
     if agent in RESERVED_AGENTS:
         raise Invalid(f"{field}: {agent!r} is reserved", fields=[field])

@@ -29,6 +29,4 @@ def from_text(text: str, field: str) -> int:
         at = datetime.fromisoformat(text.strip())
         return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
     except (ValueError, OverflowError):
-        raise Invalid(
-            f"{field}: not a time: write it as 2026-01-31T09:00:00Z or 2026-01-31", fields=[field]
-        ) from None
+        raise Invalid(f"{field}: not a time: write it as 2026-01-31T09:00:00Z or 2026-01-31", fields=[field]) from None

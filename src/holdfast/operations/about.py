@@ -32,8 +32,9 @@ class Stats(Struct, frozen=True, kw_only=True):
     db_size_bytes: int
 
 
-@operation(Effect.READ, "GET /api/v1/stats", family="meta", human="holdfast.surfaces.human:stats",
-           examples=(Example({}),))
+@operation(
+    Effect.READ, "GET /api/v1/stats", family="meta", human="holdfast.surfaces.human:stats", examples=(Example({}),)
+)
 def stats(hold: Hold, request: Nothing) -> Stats:
     """Count what is in the store."""
     with hold.reading() as session:
@@ -56,8 +57,13 @@ def stats(hold: Hold, request: Nothing) -> Stats:
 
 
 class Capabilities(Request, frozen=True):
-    family: Annotated[Literal["core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other"],
-                      Meta(description="Only these tools.")] | None = None
+    family: (
+        Annotated[
+            Literal["core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other"],
+            Meta(description="Only these tools."),
+        ]
+        | None
+    ) = None
     include_schema: Annotated[bool, Meta(description="With their parameters.")] = False
 
 
@@ -94,7 +100,9 @@ class Abilities(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/capabilities", family="meta",
+    Effect.READ,
+    "GET /api/v1/capabilities",
+    family="meta",
     examples=(Example({"family": "core"}), Example({"family": "nonsense"}, error="VALIDATION_FAILED")),
 )
 def capabilities(hold: Hold, request: Capabilities) -> Abilities:
@@ -109,8 +117,9 @@ def capabilities(hold: Hold, request: Capabilities) -> Abilities:
         tier="keyword",
         features={"keyword_recall": True, "vector_recall": False, "history": True, "undo": True, "sync": False},
         tools=[_tool(hold, op, request.include_schema) for op in wanted],
-        families=Families(families=[_family(hold, name, offered) for name in FAMILIES],
-                          always_on=["memory_capabilities"]),
+        families=Families(
+            families=[_family(hold, name, offered) for name in FAMILIES], always_on=["memory_capabilities"]
+        ),
     )
 
 
@@ -120,7 +129,10 @@ def _loaded(hold: Hold, op: Operation) -> bool:
 
 def _tool(hold: Hold, op: Operation, with_schema: bool) -> ToolView:
     return ToolView(
-        name=f"memory_{op.name}", family=op.family, effect=op.effect.value, summary=op.summary,
+        name=f"memory_{op.name}",
+        family=op.family,
+        effect=op.effect.value,
+        summary=op.summary,
         callable_now=_loaded(hold, op) and hold.caller.may(op.right),
         input_schema=msgspec.json.schema(op.request) if with_schema else UNSET,
     )

@@ -34,7 +34,11 @@ class Registered(AgentView, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/agents", family="meta", status=201, cli=("agents", "register"),
+    Effect.WRITE,
+    "POST /api/v1/agents",
+    family="meta",
+    status=201,
+    cli=("agents", "register"),
     examples=(
         Example({"agent_id": "ai:scout@laptop", "agent_type": "ai:scout", "capabilities": ["search"]}),
         Example({"agent_id": "no blanks allowed", "agent_type": "human"}, error="VALIDATION_FAILED"),
@@ -44,8 +48,12 @@ def agent_register(hold: Hold, request: AgentRegister) -> Registered:
     """Record an agent and what it can do."""
     agent = agents.register(hold, request.agent_id, request.agent_type, tuple(request.capabilities))
     return Registered(
-        registered=True, id=agent.id, agent_id=agent.id, agent_type=agent.agent_type,
-        capabilities=list(agent.capabilities), registered_at=to_text(agent.created_at),
+        registered=True,
+        id=agent.id,
+        agent_id=agent.id,
+        agent_type=agent.agent_type,
+        capabilities=list(agent.capabilities),
+        registered_at=to_text(agent.created_at),
     )
 
 
@@ -61,8 +69,11 @@ def agent_list(hold: Hold, request: Nothing) -> AgentPage:
         found = agents.registered(session)
     shown = [
         AgentView(
-            agent_id=agent.id, agent_type=agent.agent_type, capabilities=list(agent.capabilities),
-            registered_at=to_text(agent.created_at), last_seen_at=text(seen),
+            agent_id=agent.id,
+            agent_type=agent.agent_type,
+            capabilities=list(agent.capabilities),
+            registered_at=to_text(agent.created_at),
+            last_seen_at=text(seen),
         )
         for agent, seen in found
     ]
@@ -72,8 +83,9 @@ def agent_list(hold: Hold, request: Nothing) -> AgentPage:
 class Notify(Request, frozen=True):
     target_agent_id: AgentId
     title: Title
-    payload: Annotated[str, Meta(min_length=1, max_length=65_536, description="The message.",
-                                 extra={"short": "c", "stdin": True})]
+    payload: Annotated[
+        str, Meta(min_length=1, max_length=65_536, description="The message.", extra={"short": "c", "stdin": True})
+    ]
     priority: Priority = 5
     metadata: Metadata = {}
     agent_id: Actor | None = None
@@ -88,7 +100,10 @@ class Notified(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/notify", family="other", status=201,
+    Effect.WRITE,
+    "POST /api/v1/notify",
+    family="other",
+    status=201,
     examples=(
         Example({"target_agent_id": "ai:scout@laptop", "title": "Ping", "payload": "Are you there?"}),
         Example({"target_agent_id": "ai:scout@laptop", "title": "Ping"}, error="VALIDATION_FAILED"),
@@ -99,12 +114,22 @@ def notify(hold: Hold, request: Notify) -> Notified:
     notice = agents.notify(
         hold,
         Notice(
-            hold.new_id(), hold.caller.agent, request.target_agent_id, request.title, request.payload,
-            request.priority, request.metadata, hold.now(), None,
+            hold.new_id(),
+            hold.caller.agent,
+            request.target_agent_id,
+            request.title,
+            request.payload,
+            request.priority,
+            request.metadata,
+            hold.now(),
+            None,
         ),
     )
     return Notified(
-        id=notice.id, to=notice.recipient, title=notice.title, delivered_at=to_text(notice.created_at),
+        id=notice.id,
+        to=notice.recipient,
+        title=notice.title,
+        delivered_at=to_text(notice.created_at),
         sender=notice.sender,
     )
 
@@ -134,23 +159,32 @@ class InboxPage(Struct, frozen=True, kw_only=True):
     unread_only: bool
 
 
-@operation(Effect.READ, "GET /api/v1/inbox", family="power", human="holdfast.surfaces.human:inbox",
-           examples=(Example({}), Example({"limit": 501}, error="VALIDATION_FAILED")))
+@operation(
+    Effect.READ,
+    "GET /api/v1/inbox",
+    family="power",
+    human="holdfast.surfaces.human:inbox",
+    examples=(Example({}), Example({"limit": 501}, error="VALIDATION_FAILED")),
+)
 def inbox(hold: Hold, request: Inbox) -> InboxPage:
     """Read the messages that were left for you."""
     with hold.reading() as session:
         found = agents.inbox(hold, session, unread_only=request.unread_only, limit=request.limit)
     shown = [
         NoticeView(
-            id=notice.id, sender=notice.sender, to=notice.recipient, title=notice.title, payload=notice.body,
-            priority=notice.priority, metadata=notice.metadata, created_at=to_text(notice.created_at),
+            id=notice.id,
+            sender=notice.sender,
+            to=notice.recipient,
+            title=notice.title,
+            payload=notice.body,
+            priority=notice.priority,
+            metadata=notice.metadata,
+            created_at=to_text(notice.created_at),
             read=notice.read_at is not None,
         )
         for notice in found
     ]
-    return InboxPage(
-        agent_id=hold.caller.agent, messages=shown, count=len(shown), unread_only=request.unread_only
-    )
+    return InboxPage(agent_id=hold.caller.agent, messages=shown, count=len(shown), unread_only=request.unread_only)
 
 
 class InboxRead(Request, frozen=True):
@@ -163,8 +197,12 @@ class Read(Struct, frozen=True, kw_only=True):
     count: int
 
 
-@operation(Effect.WRITE, "POST /api/v1/inbox/read", family="power",
-           examples=(Example({"ids": ["no-such-message"]}), Example({"ids": []}, error="VALIDATION_FAILED")))
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/inbox/read",
+    family="power",
+    examples=(Example({"ids": ["no-such-message"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
+)
 def inbox_read(hold: Hold, request: InboxRead) -> Read:
     """Mark messages that were left for you as read."""
     read = agents.mark_read(hold, request.ids)
@@ -186,15 +224,15 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/memories/{id}/grant", family="governance",
+    Effect.WRITE,
+    "POST /api/v1/memories/{id}/grant",
+    family="governance",
     examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
 )
 def grant(hold: Hold, request: GrantRequest) -> GrantAnswer:
     """Let another agent see, or change, one of your private memories."""
     made = agents.grant(hold, request.id, request.agent_id, request.permission)
-    return GrantAnswer(
-        id=made.memory, agent_id=made.agent, permission=made.permission, granted=True, revoked=False
-    )
+    return GrantAnswer(id=made.memory, agent_id=made.agent, permission=made.permission, granted=True, revoked=False)
 
 
 class RevokeRequest(Request, frozen=True):
@@ -203,12 +241,12 @@ class RevokeRequest(Request, frozen=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/memories/{id}/revoke", family="governance",
+    Effect.WRITE,
+    "POST /api/v1/memories/{id}/revoke",
+    family="governance",
     examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
 )
 def revoke(hold: Hold, request: RevokeRequest) -> GrantAnswer:
     """Take a grant back."""
     gone = agents.revoke(hold, request.id, request.agent_id)
-    return GrantAnswer(
-        id=gone.memory, agent_id=gone.agent, permission=gone.permission, granted=False, revoked=True
-    )
+    return GrantAnswer(id=gone.memory, agent_id=gone.agent, permission=gone.permission, granted=False, revoked=True)

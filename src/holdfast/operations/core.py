@@ -96,8 +96,18 @@ class Store(Request, frozen=True):
             **{
                 name: given(name)
                 for name in (
-                    "tier", "priority", "confidence", "kind", "category", "scope", "metadata", "source_uri",
-                    "source_span", "speaker", "thread", "place",
+                    "tier",
+                    "priority",
+                    "confidence",
+                    "kind",
+                    "category",
+                    "scope",
+                    "metadata",
+                    "source_uri",
+                    "source_span",
+                    "speaker",
+                    "thread",
+                    "place",
                 )
             },
             **{name: moment(name) for name in ("expires_at", "valid_from", "valid_until", "occurred_at")},
@@ -109,7 +119,11 @@ class Stored(MemoryView, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/memories", family="core", status=201, human="holdfast.surfaces.human:memory",
+    Effect.WRITE,
+    "POST /api/v1/memories",
+    family="core",
+    status=201,
+    human="holdfast.surfaces.human:memory",
     examples=(
         Example({"title": "Deploy day", "content": "We deploy on Tuesdays.", "namespace": "team", "tags": ["ops"]}),
         Example({"title": "Empty", "content": "   "}, error="VALIDATION_FAILED"),
@@ -144,7 +158,11 @@ class BulkStored(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/memories/bulk", family="lifecycle", bulk="memories", cli=("bulk-store",),
+    Effect.WRITE,
+    "POST /api/v1/memories/bulk",
+    family="lifecycle",
+    bulk="memories",
+    cli=("bulk-store",),
     examples=(
         Example({"memories": [{"title": "One", "content": "first"}, {"title": "Two", "content": "second"}]}),
         Example({"memories": []}, error="VALIDATION_FAILED"),
@@ -164,7 +182,10 @@ def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     ]
     kept = [one.id for one in outcomes if isinstance(one.id, str)]
     return BulkStored(
-        created=len(kept), count=len(kept), ids=kept, outcomes=outcomes,
+        created=len(kept),
+        count=len(kept),
+        ids=kept,
+        outcomes=outcomes,
         errors=[one for one in outcomes if one.outcome == "rejected"],
     )
 
@@ -185,7 +206,10 @@ class Got(MemoryView, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/memories/{id}", family="core", human="holdfast.surfaces.human:memory",
+    Effect.READ,
+    "GET /api/v1/memories/{id}",
+    family="core",
+    human="holdfast.surfaces.human:memory",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def get(hold: Hold, request: Get) -> Got:
@@ -195,8 +219,7 @@ def get(hold: Hold, request: Get) -> Got:
         links = [link_view(link) for link in relate.links_of(hold, session, memory.id)]
         if request.as_of is not None or request.known_at is not None:
             memory = history.as_it_was(
-                session, memory.id,
-                as_of=moment(request.as_of, "as_of"), known_at=moment(request.known_at, "known_at"),
+                session, memory.id, as_of=moment(request.as_of, "as_of"), known_at=moment(request.known_at, "known_at")
             )
         used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
     return memory_view(memory, used, type=Got, links=links)
@@ -218,15 +241,22 @@ class Update(Request, frozen=True):
     citations: list[Citation] | None = None
     source_uri: SourceUri | None = None
     source_span: Span | None = None
-    expires_at: Annotated[Moment, Meta(description="null or an empty text: never.")] | Literal[""] | None | UnsetType = UNSET
+    expires_at: (
+        Annotated[Moment, Meta(description="null or an empty text: never.")] | Literal[""] | None | UnsetType
+    ) = UNSET
     valid_from: Moment | None = None
     valid_until: Moment | None = None
-    expected_version: Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")] | None = None
+    expected_version: (
+        Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")] | None
+    ) = None
     agent_id: Actor | None = None
 
 
 @operation(
-    Effect.WRITE, "PUT /api/v1/memories/{id}", family="core", human="holdfast.surfaces.human:memory",
+    Effect.WRITE,
+    "PUT /api/v1/memories/{id}",
+    family="core",
+    human="holdfast.surfaces.human:memory",
     examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
 )
 def update(hold: Hold, request: Update) -> MemoryView:
@@ -234,8 +264,20 @@ def update(hold: Hold, request: Update) -> MemoryView:
     patch = {
         name: value
         for name in (
-            "title", "content", "tier", "namespace", "tags", "priority", "confidence", "kind", "category", "scope",
-            "metadata", "citations", "source_uri", "source_span",
+            "title",
+            "content",
+            "tier",
+            "namespace",
+            "tags",
+            "priority",
+            "confidence",
+            "kind",
+            "category",
+            "scope",
+            "metadata",
+            "citations",
+            "source_uri",
+            "source_span",
         )
         if (value := getattr(request, name)) is not None
     }
@@ -266,7 +308,11 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/memories", name="list", family="core", human="holdfast.surfaces.human:memories",
+    Effect.READ,
+    "GET /api/v1/memories",
+    name="list",
+    family="core",
+    human="holdfast.surfaces.human:memories",
     examples=(Example({"limit": 5}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def browse(hold: Hold, request: Browse) -> Page:
@@ -279,7 +325,9 @@ def browse(hold: Hold, request: Browse) -> Page:
 
 
 class Search(Request, frozen=True):
-    query: Annotated[str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True})] | None = None
+    query: (
+        Annotated[str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True})] | None
+    ) = None
     namespace: Namespace | None = None
     tier: TierField | None = None
     agent_id: AgentId | None = None
@@ -300,7 +348,10 @@ class Searched(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/search", family="core", at_least_one=("query", "source_uri"),
+    Effect.READ,
+    "GET /api/v1/search",
+    family="core",
+    at_least_one=("query", "source_uri"),
     human="holdfast.surfaces.human:results",
     examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
 )
@@ -311,14 +362,17 @@ def search(hold: Hold, request: Search) -> Searched:
         found = find.search(hold, session, request.query, which, limit=request.limit)
         shown = memory_views(session, found)
     return Searched(
-        results=shown, count=len(shown),
+        results=shown,
+        count=len(shown),
         query=UNSET if request.query is None else request.query,
         source_uri=UNSET if request.source_uri is None else request.source_uri,
     )
 
 
 class Recall(Request, frozen=True):
-    context: Annotated[str, Meta(min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True})]
+    context: Annotated[
+        str, Meta(min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True})
+    ]
     namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
     tags: Tags = []
@@ -352,8 +406,14 @@ class Recalled(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "POST /api/v1/recall", family="core", human="holdfast.surfaces.human:recalled",
-    examples=(Example({"context": "when do we deploy?"}), Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED")),
+    Effect.READ,
+    "POST /api/v1/recall",
+    family="core",
+    human="holdfast.surfaces.human:recalled",
+    examples=(
+        Example({"context": "when do we deploy?"}),
+        Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
+    ),
 )
 def recall(hold: Hold, request: Recall) -> Recalled:
     """Find the memories that bear on a question, best first."""
@@ -363,10 +423,12 @@ def recall(hold: Hold, request: Recall) -> Recalled:
             hold, session, request.context, which, limit=request.limit, budget_tokens=request.budget_tokens
         )
         used = memories.uses(session, [hit.memory.id for hit in found.hits])
-    shown = [
+    shown: list[MemoryView] = [
         memory_view(
-            hit.memory, used.get(hit.memory.id, (0, 0)),
-            score=hit.score, confidence_tier=confidence_tier(hit.memory.confidence),
+            hit.memory,
+            used.get(hit.memory.id, (0, 0)),
+            score=hit.score,
+            confidence_tier=confidence_tier(hit.memory.confidence),
         )
         for hit in found.hits
     ]
@@ -374,12 +436,19 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     meta = RecallMeta(recall_mode="keyword_only", candidates=found.candidates)
     if budget is not None:
         meta = RecallMeta(
-            recall_mode="keyword_only", candidates=found.candidates, budget_tokens_used=found.packed.tokens,
-            budget_tokens_remaining=max(0, budget - found.packed.tokens), memories_dropped=found.packed.dropped,
+            recall_mode="keyword_only",
+            candidates=found.candidates,
+            budget_tokens_used=found.packed.tokens,
+            budget_tokens_remaining=max(0, budget - found.packed.tokens),
+            memories_dropped=found.packed.dropped,
             budget_overflow=found.packed.overflow,
         )
     return Recalled(
-        memories=shown, count=len(shown), mode="keyword", tokens_used=found.packed.tokens, meta=meta,
+        memories=shown,
+        count=len(shown),
+        mode="keyword",
+        tokens_used=found.packed.tokens,
+        meta=meta,
         budget_tokens=UNSET if budget is None else budget,
     )
 

@@ -5,15 +5,21 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 _NAMESPACE = Meta(
-    min_length=1, max_length=512, description="Path of at most 8 segments, such as team/project.",
+    min_length=1,
+    max_length=512,
+    description="Path of at most 8 segments, such as team/project.",
     extra={"role": "namespace", "short": "n"},
 )
-Id = Annotated[str, Meta(min_length=1, max_length=128, description="Id, or an unambiguous beginning of one.",
-                         extra={"argument": True})]
-Title = Annotated[str, Meta(min_length=1, max_length=512, description="Unique within its namespace.",
-                            extra={"short": "T"})]
-Content = Annotated[str, Meta(min_length=1, max_length=65_536, description="What to remember.",
-                              extra={"short": "c", "stdin": True})]
+Id = Annotated[
+    str,
+    Meta(min_length=1, max_length=128, description="Id, or an unambiguous beginning of one.", extra={"argument": True}),
+]
+Title = Annotated[
+    str, Meta(min_length=1, max_length=512, description="Unique within its namespace.", extra={"short": "T"})
+]
+Content = Annotated[
+    str, Meta(min_length=1, max_length=65_536, description="What to remember.", extra={"short": "c", "stdin": True})
+]
 Namespace = Annotated[str, _NAMESPACE]
 TierField = Annotated[
     Literal["short", "mid", "long"], Meta(description="Lives 6 hours, 7 days or for ever.", extra={"short": "t"})
@@ -23,9 +29,7 @@ Tags = Annotated[list[Tag], Meta(max_length=50, description="Labels.")]
 Priority = Annotated[int, Meta(ge=1, le=10, description="1 to 10.", extra={"short": "p"})]
 Confidence = Annotated[float, Meta(ge=0, le=1, description="0 to 1.")]
 AgentId = Annotated[str, Meta(min_length=1, max_length=128, description="An agent's id.")]
-Actor = Annotated[
-    str, Meta(min_length=1, max_length=128, description="Act as this agent.", extra={"role": "actor"})
-]
+Actor = Annotated[str, Meta(min_length=1, max_length=128, description="Act as this agent.", extra={"role": "actor"})]
 Moment = Annotated[str, Meta(min_length=4, max_length=40, description="RFC 3339 time, or a date.")]
 Limit = Annotated[int, Meta(ge=1, le=1000, description="At most this many.")]
 Skip = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Leave out this many first.")]

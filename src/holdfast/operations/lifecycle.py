@@ -28,7 +28,10 @@ class Deleted(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.DESTROY, "DELETE /api/v1/memories/{id}", family="lifecycle", human="holdfast.surfaces.human:deleted",
+    Effect.DESTROY,
+    "DELETE /api/v1/memories/{id}",
+    family="lifecycle",
+    human="holdfast.surfaces.human:deleted",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def delete(hold: Hold, request: Delete) -> Deleted:
@@ -47,7 +50,10 @@ class Promoted(MemoryView, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/memories/{id}/promote", family="lifecycle", human="holdfast.surfaces.human:memory",
+    Effect.WRITE,
+    "POST /api/v1/memories/{id}/promote",
+    family="lifecycle",
+    human="holdfast.surfaces.human:memory",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def promote(hold: Hold, request: Promote) -> Promoted:
@@ -57,8 +63,10 @@ def promote(hold: Hold, request: Promote) -> Promoted:
 
 class Forget(Request, frozen=True):
     namespace: Namespace | None = None
-    pattern: Annotated[str, Meta(min_length=1, max_length=4096, description="Any of these words.",
-                                 extra={"short": "p"})] | None = None
+    pattern: (
+        Annotated[str, Meta(min_length=1, max_length=4096, description="Any of these words.", extra={"short": "p"})]
+        | None
+    ) = None
     tier: TierField | None = None
     dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
 
@@ -72,11 +80,11 @@ class Forgotten(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.DESTROY, "POST /api/v1/forget", family="lifecycle", at_least_one=("namespace", "pattern", "tier"),
-    examples=(
-        Example({"namespace": "nowhere", "dry_run": True}),
-        Example({}, error="FILTER_REQUIRED"),
-    ),
+    Effect.DESTROY,
+    "POST /api/v1/forget",
+    family="lifecycle",
+    at_least_one=("namespace", "pattern", "tier"),
+    examples=(Example({"namespace": "nowhere", "dry_run": True}), Example({}, error="FILTER_REQUIRED")),
 )
 def forget(hold: Hold, request: Forget) -> Forgotten:
     """Archive all memories of a namespace, a tier or with any of some words."""
@@ -84,7 +92,10 @@ def forget(hold: Hold, request: Forget) -> Forgotten:
     ids = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
     gone = 0 if request.dry_run else len(ids)
     return Forgotten(
-        deleted=gone, archived=gone, dry_run=request.dry_run, ids=ids,
+        deleted=gone,
+        archived=gone,
+        dry_run=request.dry_run,
+        ids=ids,
         would_delete=len(ids) if request.dry_run else UNSET,
     )
 
@@ -127,7 +138,10 @@ class Archived(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/archive", family="archive", cli=("archive", "add"),
+    Effect.WRITE,
+    "POST /api/v1/archive",
+    family="archive",
+    cli=("archive", "add"),
     examples=(Example({"ids": ["no-such-memory"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
 )
 def archive(hold: Hold, request: Archive) -> Archived:
@@ -136,8 +150,11 @@ def archive(hold: Hold, request: Archive) -> Archived:
     done = [ArchiveOutcome(id=memory.id, outcome="applied") for memory in put.done]
     refused = [ArchiveOutcome(id=id, outcome="rejected", error=e.message, code=e.code) for id, e in put.refused]
     return Archived(
-        archived=[memory.id for memory in put.done], missing=[id for id, _ in put.refused], count=len(put.done),
-        reason=request.reason, outcomes=done + refused,
+        archived=[memory.id for memory in put.done],
+        missing=[id for id, _ in put.refused],
+        count=len(put.done),
+        reason=request.reason,
+        outcomes=done + refused,
     )
 
 
@@ -153,15 +170,25 @@ class ArchivePage(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/archive", family="archive", cli=("archive", "list"),
-    human="holdfast.surfaces.human:archived", examples=(Example({}),),
+    Effect.READ,
+    "GET /api/v1/archive",
+    family="archive",
+    cli=("archive", "list"),
+    human="holdfast.surfaces.human:archived",
+    examples=(Example({}),),
 )
 def archive_list(hold: Hold, request: ArchiveList) -> ArchivePage:
     """List what was archived or has expired, newest first."""
     with hold.reading() as session:
         found = memories.select(
-            session, hold.caller, Filter(namespace=request.namespace), hold.now(), order="by_archival",
-            limit=request.limit, skip=request.offset, view="put_away",
+            session,
+            hold.caller,
+            Filter(namespace=request.namespace),
+            hold.now(),
+            order="by_archival",
+            limit=request.limit,
+            skip=request.offset,
+            view="put_away",
         )
         shown = memory_views(session, found)
     return ArchivePage(archived=shown, count=len(shown))
@@ -176,8 +203,12 @@ class Restored(MemoryView, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/archive/{id}/restore", family="archive", cli=("archive", "restore"),
-    human="holdfast.surfaces.human:memory", examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+    Effect.WRITE,
+    "POST /api/v1/archive/{id}/restore",
+    family="archive",
+    cli=("archive", "restore"),
+    human="holdfast.surfaces.human:memory",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def archive_restore(hold: Hold, request: ArchiveRestore) -> Restored:
     """Bring an archived memory back, live, its lifetime begun anew."""
@@ -194,7 +225,11 @@ class Purged(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.DESTROY, "DELETE /api/v1/archive", family="archive", cli=("archive", "purge"), irreversible=True,
+    Effect.DESTROY,
+    "DELETE /api/v1/archive",
+    family="archive",
+    cli=("archive", "purge"),
+    irreversible=True,
     examples=(Example({"older_than_days": 30}), Example({"older_than_days": -1}, error="VALIDATION_FAILED")),
 )
 def archive_purge(hold: Hold, request: ArchivePurge) -> Purged:
@@ -219,6 +254,4 @@ def archive_stats(hold: Hold, request: Nothing) -> ArchiveStats:
     """Count what is in the archive."""
     with hold.reading() as session:
         by = memories.counts(session, hold.caller, EVERYTHING, hold.now(), "namespace", view="put_away")
-    return ArchiveStats(
-        archived_total=sum(n for _, n in by), by_namespace=[NamespaceCount(name, n) for name, n in by]
-    )
+    return ArchiveStats(archived_total=sum(n for _, n in by), by_namespace=[NamespaceCount(name, n) for name, n in by])

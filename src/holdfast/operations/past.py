@@ -38,9 +38,18 @@ class Change(Struct, frozen=True, kw_only=True):
 def change_of(entry: journal.Entry) -> Change:
     body: Any = body_of(KINDS[entry.kind], entry) if entry.body is not None else None
     return Change(
-        seq=entry.seq, op=entry.op, kind=entry.kind, record=entry.record, actor=entry.actor,
-        at=to_text(entry.kept_at), origin=entry.origin, number=entry.n, batch=entry.batch, hash=entry.hash.hex(),
-        version=body.version if body else UNSET, memory=_shown(body) if body else UNSET,
+        seq=entry.seq,
+        op=entry.op,
+        kind=entry.kind,
+        record=entry.record,
+        actor=entry.actor,
+        at=to_text(entry.kept_at),
+        origin=entry.origin,
+        number=entry.n,
+        batch=entry.batch,
+        hash=entry.hash.hex(),
+        version=body.version if body else UNSET,
+        memory=_shown(body) if body else UNSET,
     )
 
 
@@ -67,7 +76,10 @@ class HistoryPage(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/memories/{id}/history", family="meta", human="holdfast.surfaces.human:changes",
+    Effect.READ,
+    "GET /api/v1/memories/{id}/history",
+    family="meta",
+    human="holdfast.surfaces.human:changes",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def history(hold: Hold, request: History) -> HistoryPage:
@@ -100,10 +112,17 @@ def undo(hold: Hold, request: Undo) -> Undone:
 
 
 class Verify(Request, frozen=True):
-    witness: Annotated[
-        str, Meta(max_length=128, pattern="^[0-9]{1,16}:[0-9a-f]{64}$",
-                  description="seq:hash of a head noted earlier, kept elsewhere.")
-    ] | None = None
+    witness: (
+        Annotated[
+            str,
+            Meta(
+                max_length=128,
+                pattern="^[0-9]{1,16}:[0-9a-f]{64}$",
+                description="seq:hash of a head noted earlier, kept elsewhere.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -123,7 +142,10 @@ class Verified(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/verify", family="meta", human="holdfast.surfaces.human:verified",
+    Effect.READ,
+    "GET /api/v1/verify",
+    family="meta",
+    human="holdfast.surfaces.human:verified",
     examples=(Example({}), Example({"witness": "nonsense"}, error="VALIDATION_FAILED")),
 )
 def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
@@ -133,7 +155,11 @@ def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
         head = journal.head_of(session)
         signers = len(session.rows("signer_list"))
     return Verified(
-        intact=not found, entries=head.seq, head=f"{head.seq}:{head.hash.hex()}", node=head.node, signers=signers,
+        intact=not found,
+        entries=head.seq,
+        head=f"{head.seq}:{head.hash.hex()}",
+        node=head.node,
+        signers=signers,
         findings=[Finding(seq=one.seq, what=one.what) for one in found[:1000]],
     )
 
@@ -150,7 +176,11 @@ class EventPage(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/events", family="meta", feed=True, human="holdfast.surfaces.human:events",
+    Effect.READ,
+    "GET /api/v1/events",
+    family="meta",
+    feed=True,
+    human="holdfast.surfaces.human:events",
     examples=(Example({"after": 0, "limit": 10}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def events(hold: Hold, request: Events) -> EventPage:

@@ -84,9 +84,7 @@ class Operation(Struct, frozen=True):
             return "admin"
         return "read" if self.effect is Effect.READ else "write"
 
-    def call(
-        self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT
-    ) -> Any:
+    def call(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT) -> Any:
         """The one door: authorise, validate, run."""
         if not caller.may(self.right):
             raise Forbidden(f"{self.name} needs the {self.right} right; this key has {caller.right}.")
@@ -190,8 +188,7 @@ class Registry:
         return self.operations[name]
 
     def operation(
-        self, effect: Effect, route: str, *, name: str | None = None, family: str, cli: Sequence[str] = (),
-        **more: Any,
+        self, effect: Effect, route: str, *, name: str | None = None, family: str, cli: Sequence[str] = (), **more: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare a function as an operation; its types say what it takes and gives."""
 

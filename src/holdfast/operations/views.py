@@ -85,7 +85,11 @@ def known(value: Any) -> Any:
 
 
 def memory_view(
-    memory: Memory, used: tuple[int, int] = (0, 0), *, type: type[V] = MemoryView, **more: Any  # type: ignore[assignment]
+    memory: Memory,
+    used: tuple[int, int] = (0, 0),
+    *,
+    type: type[V] = MemoryView,
+    **more: Any,  # type: ignore[assignment]
 ) -> V:
     """A memory as it is shown, in an answer type that may say more."""
     return type(

@@ -32,7 +32,7 @@ def register(hold: Hold, agent_id: str, agent_type: str, capabilities: tuple[str
 
 def registered(session: Session) -> list[tuple[Agent, int | None]]:
     """Every agent, and when it last changed something here."""
-    seen = dict(session.rows("journal_seen_last"))
+    seen: dict[str, int] = dict(session.rows("journal_seen_last"))
     agents = [agent_of(row) for row in session.rows("agent_all", after="", limit=MOST_AGENTS)]
     return [(agent, seen.get(agent.id)) for agent in agents if agent.state == "live"]
 
@@ -56,7 +56,9 @@ def inbox(hold: Hold, session: Session, *, unread_only: bool, limit: int) -> lis
 
 
 def notice_of(row: Row) -> Notice:
-    return Notice(*row[:6], msgspec.json.decode(row[6]), *row[7:])
+    values = list(row)
+    values[6] = msgspec.json.decode(row[6])
+    return Notice(*values)
 
 
 def mark_read(hold: Hold, notices: list[str]) -> list[str]:

@@ -26,7 +26,10 @@ def must_be_version(memory: Memory, expected: int | None) -> None:
     if expected is not None and memory.version != expected:
         raise VersionConflict(
             f"The memory {memory.id} is at version {memory.version}, not {expected}: read it again and repeat.",
-            id=memory.id, expected_version=expected, current_version=memory.version, status="conflict",
+            id=memory.id,
+            expected_version=expected,
+            current_version=memory.version,
+            status="conflict",
         )
 
 
@@ -47,7 +50,9 @@ def patched(hold: Hold, memory: Memory, patch: dict[str, Any], now: int) -> Memo
             clean.setdefault("scope", scope)
         clean["metadata"] = door.metadata(clean["metadata"])
     if "tier" in clean:
-        clean |= raised(hold, memory, clean["tier"], now) | ({"expires_at": clean["expires_at"]} if "expires_at" in clean else {})
+        clean |= raised(hold, memory, clean["tier"], now) | (
+            {"expires_at": clean["expires_at"]} if "expires_at" in clean else {}
+        )
     if clean.get("expires_at") is not None and clean["expires_at"] <= now and clean["expires_at"] != memory.expires_at:
         raise Invalid("expires_at: lies in the past", fields=["expires_at"])
     return door.check(replace(memory, **clean))

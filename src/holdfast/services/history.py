@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from ..domain import cells
 from ..domain.errors import ChangedSince, NotFound
 from ..domain.memory import Memory
+from ..domain.merge import canonical
 from ..storage import journal, memories, records, signer
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
@@ -17,9 +18,7 @@ from .remember import must_be_free
 def as_it_was(session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
     """A memory as this store knew it at one moment, as it was true at another."""
     now = known_at if known_at is not None else 1 << 62
-    entries = [
-        journal.Entry(*row) for row in session.rows("journal_known", record=id, known_at=now)
-    ]
+    entries = [journal.Entry(*row) for row in session.rows("journal_known", record=id, known_at=now)]
     bodies = [records.body_of(MEMORY, entry) for entry in entries if entry.kind == "memory" and entry.body is not None]
     if as_of is not None:
         bodies = [body for body in bodies if _true_from(body) <= as_of]
@@ -119,13 +118,15 @@ def _must_be_untouched(
     """An undo never takes back more than its one change."""
     now = cells.flatten(kind.shape, record)
     differing = [
-        name for name, (_, made) in edits.items()
-        if cells.canonical(now.get(name)) != cells.canonical(None if made is False else made)
+        name
+        for name, (_, made) in edits.items()
+        if canonical(now.get(name)) != canonical(None if made is False else made)
     ]
     if differing:
         raise ChangedSince(
             f"Since change {entry.seq}, {', '.join(differing)} changed again: undo the later change first.",
-            change=entry.seq, fields=differing,
+            change=entry.seq,
+            fields=differing,
         )
 
 
@@ -143,10 +144,9 @@ def _put_back(kind: records.Kind[Any], record: Any, before: Any, edits: dict[str
 def _elements_back(now: Any, before: Any, field: str, edits: dict[str, tuple[Any, Any]]) -> Any:
     touched = {name.split(":", 1)[1] for name in edits if name.startswith(field + ":")}
     if isinstance(now, dict):
-        kept = {key: value for key, value in now.items() if key not in touched}
-        return kept | {key: before[key] for key in touched if key in before}
-    kept = [item for item in now if item not in touched]
-    return (*kept, *(item for item in before if item in touched))
+        others = {key: value for key, value in now.items() if key not in touched}
+        return others | {key: before[key] for key in touched if key in before}
+    return (*(item for item in now if item not in touched), *(item for item in before if item in touched))
 
 
 def verify(hold: Hold, session: Session, witness: str | None = None) -> list[journal.Break]:

@@ -63,7 +63,7 @@ class Hold:
 
     store: Store
     caller: Caller
-    lifetimes: Lifetimes = Lifetimes()
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
     namespace: str = "global"
     """Where a memory goes that names no namespace."""
     families: tuple[str, ...] = ()
@@ -87,8 +87,6 @@ class Hold:
     def writing(self) -> Iterator[Writing]:
         """One transaction: rows, full-text and journal entries together, or nothing."""
         with self.store.writing(self.progress.check) as session:
-            write = Writing(
-                session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes
-            )
+            write = Writing(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
             yield write
             write.flush()

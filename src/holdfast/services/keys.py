@@ -53,17 +53,25 @@ def create(
     key = Key(hold.new_id(), name, right, paths, speaks_as, hold.now(), None)
     with hold.writing() as write:
         write.session.do(
-            "key_add", id=key.id, name=name, hash=hash_of(secret), access_right=right,
-            namespaces=msgspec.json.encode(paths).decode(), agent=speaks_as, created_at=key.created_at,
+            "key_add",
+            id=key.id,
+            name=name,
+            hash=hash_of(secret),
+            access_right=right,
+            namespaces=msgspec.json.encode(paths).decode(),
+            agent=speaks_as,
+            created_at=key.created_at,
         )
     return key, secret
 
 
 def admit_paths(namespaces: Iterable[str]) -> tuple[str, ...]:
     """Namespace patterns as paths: `team` and `team/*` both mean `team` and what lies below."""
-    paths = tuple(dict.fromkeys(
-        path if path == "*" else admit.namespace(path.removesuffix("/*"), "namespaces") for path in namespaces
-    ))
+    paths = tuple(
+        dict.fromkeys(
+            path if path == "*" else admit.namespace(path.removesuffix("/*"), "namespaces") for path in namespaces
+        )
+    )
     if not paths or len(paths) > MOST_NAMESPACES:
         raise Invalid(f"namespaces: 1 to {MOST_NAMESPACES} of them", fields=["namespaces"])
     if any("*" in path and path != "*" for path in paths):

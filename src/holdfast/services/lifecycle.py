@@ -139,7 +139,18 @@ def erase(write: Writing, memory: Memory) -> None:
     write.session.do("memory_purged", id=memory.id)
     write.session.do("memory_access_purged", id=memory.id)
     stub = replace(
-        memory, title=f"purged {memory.id}", content="", state="deleted", reason="purged", tags=(), metadata={},
-        citations=(), source_uri=None, source_span=None, speaker=None, thread=None, extra={},
+        memory,
+        title=f"purged {memory.id}",
+        content="",
+        state="deleted",
+        reason="purged",
+        tags=(),
+        metadata={},
+        citations=(),
+        source_uri=None,
+        source_span=None,
+        speaker=None,
+        thread=None,
+        extra={},
     )
     write.change(MEMORY, memory, stub, "purge")

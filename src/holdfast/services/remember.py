@@ -112,8 +112,19 @@ def _merged(hold: Hold, holder: Memory, draft: Draft, admitted: Memory) -> Memor
     given = {
         name: getattr(admitted, name)
         for name in (
-            "kind", "category", "confidence", "scope", "citations", "source_uri", "source_span", "valid_from",
-            "valid_until", "speaker", "occurred_at", "thread", "place",
+            "kind",
+            "category",
+            "confidence",
+            "scope",
+            "citations",
+            "source_uri",
+            "source_span",
+            "valid_from",
+            "valid_until",
+            "speaker",
+            "occurred_at",
+            "thread",
+            "place",
         )
         if getattr(draft, name) is not UNSET or (name == "scope" and declared_scope(draft.metadata))
     }

@@ -89,9 +89,7 @@ def settle(session: Session, store: Store) -> tuple[Head, bytes]:
         return head, key
     number = head.incarnation + (1 if head.public_key else 0)
     origin = f"{head.node}.{number}"
-    session.do(
-        "chain_renew", node=head.node, incarnation=number, origin=origin, identity=identity, public_key=public
-    )
+    session.do("chain_renew", node=head.node, incarnation=number, origin=origin, identity=identity, public_key=public)
     session.do("signer_add", origin=origin, public_key=public, since=head.seq + 1)
     return head_of(session), key
 

@@ -112,14 +112,19 @@ def _seen_from(namespace: str) -> dict[str, str]:
 
 
 def select(
-    session: Session, caller: Caller, which: Filter, now: int, *, order: str = "by_importance", limit: int,
-    skip: int = 0, view: View = "live",
+    session: Session,
+    caller: Caller,
+    which: Filter,
+    now: int,
+    *,
+    order: str = "by_importance",
+    limit: int,
+    skip: int = 0,
+    view: View = "live",
 ) -> list[Memory]:
     """The memories of a filter, in an order, a page at a time."""
     parts, params = narrowed(caller, which, now, view)
-    rows = session.assembled(
-        ("memory_select", *parts, f"memory.{order}"), params | {"limit": limit, "skip": skip}
-    )
+    rows = session.assembled(("memory_select", *parts, f"memory.{order}"), params | {"limit": limit, "skip": skip})
     return [memory_of(row) for row in rows]
 
 
@@ -162,9 +167,7 @@ def matching(
 ) -> list[Found]:
     """Full-text hits, best first; every filter applies before the limit."""
     parts, params = narrowed(caller, which, now, view)
-    rows = session.assembled(
-        ("memory_found", *parts, "memory_found.best"), params | {"match": match, "limit": limit}
-    )
+    rows = session.assembled(("memory_found", *parts, "memory_found.best"), params | {"match": match, "limit": limit})
     return [Found(*row) for row in rows]
 
 
@@ -193,7 +196,7 @@ ROW_BUDGET = 5000
 def any_of(session: Session, words: Sequence[str]) -> str:
     """A full-text query for any of some words, rarest first; the commonest are left out once enough rows match."""
     stems = {word: session.stems(word) for word in words}
-    found = dict(session.rows("word_counts", stems=[stem for many in stems.values() for stem in many]))
+    found: dict[str, int] = dict(session.rows("word_counts", stems=[stem for many in stems.values() for stem in many]))
     rarity = sorted((min((found.get(stem, 0) for stem in many), default=0), word) for word, many in stems.items())
     taken: list[str] = []
     rows = 0

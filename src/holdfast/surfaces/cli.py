@@ -90,7 +90,7 @@ def command_of(op: Operation) -> click.Command:
         if name == whole:
             params.append(click.Argument([f"f_{name}"], metavar="[FILE|-]", required=False, default="-"))
         elif op.extra(name, "argument"):
-            params.append(_argument(op, field))
+            params.append(_argument(field))
         else:
             params.append(_option(op, field, shorts))
     if op.irreversible:
@@ -103,10 +103,12 @@ def command_of(op: Operation) -> click.Command:
     )
 
 
-def _argument(op: Operation, field: msgspec.structs.FieldInfo) -> click.Argument:
+def _argument(field: msgspec.structs.FieldInfo) -> click.Argument:
     several = isinstance(bare(msgspec.inspect.type_info(field.type)), msgspec.inspect.ListType)
     return click.Argument(
-        [f"f_{field.encode_name}"], metavar=field.encode_name.upper(), required=field.required,
+        [f"f_{field.encode_name}"],
+        metavar=field.encode_name.upper(),
+        required=field.required,
         nargs=-1 if several else 1,
     )
 
@@ -268,7 +270,7 @@ def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
 def verdict(answer: Any) -> int:
     """A batch of which some items were rejected, or a check that found something, is no success."""
     rejected = any(one.outcome == "rejected" for one in getattr(answer, "outcomes", ()))
-    if rejected or getattr(answer, "rejected", 0):
+    if rejected or getattr(answer, "rejected", None):
         return wire.PARTLY_REJECTED
     return 1 if getattr(answer, "intact", True) is False or getattr(answer, "status", "ok") == "critical" else 0
 
@@ -394,5 +396,3 @@ def complain(error: HoldfastError, as_json: bool, hint: str = "") -> int:
             click.echo(hint, err=True)
         click.echo(f"{click.style('error', fg='red')}: {safe(error.message)} [{error.code}]", err=True)
     return wire.EXIT[error.code]
-
-

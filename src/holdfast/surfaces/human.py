@@ -12,7 +12,9 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 def safe(text: str) -> str:
     """Stored text that cannot move the cursor, colour the screen or turn the line around."""
-    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) < 256 else f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(
+        lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) < 256 else f"\\u{ord(found[0]):04x}", text
+    )
 
 
 def one_line(text: str, width: int = 100) -> str:
@@ -90,7 +92,10 @@ def deleted(answer: Any) -> Iterator[str]:
 def changes(answer: Any) -> Iterator[str]:
     shown = answer.changes
     yield from table(
-        ((str(c.seq), c.at[:19].replace("T", " "), c.op, str(c.version or ""), safe(c.actor), _after(c)) for c in shown),
+        (
+            (str(c.seq), c.at[:19].replace("T", " "), c.op, str(c.version or ""), safe(c.actor), _after(c))
+            for c in shown
+        ),
         ("CHANGE", "AT", "WHAT", "VERSION", "BY", "AFTER IT"),
     )
 
@@ -119,7 +124,8 @@ def verified(answer: Any) -> Iterator[str]:
 
 
 def stats(answer: Any) -> Iterator[str]:
-    yield f"{answer.total} memories, {answer.archived_total} archived, {answer.links_count} links, {answer.changes} changes"
+    yield f"{answer.total} memories, {answer.archived_total} archived, {answer.links_count} links"
+    yield f"{answer.changes} changes in the journal"
     yield f"{answer.db_size_bytes:,} bytes; {answer.expiring_soon} expire within the hour"
     for count in answer.by_tier:
         yield f"  {count.tier:<6} {count.count}"

@@ -35,8 +35,8 @@ class Holdfast:
         if name not in REGISTRY.operations:
             raise AttributeError(f"Holdfast has no operation {name!r}")
 
-        def operation(**arguments: Any) -> Any:
-            return self.call(name, arguments)
+        def operation(*positional: Any, **arguments: Any) -> Any:
+            return self.call(name, REGISTRY[name].named(positional) | arguments)
 
         operation.__doc__ = REGISTRY[name].description
         return operation

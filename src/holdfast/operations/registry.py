@@ -113,6 +113,13 @@ class Operation(Struct, frozen=True):
         except RecursionError:
             raise Invalid("The request is nested too deeply.") from None
 
+    def named(self, positional: Sequence[Any]) -> dict[str, Any]:
+        """Arguments given by place: the required fields first, then those that a command line takes by place."""
+        names = [f.encode_name for f in self.fields if f.required or self.extra(f.encode_name, "argument")]
+        if len(positional) > len(names):
+            raise Invalid(f"{self.name} takes {len(names)} arguments by place, got {len(positional)}.")
+        return dict(zip(names, positional, strict=False))
+
     def having(self, role: str) -> tuple[str, ...]:
         """The fields of a role: `namespace` (a key must reach it), `actor` (who the caller claims to be)."""
         return _having(self.request, role)

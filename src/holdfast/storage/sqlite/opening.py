@@ -43,9 +43,8 @@ def make_private(path: Path) -> None:
 
 def current(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> bool:
     """Whether the store is ours and complete; a foreign file is refused untouched."""
-    application, version = connection.execute(
-        "select * from pragma_application_id, pragma_user_version"
-    ).fetchall()[0]
+    application, version = connection.pragma("application_id"), connection.pragma("user_version")
+    assert isinstance(version, int)
     if application != APPLICATION_ID:
         if version or connection.execute("select count(*) from sqlite_schema").fetchall()[0][0]:
             raise errors.NotAStore(f"{path} is a database of another program; it was left as it is.")
@@ -58,7 +57,7 @@ def current(connection: apsw.Connection, path: Path, latest: list[migrate.Migrat
 def recorded(connection: apsw.Connection) -> dict[int, str]:
     if not connection.execute("select 1 from sqlite_schema where name = 'migration'").fetchall():
         return {}
-    return dict(SqliteSession(connection).rows("migration_list"))  # type: ignore[arg-type]
+    return dict(SqliteSession(connection).rows("migration_list"))
 
 
 def bring_up(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> None:

@@ -11,19 +11,20 @@ if TYPE_CHECKING:
 
 
 def new_key() -> bytes:
-    return secrets.token_bytes(32)
+    """A private key with its public one behind it, so that reading the public one needs no cryptography."""
+    private = secrets.token_bytes(32)
+    return private + _private(private).public_key().public_bytes_raw()
 
 
 @lru_cache(maxsize=8)
 def _private(key: bytes) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    return Ed25519PrivateKey.from_private_bytes(key)
+    return Ed25519PrivateKey.from_private_bytes(key[:32])
 
 
-@lru_cache(maxsize=8)
 def public_of(key: bytes) -> bytes:
-    return _private(key).public_key().public_bytes_raw()
+    return key[32:]
 
 
 def sign(key: bytes, message: bytes) -> bytes:

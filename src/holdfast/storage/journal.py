@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..domain.errors import StoreDamaged
 from . import signer
 from .port import Session, Store
 
@@ -84,6 +85,8 @@ def settle(session: Session, store: Store) -> tuple[Head, bytes]:
     if key is None:
         key = signer.new_key()
         store.make_signing_key(key)
+    if len(key) != signer.KEY_SIZE:
+        raise StoreDamaged("The key file beside the store is damaged: bring it back from a copy, or move it away.")
     public, identity = signer.public_of(key), store.identity()
     if (head.public_key, head.identity) == (public, identity):
         return head, key

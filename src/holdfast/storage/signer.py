@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
+KEY_SIZE = 64
+
+
 def new_key() -> bytes:
     """A private key with its public one behind it, so that reading the public one needs no cryptography."""
     private = secrets.token_bytes(32)

@@ -178,10 +178,16 @@ class SqliteStore:
             return None
 
     def make_signing_key(self, key: bytes) -> None:
-        with os.fdopen(os.open(self._key_file(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
+        fresh = self._file.with_name(f"{self._file.name}.key.{os.getpid()}")
+        try:
+            with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+                file.write(key)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.rename(self._key_file())
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise errors.StoreUnreachable(f"The key beside the store cannot be kept: {error.strerror}.") from error
 
     def _key_file(self) -> Path:
         return self._file.with_name(self._file.name + ".key")

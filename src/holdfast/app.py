@@ -41,6 +41,9 @@ class Holdfast:
         operation.__doc__ = REGISTRY[name].description
         return operation
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *REGISTRY.operations]
+
     def close(self) -> None:
         """Write down what was used, and let go of the store."""
         use.flush(self.hold)

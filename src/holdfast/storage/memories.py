@@ -140,7 +140,7 @@ def resolve(session: Session, caller: Caller, id: str, now: int, view: View = "l
     """The one memory that an id, or an unambiguous beginning of one, means."""
     parts, params = narrowed(caller, EVERYTHING, now, view)
     rows = session.assembled(("memory_select", *parts, "memory.one"), params | {"id": id})
-    if not rows and 4 <= len(id) < 36:
+    if not rows and 0 < len(id) < 36:
         rows = session.assembled(("memory_select", *parts, "memory.prefixed"), params | {"prefix": id})
     if len(rows) > 1:
         found = [row[0] for row in rows[:10]]

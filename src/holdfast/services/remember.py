@@ -50,6 +50,7 @@ def put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict) -> Re
     memory = admit(
         draft, id=hold.new_id(), agent=hold.caller.agent, origin=write.origin, now=write.now, lifetimes=hold.lifetimes
     )
+    hold.caller.must_reach(memory.namespace)
     holder = title_holder(write, memory.namespace, memory.title)
     if holder is None:
         return Remembered(write.add(MEMORY, memory, "store"), "created")

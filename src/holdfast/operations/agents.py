@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ..domain.link import Permission
 from ..domain.moment import to_text
@@ -11,7 +11,6 @@ from ..services import agents
 from ..services.hold import Hold
 from .fields import Actor, AgentId, Id, Metadata, Priority, Title
 from .registry import Effect, Example, Nothing, Request, operation
-from .views import text
 
 
 class AgentRegister(Request, frozen=True):
@@ -25,7 +24,7 @@ class AgentView(Struct, frozen=True, kw_only=True):
     agent_type: str
     capabilities: list[str]
     registered_at: str
-    last_seen_at: str | UnsetType = UNSET
+    last_seen_at: str
 
 
 class Registered(AgentView, frozen=True, kw_only=True):
@@ -54,6 +53,7 @@ def agent_register(hold: Hold, request: AgentRegister) -> Registered:
         agent_type=agent.agent_type,
         capabilities=list(agent.capabilities),
         registered_at=to_text(agent.created_at),
+        last_seen_at=to_text(agent.updated_at),
     )
 
 
@@ -73,7 +73,7 @@ def agent_list(hold: Hold, request: Nothing) -> AgentPage:
             agent_type=agent.agent_type,
             capabilities=list(agent.capabilities),
             registered_at=to_text(agent.created_at),
-            last_seen_at=text(seen),
+            last_seen_at=to_text(seen or agent.updated_at),
         )
         for agent, seen in found
     ]

@@ -32,9 +32,13 @@ def register(hold: Hold, agent_id: str, agent_type: str, capabilities: tuple[str
 
 def registered(session: Session) -> list[tuple[Agent, int | None]]:
     """Every agent, and when it last changed something here."""
-    seen: dict[str, int] = dict(session.rows("journal_seen_last"))
     agents = [agent_of(row) for row in session.rows("agent_all", after="", limit=MOST_AGENTS)]
-    return [(agent, seen.get(agent.id)) for agent in agents if agent.state == "live"]
+    return [(agent, _last_seen(session, agent.id)) for agent in agents if agent.state == "live"]
+
+
+def _last_seen(session: Session, agent_id: str) -> int | None:
+    row = session.row("journal_seen_last", actor=agent_id)
+    return row[0] if row else None
 
 
 def notify(hold: Hold, notice: Notice) -> Notice:

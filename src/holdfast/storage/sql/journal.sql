@@ -38,8 +38,8 @@ where j.seq > :after and (j.about is null or (true
 -- name: journal_feed.end
  )) order by j.seq limit :limit
 -- name: journal_seen_last
--- When each agent last changed something.
-select actor, max(kept_at) from journal group by actor
+-- When an agent last changed something.
+select kept_at from journal where actor = :actor order by seq desc limit 1
 -- name: journal_latest
 -- The newest entry of each record, for comparing with the rows.
 select {journal.columns} from journal j join (

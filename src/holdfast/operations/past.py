@@ -103,7 +103,11 @@ class Undone(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/undo", family="lifecycle", examples=(Example({"change": 999_999}, error="NOT_FOUND"),)
+    Effect.WRITE,
+    "POST /api/v1/undo",
+    family="lifecycle",
+    human="holdfast.surfaces.human:undone",
+    examples=(Example({"change": 999_999}, error="NOT_FOUND"),),
 )
 def undo(hold: Hold, request: Undo) -> Undone:
     """Take one change back by a new change, which can itself be undone."""

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 import msgspec
@@ -63,19 +63,37 @@ class Commands(click.Group):
         if cmd_name not in own:
             return None
         op = own[cmd_name]
-        if op is None:
-            return Commands((*self.path, cmd_name), name=cmd_name, help=f"{cmd_name.capitalize()}: several commands.")
-        return command_of(op)
+        return command_of(op) if op else self._group(cmd_name)
+
+    def _group(self, name: str) -> Commands:
+        made = Commands((*self.path, name), name=name, params=global_options())
+        made.help = f"{name.capitalize()}: {', '.join(made._own())}."
+        return made
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A command that there is not is answered with those that are spelt nearly so."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = close_to(args[0], self.list_commands(ctx))
+            ctx.fail(f"There is no command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = self._own()
         rows = []
         for name in self.list_commands(ctx):
             op = own.get(name)
-            made = self.commands.get(name)
-            rows.append((name, op.summary if op else made.get_short_help_str(80) if made else "Several commands."))
+            made = self.commands.get(name) or self._group(name)
+            rows.append((name, op.summary if op else made.get_short_help_str(80)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def close_to(word: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    return " or ".join(get_close_matches(word, known, n=2))
 
 
 def command_of(op: Operation) -> click.Command:
@@ -129,13 +147,23 @@ def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str]) -
         text = f"{text} [default: {field.default}]".strip()
     if field.required:
         text = f"{text} [required]".strip()
-    return click.Option(names, multiple=True, metavar=metavar(info), help=text)
+    return click.Option(names, multiple=True, metavar=metavar(field.type), help=text)
 
 
-def metavar(info: msgspec.inspect.Type) -> str:
+def alternatives(type_: Any) -> tuple[str, ...]:
+    """The words that a field takes, in the order of their declaration."""
+    if get_origin(type_) is Literal:
+        return get_args(type_)
+    return next((found for inner in get_args(type_) if (found := alternatives(inner))), ())
+
+
+def metavar(type_: Any) -> str:
+    info = bare(msgspec.inspect.type_info(type_))
     match info:
         case msgspec.inspect.LiteralType():
-            return "|".join(str(value) for value in info.values)
+            return "|".join(alternatives(type_))
+        case msgspec.inspect.ListType() if isinstance(bare(info.item_type), msgspec.inspect.LiteralType):
+            return ",".join(alternatives(type_)[:2]) + ",..."
         case msgspec.inspect.IntType():
             return "N"
         case msgspec.inspect.FloatType():
@@ -182,9 +210,12 @@ def _callback(op: Operation) -> Callable[..., None]:
 
 def choices(given: dict[str, Any]) -> dict[str, Any]:
     """The global options in force: those after the command win over those before it."""
-    context = click.get_current_context()
-    before = context.find_root().params
-    return {name: given[name] if given.get(name) is not None else before.get(name) for name in GLOBAL}
+    chosen = {name: given.get(name) for name in GLOBAL}
+    before = click.get_current_context().parent
+    while before:
+        chosen = {name: before.params.get(name) if value is None else value for name, value in chosen.items()}
+        before = before.parent
+    return chosen
 
 
 def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
@@ -371,6 +402,9 @@ def run(words: list[str]) -> int:
         return leaving.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        return 2
     except click.UsageError as error:
         return complain(Invalid(error.format_message()), as_json, hint=usage(error))
     except BrokenPipeError:

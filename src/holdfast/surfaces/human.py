@@ -89,6 +89,10 @@ def deleted(answer: Any) -> Iterator[str]:
     yield f"Deleted {answer.id}. `holdfast history {answer.id}` shows it; `holdfast undo CHANGE` brings it back."
 
 
+def undone(answer: Any) -> Iterator[str]:
+    yield f"Took change {answer.undone} back, by change {answer.change}. `holdfast undo {answer.change}` has it again."
+
+
 def changes(answer: Any) -> Iterator[str]:
     shown = answer.changes
     yield from table(
@@ -116,16 +120,21 @@ def _after(change: Any) -> str:
 
 def verified(answer: Any) -> Iterator[str]:
     if answer.intact:
-        yield click.style(f"Intact: {answer.entries} changes, head {answer.head}", fg="green")
+        yield click.style(f"Intact: {_many(answer.entries, 'change')}, head {answer.head}", fg="green")
     else:
         yield click.style("NOT INTACT", fg="red", bold=True)
     for finding in answer.findings:
         yield f"  change {finding.seq}: {safe(finding.what)}"
 
 
+def _many(count: int, one: str, more: str = "") -> str:
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
 def stats(answer: Any) -> Iterator[str]:
-    yield f"{answer.total} memories, {answer.archived_total} archived, {answer.links_count} links"
-    yield f"{answer.changes} changes in the journal"
+    total, links = _many(answer.total, "memory", "memories"), _many(answer.links_count, "link")
+    yield f"{total}, {answer.archived_total} archived, {links}"
+    yield f"{_many(answer.changes, 'change')} in the journal"
     yield f"{answer.db_size_bytes:,} bytes; {answer.expiring_soon} expire within the hour"
     for count in answer.by_tier:
         yield f"  {count.tier:<6} {count.count}"

@@ -143,9 +143,9 @@ def namespace(text: str, field: str = "namespace") -> str:
     return text
 
 
-def title(text: str) -> str:
-    text = unicodedata.normalize("NFC", _encodable("title", text)).strip()
-    return _clean("title", _sized("title", text, MOST_BYTES["title"]))
+def title(text: str, field: str = "title") -> str:
+    text = unicodedata.normalize("NFC", _encodable(field, text)).strip()
+    return _clean(field, _sized(field, text, MOST_BYTES["title"]))
 
 
 def content(text: str) -> str:
@@ -187,6 +187,12 @@ def metadata(value: dict[str, Any], field: str = "metadata") -> dict[str, Any]:
     _walk(field, value, 1)
     if len(msgspec.json.encode(value)) > MOST_BYTES["metadata"]:
         raise _invalid(field, f"at most {MOST_BYTES['metadata']} bytes as JSON")
+    return value
+
+
+def foreign(field: str, value: Any) -> Any:
+    """What another program says beside what we know: any JSON that can be kept."""
+    _walk(field, value, 1)
     return value
 
 

@@ -65,7 +65,7 @@ class Operation(Struct, frozen=True):
     bulk: str | None = None
     """The field that a bare JSON array fills."""
     whole: str | None = None
-    """The field that a whole JSON object fills if it is not named in it."""
+    """The field that a whole JSON object fills if it is not named in it; the other fields keep their names."""
     at_least_one: tuple[str, ...] = ()
     irreversible: bool = False
     """The CLI asks before it does this."""
@@ -101,8 +101,10 @@ class Operation(Struct, frozen=True):
 
     def admit(self, arguments: Mapping[str, Any]) -> Request:
         """The typed request, or an error that names the field."""
-        if self.whole is not None and self.whole not in arguments:
-            arguments = {self.whole: dict(arguments)}
+        if self.whole is not None and arguments and self.whole not in arguments:
+            own = {field.encode_name for field in self.fields}
+            told = {name: value for name, value in arguments.items() if name in own}
+            arguments = {**told, self.whole: {name: arguments[name] for name in arguments if name not in own}}
         missing = [field.encode_name for field in self.fields if field.required and field.encode_name not in arguments]
         if missing:
             raise Invalid(f"{', '.join(missing)}: required", fields=missing)

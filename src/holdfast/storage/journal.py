@@ -80,21 +80,41 @@ def head_of(session: Session) -> Head:
 
 def settle(session: Session, store: Store) -> tuple[Head, bytes]:
     """The head and the key to sign it with; a copied or re-keyed store first becomes a new incarnation."""
-    head = head_of(session)
+    head, key = head_of(session), own_key(store)
+    if (head.public_key, head.identity) == (signer.public_of(key), store.identity()):
+        return head, key
+    number = head.incarnation + (1 if head.public_key else 0)
+    return renew(session, store, head.node, number), key
+
+
+def own_key(store: Store) -> bytes:
+    """The key beside the store, made if there is none."""
     key = store.signing_key()
     if key is None:
         key = signer.new_key()
         store.make_signing_key(key)
     if len(key) != signer.KEY_SIZE:
         raise StoreDamaged("The key file beside the store is damaged: bring it back from a copy, or move it away.")
-    public, identity = signer.public_of(key), store.identity()
-    if (head.public_key, head.identity) == (public, identity):
-        return head, key
-    number = head.incarnation + (1 if head.public_key else 0)
-    origin = f"{head.node}.{number}"
-    session.do("chain_renew", node=head.node, incarnation=number, origin=origin, identity=identity, public_key=public)
+    return key
+
+
+def renew(session: Session, store: Store, node: str, incarnation: int) -> Head:
+    """Begin a new incarnation of a node: from here on this copy numbers its changes anew, under the store's own key."""
+    head, key = head_of(session), own_key(store)
+    origin, public = f"{node}.{incarnation}", signer.public_of(key)
+    signature = signer.sign(key, witness_of(node, head.seq, head.hash)) if head.seq else b""
+    session.do(
+        "chain_renew",
+        was=head.node,
+        node=node,
+        incarnation=incarnation,
+        origin=origin,
+        identity=store.identity(),
+        public_key=public,
+        signature=signature,
+    )
     session.do("signer_add", origin=origin, public_key=public, since=head.seq + 1)
-    return head_of(session), key
+    return head_of(session)
 
 
 def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], actor: str, now: int) -> list[int]:

@@ -37,3 +37,10 @@ def open_store(address: str | None) -> Store:
     from .sqlite.opening import open_store as open_sqlite
 
     return open_sqlite(path.absolute())
+
+
+def open_copy(path: Path) -> Store:
+    """The store in a snapshot, brought up to this release; a file that is none is refused."""
+    from .sqlite.opening import open_copy as open_sqlite_copy
+
+    return open_sqlite_copy(path.absolute())

@@ -53,8 +53,14 @@ class Found(NamedTuple):
 
 def visible(caller: Caller, right: Literal["visible", "writable"] = "visible") -> tuple[list[Part], dict[str, Any]]:
     """The clause that keeps a query to what its caller may see (or change)."""
-    parts: list[Part] = [f"memory.{right}"]
-    params: dict[str, Any] = {"caller": caller.agent}
+    parts, params = reached(caller)
+    return [f"memory.{right}", *parts], params | {"caller": caller.agent}
+
+
+def reached(caller: Caller) -> tuple[list[Part], dict[str, Any]]:
+    """The clause that keeps a query to its caller's namespaces, private memories of others included: for exports."""
+    parts: list[Part] = []
+    params: dict[str, Any] = {}
     if "*" not in caller.namespaces:
         for number, path in enumerate(caller.namespaces or ("",)):
             parts.append(("memory.reach_more" if number else "memory.reach_first", number))

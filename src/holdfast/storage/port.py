@@ -3,9 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Row = tuple[Any, ...]
+
+
+class Fault(NamedTuple):
+    """Something wrong with what an engine keeps."""
+
+    part: Literal["storage", "full_text"]
+    what: str
 
 
 class Session(Protocol):
@@ -60,11 +67,14 @@ class Store(Protocol):
     def snapshot(self, to: Path) -> None:
         """Write one consistent copy to a new file, durable when this returns, while others go on writing."""
 
-    def replace(self, by: Path) -> None:
-        """Take over the whole content of a copy, in one step for every process that has the store open."""
+    def replace(self, by: Path, prepare: Callable[[], None]) -> None:
+        """Take over the whole content of a copy, in one step for every process that has the store open.
 
-    def faults(self) -> list[str]:
-        """What the engine finds wrong with its own files, tables and full-text index; empty if nothing is."""
+        `prepare` runs when nobody can write any more and nothing is taken over yet; if it raises, nothing is.
+        """
+
+    def faults(self) -> list[Fault]:
+        """What the engine finds wrong with its own files, tables and full-text index. Changes nothing, locks nobody."""
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -31,6 +31,7 @@ from .port import Row, Session, Store
 R = TypeVar("R", bound=Struct)
 
 _json = msgspec.json.Encoder()
+_PLAIN = (str, int, float, bytes)
 
 
 class Kind(NamedTuple, Generic[R]):
@@ -154,9 +155,10 @@ class Writing:
         used_at = None
         if memory.version > 1 and memory.expires_at is not None:
             used_at = (self.session.row("memory_used_until", id=memory.id) or (None,))[0]
+        ends = lives_until(memory, self._lifetimes.extended(memory.tier, used_at) if used_at else 0)
         return {
-            "shown": memory.id if memory.state == "live" else None,
-            "lives_until": lives_until(memory, self._lifetimes.extended(memory.tier, used_at) if used_at else 0),
+            "shown": memory.id if memory.state == "live" and ends > self.now else None,
+            "lives_until": ends,
             "content_hash": content_hash(memory.title, memory.content),
         }
 
@@ -168,4 +170,4 @@ class Writing:
 
 
 def _column(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | int | float | bytes) else _json.encode(value).decode()
+    return value if value is None or isinstance(value, _PLAIN) else _json.encode(value).decode()

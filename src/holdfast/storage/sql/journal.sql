@@ -5,8 +5,9 @@ insert into chain (node, incarnation, origin, identity, public_key, seq, n, hash
 values (:node, 1, :origin, '', :empty, 0, 0, :empty, 0, :empty)
 -- name: chain_renew
 -- A new incarnation: this copy numbers its changes anew.
-update chain set incarnation = :incarnation, origin = :origin, identity = :identity, public_key = :public_key, n = 0
-where node = :node
+update chain set node = :node, incarnation = :incarnation, origin = :origin, identity = :identity,
+  public_key = :public_key, signature = :signature, n = 0
+where node = :was
 -- name: chain_take
 -- Hold the head and take places at its end, last in a transaction; the hash is the one before the new places.
 update chain set seq = seq + :count, n = n + :count where node = :node returning seq - :count, n - :count, hash, kept_at

@@ -4,8 +4,9 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from random import uniform
 from time import sleep
@@ -15,7 +16,7 @@ import apsw
 
 from ...domain import errors
 from .. import statements
-from ..port import Row
+from ..port import Fault, Row
 
 APPLICATION_ID = 0x484F4C44
 HERE = Path(__file__).parent
@@ -104,8 +105,11 @@ class SqliteSession:
 
     def stems(self, text: str) -> list[str]:
         tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61"])
-        return list(dict.fromkeys(tokenizer(text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False,
-                                            include_colocated=False)))
+        return list(
+            dict.fromkeys(
+                tokenizer(text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False)
+            )
+        )
 
 
 class SqliteStore:
@@ -201,37 +205,44 @@ class SqliteStore:
 
     def snapshot(self, to: Path) -> None:
         os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with translated():
-            connection = connect(self._file, self._vfs)
-            try:
-                connection.execute("vacuum into ?", (str(to),))
-            finally:
-                connection.close()
+        with translated(), closing(connect(self._file, self._vfs)) as connection:
+            connection.execute("vacuum into ?", (str(to),))
         with open(to, "rb") as file:
             os.fsync(file.fileno())
 
-    def replace(self, by: Path) -> None:
-        with self._lock, translated():
-            source, target = connect(by, ""), connect(self._file, self._vfs)
-            try:
-                copy_pages(source, target)
-            finally:
-                source.close()
-                target.close()
+    def replace(self, by: Path, prepare: Callable[[], None]) -> None:
+        with (
+            self._lock,
+            translated(),
+            closing(connect(by, "")) as source,
+            closing(connect(self._file, self._vfs)) as target,
+            target.backup("main", source, "main") as copy,
+        ):
+            # The first step takes the write lock and keeps it; the last one commits all pages as one transaction.
+            step(copy, 0)
+            prepare()
+            step(copy, -1)
 
-    def faults(self) -> list[str]:
+    def faults(self) -> list[Fault]:
         try:
-            with self.writing() as session:
-                found = [text for (text,) in session.rows("engine_integrity") if text != "ok"]
-                found += [f"row of {table} points nowhere" for table, *_ in session.rows("engine_foreign_keys")]
+            with self.reading() as session:
+                found = [_fault(text) for (text,) in session.rows("engine_integrity") if text != "ok"]
+                nowhere = session.rows("engine_foreign_keys")
+            found += [Fault("storage", f"a row of {table} points to nothing in {to}") for table, _, to, _ in nowhere]
         except errors.StoreDamaged as error:
-            return [error.message]
-        try:
-            with self.writing() as session:
-                session.do("engine_text_integrity")
-        except errors.StoreError as error:
-            found.append(f"the full-text index differs from the rows: {error.message}")
-        return found
+            return [Fault("storage", error.message)]
+        return found + self._text_faults()
+
+    def _text_faults(self) -> list[Fault]:
+        """FTS5 compares its index with the rows only by an insert, so a private copy takes it: the store stays free."""
+        with translated(), closing(apsw.Connection("")) as apart:
+            with closing(connect(self._file, self._vfs)) as source, apart.backup("main", source, "main") as copy:
+                step(copy, -1)
+            try:
+                SqliteSession(apart).do("engine_text_integrity")
+            except errors.StoreError as error:
+                return [Fault("full_text", f"the full-text index differs from the rows ({error.__cause__})")]
+        return []
 
     def close(self) -> None:
         with self._lock:
@@ -279,11 +290,17 @@ def patiently(connection: apsw.Connection, sql: str) -> None:
     connection.execute(sql).fetchall()
 
 
-def copy_pages(source: apsw.Connection, target: apsw.Connection) -> None:
-    """The whole of one database into another, seen by everybody at once."""
-    with target.backup("main", source, "main") as copy:
-        while not copy.done:
-            try:
-                copy.step(-1)
-            except (apsw.BusyError, apsw.LockedError):
-                wait(0)
+def step(copy: apsw.Backup, pages: int) -> None:
+    """One step of a copy, however long another process writes."""
+    for tries in count():
+        try:
+            copy.step(pages)
+            return
+        except (apsw.BusyError, apsw.LockedError):
+            if not wait(tries):
+                raise
+
+
+def _fault(text: str) -> Fault:
+    """A finding of the integrity check, which looks into the full-text index too."""
+    return Fault("full_text" if "FTS5" in text else "storage", text)

@@ -3,6 +3,7 @@
 import os
 import secrets
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -11,6 +12,14 @@ from ...domain import errors
 from ...domain.moment import now
 from .. import migrate
 from .engine import APPLICATION_ID, FOLDERS, SqliteSession, SqliteStore, patiently, translated, wait
+
+
+def open_copy(path: Path) -> SqliteStore:
+    """The store in a copy that exists, brought up to this release; anything else is refused."""
+    with translated(), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        if connection.pragma("application_id") != APPLICATION_ID:
+            raise errors.NotAStore(f"{path.name} is no copy of a Holdfast store.")
+    return open_store(path)
 
 
 def open_store(path: Path, vfs: str = "") -> SqliteStore:

@@ -34,7 +34,8 @@ class Key(NamedTuple):
 
 
 def key_of(row: Row) -> Key:
-    return Key(*row[:3], tuple(msgspec.json.decode(row[3])), *row[4:])
+    id, name, right, namespaces, *rest = row
+    return Key(id, name, right, tuple(msgspec.json.decode(namespaces)), *rest)
 
 
 def create(

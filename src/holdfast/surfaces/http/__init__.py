@@ -1,0 +1,1 @@
+"""HTTP: one route per operation's path, one guard before all of them."""

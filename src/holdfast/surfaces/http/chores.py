@@ -1,0 +1,39 @@
+"""What a server does on the side: write down uses, collect what has expired."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from ...app import Holdfast
+from ...domain.errors import HoldfastError
+from ...operations import REGISTRY
+from ...services import use
+
+FLUSH_SECONDS = 5.0
+log = logging.getLogger("holdfast")
+
+
+@asynccontextmanager
+async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> AsyncIterator[None]:
+    """Run the chores until the block ends; then the uses that are still noted are written down."""
+    tasks = [asyncio.create_task(every(flush_seconds, lambda: use.flush(holdfast.hold)))]
+    if holdfast.settings.gc_interval_secs and "gc" in REGISTRY.operations:
+        tasks.append(asyncio.create_task(every(holdfast.settings.gc_interval_secs, lambda: holdfast.call("gc", {}))))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(use.flush, holdfast.hold)
+
+
+async def every(seconds: float, chore: Callable[[], object]) -> None:
+    """Do a chore now and then. One that fails is tried again at its next turn."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await asyncio.to_thread(chore)
+        except HoldfastError as error:
+            log.warning("A chore failed and will be tried again: %s", error.code)

@@ -1,0 +1,104 @@
+"""What every request passes, whatever its path: address, key, headers, errors, measuring."""
+
+import logging
+import traceback
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...app import Holdfast
+from ...domain.errors import HoldfastError, NotAllowed, TooLarge, Unauthenticated
+from .. import wire
+from .guard import authenticate, must_be_addressed, stripped
+from .metrics import Metrics
+from .threads import Threads
+
+OPEN = frozenset({"/health", "/api/v1/health"})
+"""Paths that need no key."""
+
+SEAL = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+"""Headers of every answer."""
+
+GAVE_UP = 499
+log = logging.getLogger("holdfast")
+
+
+class Front:
+    """The one door for all paths. Behind it `scope["state"]["caller"]` is who asks."""
+
+    def __init__(self, app: ASGIApp, holdfast: Holdfast, threads: Threads, metrics: Metrics) -> None:
+        self._app = app
+        self._holdfast = holdfast
+        self._threads = threads
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, answering = perf_counter(), Answering(send)
+        state = scope.setdefault("state", {})
+        scope["headers"] = stripped(scope["headers"])
+        try:
+            await self._admit(scope, state)
+            await self._app(scope, receive, answering.send)
+        except Exception as error:  # noqa: BLE001 - the last door: whatever it is, the caller gets our JSON
+            told(error, scope)
+            if not answering.status:
+                await refusal(error)(scope, receive, answering.send)
+        finally:
+            self._metrics.note(state.get("operation", "none"), answering.status or GAVE_UP, perf_counter() - begun)
+
+    async def _admit(self, scope: Scope, state: dict[str, Any]) -> None:
+        must_be_addressed(self._holdfast.settings, scope["headers"])
+        if scope["path"] not in OPEN:
+            knock = partial(authenticate, self._holdfast, scope["headers"])
+            state["caller"] = await self._threads.run(lambda _: knock())
+
+
+class Answering:
+    """An answer on its way out, sealed."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            given = {name for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *(pair for pair in SEAL if pair[0] not in given)]
+        await self._send(message)
+
+
+def refusal(error: Exception) -> Response:
+    """An error as its one JSON shape. One that is ours says nothing of the inside."""
+    known = error if isinstance(error, HoldfastError) else wire.internal(error)
+    headers = {}
+    if isinstance(known, Unauthenticated):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(known, NotAllowed):
+        headers["allow"] = ", ".join(known.details["allow"])
+    if isinstance(known, TooLarge):
+        headers["connection"] = "close"
+    return Response(
+        wire.encode(known.body()), status_code=wire.STATUS[known.code], headers=headers, media_type="application/json"
+    )
+
+
+def told(error: Exception, scope: Scope) -> None:
+    """Write into the log what a server's keeper must know: where it happened, and nothing that was sent."""
+    if not isinstance(error, HoldfastError):
+        trace = "".join(traceback.format_tb(error.__traceback__))
+        log.error("%s %r failed with %s\n%s", scope["method"], scope["path"], type(error).__name__, trace)
+    elif wire.STATUS[error.code] >= 500:
+        log.error("%s %r: %s", scope["method"], scope["path"], error.message)

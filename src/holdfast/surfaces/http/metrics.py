@@ -1,0 +1,68 @@
+"""What the server did, as Prometheus reads it."""
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+
+from ...app import Holdfast
+from ...domain.caller import Caller
+from ...storage import memories
+from ...storage.memories import EVERYTHING
+from ...version import __version__
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Counts of one process, from its start."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._seconds: dict[str, list[int]] = {}
+        self._sums: Counter[str] = Counter()
+        self.streams = 0
+
+    def note(self, operation: str, status: int, seconds: float) -> None:
+        """One answered request."""
+        with self._lock:
+            self._requests[operation, status] += 1
+            self._seconds.setdefault(operation, [0] * (len(BUCKETS) + 1))[bisect_left(BUCKETS, seconds)] += 1
+            self._sums[operation] += seconds  # type: ignore[assignment]
+
+    def text(self, holdfast: Holdfast, caller: Caller) -> str:
+        with self._lock:
+            lines = [*self._counts(), *self._histogram()]
+        return "\n".join([*lines, *self._gauges(holdfast, caller), ""])
+
+    def _counts(self) -> Iterator[str]:
+        yield "# HELP holdfast_requests_total Requests answered, by operation and status code."
+        yield "# TYPE holdfast_requests_total counter"
+        for (operation, code), count in sorted(self._requests.items()):
+            yield f'holdfast_requests_total{{operation="{operation}",code="{code}"}} {count}'
+
+    def _histogram(self) -> Iterator[str]:
+        yield "# HELP holdfast_request_seconds Time to answer, by operation."
+        yield "# TYPE holdfast_request_seconds histogram"
+        for operation, counts in sorted(self._seconds.items()):
+            total = 0
+            for bound, count in zip((*BUCKETS, "+Inf"), counts, strict=True):
+                total += count
+                yield f'holdfast_request_seconds_bucket{{operation="{operation}",le="{bound}"}} {total}'
+            yield f'holdfast_request_seconds_sum{{operation="{operation}"}} {self._sums[operation]:.6f}'
+            yield f'holdfast_request_seconds_count{{operation="{operation}"}} {total}'
+
+    def _gauges(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
+        hold = holdfast.hold
+        with hold.reading() as session:
+            count = memories.count(session, caller, EVERYTHING, hold.now())
+        for name, help, value in (
+            ("holdfast_memories", "Live memories that the reader of this page may see.", count),
+            ("holdfast_store_bytes", "Bytes that the store takes.", hold.store.size()),
+            ("holdfast_event_streams", "Open event streams.", self.streams),
+            (f'holdfast_build_info{{version="{__version__}"}}', "The release.", 1),
+        ):
+            bare = name.partition("{")[0]
+            yield from (f"# HELP {bare} {help}", f"# TYPE {bare} gauge", f"{name} {value}")

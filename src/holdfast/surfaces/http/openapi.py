@@ -1,0 +1,181 @@
+"""OpenAPI 3.1, derived from the operations."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from ...operations import Operation
+from ...operations.views import MemoryView
+from ...version import __version__
+from .. import wire
+from . import compat
+
+Json = dict[str, Any]
+REF = "#/components/schemas/{name}"
+JSON_TYPE = "application/json"
+IN_QUERY = ("GET", "DELETE")
+
+
+def routes_of(operation: Operation) -> tuple[str, ...]:
+    """The operation's route on HTTP and its older ones."""
+    if "http" not in operation.surfaces:
+        return ()
+    return (f"{operation.method} {operation.path}", *compat.ROUTES.get(operation.name, ()))
+
+
+def describe(operations: Iterable[Operation]) -> Json:
+    """The whole document."""
+    offered = [operation for operation in operations if routes_of(operation)]
+    answers, schemas = msgspec.json.schema_components(
+        [*(op.answer for op in offered), *(op.request for op in offered)], ref_template=REF
+    )
+    paths: dict[str, Json] = pages()
+    for operation, answer in zip(offered, answers, strict=False):
+        for number, route in enumerate(routes_of(operation)):
+            method, path = route.split()
+            paths.setdefault(path, {}).setdefault(
+                method.lower(), described(operation, method, path, number, schemas, answer)
+            )
+    for name, properties in compat.SCHEMAS.items():
+        if name in schemas:
+            schemas[name] = {**schemas[name], "properties": {**schemas[name]["properties"], **properties}}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Holdfast",
+            "version": __version__,
+            "summary": "One persistent memory for every AI agent.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "security": [{}, {"bearer": []}, {"key": []}],
+        "tags": [{"name": family} for family in sorted({op.family for op in offered})],
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas, "Error": ERROR},
+            "responses": {"Error": {"description": "It was refused, or failed.", "content": json_of(REF, "Error")}},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            },
+        },
+    }
+
+
+ERROR: Json = {
+    "type": "object",
+    "properties": {
+        "error": {"type": "string", "description": "What is wrong, and what to do."},
+        "code": {"enum": sorted(wire.STATUS), "description": "Stable; the same on every surface."},
+        "fields": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["error", "code"],
+}
+REFUSED: Json = {code: {"$ref": "#/components/responses/Error"} for code in ("4XX", "5XX")}
+
+
+def json_of(template: str, name: str) -> Json:
+    return {JSON_TYPE: {"schema": {"$ref": template.format(name=name)}}}
+
+
+def described(operation: Operation, method: str, path: str, number: int, schemas: Json, answer: Json) -> Json:
+    """One method on one path."""
+    schema = schemas[operation.request.__name__]
+    in_path = re.findall(r"{(\w+)}", path)
+    found: Json = {
+        "operationId": operation.name if number == 0 else f"{operation.name}_{number}",
+        "tags": [operation.family],
+        "summary": operation.summary,
+        "description": remarks(operation, method),
+        "parameters": [*parameters(operation, schema, in_path, method)],
+        "responses": {str(operation.status): success(operation, answer), **REFUSED},
+    }
+    if method not in IN_QUERY and set(schema["properties"]) - set(in_path):
+        found["requestBody"] = body(operation, schema, in_path)
+    return found
+
+
+def remarks(operation: Operation, method: str) -> str:
+    said = [operation.description, f"Needs the {operation.right} right."]
+    if operation.at_least_one and method in IN_QUERY:
+        said.append(f"Name at least one of {', '.join(operation.at_least_one)}.")
+    if operation.name in compat.ALIASES:
+        also = (f"{name} for {field}" for name, field in compat.ALIASES[operation.name].items())
+        said.append(f"Other names are taken too: {', '.join(also)}.")
+    return "\n\n".join(said)
+
+
+def success(operation: Operation, answer: Json) -> Json:
+    found: Json = {"description": operation.summary, "content": {JSON_TYPE: {"schema": answer}}}
+    if operation.feed:
+        found["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    if issubclass(operation.answer, MemoryView):
+        found["headers"] = {"ETag": {"schema": {"type": "string"}, "description": "The memory's version, quoted."}}
+    return found
+
+
+def parameters(operation: Operation, schema: Json, in_path: list[str], method: str) -> Iterator[Json]:
+    for name, field in schema["properties"].items():
+        if name in in_path:
+            yield {"name": name, "in": "path", "required": True, "schema": not_null(field)}
+        elif method in IN_QUERY:
+            needed = name in schema.get("required", ())
+            yield {"name": name, "in": "query", "required": needed, "schema": not_null(field)}
+    if "expected_version" in schema["properties"]:
+        yield {
+            "name": "If-Match",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "pattern": '^("[1-9][0-9]{0,14}"|[1-9][0-9]{0,14})$'},
+            "description": "expected_version as a header.",
+        }
+    if operation.feed:
+        yield {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"}}
+
+
+def not_null(field: Json) -> Json:
+    """A field as text can say it: a query has no null."""
+    rest = {name: value for name, value in field.items() if not (name == "default" and value is None)}
+    kinds = [kind for kind in rest.pop("anyOf", ()) if kind.get("type") != "null"]
+    return {**kinds[0], **rest} if len(kinds) == 1 else {**rest, "anyOf": kinds} if kinds else rest
+
+
+def body(operation: Operation, schema: Json, in_path: list[str]) -> Json:
+    """What a request carries besides its path."""
+    properties = {name: field for name, field in schema["properties"].items() if name not in in_path}
+    for name, value in compat.defaults(operation.name).items():
+        properties[name] = {**properties[name], "default": value}
+    required = [name for name in schema.get("required", ()) if name not in in_path]
+    found: Json = {**schema, "properties": properties, "required": required}
+    if operation.at_least_one:
+        found["anyOf"] = [
+            {"required": [name], "properties": {name: not_null(properties[name])}} for name in operation.at_least_one
+        ]
+    if operation.bulk is not None:
+        found = {"anyOf": [found, properties[operation.bulk]]}
+    return {"required": bool(required or operation.at_least_one), "content": {JSON_TYPE: {"schema": found}}}
+
+
+def pages() -> dict[str, Json]:
+    """The paths that are no operations."""
+    health: Json = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in ("status", "service", "version")},
+        "required": ["status", "service", "version"],
+    }
+    healthy: Json = {"description": "Whether the store can be read.", "content": {JSON_TYPE: {"schema": health}}}
+    measured: Json = {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    itself: Json = {"description": "This document.", "content": {JSON_TYPE: {"schema": {"type": "object"}}}}
+    open_to_all: Json = {"security": [{}]}
+    return {
+        "/api/v1/health": page("health", "Say whether the server works.", healthy, **{"503": healthy}) | open_to_all,
+        "/health": page("health_1", "Say whether the server works.", healthy, **{"503": healthy}) | open_to_all,
+        "/api/v1/metrics": page("metrics", "Measure the server.", measured),
+        "/metrics": page("metrics_1", "Measure the server.", measured),
+        "/openapi.json": page("openapi", "Describe the server.", itself),
+    }
+
+
+def page(name: str, summary: str, success: Json, **more: Json) -> Json:
+    return {"get": {"operationId": name, "summary": summary, "responses": {"200": success, **REFUSED, **more}}}

@@ -1,6 +1,18 @@
 """What may be asked: each operation is declared once, here, and so on every surface."""
 
-from . import about, agents, core, keys, lifecycle, past
+from . import about, agents, core, graph, keys, lifecycle, namespaces, past
 from .registry import REGISTRY, Effect, Operation
 
-__all__ = ["REGISTRY", "Effect", "Operation", "about", "agents", "core", "keys", "lifecycle", "past"]
+__all__ = [
+    "REGISTRY",
+    "Effect",
+    "Operation",
+    "about",
+    "agents",
+    "core",
+    "graph",
+    "keys",
+    "lifecycle",
+    "namespaces",
+    "past",
+]

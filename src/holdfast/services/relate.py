@@ -1,14 +1,331 @@
-"""Links between memories: who points where, from when, until when."""
+"""Links between memories: who points where, from when, until when; and the ways that they make."""
 
-from ..domain.link import Link
-from ..storage import memories
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain import ids, paths
+from ..domain.errors import Conflict, Invalid, NotFound
+from ..domain.link import RELATIONS, Link, Relation
+from ..domain.memory import Memory
+from ..storage import links, memories
+from ..storage.links import Edge, Which
+from ..storage.memories import View
 from ..storage.port import Session
+from ..storage.records import LINK, Writing
 from .hold import Hold
+from .remember import must_change
+
+MOST_LINKS = 1000
+MOST_NODES = 1000
+WIDEST = 10_000
+"""Links read in one step of a walk; a wider step is cut and said to be."""
+PROVENANCE: tuple[Relation, ...] = ("derived_from", "derives_from", "reflects_on", "supersedes")
+"""Relations that lead from what was made to what it was made of."""
+
+Linking = Literal["created", "revalidated", "unchanged"]
+Direction = Literal["ancestors", "descendants"]
 
 
-def links_of(hold: Hold, session: Session, id: str) -> list[Link]:
-    """Every link at a memory, either way, whose other end the caller may see."""
-    found = [Link(*row) for row in session.rows("link_touching", ids=[id])]
-    ends = {end for link in found for end in (link.source, link.target)}
-    seen = memories.by_ids(session, hold.caller, ends, hold.now(), view="kept")
-    return [link for link in found if link.source in seen and link.target in seen]
+class Linked(NamedTuple):
+    link: Link
+    outcome: Linking
+
+
+class Invalidated(NamedTuple):
+    link: Link
+    previous_valid_until: int | None
+
+
+class Step(NamedTuple):
+    """A link on a walk, and the way to its end."""
+
+    edge: Edge
+    path: tuple[str, ...]
+
+    @property
+    def depth(self) -> int:
+        return len(self.path) - 1
+
+
+class Walked(NamedTuple):
+    source: Memory
+    steps: list[Step]
+
+
+class Ways(NamedTuple):
+    source: Memory
+    target: Memory
+    paths: list[paths.Path]
+    truncated: bool
+    """There may be more: the search was cut for its width or its work."""
+
+
+class Side(NamedTuple):
+    """How far a search has come from one end: the memories to go on from, and all that were met."""
+
+    edge: list[str]
+    seen: set[str]
+
+
+class Lineage(NamedTuple):
+    memory: Memory
+    nodes: list[tuple[Edge, int]]
+    """Each memory met, by the first link that led to it, and how many steps away it is."""
+    truncated: bool
+
+
+def link(
+    hold: Hold,
+    source_id: str,
+    target_id: str,
+    relation: Relation = "related_to",
+    *,
+    valid_from: int | None = None,
+    valid_until: int | None = None,
+) -> Linked:
+    """Point from one memory to another. Linking again what was invalidated makes it hold again."""
+    if source_id == target_id:
+        raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+    with hold.writing() as write:
+        source, target = _ends(hold, write.session, source_id, target_id, write.now, "live")
+        must_change(hold, write, source)
+        return tie(hold, write, source.id, target.id, relation, valid_from=valid_from, valid_until=valid_until)
+
+
+def tie(
+    hold: Hold,
+    write: Writing,
+    source: str,
+    target: str,
+    relation: Relation,
+    *,
+    valid_from: int | None = None,
+    valid_until: int | None = None,
+) -> Linked:
+    """Link two memories inside a transaction, by their whole ids; whether the caller may is decided before."""
+    if source == target:
+        raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+    if relation == "reflects_on":
+        _must_not_circle(write, source, target)
+    known = write.get(LINK, id_of(source, target, relation))
+    if known is None:
+        fresh = Link(
+            id=id_of(source, target, relation),
+            source=source,
+            target=target,
+            relation=relation,
+            valid_from=write.now if valid_from is None else valid_from,
+            valid_until=valid_until,
+            agent=hold.caller.agent,
+            created_at=write.now,
+            updated_at=write.now,
+            origin=write.origin,
+            version=1,
+        )
+        return Linked(write.add(LINK, _must_be_ordered(fresh), "link"), "created")
+    again = _must_be_ordered(_held_again(known, write.now, valid_from, valid_until))
+    kept = write.change(LINK, known, again, "link")
+    return Linked(kept, "unchanged" if kept.version == known.version else "revalidated")
+
+
+def id_of(source: str, target: str, relation: Relation) -> str:
+    """The same link is the same record on every node."""
+    return ids.derived(source, target, relation)
+
+
+def _held_again(known: Link, now: int, valid_from: int | None, valid_until: int | None) -> Link:
+    """What a link becomes that is made once more: what is given counts; what still holds is left as it is."""
+    holds = known.state == "live" and (known.valid_until is None or known.valid_until > now)
+    begin, end = (known.valid_from, known.valid_until) if holds else (now, None)
+    begin = begin if valid_from is None else valid_from
+    end = end if valid_until is None else valid_until
+    if (begin, end, "live") == (known.valid_from, known.valid_until, known.state):
+        return known
+    return replace(known, valid_from=begin, valid_until=end, state="live", signature=None)
+
+
+def _must_be_ordered(link: Link) -> Link:
+    if link.valid_until is not None and link.valid_until <= link.valid_from:
+        raise Invalid("valid_until: must be later than valid_from", fields=["valid_until"])
+    return link
+
+
+def _must_not_circle(write: Writing, source: str, target: str) -> None:
+    """A reflection stands on what was there before it: nothing reflects on itself, by whatever detour."""
+    seen, following = {target}, {target}
+    while following:
+        if source in following:
+            raise Conflict(
+                "The target already reflects on the source: a reflection cannot stand on itself.",
+                source_id=source,
+                target_id=target,
+            )
+        rows = write.session.rows("link_reflected", ids=sorted(following), now=write.now)
+        following = {row[0] for row in rows} - seen
+        seen |= following
+
+
+def _ends(hold: Hold, session: Session, source_id: str, target_id: str, now: int, view: View) -> tuple[Memory, Memory]:
+    """Both ends of a link; an error says which of them is missing."""
+    return (
+        _end(hold, session, source_id, "source_id", now, view),
+        _end(hold, session, target_id, "target_id", now, view),
+    )
+
+
+def _end(hold: Hold, session: Session, id: str, field: str, now: int, view: View) -> Memory:
+    try:
+        return memories.resolve(session, hold.caller, id, now, view)
+    except NotFound:
+        raise NotFound(f"{field}: there is no memory {id!r}.", id=id, fields=[field]) from None
+
+
+def invalidate(
+    hold: Hold, source_id: str, target_id: str, relation: Relation, valid_until: int | None = None
+) -> Invalidated:
+    """Say until when a link held: until now, unless told. It stays on record; a signature of it does not."""
+    with hold.writing() as write:
+        source, target = _ends(hold, write.session, source_id, target_id, write.now, "kept")
+        known = write.get(LINK, id_of(source.id, target.id, relation))
+        if known is None or known.state != "live":
+            raise NotFound(
+                f"There is no link {relation} from {source.id} to {target.id}.",
+                source_id=source.id,
+                target_id=target.id,
+                relation=relation,
+            )
+        must_change(hold, write, source)
+        end = _end_of(known, write.now) if valid_until is None else valid_until
+        if end == known.valid_until:
+            return Invalidated(known, end)
+        ended = write.change(LINK, known, replace(known, valid_until=end, signature=None), "invalidate")
+        return Invalidated(ended, known.valid_until)
+
+
+def _end_of(known: Link, now: int) -> int:
+    """Now, unless the link ended before."""
+    return now if known.valid_until is None else min(now, known.valid_until)
+
+
+def links_of(hold: Hold, session: Session, id: str, *, limit: int = MOST_LINKS, skip: int = 0) -> list[Link]:
+    """Every link at a memory, either way, whose other end the caller may see; ended ones and archived ends too."""
+    which = Which(view="kept", ended_too=True)
+    found = links.at(session, hold.caller, id, which, hold.now(), limit=limit, skip=skip)
+    return [edge.link for edge in found]
+
+
+def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_depth: int, limit: int) -> Walked:
+    """Follow links outward, breadth first: each link once, by the shortest way to it, never back into its own way."""
+    now = hold.now()
+    source = _end(hold, session, source_id, "source_id", now, "live")
+    if which.namespace is not None:
+        which = replace(which, namespace=door.namespace(which.namespace))
+    ways: dict[str, tuple[str, ...]] = {source.id: (source.id,)}
+    following, steps = [source.id], list[Step]()
+    for depth in range(1, max_depth + 1):
+        # A link back into its own way is read and left out: at most one of each relation to each node of that way.
+        room = limit - len(steps) + len(following) * depth * len(RELATIONS)
+        edges = links.leaving(session, hold.caller, following, which, now, limit=room)
+        onward = [Step(edge, (*ways[edge.link.source], edge.id)) for edge in edges]
+        onward = [step for step in onward if step.edge.id not in step.path[:-1]]
+        steps += onward
+        following = list(dict.fromkeys(step.edge.id for step in onward if step.edge.id not in ways))
+        for step in onward:
+            ways.setdefault(step.edge.id, step.path)
+        if not following or len(steps) >= limit:
+            break
+    return Walked(source, steps[:limit])
+
+
+def timeline(
+    hold: Hold, session: Session, source_id: str, *, since: int | None, until: int | None, limit: int
+) -> tuple[Memory, list[Edge]]:
+    """What a memory pointed to, in the order in which it began, ended links and archived ends included."""
+    now = hold.now()
+    if since is not None and until is not None and until < since:
+        raise Invalid("until: must not be before since", fields=["until"])
+    source = _end(hold, session, source_id, "source_id", now, "kept")
+    which = Which(view="kept", ended_too=True, begun_since=since, begun_until=until)
+    return source, links.leaving(session, hold.caller, [source.id], which, now, limit=limit)
+
+
+def find_paths(
+    hold: Hold,
+    session: Session,
+    source_id: str,
+    target_id: str,
+    *,
+    max_depth: int,
+    max_results: int,
+    include_invalidated: bool,
+) -> Ways:
+    """The ways between two memories along links in either direction, shortest first, no memory twice on one.
+
+    Links are read from both ends inwards, the narrower side first, and no further than the paths asked for need: after
+    n steps every path of n links is known.
+    """
+    now = hold.now()
+    source, target = _ends(hold, session, source_id, target_id, now, "live")
+    if source.id == target.id:
+        return Ways(source, target, [(source.id,)], False)
+    which = Which(ended_too=include_invalidated)
+    near: dict[str, set[str]] = {}
+    sides, cut = (Side([source.id], {source.id}), Side([target.id], {target.id})), False
+    for known in range(1, max_depth + 1):
+        side = min(sides, key=lambda side: len(side.edge))
+        cut = _spread(hold, session, side, which, now, near) or cut
+        exhausted = not side.edge
+        found = _simple_paths(near, source.id, target.id, max_depth if exhausted else known, max_results)
+        if exhausted or len(found.paths) == max_results:
+            break
+    return Ways(source, target, found.paths, cut or not found.complete)
+
+
+def _spread(hold: Hold, session: Session, side: Side, which: Which, now: int, near: dict[str, set[str]]) -> bool:
+    """Read the links at the edge of a side into the map of neighbours; whether there were too many to read."""
+    met, widest = set[str](), 0
+    for read in (links.leaving, links.entering):
+        edges = read(session, hold.caller, side.edge, which, now, limit=WIDEST)
+        widest = max(widest, len(edges))
+        for edge in edges:
+            near.setdefault(edge.link.source, set()).add(edge.link.target)
+            near.setdefault(edge.link.target, set()).add(edge.link.source)
+            met.add(edge.id)
+    side.edge[:] = sorted(met - side.seen)
+    side.seen.update(met)
+    return widest == WIDEST
+
+
+def _simple_paths(near: dict[str, set[str]], source: str, target: str, depth: int, most: int) -> paths.Found:
+    return paths.simple_paths(
+        {node: sorted(others) for node, others in near.items()}, source, target, depth=depth, most=most
+    )
+
+
+def lineage(hold: Hold, session: Session, id: str, direction: Direction, *, max_depth: int) -> Lineage:
+    """What a memory was made of, or what was made of it, nearest first; deleted ones keep their place by their id."""
+    now = hold.now()
+    memory = memories.resolve(session, hold.caller, id, now, "kept")
+    read = links.leaving if direction == "ancestors" else links.entering
+    which = Which(view=None, relations=PROVENANCE)
+    seen, following, nodes, cut = {memory.id}, [memory.id], list[tuple[Edge, int]](), False
+    for depth in range(1, max_depth + 1):
+        edges = read(session, hold.caller, following, which, now, limit=WIDEST)
+        cut = cut or len(edges) == WIDEST
+        fresh = _first_of_each(edge for edge in edges if edge.id not in seen)
+        following = [edge.id for edge in fresh]
+        seen.update(following)
+        nodes += [(edge, depth) for edge in fresh]
+        if not following or len(nodes) >= MOST_NODES:
+            break
+    return Lineage(memory, nodes[:MOST_NODES], cut or len(nodes) >= MOST_NODES)
+
+
+def _first_of_each(edges: Iterable[Edge]) -> list[Edge]:
+    found: dict[str, Edge] = {}
+    for edge in edges:
+        found.setdefault(edge.id, edge)
+    return list(found.values())

@@ -134,6 +134,13 @@ def select(
     return [memory_of(row) for row in rows]
 
 
+def newest(session: Session, caller: Caller, now: int, *, before: str = LONGEST_TEXT, limit: int) -> list[Memory]:
+    """The memories made last, on from an id."""
+    parts, params = narrowed(caller, EVERYTHING, now)
+    rows = session.assembled(("memory_select", *parts, "memory.before"), params | {"before": before, "limit": limit})
+    return [memory_of(row) for row in rows]
+
+
 def by_ids(session: Session, caller: Caller, ids: Iterable[str], now: int, view: View = "live") -> dict[str, Memory]:
     """Those of some memories that the caller may see."""
     wanted = list(ids)

@@ -140,6 +140,9 @@ group by m.namespace order by count(*) desc, m.namespace
  order by m.updated_at desc, m.id desc limit :limit offset :skip
 -- name: memory.by_creation
  order by m.created_at, m.id limit :limit offset :skip
+-- name: memory.before
+-- Ids begin with the moment of their making: the newest first, on from one.
+ and m.id < :before order by m.id desc limit :limit
 -- name: memory.archived_before
  and m.updated_at < :before
 -- name: memory_purged

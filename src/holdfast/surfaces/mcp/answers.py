@@ -1,0 +1,229 @@
+"""Every answer, written once as plain dictionaries: for the loop over stdio and for the SDK over HTTP."""
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from ...app import Holdfast
+from ...domain.caller import Caller
+from ...domain.errors import Cancelled, HoldfastError, Invalid, NotFound
+from ...domain.moment import to_text
+from ...operations import REGISTRY, Effect, Operation
+from ...services.hold import SILENT, Progress
+from ...storage import memories
+from ...storage.memories import LONGEST_TEXT
+from .. import wire
+from . import prompts
+from .fence import fenced
+from .protocol import (
+    CAPABILITIES,
+    HANDSHAKE,
+    INSTRUCTIONS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    STATELESS,
+    Refused,
+    params_of,
+    stamped,
+)
+from .schema import hidden
+from .tools import beyond, families, listed, offered
+
+SCHEME = "memory://"
+PAGE = 50
+"""How many resources a page lists."""
+
+
+class Plain(Struct, frozen=True):
+    """No parameters."""
+
+
+class Paged(Struct, frozen=True):
+    cursor: Annotated[str, Meta(max_length=128, pattern="^[^\\x00]+$")] | None = None
+
+
+class CallTool(Struct, frozen=True):
+    name: str
+    arguments: dict[str, Any] | None = None
+
+
+class ReadResource(Struct, frozen=True):
+    uri: str
+
+
+class GetPrompt(Struct, frozen=True):
+    name: str
+    arguments: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request: in which revision, by whom, and whether its answer is still wanted."""
+
+    version: str
+    caller: Callable[[], Caller]
+    """Looked up when it is needed: a key may have been revoked."""
+    progress: Progress = SILENT
+
+
+class Answers:
+    """What this server answers under one profile."""
+
+    def __init__(self, holdfast: Holdfast, profile: str) -> None:
+        self.profile = profile
+        within = families(profile)
+        self.hold = replace(holdfast.hold, families=within)
+        self.tools = offered(within)
+
+    def answer(self, method: str, params: Mapping[str, Any] | None, asked: Asked) -> dict[str, Any]:
+        """The result of a request, or Refused. A call that was cancelled before it wrote raises Cancelled."""
+        if not serves(method, asked.version):
+            raise Refused(METHOD_NOT_FOUND, "Method not found", method)
+        type, answer = METHODS[method]
+        return stamped(method, asked.version, answer(self, params_of(params, type), asked))
+
+    def writes(self, method: str, params: Mapping[str, Any] | None) -> bool:
+        """Whether a request is a short write, which those that come after it should see."""
+        operation = self.tools.get(str((params or {}).get("name"))) if method == "tools/call" else None
+        return operation is not None and operation.effect is not Effect.READ and not operation.reports
+
+    @cached_property
+    def _listed(self) -> list[dict[str, Any]]:
+        return listed(self.tools)
+
+    def input_schema(self, tool: str) -> dict[str, Any] | None:
+        return next((one["inputSchema"] for one in self._listed if one["name"] == tool), None)
+
+    def ping(self, params: Plain, asked: Asked) -> dict[str, Any]:
+        return {}
+
+    def discover(self, params: Plain, asked: Asked) -> dict[str, Any]:
+        return {"supportedVersions": list(STATELESS), "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
+
+    def list_tools(self, params: Paged, asked: Asked) -> dict[str, Any]:
+        _only_page(params)
+        return {"tools": self._listed}
+
+    def call_tool(self, params: CallTool, asked: Asked) -> dict[str, Any]:
+        """Run an operation through its door. What goes wrong in it is an answer too, with its stable code."""
+        operation = self.tools.get(params.name)
+        if operation is None:
+            raise Refused(INVALID_PARAMS, beyond(params.name, self.profile))
+        try:
+            return _told(operation, self._run(operation, params.arguments or {}, asked))
+        except Cancelled:
+            raise
+        except HoldfastError as error:
+            return _failed(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller learns that it failed and the log why
+            traceback.print_exc(file=sys.stderr)
+            return _failed(wire.internal(error))
+
+    def _run(self, operation: Operation, arguments: dict[str, Any], asked: Asked) -> Any:
+        for name in hidden(operation) & set(arguments):
+            raise Invalid(f"{name}: unknown field", fields=[name])
+        answer = operation.call(self.hold, asked.caller(), arguments, asked.progress)
+        if operation.effect is Effect.READ:
+            # A write that was done is always answered; a reading that nobody waits for is not.
+            asked.progress.check()
+        return answer
+
+    def list_resources(self, params: Paged, asked: Asked) -> dict[str, Any]:
+        """The memories that the caller sees, the newest first, a page at a time."""
+        hold = self.hold.seen_by(asked.caller(), asked.progress)
+        with hold.reading() as session:
+            found = memories.newest(
+                session, hold.caller, hold.now(), before=params.cursor or LONGEST_TEXT, limit=PAGE + 1
+            )
+        listed = [
+            {
+                "uri": SCHEME + memory.id,
+                "name": memory.title,
+                "description": f"In {memory.namespace}, by {memory.agent}, changed {to_text(memory.updated_at)}.",
+                "mimeType": "text/plain",
+            }
+            for memory in found[:PAGE]
+        ]
+        more = {"nextCursor": found[PAGE - 1].id} if len(found) > PAGE else {}
+        return {"resources": listed, **more}
+
+    def list_templates(self, params: Paged, asked: Asked) -> dict[str, Any]:
+        _only_page(params)
+        template = {
+            "uriTemplate": SCHEME + "{id}",
+            "name": "memory",
+            "description": "One memory by its id, fenced as data.",
+            "mimeType": "text/plain",
+        }
+        return {"resourceTemplates": [template]}
+
+    def read_resource(self, params: ReadResource, asked: Asked) -> dict[str, Any]:
+        id = params.uri.removeprefix(SCHEME).removesuffix("/") if params.uri.startswith(SCHEME) else ""
+        try:
+            if not id:
+                raise NotFound
+            got = REGISTRY["get"].call(self.hold, asked.caller(), {"id": id}, asked.progress)
+        except (NotFound, Invalid):
+            code = RESOURCE_NOT_FOUND if asked.version in HANDSHAKE else INVALID_PARAMS
+            raise Refused(code, "Resource not found", {"uri": params.uri}) from None
+        return {"contents": [{"uri": params.uri, "mimeType": "text/plain", "text": fenced(got)}]}
+
+    def list_prompts(self, params: Paged, asked: Asked) -> dict[str, Any]:
+        _only_page(params)
+        return {"prompts": prompts.listed()}
+
+    def get_prompt(self, params: GetPrompt, asked: Asked) -> dict[str, Any]:
+        return prompts.got(params.name, params.arguments or {})
+
+
+METHODS: dict[str, tuple[type[Struct], Callable[[Answers, Any, Asked], dict[str, Any]]]] = {
+    "ping": (Plain, Answers.ping),
+    "server/discover": (Plain, Answers.discover),
+    "tools/list": (Paged, Answers.list_tools),
+    "tools/call": (CallTool, Answers.call_tool),
+    "resources/list": (Paged, Answers.list_resources),
+    "resources/templates/list": (Paged, Answers.list_templates),
+    "resources/read": (ReadResource, Answers.read_resource),
+    "prompts/list": (Paged, Answers.list_prompts),
+    "prompts/get": (GetPrompt, Answers.get_prompt),
+}
+_OF_ONE_ERA = {"ping": HANDSHAKE, "server/discover": STATELESS}
+
+
+def serves(method: str, version: str) -> bool:
+    """Whether a method exists in a revision."""
+    return method in METHODS and version in _OF_ONE_ERA.get(method, HANDSHAKE + STATELESS)
+
+
+def refusal(error: Exception) -> Refused:
+    """What goes wrong outside a tool, as the protocol says it."""
+    if isinstance(error, Refused):
+        return error
+    if not isinstance(error, HoldfastError):
+        traceback.print_exception(error, file=sys.stderr)
+        error = wire.internal(error)
+    code = INVALID_PARAMS if isinstance(error, Invalid) else INTERNAL_ERROR
+    return Refused(code, error.message, error.body())
+
+
+def _only_page(params: Paged) -> None:
+    if params.cursor is not None:
+        raise Refused(INVALID_PARAMS, "Invalid cursor: this list has one page")
+
+
+def _told(operation: Operation, answer: Any) -> dict[str, Any]:
+    text = fenced(answer, with_content=operation.effect is Effect.READ)
+    return {"content": [{"type": "text", "text": text}], "structuredContent": wire.plain(answer), "isError": False}
+
+
+def _failed(error: HoldfastError) -> dict[str, Any]:
+    body = error.body()
+    text = {"type": "text", "text": wire.encode(body).decode()}
+    return {"content": [text], "structuredContent": body, "isError": True}

@@ -1,0 +1,344 @@
+"""MCP over standard input and output: a loop of our own, quick to start since it loads neither SDK nor asyncio."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ...app import Holdfast
+from ...domain.errors import Cancelled
+from ...services import use
+from ...services.hold import Progress
+from .. import wire
+from . import identity
+from .answers import Answers, Asked, refusal, serves
+from .protocol import (
+    CAPABILITIES,
+    HANDSHAKE,
+    INSTRUCTIONS,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    SERVER_INFO,
+    Initialize,
+    Refused,
+    has_envelope,
+    opened,
+    params_of,
+    unsupported,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+Id = int | str
+Params = Mapping[str, Any] | None
+
+LONGEST_LINE = 16 * 1024 * 1024
+CHUNK = 1 << 16
+THREADS = 8
+GRACE = 5.0
+"""Seconds for what was asked before the client left."""
+FLUSH_SECONDS = 5.0
+_READS_THE_STORE = {"tools/call", "resources/list", "resources/read"}
+
+
+def serve(holdfast: Holdfast, profile: str) -> int:
+    """Serve one client until it leaves or a signal comes; 0 then, with every answer written or its call undone."""
+    answers = Answers(holdfast, profile)
+    identity.local(holdfast, None)
+    source, sink = moved_away()
+    Loop(holdfast, answers, source, sink).run()
+    return 0
+
+
+def moved_away() -> tuple[int, int]:
+    """Our own ends of standard input and output: others that read 0 meet its end, and write 1 into the log."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    while nothing <= 2:  # a standard stream that was closed: no copy of the wire may land there
+        nothing = os.open(os.devnull, os.O_RDWR)
+    source, sink = os.dup(0), os.dup(1)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return source, sink
+
+
+class Stopped(BaseException):
+    """A signal while we wait for a line."""
+
+
+class Source:
+    """Lines as they arrive, until the end of the input or a signal."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._waiting = False
+        self.stopped = False
+
+    def stop(self, *_: object) -> None:
+        # Raised only while waiting: a line that is being handled, or an answer half written, is not torn.
+        self.stopped = True
+        if self._waiting:
+            raise Stopped
+
+    def lines(self) -> Iterator[bytes | None]:
+        """Each line; None for one over the limit, whose rest is skipped unread."""
+        parts: list[bytes] = []
+        size = 0
+        while chunk := self._read():
+            *ended, rest = chunk.split(b"\n")
+            for piece in ended:
+                yield b"".join((*parts, piece)) if size + len(piece) <= LONGEST_LINE else None
+                parts, size = [], 0
+            size += len(rest)
+            parts = [*parts, rest] if size <= LONGEST_LINE else []
+        if size:
+            yield b"".join(parts) if size <= LONGEST_LINE else None
+
+    def _read(self) -> bytes:
+        try:
+            self._waiting = True
+            return b"" if self.stopped else os.read(self._fd, CHUNK)
+        finally:
+            self._waiting = False
+
+
+class Sink:
+    """Where answers go: each a whole line, whoever writes at the same time."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lock = threading.Lock()
+        self._gone = False
+
+    def send(self, message: dict[str, Any]) -> None:
+        line = memoryview(wire.encode({"jsonrpc": "2.0", **message}) + b"\n")
+        with self._lock:
+            while line and not self._gone:
+                try:
+                    line = line[os.write(self._fd, line) :]
+                except OSError:
+                    self._gone = True
+
+
+class Call:
+    """A request under way."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.done = threading.Event()
+
+
+class Loop:
+    """One client. Its first request decides the era; calls run in threads, what they answer in whatever order."""
+
+    def __init__(self, holdfast: Holdfast, answers: Answers, source: int, sink: int) -> None:
+        self._holdfast = holdfast
+        self._answers = answers
+        self._source = Source(source)
+        self._sink = Sink(sink)
+        self._stateless: bool | None = None
+        self._version: str | None = None
+        self._client: str | None = None
+        self._calls: dict[Id, Call] = {}
+        self._last_write: threading.Event | None = None
+        self._running: set[Future[None]] = set()
+        self._flushed = monotonic()
+
+    def run(self) -> None:
+        """Until the client leaves: then what it asked is answered, or after a while undone. A signal undoes at once."""
+        with _signals(self._source):
+            try:
+                for line in self._source.lines():
+                    self._take(line)
+            except Stopped:
+                pass
+        self._drain(0 if self._source.stopped else GRACE)
+
+    def _drain(self, grace: float) -> None:
+        if not self._running:
+            return
+        from concurrent.futures import wait
+
+        wait(list(self._running), grace)
+        for call in list(self._calls.values()):
+            call.stop.set()
+        self._pool.shutdown()
+
+    def _take(self, line: bytes | None) -> None:
+        """Handle one line. Whatever stands in it, the next one is handled too."""
+        if line is not None and not line.strip():
+            return
+        id: Id | None = None
+        try:
+            message = _decoded(line)
+            id = _id_of(message)
+            self._handle(id, message)
+        except Refused as refused:
+            self._sink.send({"id": id, "error": refused.body()})
+
+    def _handle(self, id: Id | None, message: dict[str, Any]) -> None:
+        if "method" not in message and ("result" in message or "error" in message):
+            return
+        method, params = message.get("method"), message.get("params")
+        if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
+            raise Refused(INVALID_REQUEST, 'Invalid request: jsonrpc is "2.0" and method a text')
+        if params is not None and not isinstance(params, dict):
+            raise Refused(INVALID_PARAMS, "Invalid request: params is an object")
+        if id is None:
+            self._notified(method, params or {})
+        else:
+            self._request(id, method, params)
+
+    def _notified(self, method: str, params: dict[str, Any]) -> None:
+        cancelled = params.get("requestId") if method == "notifications/cancelled" else None
+        call = self._calls.get(cancelled) if isinstance(cancelled, int | str) else None
+        if call is not None:
+            call.stop.set()
+
+    def _request(self, id: Id, method: str, params: Params) -> None:
+        if self._stateless is None:
+            self._stateless = method != "initialize" and has_envelope(params)
+        if method == "initialize":
+            self._sink.send({"id": id, "result": self._initialize(params)})
+            return
+        version, client = self._opened(method, params)
+        if not serves(method, version):
+            raise Refused(METHOD_NOT_FOUND, "Method not found", method)
+        caller = partial(identity.local, self._holdfast, client)
+        if method in _READS_THE_STORE:
+            self._begin(id, method, params, partial(Asked, version, caller))
+        else:
+            self._sink.send({"id": id, "result": self._answers.answer(method, params, Asked(version, caller))})
+
+    def _initialize(self, params: Params) -> dict[str, Any]:
+        if self._stateless:
+            raise unsupported((params or {}).get("protocolVersion"), "This connection does not begin with initialize")
+        asked = params_of(params, Initialize)
+        self._version, self._client = asked.agreed, asked.client_info.name
+        return {
+            "protocolVersion": asked.agreed,
+            "capabilities": CAPABILITIES,
+            "serverInfo": SERVER_INFO,
+            "instructions": INSTRUCTIONS,
+        }
+
+    def _opened(self, method: str, params: Params) -> tuple[str, str | None]:
+        """The revision and the client's name, by the envelope or by the handshake."""
+        if self._stateless:
+            return opened(params)
+        if has_envelope(params):
+            raise Refused(INVALID_REQUEST, "This connection began with a handshake: no protocol version in _meta")
+        if self._version is None and method != "ping" and serves(method, HANDSHAKE[-1]):
+            raise Refused(INVALID_PARAMS, "Send initialize first")
+        return self._version or HANDSHAKE[-1], self._client
+
+    def _begin(self, id: Id, method: str, params: Params, asked: partial[Asked]) -> None:
+        """Run a call in a thread. It sees what the writes that were asked before it wrote."""
+        if id in self._calls:
+            taken = Refused(INVALID_REQUEST, f"Invalid request: {id!r} is the id of a request under way")
+            self._sink.send({"id": None, "error": taken.body()})
+            return
+        call, before = Call(), self._last_write
+        self._calls[id] = call
+        if self._answers.writes(method, params):
+            self._last_write = call.done
+        progress = Progress(self._reporter(params), call.stop)
+        work = partial(self._answers.answer, method, params, asked(progress))
+        running = self._pool.submit(self._run, id, call, before, work)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor
+
+        return ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
+
+    def _reporter(self, params: Params) -> Callable[[int, int, str], None]:
+        """Progress as notifications if the request has a token for them; each says more than the one before."""
+        token = ((params or {}).get("_meta") or {}).get("progressToken")
+        furthest = -1
+
+        def report(done: int, total: int, what: str) -> None:
+            nonlocal furthest
+            if done > furthest:
+                furthest = done
+                said = {"progressToken": token, "progress": done, "total": total, "message": what}
+                self._sink.send({"method": "notifications/progress", "params": said})
+
+        return report if isinstance(token, int | str) and not isinstance(token, bool) else _unreported
+
+    def _run(self, id: Id, call: Call, before: threading.Event | None, work: Callable[[], dict[str, Any]]) -> None:
+        """Answer a call, unless it was cancelled before it wrote: then nothing was written and nothing is said."""
+        answer: dict[str, Any] | None = None
+        try:
+            if before is not None:
+                before.wait()
+            if not call.stop.is_set():
+                answer = {"id": id, "result": work()}
+        except Cancelled:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, the request is answered and the log says why
+            answer = {"id": id, "error": refusal(error).body()}
+        # The id is free before its answer is out: the client may use it again at once.
+        del self._calls[id]
+        call.done.set()
+        if answer is not None:
+            self._sink.send(answer)
+        self._note_uses()
+
+    def _note_uses(self) -> None:
+        """Write down now and then which memories were used: after the answer, so that reading stays reading."""
+        if monotonic() - self._flushed > FLUSH_SECONDS:
+            self._flushed = monotonic()
+            use.flush(self._holdfast.hold)
+
+
+def _unreported(done: int, total: int, what: str) -> None:
+    pass
+
+
+def _decoded(line: bytes | None) -> dict[str, Any]:
+    if line is None:
+        raise Refused(PARSE_ERROR, f"Parse error: a line has at most {LONGEST_LINE} bytes")
+    try:
+        message = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Refused(PARSE_ERROR, f"Parse error: {error}") from None
+    if not isinstance(message, dict):
+        raise Refused(INVALID_REQUEST, "Invalid request: one JSON object a line, no batches")
+    return message
+
+
+def _id_of(message: dict[str, Any]) -> Id | None:
+    """The id of a request; None for a notification, which has no such key."""
+    id = message.get("id")
+    if "id" in message and (not isinstance(id, int | str) or isinstance(id, bool)):
+        raise Refused(INVALID_REQUEST, "Invalid request: id is a text or a whole number")
+    return id
+
+
+@contextmanager
+def _signals(source: Source) -> Iterator[None]:
+    """SIGINT and SIGTERM end the reading; a second one, while the last calls end, ends the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, source.stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)

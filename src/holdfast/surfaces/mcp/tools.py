@@ -1,0 +1,85 @@
+"""Which operations are tools, and how each is listed."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...domain.errors import Misconfigured
+from ...operations import REGISTRY, Effect, Operation
+from ...operations.registry import FAMILIES
+from .schema import input_schema, output_schema
+
+PREFIX = "memory_"
+ALWAYS = "capabilities"
+"""The operation that every profile lists: it says what the others leave out."""
+PROFILES: dict[str, tuple[str, ...]] = {
+    "core": ("core",),
+    "graph": ("core", "graph"),
+    "admin": ("core", "lifecycle", "governance"),
+    "power": ("core", "power"),
+    "full": FAMILIES,
+}
+_RANK = {family: rank for rank, family in enumerate(FAMILIES)}
+
+
+def families(profile: str) -> tuple[str, ...]:
+    """The families of a profile, or of a comma-separated list of profiles and families; core is always among them."""
+    chosen = {"core"}
+    for name in filter(None, (part.strip() for part in profile.split(","))):
+        if name not in PROFILES and name not in FAMILIES:
+            valid = ", ".join(dict.fromkeys((*PROFILES, *FAMILIES)))
+            raise Misconfigured(f"There is no MCP profile or family {name!r}: choose among {valid}.", profile=profile)
+        chosen.update(PROFILES.get(name, (name,)))
+    return tuple(family for family in FAMILIES if family in chosen)
+
+
+def on_mcp() -> dict[str, Operation]:
+    """Every operation that may be a tool, by the tool's name."""
+    return {PREFIX + op.name: op for op in REGISTRY if "mcp" in op.surfaces}
+
+
+def offered(within: Iterable[str]) -> dict[str, Operation]:
+    """The tools of some families, core first."""
+    known = on_mcp()
+    reached = [name for name, op in known.items() if op.family in within or op.name == ALWAYS]
+    return {name: known[name] for name in sorted(reached, key=lambda name: _RANK[known[name].family])}
+
+
+def listed(tools: dict[str, Operation]) -> list[dict[str, Any]]:
+    """The tools as a client sees them; what a description says of one field it does not repeat of the next."""
+    said: set[str] = set()
+    return [_listed(name, operation, said) for name, operation in tools.items()]
+
+
+def _listed(name: str, operation: Operation, said: set[str]) -> dict[str, Any]:
+    schema = input_schema(operation)
+    for field in schema["properties"].values():
+        if (text := field.get("description")) in said:
+            del field["description"]
+        elif text:
+            said.add(text)
+    return {
+        "name": name,
+        "description": operation.summary,
+        "inputSchema": schema,
+        "outputSchema": output_schema(operation),
+        "annotations": annotations(operation),
+    }
+
+
+def annotations(operation: Operation) -> dict[str, bool]:
+    """What a client may assume of a call. A tool touches this store and nothing beyond it."""
+    if operation.effect is Effect.READ:
+        return {"readOnlyHint": True, "openWorldHint": False}
+    hints = {"destructiveHint": operation.effect is Effect.DESTROY, "openWorldHint": False}
+    return {**hints, "idempotentHint": True} if operation.method in ("PUT", "DELETE") else hints
+
+
+def beyond(name: str, profile: str) -> str:
+    """Why a tool cannot be called, and what would change that."""
+    operation = on_mcp().get(name)
+    if operation is None:
+        return f"Unknown tool: {name}"
+    return (
+        f"Unknown tool: {name}. It is of the family {operation.family}, which the profile {profile!r} leaves out: "
+        f"start the server with --profile {operation.family}."
+    )

@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from ..app import Holdfast
 
 GLOBAL = ("db", "json", "agent_id")
+FAMILY_NAMES = {
+    "core": "Store and find",
+    "lifecycle": "Lifetimes and undo",
+    "graph": "Links, entities and namespaces",
+    "governance": "Who may see and do what",
+    "power": "Duplicates, consolidation and messages",
+    "meta": "The store itself",
+    "archive": "The archive",
+    "other": "Messages",
+}
 
 
 def global_options(taken: set[str] | frozenset[str] = frozenset()) -> list[click.Option]:
@@ -80,14 +90,18 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own = self._own()
-        rows = []
-        for name in self.list_commands(ctx):
-            op = own.get(name)
-            made = self.commands.get(name) or self._group(name)
-            rows.append((name, op.summary if op else made.get_short_help_str(80)))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """The commands by what they are for, the everyday ones first."""
+        sections: dict[str, list[tuple[str, str]]] = {} if self.path else {name: [] for name in FAMILY_NAMES.values()}
+        for name, op in self._own().items():
+            text = op.summary if op else self._group(name).get_short_help_str(80)
+            sections.setdefault(self._section(name), []).append((name, text))
+        sections["Run"] = [(name, made.get_short_help_str(80)) for name, made in sorted(self.commands.items())]
+        for title in filter(sections.get, sections):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+    def _section(self, name: str) -> str:
+        return "Commands" if self.path else next(FAMILY_NAMES[op.family] for op in REGISTRY if op.cli[0] == name)
 
 
 def close_to(word: str, known: list[str]) -> str:

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ..domain.admit import Draft
 from ..domain.memory import Category, Citation, Kind, OnConflict, Scope, Span
 from ..domain.moment import from_text
-from ..services import amend, find, history, relate, remember
+from ..services import amend, find, history, relate, remember, standards
 from ..services import recall as recalling
 from ..services.hold import Hold
 from ..storage import memories
@@ -133,7 +133,8 @@ class Stored(MemoryView, frozen=True, kw_only=True):
 def store(hold: Hold, request: Store) -> Stored:
     """Keep a memory: durable, findable and journalled when this returns."""
     memory, outcome = remember.remember(hold, request.draft(hold), request.on_conflict)
-    return memory_view(memory, used_once(hold, memory.id), type=Stored, outcome=outcome)
+    used = (0, 0) if outcome == "created" else used_once(hold, memory.id)
+    return memory_view(memory, used, type=Stored, outcome=outcome)
 
 
 class BulkStore(Request, frozen=True):
@@ -403,6 +404,8 @@ class Recalled(Struct, frozen=True, kw_only=True):
     tokens_used: int
     meta: RecallMeta
     budget_tokens: int | UnsetType = UNSET
+    standards: list[MemoryView] | UnsetType = UNSET
+    """The memories that state how the asked namespace works, the most general first; not repeated among the hits."""
 
 
 @operation(
@@ -423,6 +426,8 @@ def recall(hold: Hold, request: Recall) -> Recalled:
             hold, session, request.context, which, limit=request.limit, budget_tokens=request.budget_tokens
         )
         used = memories.uses(session, [hit.memory.id for hit in found.hits])
+        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace else []
+    ruling = {memory.id for memory in stated}
     shown: list[MemoryView] = [
         memory_view(
             hit.memory,
@@ -431,6 +436,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
             confidence_tier=confidence_tier(hit.memory.confidence),
         )
         for hit in found.hits
+        if hit.memory.id not in ruling
     ]
     budget = request.budget_tokens
     meta = RecallMeta(recall_mode="keyword_only", candidates=found.candidates)
@@ -450,6 +456,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         tokens_used=found.packed.tokens,
         meta=meta,
         budget_tokens=UNSET if budget is None else budget,
+        standards=[memory_view(memory) for memory in stated] or UNSET,
     )
 
 

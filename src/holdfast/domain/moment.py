@@ -20,13 +20,13 @@ def now() -> int:
 
 def to_text(moment: int) -> str:
     at = _EPOCH + timedelta(microseconds=moment)
-    return at.strftime("%Y-%m-%dT%H:%M:%S.").rjust(20, "0") + f"{at.microsecond:06d}Z"
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def from_text(text: str, field: str) -> int:
-    """RFC 3339, or a date alone; without an offset it is UTC."""
+    """RFC 3339, or a date alone; without an offset it is UTC. Within the years 1 to 9999, so that it can be shown."""
     try:
         at = datetime.fromisoformat(text.strip())
-        return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+        return ((at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC) - _EPOCH) // _MICROSECOND
     except (ValueError, OverflowError):
         raise Invalid(f"{field}: not a time: write it as 2026-01-31T09:00:00Z or 2026-01-31", fields=[field]) from None

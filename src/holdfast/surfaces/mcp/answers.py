@@ -1,7 +1,5 @@
 """Every answer, written once as plain dictionaries: for the loop over stdio and for the SDK over HTTP."""
 
-import sys
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,6 +35,7 @@ from .schema import hidden
 from .tools import beyond, families, listed, offered
 
 SCHEME = "memory://"
+Report = Callable[[int, int, str], None]
 PAGE = 50
 """How many resources a page lists."""
 
@@ -121,10 +120,10 @@ class Answers:
         except Cancelled:
             raise
         except HoldfastError as error:
-            return _failed(error)
+            return failed(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller learns that it failed and the log why
-            traceback.print_exc(file=sys.stderr)
-            return _failed(wire.internal(error))
+            _log(error)
+            return failed(wire.internal(error))
 
     def _run(self, operation: Operation, arguments: dict[str, Any], asked: Asked) -> Any:
         for name in hidden(operation) & set(arguments):
@@ -207,10 +206,42 @@ def refusal(error: Exception) -> Refused:
     if isinstance(error, Refused):
         return error
     if not isinstance(error, HoldfastError):
-        traceback.print_exception(error, file=sys.stderr)
+        _log(error)
         error = wire.internal(error)
     code = INVALID_PARAMS if isinstance(error, Invalid) else INTERNAL_ERROR
     return Refused(code, error.message, error.body())
+
+
+def _log(error: Exception) -> None:
+    """Where it happened, and nothing of what was sent."""
+    import logging
+    import traceback
+
+    trace = "".join(traceback.format_tb(error.__traceback__))
+    logging.getLogger("holdfast").error("MCP failed with %s\n%s", type(error).__name__, trace)
+
+
+def reporting(params: Mapping[str, Any] | None, tell: Report) -> Report:
+    """How a call reports: to its progress token, if it has one, and each time something new."""
+    furthest = -1
+
+    def report(done: int, total: int, what: str) -> None:
+        nonlocal furthest
+        if done > furthest:
+            furthest = done
+            tell(done, total, what)
+
+    return _silent if progress_token(params) is None else report
+
+
+def progress_token(params: Mapping[str, Any] | None) -> int | str | None:
+    meta = (params or {}).get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return token if isinstance(token, int | str) and not isinstance(token, bool) else None
+
+
+def _silent(done: int, total: int, what: str) -> None:
+    pass
 
 
 def _only_page(params: Paged) -> None:
@@ -223,7 +254,8 @@ def _told(operation: Operation, answer: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "structuredContent": wire.plain(answer), "isError": False}
 
 
-def _failed(error: HoldfastError) -> dict[str, Any]:
+def failed(error: HoldfastError) -> dict[str, Any]:
+    """An error as a tool's answer."""
     body = error.body()
     text = {"type": "text", "text": wire.encode(body).decode()}
     return {"content": [text], "structuredContent": body, "isError": True}

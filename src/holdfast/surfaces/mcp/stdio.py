@@ -19,7 +19,7 @@ from ...services import use
 from ...services.hold import Progress
 from .. import wire
 from . import identity
-from .answers import Answers, Asked, refusal, serves
+from .answers import Answers, Asked, progress_token, refusal, reporting, serves
 from .protocol import (
     CAPABILITIES,
     HANDSHAKE,
@@ -253,7 +253,7 @@ class Loop:
         self._calls[id] = call
         if self._answers.writes(method, params):
             self._last_write = call.done
-        progress = Progress(self._reporter(params), call.stop)
+        progress = Progress(reporting(params, partial(self._tell, progress_token(params))), call.stop)
         work = partial(self._answers.answer, method, params, asked(progress))
         running = self._pool.submit(self._run, id, call, before, work)
         self._running.add(running)
@@ -265,19 +265,9 @@ class Loop:
 
         return ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
 
-    def _reporter(self, params: Params) -> Callable[[int, int, str], None]:
-        """Progress as notifications if the request has a token for them; each says more than the one before."""
-        token = ((params or {}).get("_meta") or {}).get("progressToken")
-        furthest = -1
-
-        def report(done: int, total: int, what: str) -> None:
-            nonlocal furthest
-            if done > furthest:
-                furthest = done
-                said = {"progressToken": token, "progress": done, "total": total, "message": what}
-                self._sink.send({"method": "notifications/progress", "params": said})
-
-        return report if isinstance(token, int | str) and not isinstance(token, bool) else _unreported
+    def _tell(self, token: Id | None, done: int, total: int, what: str) -> None:
+        said = {"progressToken": token, "progress": done, "total": total, "message": what}
+        self._sink.send({"method": "notifications/progress", "params": said})
 
     def _run(self, id: Id, call: Call, before: threading.Event | None, work: Callable[[], dict[str, Any]]) -> None:
         """Answer a call, unless it was cancelled before it wrote: then nothing was written and nothing is said."""
@@ -303,10 +293,6 @@ class Loop:
         if monotonic() - self._flushed > FLUSH_SECONDS:
             self._flushed = monotonic()
             use.flush(self._holdfast.hold)
-
-
-def _unreported(done: int, total: int, what: str) -> None:
-    pass
 
 
 def _decoded(line: bytes | None) -> dict[str, Any]:

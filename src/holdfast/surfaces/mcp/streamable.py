@@ -1,0 +1,149 @@
+"""MCP over streamable HTTP: the SDK's transport and sessions around our own answers."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+import mcp_types as types
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ...app import Holdfast
+from ...domain.caller import Caller
+from ...domain.errors import Cancelled, TimedOut
+from ...services.hold import Progress
+from ...version import __version__
+from . import identity
+from .answers import METHODS, Answers, Asked, failed, refusal, reporting
+from .protocol import INSTRUCTIONS, NAME, TITLE, stamped
+
+THREADS = 8
+GRACE = 5.0
+"""Seconds for a call that ran out of time to say whether it had already committed."""
+MOST_SESSIONS = 1000
+IDLE_SECONDS = 30 * 60
+
+Context = ServerRequestContext[Any, Any]
+
+
+def endpoint(holdfast: Holdfast, profile: str | None = None) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+    """The ASGI application for one path, and the context in which it runs, to be entered once.
+
+    It serves the handshake revisions in sessions and the stateless one beside them. Who asks is
+    `scope["state"]["caller"]`, found by the guard before it.
+    """
+    served = Endpoint(holdfast, holdfast.settings.profile if profile is None else profile)
+    return served, served.running()
+
+
+class Endpoint:
+    """One MCP server over HTTP."""
+
+    def __init__(self, holdfast: Holdfast, profile: str) -> None:
+        self._holdfast = holdfast
+        self._answers = Answers(holdfast, profile)
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
+        self._manager = StreamableHTTPSessionManager(
+            self._server(),
+            max_request_body_size=holdfast.settings.body_limit,
+            session_idle_timeout=IDLE_SECONDS,
+            max_sessions=MOST_SESSIONS,
+        )
+
+    def _server(self) -> Server[Any]:
+        server: Server[Any] = Server(
+            NAME,
+            version=__version__,
+            title=TITLE,
+            instructions=INSTRUCTIONS,
+            get_tool_input_schema=self._answers.input_schema,
+        )
+        for method in METHODS:
+            server.add_request_handler(method, types.RequestParams, self._handle)
+        return server
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        try:
+            async with self._manager.run():
+                yield
+        finally:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request to the SDK, which keeps a session to the user who opened it."""
+        caller = scope.get("state", {}).get("caller")
+        await self._manager.handle_request({**scope, "user": _user(caller)} if caller else scope, receive, send)
+
+    async def _handle(self, context: Context, _: types.RequestParams) -> dict[str, Any]:
+        """One request of either era."""
+        asked = partial(Asked, context.protocol_version, partial(self._caller, context))
+        work = partial(self._answers.answer, context.method, context.params)
+        try:
+            return await self._within_time(context, lambda progress: work(asked(progress)))
+        except Exception as error:  # noqa: BLE001 - the SDK would show the client what an unknown error says
+            if isinstance(error, TimedOut) and context.method == "tools/call":
+                return stamped(context.method, context.protocol_version, failed(error))
+            raise _mcp(error) from None
+
+    async def _within_time(self, context: Context, work: Callable[[Progress], dict[str, Any]]) -> dict[str, Any]:
+        """What work in a thread answers. Told to stop, by time or by the client, it writes nothing more."""
+        loop, stop = asyncio.get_running_loop(), threading.Event()
+        told: list[Future[None]] = []
+
+        def tell(done: int, total: int, what: str) -> None:
+            told.append(asyncio.run_coroutine_threadsafe(context.session.report_progress(done, total, what), loop))
+
+        progress = Progress(reporting(context.params, tell), stop)
+        job = loop.run_in_executor(self._pool, copy_context().run, work, progress)
+        job.add_done_callback(_seen)
+        try:
+            await asyncio.wait({job}, timeout=self._holdfast.settings.timeout_secs)
+            if not job.done():
+                stop.set()
+                await asyncio.wait({job}, timeout=GRACE)
+            await asyncio.gather(*map(asyncio.wrap_future, told), return_exceptions=True)
+            return job.result()
+        except (Cancelled, asyncio.InvalidStateError):
+            raise TimedOut from None
+        finally:
+            stop.set()
+
+    def _caller(self, context: Context) -> Caller:
+        """The guard's caller, under the name of its program."""
+        scope = context.request.scope if context.request is not None else {}
+        caller = scope.get("state", {}).get("caller") or self._holdfast.hold.caller
+        client = context.session.client_params
+        return identity.as_client(caller, client.client_info.name if client else None, _host(scope))
+
+
+def _seen(job: "asyncio.Future[Any]") -> None:
+    """Nobody may be left to look at the error of a call that was given up."""
+    if not job.cancelled():
+        job.exception()
+
+
+def _host(scope: Mapping[str, Any]) -> str | None:
+    """The machine that a request comes from, if it is another."""
+    host = str((scope.get("client") or ("127.0.0.1",))[0])
+    return None if host == "::1" or host.startswith("127.") else host
+
+
+def _user(caller: Caller) -> AuthenticatedUser:
+    """Who a session belongs to: a key, and an agent that is fixed."""
+    subject = caller.agent if caller.bound else None
+    return AuthenticatedUser(AccessToken(token="", client_id=caller.key or "", scopes=[], subject=subject))
+
+
+def _mcp(error: Exception) -> MCPError:
+    refused = refusal(error)
+    return MCPError(refused.code, refused.message, refused.data)

@@ -241,17 +241,21 @@ _TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0":
 
 def from_words(operation: Operation, words: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Arguments from text. A `str` field is never converted; a scalar given twice is an error."""
-    known = {field.encode_name: field for field in operation.fields}
+    known = _types(operation.request)
     arguments: dict[str, Any] = {}
     for name, given in words.items():
         if name not in known:
             raise Invalid(f"{name}: unknown field", fields=[name])
-        arguments[name] = _typed(name, known[name].type, list(given))
+        arguments[name] = _typed(name, known[name], list(given))
     return arguments
 
 
-def _typed(name: str, type_: Any, given: list[str]) -> Any:
-    info = bare(msgspec.inspect.type_info(type_))
+@cache
+def _types(request: type[Request]) -> dict[str, msgspec.inspect.Type]:
+    return {f.encode_name: bare(msgspec.inspect.type_info(f.type)) for f in msgspec.structs.fields(request)}
+
+
+def _typed(name: str, info: msgspec.inspect.Type, given: list[str]) -> Any:
     match info:
         case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
             if not isinstance(bare(info.item_type), msgspec.inspect.StrType | msgspec.inspect.LiteralType):

@@ -22,23 +22,28 @@ from ...services.hold import Progress
 from ...version import __version__
 from .. import wire
 from . import compat, feed, openapi
-from .asking import arguments_of, body_of
+from .asking import arguments_of, body_of, is_carrying
 from .chores import chores
 from .front import Front
 from .guard import authenticate
 from .metrics import CONTENT_TYPE, Metrics
 from .threads import Threads
 
+OPEN = frozenset({"/health", "/api/v1/health"})
+"""Paths that need no key."""
+
 Lifespan = AbstractAsyncContextManager[Any]
 
 
-def build(holdfast: Holdfast, mcp: tuple[ASGIApp, Lifespan] | None = None) -> Starlette:
+def build(
+    holdfast: Holdfast, mcp: tuple[ASGIApp, Lifespan] | None = None, operations: Iterable[Operation] = REGISTRY
+) -> Starlette:
     """An open memory as an ASGI application, with MCP at /mcp if that is given."""
-    site = Site(holdfast)
-    routes = [Route(path, Verbs(site, operations)) for path, operations in by_path(REGISTRY)]
-    routes += [Route(path, Page(answer)) for path, answer in site.pages().items()]
+    site = Site(holdfast, operations)
+    routes = [Route(path, Verbs(site, verbs)) for path, verbs in by_path(operations)]
+    routes += [Route(path, Page(site, answer)) for path, answer in site.pages().items()]
     if mcp is not None:
-        routes.append(Route("/mcp", Named("mcp", mcp[0])))
+        routes.append(Route("/mcp", Beside(site, "mcp", mcp[0])))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -49,10 +54,10 @@ def build(holdfast: Holdfast, mcp: tuple[ASGIApp, Lifespan] | None = None) -> St
                 await stack.enter_async_context(mcp[1])
             yield
 
-    front = Middleware(Front, holdfast=holdfast, threads=site.threads, metrics=site.metrics)
+    front = Middleware(Front, settings=holdfast.settings, metrics=site.metrics)
     app = Starlette(routes=routes, middleware=[front], lifespan=lifespan)
     app.router.redirect_slashes = False
-    app.router.default = nowhere
+    app.router.default = Nowhere(site)
     app.state.closing = site.closing
     return app
 
@@ -68,15 +73,12 @@ def by_path(operations: Iterable[Operation]) -> list[tuple[str, dict[str, Operat
     return [(path.replace("{namespace}", "{namespace:path}"), paths[path]) for path in ordered]
 
 
-async def nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    raise NotFound("There is nothing at this path; /openapi.json says what there is.")
-
-
 class Site:
     """What the routes of one application share."""
 
-    def __init__(self, holdfast: Holdfast) -> None:
+    def __init__(self, holdfast: Holdfast, operations: Iterable[Operation]) -> None:
         self.holdfast = holdfast
+        self.operations = operations
         self.threads = Threads(holdfast.settings.timeout_secs)
         self.metrics = Metrics()
         self.closing = asyncio.Event()
@@ -90,12 +92,19 @@ class Site:
             "/openapi.json": self.described,
         }
 
+    async def admit(self, scope: Scope) -> None:
+        """Find out who asks: after this `scope["state"]["caller"]` says it."""
+        headers = scope["headers"]
+        scope["state"]["caller"] = await self.threads.run(lambda _: authenticate(self.holdfast, headers))
+
     async def answer(self, operation: Operation, request: Request) -> Response:
         """What an operation answers to a request."""
         if operation.feed and feed.is_wanted(request):
             return await self.stream(operation, request)
-        settings = self.holdfast.settings
-        body = await body_of(request, settings.body_limit, settings.timeout_secs)
+        body = b""
+        if is_carrying(request):
+            await self.admit(request.scope)
+            body = await body_of(request, self.holdfast.settings)
         watched = gone(request) if operation.effect is not Effect.READ or operation.reports else None
         content, headers = await self.threads.run(partial(self.work, operation, request, body), watched)
         return Response(content, operation.status, headers, media_type="application/json")
@@ -103,9 +112,10 @@ class Site:
     def work(
         self, operation: Operation, request: Request, body: bytes, progress: Progress
     ) -> tuple[bytes, dict[str, str]]:
-        """The part of it that blocks."""
+        """The part of it that blocks. Without a body the caller is looked up here: one thread's turn instead of two."""
+        caller = request.scope["state"].get("caller") or authenticate(self.holdfast, request.scope["headers"])
         arguments = arguments_of(operation, request, body)
-        call = partial(self.call, request.state.caller, progress)
+        call = partial(self.call, caller, progress)
         answer = call(operation, arguments)
         shown = compat.shaped(operation.name, answer, compat.Asked(body, lambda id: call(REGISTRY["get"], {"id": id})))
         return wire.encode(shown), {"etag": f'"{answer.version}"'} if isinstance(answer, MemoryView) else {}
@@ -160,7 +170,7 @@ class Site:
 
     @cached_property
     def description(self) -> bytes:
-        return wire.encode(openapi.describe(REGISTRY))
+        return wire.encode(openapi.describe(self.operations))
 
 
 async def gone(request: Request) -> None:
@@ -181,6 +191,7 @@ class Verbs:
         request = Request(scope, receive)
         operation = self._operations.get("GET" if request.method == "HEAD" else request.method)
         if operation is None:
+            await self._site.admit(scope)
             raise NotAllowed(allow=self._allow)
         scope["state"]["operation"] = operation.name
         await (await self._site.answer(operation, request))(scope, receive, send)
@@ -189,23 +200,38 @@ class Verbs:
 class Page:
     """One path that only shows something."""
 
-    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
+    def __init__(self, site: Site, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._site = site
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        if request.method not in ("GET", "HEAD"):
+        if scope["path"] not in OPEN:
+            await self._site.admit(scope)
+        if scope["method"] not in ("GET", "HEAD"):
             raise NotAllowed(allow=["GET", "HEAD"])
-        await (await self._answer(request))(scope, receive, send)
+        await (await self._answer(Request(scope, receive)))(scope, receive, send)
 
 
-class Named:
-    """Another application at a path, measured under its name. A class: a function would be taken for an endpoint."""
+class Beside:
+    """Another application at a path, which finds its caller in `scope["state"]["caller"]`."""
 
-    def __init__(self, name: str, app: ASGIApp) -> None:
+    def __init__(self, site: Site, name: str, app: ASGIApp) -> None:
+        self._site = site
         self._name = name
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._site.admit(scope)
         scope["state"]["operation"] = self._name
         await self._app(scope, receive, send)
+
+
+class Nowhere:
+    """Every other path. Who has no key does not learn which ones there are."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._site.admit(scope)
+        raise NotFound("There is nothing at this path; /openapi.json says what there is.")

@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from ...domain.errors import Cancelled, Invalid, TooLarge, WrongMediaType
 from ...operations.registry import Operation, from_words
+from ...settings import Settings
 from . import compat
 
 MOST_FIELDS = 200
@@ -19,22 +20,23 @@ _JSON = re.compile(r"application/(?:json|[a-z0-9.+-]+\+json)", re.I)
 _VERSION = re.compile(r'"([0-9]{1,16})"|([0-9]{1,16})')
 
 
-def has_body(request: Request) -> bool:
-    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+def is_carrying(request: Request) -> bool:
+    """Whether a request has a body, or says of what type one would be."""
+    headers = request.headers
+    if request.method not in ("GET", "HEAD") and "content-type" in headers:
+        return True
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-async def body_of(request: Request, limit: int, seconds: float) -> bytes:
+async def body_of(request: Request, settings: Settings) -> bytes:
     """The whole body, JSON by its own word, not over the limit and not later than the time limit."""
-    if not has_body(request):
-        if request.method not in ("GET", "HEAD") and "content-type" in request.headers:
-            must_be_json(request)
-        return b""
     must_be_json(request)
-    if request.headers.get("content-length", "").isdecimal() and int(request.headers["content-length"]) > limit:
+    limit, declared = settings.body_limit, request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
         raise TooLarge(f"A body has at most {limit} bytes.")
     body = bytearray()
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(settings.timeout_secs):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limit:

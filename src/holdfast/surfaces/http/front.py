@@ -1,23 +1,17 @@
-"""What every request passes, whatever its path: address, key, headers, errors, measuring."""
+"""What every request passes, whatever its path: address, headers, errors, measuring."""
 
 import logging
 import traceback
-from functools import partial
 from time import perf_counter
-from typing import Any
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...app import Holdfast
 from ...domain.errors import HoldfastError, NotAllowed, TooLarge, Unauthenticated
+from ...settings import Settings
 from .. import wire
-from .guard import authenticate, must_be_addressed, stripped
+from .guard import must_be_addressed, stripped
 from .metrics import Metrics
-from .threads import Threads
-
-OPEN = frozenset({"/health", "/api/v1/health"})
-"""Paths that need no key."""
 
 SEAL = [
     (b"x-content-type-options", b"nosniff"),
@@ -33,12 +27,11 @@ log = logging.getLogger("holdfast")
 
 
 class Front:
-    """The one door for all paths. Behind it `scope["state"]["caller"]` is who asks."""
+    """The one door for all paths."""
 
-    def __init__(self, app: ASGIApp, holdfast: Holdfast, threads: Threads, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app = app
-        self._holdfast = holdfast
-        self._threads = threads
+        self._settings = settings
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +42,7 @@ class Front:
         state = scope.setdefault("state", {})
         scope["headers"] = stripped(scope["headers"])
         try:
-            await self._admit(scope, state)
+            must_be_addressed(self._settings, scope["headers"])
             await self._app(scope, receive, answering.send)
         except Exception as error:  # noqa: BLE001 - the last door: whatever it is, the caller gets our JSON
             told(error, scope)
@@ -57,12 +50,6 @@ class Front:
                 await refusal(error)(scope, receive, answering.send)
         finally:
             self._metrics.note(state.get("operation", "none"), answering.status or GAVE_UP, perf_counter() - begun)
-
-    async def _admit(self, scope: Scope, state: dict[str, Any]) -> None:
-        must_be_addressed(self._holdfast.settings, scope["headers"])
-        if scope["path"] not in OPEN:
-            knock = partial(authenticate, self._holdfast, scope["headers"])
-            state["caller"] = await self._threads.run(lambda _: knock())
 
 
 class Answering:

@@ -4,6 +4,7 @@ import ipaddress
 import platform
 import re
 from collections.abc import Iterable
+from functools import cache, lru_cache
 from hmac import compare_digest
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -61,6 +62,7 @@ def name_of(host: str) -> str | None:
     return found[1].lower() if found else None
 
 
+@lru_cache(256)
 def is_ours(settings: Settings, host: str) -> bool:
     bound = address_of(settings.host)
     if is_loopback(host) or host in {name.lower() for name in (settings.host, *settings.allowed_hosts)}:
@@ -123,7 +125,13 @@ def authenticate(holdfast: Holdfast, headers: RawHeaders) -> Caller:
 
 def owner(agent: str | None) -> Caller:
     """A caller with every right, under the agent id that its header says."""
-    return Caller(agent=agent or client_agent("http", platform.node()), bound=agent is not None, source="api")
+    return Caller(agent=agent or unnamed(), bound=agent is not None, source="api")
+
+
+@cache
+def unnamed() -> str:
+    """The agent of a client that names none: the same from one request to the next."""
+    return client_agent("http", platform.node())
 
 
 def holder(key: Key, agent: str | None) -> Caller:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from ..domain import budget, rank
 from ..domain.memory import Memory
 from ..domain.words import asked
-from ..storage import memories
+from ..storage import asking, memories
 from ..storage.memories import Filter
 from ..storage.port import Session
 from .find import normal
@@ -28,10 +28,8 @@ def recall(
 ) -> Recalled:
     """Any of the question's words; filters before ranking, ranking before the limit, the limit before the budget."""
     now = hold.now()
-    match = memories.any_of(session, asked(question))
-    candidates = (
-        memories.matching(session, hold.caller, match, normal(which), now, limit=3 * limit + 20) if match else []
-    )
+    words = asking.question(session, asked(question))
+    candidates = asking.candidates(session, hold.caller, words, normal(which), now, limit=3 * limit + 20)
     ranked = rank.ranked(candidates, now)[:limit]
     read = memories.by_ids(session, hold.caller, [id for id, _ in ranked], now)
     hits = [Hit(read[id], score) for id, score in ranked if id in read]

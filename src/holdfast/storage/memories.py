@@ -176,11 +176,23 @@ def holder(session: Session, namespace: str, title: str) -> Memory | None:
 
 
 def matching(
-    session: Session, caller: Caller, match: str, which: Filter, now: int, *, limit: int, view: View = "live"
+    session: Session,
+    caller: Caller,
+    match: str,
+    which: Filter,
+    now: int,
+    *,
+    limit: int,
+    view: View = "live",
+    since_row: int = 0,
 ) -> list[Found]:
-    """Full-text hits, best first; every filter applies before the limit."""
+    """Full-text hits, best first; every filter applies before the limit. `since_row`: only among the newer ones."""
     parts, params = narrowed(caller, which, now, view)
-    rows = session.assembled(("memory_found", *parts, "memory_found.best"), params | {"match": match, "limit": limit})
+    params |= {"match": match, "limit": limit}
+    if since_row:
+        parts.append("memory_found.since_row")
+        params["since_row"] = since_row
+    rows = session.assembled(("memory_found", *parts, "memory_found.best"), params)
     return [Found(*row) for row in rows]
 
 
@@ -201,23 +213,6 @@ def counts(
 def uses(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """How often, and when last, memories were recalled."""
     return {row[0]: (row[1], row[2]) for row in session.rows("access_of", ids=list(ids))} if ids else {}
-
-
-ROW_BUDGET = 5000
-
-
-def any_of(session: Session, words: Sequence[str]) -> str:
-    """A full-text query for any of some words, rarest first; the commonest are left out once enough rows match."""
-    stems = {word: session.stems(word) for word in words}
-    found: dict[str, int] = dict(session.rows("word_counts", stems=[stem for many in stems.values() for stem in many]))
-    rarity = sorted((min((found.get(stem, 0) for stem in many), default=0), word) for word, many in stems.items())
-    taken: list[str] = []
-    rows = 0
-    for holding, word in rarity:
-        if holding and (len(taken) < 2 or rows + holding <= ROW_BUDGET):
-            taken.append(quoted(word))
-            rows += holding
-    return " OR ".join(taken)
 
 
 def all_of(words: Sequence[str]) -> str:

@@ -36,6 +36,9 @@ class Session(Protocol):
     def stems(self, text: str) -> list[str]:
         """The tokens that the full-text index would hold for a text."""
 
+    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+        """In how many memories each stem stands; of the very common ones, in about how many."""
+
 
 class Store(Protocol):
     """One memory, kept."""

@@ -23,6 +23,8 @@ on conflict (id) do update set namespace = excluded.namespace, title = excluded.
   version = excluded.version, extra = excluded.extra, cells = excluded.cells, shown = excluded.shown,
   lives_until = excluded.lives_until, collected_at = null, content_hash = excluded.content_hash
 where memory.version = :expected returning version
+-- name: memory_last_row
+select coalesce(max(rowno), 0) from memory
 -- name: memory_cells
 select cells from memory where id = :id
 -- name: memory_tags_clear

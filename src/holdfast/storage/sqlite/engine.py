@@ -75,11 +75,32 @@ def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**params, **lists} if lists else params
 
 
+class Counts:
+    """In how many memories the very common stems stand.
+
+    Counting one takes 20 ns for each memory that holds it, so it is done once until the store has grown by an eighth.
+    """
+
+    COMMON = 10_000
+
+    def __init__(self) -> None:
+        self._at, self._known = 0, dict[str, int]()
+
+    def known(self, last_row: int) -> dict[str, int]:
+        if 8 * abs(last_row - self._at) > self._at:
+            self._at, self._known = last_row, {}
+        return self._known
+
+    def learn(self, counted: Mapping[str, int]) -> None:
+        self._known.update((stem, count) for stem, count in counted.items() if count >= self.COMMON)
+
+
 class SqliteSession:
     """Statements by name on one connection."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, counts: Counts | None = None) -> None:
         self._connection = connection
+        self._counts = counts or Counts()
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
         return self._run(sql_of(name), params)
@@ -105,11 +126,16 @@ class SqliteSession:
 
     def stems(self, text: str) -> list[str]:
         tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61"])
-        return list(
-            dict.fromkeys(
-                tokenizer(text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False)
-            )
+        tokens = tokenizer(
+            text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
         )
+        return list(dict.fromkeys(map(str, tokens)))
+
+    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+        known = self._counts.known(last_row)
+        counted: dict[str, int] = dict(self.rows("word_counts", stems=[stem for stem in stems if stem not in known]))
+        self._counts.learn(counted)
+        return {**known, **counted}
 
 
 class SqliteStore:
@@ -122,6 +148,7 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._local = threading.local()
         self._writer: apsw.Connection | None = None
+        self._counts = Counts()
         self._opened: list[apsw.Connection] = []
         self._pid = os.getpid()
 
@@ -133,7 +160,7 @@ class SqliteStore:
         with translated():
             connection.execute("begin")
         try:
-            yield SqliteSession(connection)
+            yield SqliteSession(connection, self._counts)
         finally:
             with translated():
                 connection.execute("rollback")
@@ -147,7 +174,7 @@ class SqliteStore:
             with translated():
                 connection.execute("begin immediate")
             try:
-                yield SqliteSession(connection)
+                yield SqliteSession(connection, self._counts)
                 before_commit()
                 with translated():
                     connection.execute("commit")

@@ -9,6 +9,8 @@ insert into memory_text (memory_text, rank) values ('integrity-check', 1)
 -- the index once for each row.
 select m.id, -t.rank, m.priority, m.confidence, m.updated_at
 from memory_text t cross join memory m on m.rowno = t.rowid where memory_text match :match
+-- name: memory_found.since_row
+ and t.rowid >= :since_row
 -- name: memory_found.best
 order by t.rank limit :limit
 -- name: word_counts

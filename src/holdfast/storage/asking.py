@@ -1,0 +1,76 @@
+"""What a question asks of the full-text index, so that it stays quick among a million memories.
+
+A word that few memories hold is looked up everywhere. One that very many hold says little: it is left out if there are
+two rarer ones, and otherwise looked up among the newest memories, or among all if those give too few.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..domain.caller import Caller
+from .memories import Filter, Found, matching, quoted
+from .port import Session
+
+ROW_BUDGET = 5000
+"""About so many rows are ranked for a question. A memory of no more rows is asked for every word."""
+
+
+class Question(NamedTuple):
+    """Words as the index is asked for them."""
+
+    rare: tuple[str, ...]
+    common: tuple[str, ...] = ()
+    since_row: int = 0
+    """From here on about ROW_BUDGET rows hold the common words."""
+
+
+def question(session: Session, words: Sequence[str]) -> Question:
+    """The words worth asking for, rarest first."""
+    ((last,),) = session.rows("memory_last_row")
+    if last <= ROW_BUDGET:
+        return Question(tuple(words))
+    stems = {word: session.stems(word) for word in words}
+    held_by = session.holding([stem for many in stems.values() for stem in many], last)
+    held = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
+    rarest = sorted((word for word in words if held[word]), key=held.__getitem__)
+    rare = rarest[: _fitting([held[word] for word in rarest])]
+    common = rarest[len(rare) : 2]
+    share = ROW_BUDGET / max(ROW_BUDGET, sum(held[word] for word in common))
+    return Question(tuple(rare), tuple(common), int(last * (1 - share)))
+
+
+def _fitting(counts: Iterable[int]) -> int:
+    """How many of the first fit into the budget together."""
+    total = number = 0
+    for count in counts:
+        total += count
+        if total > ROW_BUDGET:
+            break
+        number += 1
+    return number
+
+
+def candidates(
+    session: Session, caller: Caller, asked: Question, which: Filter, now: int, *, limit: int
+) -> list[Found]:
+    """Hits for any of a question's words, best first; every filter applies before the limit."""
+    found = matching(session, caller, any_of(asked.rare), which, now, limit=limit) if asked.rare else []
+    if not asked.common:
+        return found
+    match = any_of((*asked.rare, *asked.common))
+    newest = matching(session, caller, match, which, now, limit=limit, since_row=asked.since_row)
+    found = _best_of(found, newest)[:limit]
+    if len(found) == limit or not asked.since_row:
+        return found
+    return matching(session, caller, match, which, now, limit=limit)
+
+
+def _best_of(*many: list[Found]) -> list[Found]:
+    """Each hit once, with the best score it got."""
+    hits = sorted((hit for found in many for hit in found), key=lambda hit: -hit.score)
+    return list({hit.id: hit for hit in reversed(hits)}.values())[::-1]
+
+
+def any_of(words: Sequence[str]) -> str:
+    """A full-text query for any of some words."""
+    return " OR ".join(quoted(word) for word in words)

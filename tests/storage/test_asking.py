@@ -1,0 +1,70 @@
+"""What a question asks of the full-text index."""
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.storage import asking
+from holdfast.storage.asking import Question
+
+
+@pytest.fixture
+def little_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if four memories were very many."""
+    monkeypatch.setattr(asking, "ROW_BUDGET", 4)
+
+
+def fill(hold: Holdfast, *contents: str, namespace: str = "global") -> None:
+    for number, content in enumerate(contents):
+        hold.store(title=f"{content} {number}", content=content, namespace=namespace)
+
+
+def asked(hold: Holdfast, *words: str) -> Question:
+    with hold.hold.reading() as session:
+        return asking.question(session, words)
+
+
+def recalled(hold: Holdfast, question: str, **more: object) -> list[str]:
+    return [memory.content for memory in hold.recall(context=question, **more).memories]
+
+
+def test_a_small_memory_is_asked_for_every_word(hold: Holdfast) -> None:
+    fill(hold, "apple pie", "apple cake")
+    assert asked(hold, "apple", "pie", "nowhere") == Question(("apple", "pie", "nowhere"))
+
+
+@pytest.mark.usefixtures("little_budget")
+def test_the_commonest_words_are_left_out_once_enough_rows_match(hold: Holdfast) -> None:
+    fill(hold, *["apple"] * 6, "apple pie", "apple cake")
+    assert asked(hold, "apple", "cake", "pie", "nowhere") == Question(("cake", "pie"))
+
+
+@pytest.mark.usefixtures("little_budget")
+def test_a_common_word_is_looked_up_among_the_newest_if_there_are_no_two_rarer_ones(hold: Holdfast) -> None:
+    fill(hold, "pie", *["apple"] * 7)
+    assert asked(hold, "apple", "pie") == Question(("pie",), ("apple",), since_row=3)
+    assert recalled(hold, "apple pie", limit=1) == ["pie"]
+
+
+@pytest.mark.usefixtures("little_budget")
+def test_a_question_of_common_words_alone_is_answered(hold: Holdfast) -> None:
+    fill(hold, *["apple"] * 8)
+    assert recalled(hold, "apple", limit=3) == ["apple"] * 3
+
+
+@pytest.mark.usefixtures("little_budget")
+def test_an_old_memory_is_found_though_newer_ones_elsewhere_hold_the_same_words(hold: Holdfast) -> None:
+    fill(hold, "apple tree", namespace="garden")
+    fill(hold, *["apple"] * 99, namespace="kitchen")
+    assert recalled(hold, "apple", namespace="garden") == ["apple tree"]
+
+
+def test_how_common_a_word_is_follows_the_store_as_it_grows(hold: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.storage.sqlite.engine.Counts.COMMON", 2)
+    with hold.hold.reading() as session:
+        assert session.holding(["appl"], 8) == {}
+    fill(hold, *["apple"] * 8)
+    with hold.hold.reading() as session:
+        assert session.holding(["appl"], 8) == {"appl": 8}
+    fill(hold, "apple x", "apple y")
+    with hold.hold.reading() as session:
+        assert (session.holding(["appl"], 9), session.holding(["appl"], 10)) == ({"appl": 8}, {"appl": 10})

@@ -23,7 +23,7 @@ MOST_DEPTH = 32
 LONGEST_TTL = 365 * 86_400
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_NOT_IN_NAMESPACE = re.compile(r"[\x00-\x20\x7f\\]")
+_NOT_IN_NAMESPACE = re.compile(r"[\x00-\x20\x7f\\\s]")
 _HEAD = re.compile(
     r"\s*(?:\[(?P<time>[^\]\n]{4,40})\]\s*)?(?:(?P<name>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?|user|assistant): )?"
 )
@@ -121,9 +121,9 @@ def check(memory: Memory) -> Memory:
         raise _invalid("citations", f"at most {MOST_CITATIONS}, got {len(memory.citations)}")
     for citation in memory.citations:
         _cited(citation)
-    for name in ("speaker", "thread"):
+    for name in ("speaker", "thread", "reason"):
         if (value := getattr(memory, name)) is not None:
-            _clean(name, _sized(name, value, 512))
+            label(name, value)
     if memory.valid_from is not None and memory.valid_until is not None and memory.valid_until <= memory.valid_from:
         raise _invalid("valid_until", "must be later than valid_from")
     return memory
@@ -156,6 +156,11 @@ def content(text: str) -> str:
     return _sized("content", text, MOST_BYTES["content"])
 
 
+def label(field: str, text: str, most: int = 512) -> str:
+    """A short text of one's own: a name, a reason, what an agent can do."""
+    return _clean(field, _sized(field, _encodable(field, text), most))
+
+
 def tags(values: Iterable[str]) -> tuple[str, ...]:
     clean = tuple(dict.fromkeys(_tag(value) for value in values))
     if len(clean) > MOST_TAGS:
@@ -184,7 +189,7 @@ def declared_scope(given: dict[str, Any] | UnsetType) -> Scope | None:
 
 def metadata(value: dict[str, Any], field: str = "metadata") -> dict[str, Any]:
     value = {key: item for key, item in value.items() if key not in RESERVED_METADATA}
-    _walk(field, value, 1)
+    _walk(field, value, 0)
     if len(msgspec.json.encode(value)) > MOST_BYTES["metadata"]:
         raise _invalid(field, f"at most {MOST_BYTES['metadata']} bytes as JSON")
     return value
@@ -192,20 +197,17 @@ def metadata(value: dict[str, Any], field: str = "metadata") -> dict[str, Any]:
 
 def foreign(field: str, value: Any) -> Any:
     """What another program says beside what we know: any JSON that can be kept."""
-    _walk(field, value, 1)
+    _walk(field, value, 0)
     return value
 
 
 def _walk(field: str, value: Any, depth: int) -> None:
-    if depth > MOST_DEPTH:
-        raise _invalid(field, f"at most {MOST_DEPTH} levels deep")
+    """Everything inside is JSON that every store and client can hold; `depth` objects and arrays are around it."""
     match value:
-        case dict():
-            for key, item in value.items():
-                _walk(field, key, depth)
-                _walk(field, item, depth + 1)
-        case list() | tuple():
-            for item in value:
+        case dict() | list() | tuple():
+            if depth == MOST_DEPTH:
+                raise _invalid(field, f"at most {MOST_DEPTH} levels deep")
+            for item in (*value, *value.values()) if isinstance(value, dict) else value:
                 _walk(field, item, depth + 1)
         case str():
             if "\x00" in _encodable(field, value):
@@ -213,7 +215,10 @@ def _walk(field: str, value: Any, depth: int) -> None:
         case float():
             if not math.isfinite(value):
                 raise _invalid(field, "numbers must be finite")
-        case None | bool() | int():
+        case int():
+            if not -(1 << 63) <= value < 1 << 64:
+                raise _invalid(field, "whole numbers must fit into 64 bits")
+        case None:
             pass
         case _:
             raise _invalid(field, f"{type(value).__name__} is not JSON")
@@ -221,6 +226,7 @@ def _walk(field: str, value: Any, depth: int) -> None:
 
 def expiry(draft: Draft, tier: Tier, now: int, lifetimes: Lifetimes) -> int | None:
     """A given moment, else a given lifetime, else the tier's."""
+    _one_of("tier", tier, get_args(Tier))
     if draft.expires_at is not UNSET and draft.expires_at is not None:
         if draft.expires_at <= now:
             raise _invalid("expires_at", "lies in the past")

@@ -38,7 +38,7 @@ def ranked(candidates: Iterable[Candidate], now: int) -> list[tuple[str, float]]
 
 
 def adjustment(hit: Candidate, now: int) -> float:
-    """A gentle factor between 0.8 and 1.1."""
+    """A gentle factor between 0.77 and 1.1."""
     age_days = max(0, now - hit.updated_at) / DAY
     return (
         1.0

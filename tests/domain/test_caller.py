@@ -1,0 +1,102 @@
+"""Who asks, and what they may do."""
+
+import pytest
+
+from holdfast.domain.caller import RESERVED_AGENTS, Caller, admit_agent, admit_agent_type, client_agent, under
+from holdfast.domain.errors import Forbidden, Invalid
+
+
+@pytest.mark.parametrize(
+    ("right", "may"),
+    [("read", [True, False, False]), ("write", [True, True, False]), ("admin", [True, True, True])],
+    ids=["read", "write", "admin"],
+)
+def test_a_right_includes_the_lesser_ones(right: str, may: list[bool]) -> None:
+    caller = Caller("ai:a", right=right)  # type: ignore[arg-type]
+    assert [caller.may("read"), caller.may("write"), caller.may("admin")] == may
+
+
+@pytest.mark.parametrize(
+    ("namespace", "reached"),
+    [
+        ("team", True),
+        ("team/a", True),
+        ("team/a/b", True),
+        ("teams", False),
+        ("tea", False),
+        ("other", False),
+        ("", False),
+    ],
+)
+def test_a_path_reaches_itself_and_what_lies_below_and_not_what_only_begins_alike(
+    namespace: str, reached: bool
+) -> None:
+    caller = Caller("ai:a", namespaces=("x/y", "team"))
+    assert caller.reaches(namespace) is reached
+    assert under(namespace, "team") is reached
+
+
+def test_a_star_reaches_everything_and_no_path_reaches_nothing() -> None:
+    assert Caller("ai:a").reaches("anything/at/all")
+    assert not Caller("ai:a", namespaces=()).reaches("anything")
+
+
+def test_a_namespace_out_of_reach_is_forbidden() -> None:
+    with pytest.raises(Forbidden):
+        Caller("ai:a", namespaces=("team",)).must_reach("other")
+
+
+def test_a_free_caller_may_name_another_agent_and_keeps_everything_else() -> None:
+    caller = Caller("ai:a", right="write", namespaces=("team",), key="k", source="mcp")
+    assert caller.acting_as("ai:b") == Caller("ai:b", right="write", namespaces=("team",), key="k", source="mcp")
+
+
+def test_a_bound_caller_is_who_it_is() -> None:
+    caller = Caller("ai:a", bound=True)
+    assert caller.acting_as("ai:a") == caller
+    with pytest.raises(Forbidden):
+        caller.acting_as("ai:b")
+
+
+@pytest.mark.parametrize("agent", ["a", "ai:claude@laptop", "human:ada@host.example", "team/bot-1", "x" * 128])
+def test_an_agent_id_of_plain_characters_is_taken(agent: str) -> None:
+    assert admit_agent(agent) == agent
+
+
+@pytest.mark.parametrize(
+    "agent",
+    ["", "x" * 129, "a b", "/etc", "a/../b", "..", "a\n", "a\x00", "á", "a'", "\ud800", *sorted(RESERVED_AGENTS)],
+    ids=ascii,
+)
+def test_an_agent_id_that_could_be_mistaken_is_refused(agent: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        admit_agent(agent, "target_agent_id")
+    assert refused.value.details == {"fields": ["target_agent_id"]}
+
+
+@pytest.mark.parametrize("agent_type", ["human", "system", "ai:claude-opus-4.7", "ai:x"])
+def test_a_known_agent_type_is_taken(agent_type: str) -> None:
+    assert admit_agent_type(agent_type) == agent_type
+
+
+@pytest.mark.parametrize("agent_type", ["", "robot", "ai:", "ai:a b", "Human", "ai:" + "x" * 62])
+def test_an_unknown_agent_type_is_refused(agent_type: str) -> None:
+    with pytest.raises(Invalid):
+        admit_agent_type(agent_type)
+
+
+@pytest.mark.parametrize(
+    ("client", "host", "agent"),
+    [
+        ("claude-code", "laptop", "ai:claude-code@laptop"),
+        ("My Client 1.0!", "host.example", "ai:My-Client-1.0@host.example"),
+        ("", "", "ai:client@localhost"),
+        ("日本", "…", "ai:client@localhost"),
+        ("../" * 50, "h", "ai:client@h"),
+        ("x" * 500, "y" * 500, f"ai:{'x' * 60}@{'y' * 60}"),
+    ],
+    ids=["plain", "blanks", "empty", "foreign", "dots", "long"],
+)
+def test_the_id_of_a_program_is_stable_and_always_an_agent_id(client: str, host: str, agent: str) -> None:
+    assert client_agent(client, host) == agent
+    assert admit_agent(agent) == agent

@@ -1,0 +1,33 @@
+"""Hybrid logical time."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.clock import FUTURE_BOUND_MS, Stamp, tick, too_far
+
+TIMES = st.integers(0, 1 << 62)
+
+
+@given(st.integers(0, 1 << 46), st.lists(TIMES, max_size=5))
+def test_a_new_time_is_not_before_the_wall_clock_and_after_everything_seen(now_ms: int, floors: list[int]) -> None:
+    time = tick(now_ms, *floors)
+    assert time >= now_ms << 16
+    assert all(time > floor for floor in floors)
+
+
+@given(st.integers(0, 1 << 46))
+def test_time_goes_on_while_the_wall_clock_stands_still_or_goes_back(now_ms: int) -> None:
+    first = tick(now_ms)
+    second = tick(now_ms, first)
+    third = tick(max(0, now_ms - 3_600_000), second)
+    assert first < second < third
+
+
+def test_stamps_are_ordered_by_time_and_then_by_origin() -> None:
+    assert sorted([Stamp(2, "a"), Stamp(1, "b"), Stamp(1, "a")]) == [Stamp(1, "a"), Stamp(1, "b"), Stamp(2, "a")]
+
+
+def test_a_stamp_more_than_seven_days_ahead_is_too_far() -> None:
+    now_ms = 1_700_000_000_000
+    assert not too_far(now_ms + FUTURE_BOUND_MS << 16, now_ms)
+    assert too_far(now_ms + FUTURE_BOUND_MS + 1 << 16, now_ms)

@@ -1,0 +1,35 @@
+"""Ids: sortable ones for what is made, the same everywhere for what is determined."""
+
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.ids import derived, uuid7
+
+MOMENTS = st.integers(0, 253_402_300_799_999_999)
+
+
+@given(MOMENTS, st.binary(min_size=10, max_size=10))
+def test_an_id_is_a_uuid_of_version_seven_that_tells_its_millisecond(moment: int, randomness: bytes) -> None:
+    made = uuid.UUID(uuid7(moment, randomness))
+    assert made.version == 7
+    assert made.variant == uuid.RFC_4122
+    assert made.int >> 80 == moment // 1000
+    assert uuid7(moment, randomness) == str(made)
+
+
+@given(MOMENTS, MOMENTS)
+def test_ids_sort_as_text_by_the_millisecond_they_were_made_in(one: int, other: int) -> None:
+    if one // 1000 < other // 1000:
+        assert uuid7(one) < uuid7(other)
+
+
+def test_ids_of_one_moment_differ() -> None:
+    assert len({uuid7(1_700_000_000_000_000) for _ in range(1000)}) == 1000
+
+
+def test_a_derived_id_depends_on_each_part_and_on_where_it_ends() -> None:
+    assert derived("grant", "ab", "c") == derived("grant", "ab", "c")
+    assert len({derived("grant", "ab", "c"), derived("grant", "a", "bc"), derived("link", "ab", "c")}) == 3
+    assert len(derived("x")) == 32

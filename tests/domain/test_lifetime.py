@@ -1,0 +1,30 @@
+"""How long a memory lives."""
+
+import pytest
+
+from holdfast.domain.lifetime import Lifetimes
+from holdfast.domain.memory import Tier, higher
+from holdfast.domain.moment import SECOND
+
+NOW = 1_700_000_000_000_000
+
+
+@pytest.mark.parametrize(("tier", "seconds"), [("short", 21_600), ("mid", 604_800)])
+def test_a_tier_has_its_lifetime(tier: Tier, seconds: int) -> None:
+    assert Lifetimes().expiry(tier, NOW) == NOW + seconds * SECOND
+
+
+def test_long_lives_for_ever_and_so_does_what_has_no_lifetime() -> None:
+    assert Lifetimes().expiry("long", NOW) is None
+    assert Lifetimes(mid=0).expiry("mid", NOW) is None
+    assert Lifetimes(short=-1).expiry("short", NOW) is None
+
+
+@pytest.mark.parametrize(("tier", "seconds"), [("short", 3600), ("mid", 86_400), ("long", 0)])
+def test_a_use_keeps_a_memory_for_a_while(tier: Tier, seconds: int) -> None:
+    assert Lifetimes().extended(tier, NOW) == NOW + seconds * SECOND
+
+
+def test_a_tier_only_ever_rises() -> None:
+    assert higher("short", "long") == higher("long", "short") == higher("long", "mid") == "long"
+    assert higher("mid", "short") == "mid"

@@ -1,0 +1,60 @@
+"""Words of a text, and how alike two texts are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.words import MOST_TERMS, asked, fold, likeness, runs
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("When do WE deploy?", ["when", "do", "we", "deploy"]),
+        ("snake_case C++ 50%", ["snake", "case", "c", "50"]),
+        ("in\u200bvisible \u202eturned", ["invisible", "turned"]),
+        ("Ünïcode 日本語", ["ünïcode", "日本語"]),
+        ('" * ( NEAR(', ["near"]),
+        ("\ud800\x00", []),
+        ("", []),
+    ],
+    ids=["sentence", "code", "invisible", "unicode", "operators", "garbage", "empty"],
+)
+def test_the_runs_of_a_text_are_its_words(text: str, found: list[str]) -> None:
+    assert runs(text) == found
+
+
+def test_a_question_is_asked_by_the_words_that_carry_its_meaning_once_each() -> None:
+    assert asked("When do we deploy, and what do we deploy?") == ["deploy"]
+
+
+def test_a_question_of_common_words_alone_is_asked_by_all_of_them() -> None:
+    assert asked("who are you") == ["who", "are", "you"]
+
+
+def test_a_question_is_asked_by_so_many_words_and_no_more() -> None:
+    assert asked(" ".join(f"word{n}" for n in range(200))) == [f"word{n}" for n in range(MOST_TERMS)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Ada  Lovelace", "ada lovelace"), ("STRASSE", "straße"), ("Ａｄａ", "ada"), (" Ada\t", "ada")]
+)
+def test_case_width_and_blanks_do_not_tell_names_apart(one: str, other: str) -> None:
+    assert fold(one) == fold(other)
+
+
+def test_different_names_stay_different() -> None:
+    assert len({fold(name) for name in ("Ada", "Ida", "Ada L", "AdaL", "Ádá")}) == 5
+
+
+def test_likeness_is_the_share_of_common_word_triples() -> None:
+    assert likeness("we deploy on Tuesdays", "We deploy, on tuesdays!") == 1.0
+    assert likeness("we deploy on tuesdays now", "we deploy on tuesdays then") == 0.5
+    assert likeness("we deploy on Tuesdays", "lunch is at noon today") == 0.0
+
+
+@given(st.text(), st.text())
+def test_likeness_is_symmetric_between_0_and_1_and_1_of_a_text_with_itself(a: str, b: str) -> None:
+    assert likeness(a, b) == likeness(b, a)
+    assert 0.0 <= likeness(a, b) <= 1.0
+    assert likeness(a, a) == 1.0

@@ -35,7 +35,7 @@ def test_namespaces_count_only_what_the_caller_may_see(hold: holdfast.Holdfast) 
 def test_the_taxonomy_of_a_prefix_does_not_take_in_its_neighbours(hold: holdfast.Holdfast) -> None:
     for namespace in ("a_b", "a_b/c", "axb", "a_bc", "a_b0"):
         hold.store(title="t", content="x", namespace=namespace)
-    found = hold.get_taxonomy(prefix="a_b")
+    found = hold.get_taxonomy(namespace_prefix="a_b")
     assert (found.total_count, found.tree.count, [child.namespace for child in found.tree.children]) == (
         2,
         1,

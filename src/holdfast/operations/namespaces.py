@@ -29,7 +29,9 @@ def namespaces(hold: Hold, request: Nothing) -> Namespaces:
 
 
 class GetTaxonomy(Request, frozen=True):
-    prefix: Annotated[Namespace, Meta(description="Only here and below.", extra={"argument": True})] | None = None
+    namespace_prefix: (
+        Annotated[Namespace, Meta(description="Only here and below.", extra={"argument": True})] | None
+    ) = None
     depth: Annotated[int, Meta(ge=0, le=8, description="Levels below the prefix to show.")] = 8
     limit: Annotated[int, Meta(ge=1, le=10_000, description="At most this many namespaces, the fullest first.")] = 1000
 
@@ -50,7 +52,9 @@ class TaxonomyFound(Struct, frozen=True, kw_only=True):
 def get_taxonomy(hold: Hold, request: GetTaxonomy) -> TaxonomyFound:
     """Show the namespaces as a tree, with how many memories lie in and below each."""
     with hold.reading() as session:
-        tree, truncated = standards.taxonomy(hold, session, request.prefix, depth=request.depth, limit=request.limit)
+        tree, truncated = standards.taxonomy(
+            hold, session, request.namespace_prefix, depth=request.depth, limit=request.limit
+        )
     return TaxonomyFound(tree=tree, total_count=tree.subtree_count, truncated=truncated)
 
 

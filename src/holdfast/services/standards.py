@@ -36,7 +36,7 @@ def namespaces(hold: Hold, session: Session) -> list[tuple[str, int]]:
 
 def taxonomy(hold: Hold, session: Session, prefix: str | None, *, depth: int, limit: int) -> tree.Taxonomy:
     """The tree of namespaces, or of those below a prefix, with what each holds."""
-    place = None if prefix is None else door.namespace(prefix, "prefix")
+    place = None if prefix is None else door.namespace(prefix, "namespace_prefix")
     counts = memories.counts(session, hold.caller, Filter(under=place), hold.now(), by="namespace")
     return tree.taxonomy(counts, place or "", depth=depth, limit=limit)
 

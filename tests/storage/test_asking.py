@@ -34,20 +34,20 @@ def test_a_small_memory_is_asked_for_every_word(hold: Holdfast) -> None:
 
 @pytest.mark.usefixtures("little_budget")
 def test_the_commonest_words_are_left_out_once_enough_rows_match(hold: Holdfast) -> None:
-    fill(hold, *["apple"] * 6, "apple pie", "apple cake")
+    fill(hold, *["apple"] * 8, "apple pie", "apple cake")
     assert asked(hold, "apple", "cake", "pie", "nowhere") == Question(("cake", "pie"))
 
 
 @pytest.mark.usefixtures("little_budget")
 def test_a_common_word_is_looked_up_among_the_newest_if_there_are_no_two_rarer_ones(hold: Holdfast) -> None:
-    fill(hold, "pie", *["apple"] * 7)
-    assert asked(hold, "apple", "pie") == Question(("pie",), ("apple",), since_row=3)
+    fill(hold, "pie", *["apple"] * 9)
+    assert asked(hold, "apple", "pie") == Question(("pie",), ("apple",), since_row=5)
     assert recalled(hold, "apple pie", limit=1) == ["pie"]
 
 
 @pytest.mark.usefixtures("little_budget")
 def test_a_question_of_common_words_alone_is_answered(hold: Holdfast) -> None:
-    fill(hold, *["apple"] * 8)
+    fill(hold, *["apple"] * 10)
     assert recalled(hold, "apple", limit=3) == ["apple"] * 3
 
 

@@ -12,7 +12,8 @@ from .memories import Filter, Found, matching, quoted
 from .port import Session
 
 ROW_BUDGET = 5000
-"""About so many rows are ranked for a question. A memory of no more rows is asked for every word."""
+"""About so many rows are ranked for a question. In a memory of up to twice as many, counting words costs more than it
+saves: there every word is asked for."""
 
 
 class Question(NamedTuple):
@@ -27,7 +28,7 @@ class Question(NamedTuple):
 def question(session: Session, words: Sequence[str]) -> Question:
     """The words worth asking for, rarest first."""
     ((last,),) = session.rows("memory_last_row")
-    if last <= ROW_BUDGET:
+    if last <= 2 * ROW_BUDGET:
         return Question(tuple(words))
     stems = {word: session.stems(word) for word in words}
     held_by = session.holding([stem for many in stems.values() for stem in many], last)

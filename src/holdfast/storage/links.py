@@ -42,17 +42,17 @@ class Which(Struct, frozen=True, kw_only=True):
 
 def leaving(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Edge]:
     """Links out of memories that the caller may see, in the order in which they began."""
-    return _edges(session, caller, "link_leaving.to", {"ids": list(ids)}, which, now, limit, 0)
+    return _edges(session, caller, "link_leaving", {"ids": list(ids)}, which, now, limit, 0)
 
 
 def entering(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Edge]:
     """Links into memories that the caller may see, in the order in which they began."""
-    return _edges(session, caller, "link_entering.from", {"ids": list(ids)}, which, now, limit, 0)
+    return _edges(session, caller, "link_entering", {"ids": list(ids)}, which, now, limit, 0)
 
 
 def at(session: Session, caller: Caller, id: str, which: Which, now: int, *, limit: int, skip: int = 0) -> list[Edge]:
     """Links at one memory, either way, in the order in which they began."""
-    return _edges(session, caller, "link_at.other", {"end": id}, which, now, limit, skip)
+    return _edges(session, caller, "link_at", {"end": id}, which, now, limit, skip)
 
 
 def _edges(

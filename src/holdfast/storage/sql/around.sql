@@ -14,12 +14,6 @@ l.id, l.source, l.target, l.relation, l.valid_from, l.valid_until, l.agent, l.cr
 l.version, l.signature, l.state
 -- name: link_get
 select {link.columns} from link l where l.id = :id
--- name: link_touching
--- Links at either end of some memories.
-select {link.columns} from link l where l.state = 'live' and (l.source = any(:ids) or l.target = any(:ids))
-order by l.valid_from, l.id
--- name: link_leaving
-select {link.columns} from link l where l.state = 'live' and l.source = any(:ids) order by l.valid_from, l.created_at, l.id
 -- name: link_all
 select {link.columns} from link l where l.id > :after order by l.id limit :limit
 -- name: link_count
@@ -38,8 +32,6 @@ a.id, a.entity, a.name, a.folded, a.created_at, a.updated_at, a.origin, a.versio
 select {alias.columns} from alias a where a.id = :id
 -- name: alias_of
 select {alias.columns} from alias a where a.entity = :entity and a.state = 'live' order by a.created_at, a.name
--- name: alias_named
-select {alias.columns} from alias a where a.folded = :folded and a.state = 'live' order by a.created_at desc, a.id desc
 -- name: alias_all
 select {alias.columns} from alias a where a.id > :after order by a.id limit :limit
 -- name: memory_grant_put

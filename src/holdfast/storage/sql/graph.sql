@@ -1,12 +1,12 @@
--- name: link_leaving.to
+-- name: link_leaving
 -- Links out of some memories, each with the memory that it leads to. Only storage/links.py joins the parts below.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory m on m.id = l.target where l.state = 'live' and l.source = any(:ids)
--- name: link_entering.from
+-- name: link_entering
 -- Links into some memories, each with the memory that it comes from.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory m on m.id = l.source where l.state = 'live' and l.target = any(:ids)
--- name: link_at.other
+-- name: link_at
 -- Links at one memory, either way, each with the memory at its other end.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory m on m.id = case when l.source = :end then l.target else l.source end

@@ -1,6 +1,6 @@
 """What may be asked: each operation is declared once, here, and so on every surface."""
 
-from . import about, agents, core, graph, keys, lifecycle, namespaces, past
+from . import about, agents, core, graph, keys, lifecycle, namespaces, past, transfer
 from .registry import REGISTRY, Effect, Operation
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "lifecycle",
     "namespaces",
     "past",
+    "transfer",
 ]

@@ -1,0 +1,128 @@
+"""Export and import: everything out, and in again."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from ..services import intake, transfer
+from ..services.hold import Hold, Progress
+from .core import OnConflictField
+from .fields import Namespace
+from .registry import Effect, Example, Request, operation
+
+
+class Export(Request, frozen=True):
+    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+    simple: Annotated[bool, Meta(description="Only live memories and their links.")] = False
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/export",
+    family="other",
+    admin=True,
+    human="holdfast.surfaces.human:document",
+    examples=(
+        Example({}),
+        Example({"simple": True}),
+        Example({"namespace": "not/a//namespace"}, error="VALIDATION_FAILED"),
+    ),
+)
+def export(hold: Hold, request: Export, progress: Progress) -> dict[str, Any]:
+    """Write out everything that is remembered, private memories included, as one v1 envelope."""
+    with hold.reading() as session:
+        exported = transfer.export(hold, session, request.namespace)
+    return transfer.simple(exported) if request.simple else exported
+
+
+class Import(Request, frozen=True):
+    envelope: Annotated[dict[str, Any], Meta(description="A v1 envelope, or {memories, links}: what export writes.")]
+    preserve_timestamps: Annotated[bool, Meta(description="Keep times and versions as they are written.")] = True
+    trust_source: Annotated[
+        bool, Meta(description="Keep whose memories they are, grants and messages; otherwise they become yours.")
+    ] = True
+    on_conflict: OnConflictField = "merge"
+    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+
+
+class ImportCounts(Struct, frozen=True, kw_only=True):
+    imported: int
+    merged: int
+    unchanged: int
+    older: int
+    """Not taken: a later state of it is here."""
+
+
+class ImportFault(Struct, frozen=True, kw_only=True):
+    array: str
+    index: int
+    error: str
+    code: str
+
+
+class Imported(ImportCounts, frozen=True, kw_only=True):
+    """Counts of memories, and of every array by its name."""
+
+    rejected: int
+    errors: list[ImportFault]
+    restamped: int
+    """Memories that became the importer's."""
+    trusted_source: bool
+    kept: list[str]
+    """Fields that Holdfast does not know: kept, and written again by an export."""
+    arrays: dict[str, ImportCounts]
+    dry_run: bool
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/import",
+    name="import",
+    family="other",
+    admin=True,
+    whole="envelope",
+    examples=(
+        Example(
+            {
+                "envelope": {
+                    "memories": [
+                        {"id": "m-1", "title": "From elsewhere", "content": "It came by file.", "tier": "long"},
+                        {"id": "m-2", "title": "Empty", "content": " "},
+                    ],
+                    "links": [{"source_id": "m-1", "target_id": "m-1", "relation": "related_to"}],
+                }
+            }
+        ),
+        Example({"envelope": {"schema_version": "v2", "memories": []}}, error="VALIDATION_FAILED"),
+        Example({"envelope": {"links": []}}, error="VALIDATION_FAILED"),
+    ),
+)
+def import_(hold: Hold, request: Import, progress: Progress) -> Imported:
+    """Take in an export, in one transaction: a row that is rejected is named, all others go in.
+
+    Taking in the same export twice changes nothing the second time. Of two states of one memory the later stays.
+    """
+    options = intake.Options(
+        preserve_timestamps=request.preserve_timestamps,
+        trust_source=request.trust_source,
+        on_conflict=request.on_conflict,
+    )
+    taken = intake.take(hold, request.envelope, options, dry_run=request.dry_run)
+    errors = [
+        ImportFault(array=one.array, index=one.index, error=one.error.message, code=one.error.code)
+        for one in taken.rejected
+    ]
+    memories = [taken.counts[name] for name in ("memories", "archived") if name in taken.counts]
+    return Imported(
+        **{name: sum(counts[name] for counts in memories) for name in intake.OUTCOMES},
+        rejected=len(errors),
+        errors=errors,
+        restamped=taken.restamped,
+        trusted_source=request.trust_source,
+        kept=taken.kept,
+        arrays={
+            name: ImportCounts(**{outcome: counts[outcome] for outcome in intake.OUTCOMES})
+            for name, counts in taken.counts.items()
+        },
+        dry_run=request.dry_run,
+    )

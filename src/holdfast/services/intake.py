@@ -1,0 +1,400 @@
+"""Everything in: an envelope, row by row, each through the same door as what is stored by hand."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain import cells, envelope, ids
+from ..domain.admit import Draft
+from ..domain.caller import RESERVED_AGENTS, admit_agent, admit_agent_type
+from ..domain.envelope import moment
+from ..domain.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound, StoreError, TitleTaken
+from ..domain.lifetime import lives_until
+from ..domain.link import Agent, Alias, Grant, Link, Standard
+from ..domain.memory import Memory, OnConflict
+from ..domain.merge import canonical
+from ..domain.words import fold
+from ..storage import memories
+from ..storage.records import AGENT, ALIAS, GRANT, LINK, MEMORY, STANDARD, Kind, Writing
+from . import relate
+from .hold import Hold
+from .remember import MOST_VERSIONS, must_be_free, put, title_holder
+from .standards import EVERYWHERE
+from .transfer import Row, place
+
+STEP = 100
+R = TypeVar("R", bound=Struct)
+
+Outcome = Literal["imported", "merged", "unchanged", "older"]
+"""New; made one with what was there; there already; or there in a later state, which stays."""
+OUTCOMES: tuple[Outcome, ...] = ("imported", "merged", "unchanged", "older")
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    preserve_timestamps: bool = True
+    trust_source: bool = True
+    """Whether a memory stays its owner's, or becomes the importer's."""
+    on_conflict: OnConflict = "merge"
+
+
+class Rejected(Struct, frozen=True):
+    array: str
+    index: int
+    error: HoldfastError
+
+
+class Taken(NamedTuple):
+    """What became of every row."""
+
+    counts: dict[str, Counter[Outcome]]
+    rejected: list[Rejected]
+    restamped: int
+    kept: list[str]
+    """Fields of the envelope that we do not know: kept, and written again by an export."""
+
+
+class Rehearsed(Exception):
+    """A dry run has come to its end: what it did is rolled back."""
+
+
+def take(hold: Hold, given: Row, options: Options, *, dry_run: bool = False) -> Taken:
+    """Take an envelope in, in one transaction. A row that is rejected is named and leaves the others be."""
+    envelope.must_be_envelope(given)
+    arrays = {name: given[name] for name in envelope.ARRAYS if name in given}
+    total, done = sum(map(len, arrays.values())), 0
+    taken = Taken({name: Counter() for name in arrays}, [], 0, [])
+    try:
+        with hold.writing() as write:
+            intake = Intake(hold, write, options)
+            for name, rows in arrays.items():
+                for index, raw in enumerate(rows):
+                    if done % STEP == 0:
+                        hold.progress(done, total, "importing")
+                    intake.tried(taken, name, index, raw)
+                    done += 1
+            for name in given.keys() - {*envelope.ARRAYS, *envelope.HEAD}:
+                intake.tried(taken, name, 0, given[name])
+            if dry_run:
+                raise Rehearsed
+    except Rehearsed:
+        pass
+    return taken._replace(restamped=intake.restamped, kept=sorted(taken.kept))
+
+
+class Intake:
+    """One import under way."""
+
+    def __init__(self, hold: Hold, write: Writing, options: Options) -> None:
+        self.restamped = 0
+        self._hold = hold
+        self._write = write
+        self._options = options
+        self._stands_for: dict[str, str] = {}
+        self._there: set[str] = set()
+        self._arrays: dict[str, Callable[[Any], Outcome]] = {
+            "memories": lambda raw: self._memory(raw, "live"),
+            "archived": lambda raw: self._memory(raw, "archived"),
+            "agents": self._agent,
+            "entities": self._entity,
+            "links": self._link,
+            "namespaces": self._namespace,
+            "grants": self._grant,
+            "notices": self._notice,
+        }
+
+    def tried(self, taken: Taken, name: str, index: int, raw: Any) -> None:
+        """One row, or one field that we do not know; what is wrong with it is its own matter."""
+        try:
+            if name in self._arrays:
+                taken.counts[name][self._arrays[name](raw)] += 1
+            else:
+                self._unknown(name, raw)
+                taken.kept.append(name)
+        except StoreError:
+            raise
+        except HoldfastError as error:
+            taken.rejected.append(Rejected(name, index, error))
+
+    def _memory(self, raw: Any, state: Literal["live", "archived"]) -> Outcome:
+        given, used = envelope.memory_of(
+            raw,
+            state,
+            agent=self._hold.caller.agent,
+            namespace=self._hold.namespace,
+            origin=self._write.origin,
+            now=self._write.now,
+            times=self._hold.lifetimes,
+        )
+        self._hold.caller.must_reach(given.namespace)
+        given = self._timed(given)
+        stored = self._write.get(MEMORY, given.id)
+        return self._new(given, used) if stored is None else self._known(stored, given, used)
+
+    def _timed(self, record: R) -> R:
+        """The record with its own times and version, or as if it began now."""
+        if self._options.preserve_timestamps:
+            return record
+        return replace(record, created_at=self._write.now, updated_at=self._write.now, version=1)
+
+    def _new(self, given: Memory, used: tuple[int, int]) -> Outcome:
+        given = self._owned(given)
+        if self._claims(given, used):
+            holder = title_holder(self._write, given.namespace, given.title)
+            if holder is not None and self._options.on_conflict == "merge":
+                return self._merge(holder, given, used)
+            given = self._titled(given)
+        self._write.add(MEMORY, given, "import")
+        self._count(given, used)
+        return "imported"
+
+    def _claims(self, memory: Memory, used: tuple[int, int]) -> bool:
+        """Whether a memory will hold its title: it is live, and its time is not over."""
+        return memory.state == "live" and lives_until(memory, self._kept_until(memory, used)) > self._write.now
+
+    def _kept_until(self, memory: Memory, used: tuple[int, int]) -> int:
+        return self._hold.lifetimes.extended(memory.tier, used[1]) if used[1] else 0
+
+    def _owned(self, memory: Memory) -> Memory:
+        """Whose it is: as the file says if that is trusted, else the importer's, with the first owner's name on it."""
+        importer = self._hold.caller.agent
+        trusted = self._options.trust_source and memory.agent not in RESERVED_AGENTS
+        if trusted or memory.agent == importer:
+            return replace(memory, agent=admit_agent(memory.agent, "metadata.agent_id"))
+        self.restamped += 1
+        metadata = door.metadata({"imported_from_agent_id": memory.agent, **memory.metadata})
+        return replace(memory, agent=importer, metadata=metadata)
+
+    def _titled(self, memory: Memory) -> Memory:
+        """The memory under a title that is free for it: its own, or a numbered one if that was asked for."""
+        if self._options.on_conflict != "version":
+            must_be_free(self._write, memory)
+            return memory
+        for title in (memory.title, *(f"{memory.title} ({number})" for number in range(2, MOST_VERSIONS + 1))):
+            holder = title_holder(self._write, memory.namespace, title)
+            if holder is None or holder.id == memory.id:
+                return replace(memory, title=door.title(title))
+        raise Conflict(f"There are {MOST_VERSIONS} versions of {memory.title!r} already.")
+
+    def _merge(self, holder: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
+        """Into the memory that holds the title, as storing does; never from one circle of readers into another."""
+        if holder.scope != given.scope or (given.scope == "private" and holder.agent != given.agent):
+            raise TitleTaken(
+                f"The title {given.title!r} is held in {given.namespace!r} by {holder.id} for other readers: "
+                "import with on_conflict version.",
+                existing_id=holder.id,
+            )
+        ends = None if given.expires_at is None else lives_until(given, self._kept_until(given, used))
+        merged = put(self._hold, self._write, _draft(replace(given, expires_at=ends)), "merge").memory
+        merged = self._write.change(MEMORY, merged, replace(merged, extra={**given.extra, **merged.extra}), "import")
+        self._count(merged, used)
+        self._stands_for[given.id] = holder.id
+        return "unchanged" if merged.version == holder.version else "merged"
+
+    def _known(self, stored: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
+        if not self._hold.caller.reaches(stored.namespace):
+            raise Forbidden(f"The memory {given.id} lies in a namespace that this key does not reach.")
+        if stamp := stored.metadata.get("imported_from_agent_id"):
+            given = replace(given, metadata={"imported_from_agent_id": stamp, **given.metadata})
+        if self._options.on_conflict == "version" and self._claims(given, used):
+            given = self._titled(given)
+        outcome = self._settled(MEMORY, stored, given, lambda: self._claims(given, used) and self._titled(given))
+        if outcome != "older":
+            self._count(given, used)
+        return outcome
+
+    def _settled(self, kind: Kind[R], known: R | None, given: R, check: Callable[[], object] = lambda: None) -> Outcome:
+        """Keep a record, new or over what is there. The later state stays; a deletion is undone, but not of a grant."""
+        if known is None:
+            self._write.add(kind, given, "import")
+            return "imported"
+        before: Any = known
+        after: Any = replace(known, **{name: getattr(given, name) for name in _changeable(kind)})
+        if not cells.changed(kind.shape, before, after):
+            return "unchanged"
+        revived = before.state == "deleted" and kind.name != GRANT.name
+        if given.updated_at < before.updated_at and not revived:  # type: ignore[attr-defined]
+            return "older"
+        if self._options.on_conflict == "error":
+            raise Conflict(f"The {kind.name} {before.id} is here already, and says something else.", id=before.id)
+        check()
+        self._write.change(kind, known, after, "import")
+        return "merged"
+
+    def _count(self, memory: Memory, used: tuple[int, int]) -> None:
+        """Never fewer uses than the file tells of."""
+        uses, used_at = used
+        had, had_at = memories.uses(self._write.session, [memory.id]).get(memory.id, (0, 0))
+        if uses <= had and used_at <= had_at:
+            return
+        self._write.session.do(
+            "access_add", memory=memory.id, origin=self._write.origin, uses=max(0, uses - had), used_at=used_at
+        )
+        if self._claims(memory, used) and memory.expires_at is not None:
+            self._write.session.do("transfer_used", id=memory.id, until=self._kept_until(memory, used))
+
+    def _end(self, id: str, field: str) -> str:
+        """The memory here that an id of the file means."""
+        here = self._stands_for.get(id, id)
+        if here not in self._there:
+            memory = self._write.get(MEMORY, here)
+            if memory is None or memory.state == "deleted" or not self._hold.caller.reaches(memory.namespace):
+                raise NotFound(f"{field}: there is no memory {id!r}.", id=id, fields=[field])
+            self._there.add(here)
+        return here
+
+    def _aside(self, array: str, id: str, rest: Row, outcome: Outcome) -> Outcome:
+        """Keep what a row says beside what we know."""
+        if rest and outcome != "older":
+            self._write.session.do("kept_put", name=place(array, id), body=canonical(rest).decode())
+        return outcome
+
+    def _times(self, row: envelope.Row, created: str | None) -> dict[str, Any]:
+        """When a row was made and last changed, where, and how often."""
+        made = moment(created, "created_at")
+        made = self._write.now if made is None else made
+        changed = moment(row.updated_at, "updated_at")
+        return {
+            "created_at": made,
+            "updated_at": made if changed is None else changed,
+            "origin": row.origin or self._write.origin,
+            "version": row.version,
+        }
+
+    def _link(self, raw: Any) -> Outcome:
+        row, rest = envelope.read(envelope.LinkRow, raw)
+        source, target = self._end(row.source_id, "source_id"), self._end(row.target_id, "target_id")
+        if source == target:
+            raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+        times = self._times(row, row.created_at)
+        begun = moment(row.valid_from, "valid_from")
+        link = Link(
+            id=relate.id_of(source, target, row.relation),
+            source=source,
+            target=target,
+            relation=row.relation,
+            valid_from=times["created_at"] if begun is None else begun,
+            valid_until=moment(row.valid_until, "valid_until"),
+            agent=_observer(row.observed_by) if row.observed_by else self._hold.caller.agent,
+            signature=row.signature,
+            **times,
+        )
+        known = self._write.get(LINK, link.id)
+        return self._aside("links", link.id, rest, self._settled(LINK, known, self._timed(link)))
+
+    def _entity(self, raw: Any) -> Outcome:
+        row, rest = envelope.read(envelope.EntityRow, raw)
+        entity, name = self._end(row.entity_id, "entity_id"), door.title(row.alias, "alias")
+        alias = Alias(
+            id=ids.derived("alias", entity, fold(name)),
+            entity=entity,
+            name=name,
+            folded=fold(name),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(ALIAS, alias.id)
+        return self._aside("entities", alias.id, rest, self._settled(ALIAS, known, self._timed(alias)))
+
+    def _agent(self, raw: Any) -> Outcome:
+        row, rest = envelope.read(envelope.AgentRow, raw)
+        agent = Agent(
+            id=admit_agent(row.agent_id),
+            agent_type=admit_agent_type(row.agent_type),
+            capabilities=tuple(row.capabilities),
+            **self._times(row, row.registered_at),
+        )
+        known = self._write.get(AGENT, agent.id)
+        return self._aside("agents", agent.id, rest, self._settled(AGENT, known, self._timed(agent)))
+
+    def _namespace(self, raw: Any) -> Outcome:
+        row, rest = envelope.read(envelope.NamespaceRow, raw)
+        name = row.namespace if row.namespace == EVERYWHERE else door.namespace(row.namespace)
+        self._hold.caller.must_reach(name)
+        if row.standard_id is None:
+            told = {"parent_namespace": row.parent_namespace, "updated_at": row.updated_at}
+            rest |= {field: value for field, value in told.items() if value is not None}
+            return self._aside("namespaces", name, rest, "unchanged")
+        parent = row.parent_namespace if row.parent_namespace is None else door.namespace(row.parent_namespace)
+        standard = Standard(
+            id=name,
+            memory=self._end(row.standard_id, "standard_id"),
+            parent=parent,
+            **self._times(row, row.created_at or row.updated_at),
+        )
+        known = self._write.get(STANDARD, name)
+        return self._aside("namespaces", name, rest, self._settled(STANDARD, known, self._timed(standard)))
+
+    def _grant(self, raw: Any) -> Outcome:
+        self._must_trust("grants")
+        row, rest = envelope.read(envelope.GrantRow, raw)
+        memory, agent = self._end(row.memory_id, "memory_id"), admit_agent(row.agent_id)
+        grant = Grant(
+            id=ids.derived("grant", memory, agent),
+            memory=memory,
+            agent=agent,
+            permission=row.permission,
+            granted_by=admit_agent(row.granted_by, "granted_by"),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(GRANT, grant.id)
+        return self._aside("grants", grant.id, rest, self._settled(GRANT, known, self._timed(grant)))
+
+    def _notice(self, raw: Any) -> Outcome:
+        self._must_trust("notices")
+        self._must_reach_all("notices")
+        row, rest = envelope.read(envelope.NoticeRow, raw)
+        session = self._write.session
+        known = session.row("notice_get", id=row.id) is not None
+        if not known:
+            session.do(
+                "notice_add",
+                id=row.id,
+                sender=admit_agent(row.sender, "sender"),
+                recipient=admit_agent(row.recipient, "recipient"),
+                title=door.title(row.title),
+                body=door.content(row.body),
+                priority=row.priority,
+                metadata=msgspec.json.encode(door.metadata(row.metadata)).decode(),
+                created_at=moment(row.created_at, "created_at"),
+                read_at=moment(row.read_at, "read_at"),
+            )
+        return self._aside("notices", row.id, rest, "unchanged" if known else "imported")
+
+    def _unknown(self, name: str, value: Any) -> None:
+        """A field of the envelope that we do not know. Lists grow together, anything else is replaced."""
+        self._must_reach_all(name)
+        slot, value = place("", door.foreign("field", name)), door.foreign(name, value)
+        known = {row[0]: row[1] for row in self._write.session.rows("kept_all")}.get(slot)
+        if known is not None and isinstance(value, list) and isinstance(had := msgspec.json.decode(known), list):
+            texts = {canonical(item) for item in had}
+            value = had + [item for item in value if canonical(item) not in texts]
+        self._write.session.do("kept_put", name=slot, body=canonical(value).decode())
+
+    def _must_trust(self, what: str) -> None:
+        if not self._options.trust_source:
+            raise Forbidden(f"{what} are taken from a trusted source only: import with trust_source.")
+
+    def _must_reach_all(self, what: str) -> None:
+        if "*" not in self._hold.caller.namespaces:
+            raise Forbidden(f"{what}: only a key that reaches every namespace may import this.")
+
+
+def _changeable(kind: Kind[Any]) -> tuple[str, ...]:
+    """The fields that a change may change; the others are fixed when a record is made."""
+    shape = kind.shape
+    return (*shape.registers, *shape.quiet, *shape.sets, *shape.maps)
+
+
+def _observer(agent: str) -> str:
+    """Who saw a link; a program's own name may stand there, since no right follows from it."""
+    return agent if agent in RESERVED_AGENTS else admit_agent(agent, "observed_by")
+
+
+def _draft(memory: Memory) -> Draft:
+    """What would have to be stored to get this memory; one without an end is long-term, whatever its tier."""
+    same = {name: getattr(memory, name) for name in Draft.__struct_fields__ if name in Memory.__struct_fields__}
+    return Draft(**same | {"tier": "long" if memory.expires_at is None else memory.tier})

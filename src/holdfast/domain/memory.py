@@ -46,7 +46,7 @@ SOURCES = (
 )
 
 
-class Citation(Struct, frozen=True, omit_defaults=True):
+class Citation(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Where a claim was read."""
 
     uri: str
@@ -55,7 +55,7 @@ class Citation(Struct, frozen=True, omit_defaults=True):
     span: "Span | None" = None
 
 
-class Span(Struct, frozen=True):
+class Span(Struct, frozen=True, forbid_unknown_fields=True):
     """A half-open range of bytes."""
 
     start: int

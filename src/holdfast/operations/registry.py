@@ -111,9 +111,14 @@ class Operation(Struct, frozen=True):
         if self.at_least_one and all(arguments.get(name) in (None, "", [], ()) for name in self.at_least_one):
             raise FilterRequired(f"Name at least one of {', '.join(self.at_least_one)}.", fields=[*self.at_least_one])
         try:
+            _json_encoder.encode(arguments)
             return _convert(dict(arguments), self.request)
         except RecursionError:
             raise Invalid("The request is nested too deeply.") from None
+        except UnicodeEncodeError:
+            raise Invalid("The request is not valid Unicode text (a lone surrogate).") from None
+        except TypeError as error:
+            raise Invalid(f"The request is not JSON: {error}") from None
 
     def named(self, positional: Sequence[Any]) -> dict[str, Any]:
         """Arguments given by place: the required fields first, then those that a command line takes by place."""
@@ -129,6 +134,9 @@ class Operation(Struct, frozen=True):
     def extra(self, name: str, key: str, default: Any = None) -> Any:
         """What a field's declaration says for one surface: `short`, `stdin`, `argument`, `role`, `not_on`."""
         return _extras(self.request).get(name, {}).get(key, default)
+
+
+_json_encoder = msgspec.json.Encoder()
 
 
 @cache

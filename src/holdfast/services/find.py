@@ -1,5 +1,7 @@
 """Read memories back: one, a page, or those that hold all of some words."""
 
+from msgspec.structs import replace
+
 from ..domain import admit as door
 from ..domain.errors import Invalid
 from ..domain.memory import Memory
@@ -8,6 +10,8 @@ from ..storage import memories
 from ..storage.memories import Filter
 from ..storage.port import Session
 from .hold import Hold
+
+_PLACES = ("namespace", "under", "as_agent")
 
 
 def get(hold: Hold, session: Session, id: str) -> Memory:
@@ -34,9 +38,9 @@ def search(hold: Hold, session: Session, query: str | None, which: Filter, *, li
 
 def normal(which: Filter) -> Filter:
     """A filter whose namespaces are written as they are stored."""
-    for name in ("namespace", "under", "as_agent"):
-        if (value := getattr(which, name)) is not None:
-            door.namespace(value, name)
     if which.since is not None and which.until is not None and which.until < which.since:
         raise Invalid("until: must not be before since", fields=["until"])
-    return which
+    named = {name: value for name in _PLACES if (value := getattr(which, name)) is not None}
+    if named:
+        which = replace(which, **{name: door.namespace(value, name) for name, value in named.items()})
+    return replace(which, namespaces=tuple(map(door.namespace, which.namespaces))) if which.namespaces else which

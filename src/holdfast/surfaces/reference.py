@@ -184,7 +184,8 @@ def _shapes(found: dict[str, type]) -> Iterator[str]:
     while waiting := sorted(found.keys() - done):
         done.update(waiting)
         for name in waiting:
-            yield "\n\n".join([f"### {name}", found[name].__dict__.get("__doc__") or "", _fields(found[name], found)])
+            text = [f"### {name}", found[name].__dict__.get("__doc__"), _fields(found[name], found)]
+            yield "\n\n".join(filter(None, text))
 
 
 @cache

@@ -8,7 +8,7 @@ from ..domain import cells
 from ..domain.errors import ChangedSince, NotFound
 from ..domain.memory import Memory
 from ..domain.merge import canonical
-from ..storage import journal, memories, records, signer
+from ..storage import audit, journal, memories, records, signer
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from .hold import Hold
@@ -37,7 +37,8 @@ def _true_from(memory: Memory) -> int:
 def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int) -> list[journal.Entry]:
     """Every change of one memory, oldest first, deletion included."""
     memory = _of_any_state(hold, session, id)
-    return [journal.Entry(*row) for row in session.rows("journal_of", record=memory, after=after, limit=limit)]
+    rows = session.rows("journal_of", record=memory, kind="memory", after=after, limit=limit)
+    return [journal.Entry(*row) for row in rows]
 
 
 def _of_any_state(hold: Hold, session: Session, id: str) -> str:
@@ -103,7 +104,7 @@ def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
 
 
 def _before(session: Session, entry: journal.Entry) -> Any:
-    row = session.row("journal_last", record=entry.record, before=entry.seq)
+    row = session.row("journal_last", record=entry.record, kind=entry.kind, before=entry.seq)
     if row is None:
         return None
     earlier = journal.Entry(*row)
@@ -158,21 +159,4 @@ def verify(hold: Hold, session: Session, witness: str | None = None) -> list[jou
         row = session.row("journal_one", seq=int(seq))
         if row is None or journal.Entry(*row).hash.hex() != hash:
             found.append(journal.Break(int(seq), "the chain is not the one whose head was noted"))
-    for entry in journal.pages(session, "journal_latest"):
-        kind = KINDS.get(entry.kind)
-        if kind is None or entry.body is None:
-            continue
-        row = _row(session, kind, entry.record)
-        if row is None:
-            found.append(journal.Break(entry.seq, f"the {entry.kind} {entry.record} is gone from its table"))
-        elif row != records.body_of(kind, entry):
-            found.append(journal.Break(entry.seq, f"the {entry.kind} {entry.record} was edited in its table"))
-    return found
-
-
-def _row(session: Session, kind: records.Kind[Any], id: str) -> Any:
-    if kind.name == "memory":
-        rows = session.assembled(("memory_select", "memory.one"), {"id": id})
-        return kind.load(rows[0]) if rows else None
-    row = session.row(f"{kind.name}_get", id=id)
-    return kind.load(row) if row else None
+    return found + list(audit.differing(session))

@@ -1,5 +1,6 @@
 """The journal: one append-only, hash-chained table that is history, audit trail and feed at once."""
 
+import secrets
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from . import signer
 from .port import Session, Store
 
 GENESIS = b""
+UNSIGNED = b""
 
 
 class Entry(NamedTuple):
@@ -58,18 +60,25 @@ class Head(NamedTuple):
     signature: bytes
 
 
-def digest_of(fields: Sequence[Any]) -> bytes:
-    """A hash over every column of an entry that is not itself a hash."""
-    return sha256(msgspec.json.encode(fields)).digest()
+ABOUT = Entry._fields.index("body")
+"""An entry's columns before this one say what happened; they outlive a purge, which takes what was said."""
 
 
-def link_of(previous: bytes, seq: int, digest: bytes) -> bytes:
-    return sha256(previous + seq.to_bytes(8, "big") + digest).digest()
+def digest_of(body: str | None, delta: str | None) -> bytes:
+    """A hash over what an entry says. It stays when a purge takes the words."""
+    return sha256(msgspec.json.encode([body, delta])).digest()
 
 
-def witness_of(node: str, seq: int, hash: bytes) -> bytes:
-    """What the node signs."""
-    return msgspec.json.encode([node, seq, hash.hex()])
+def link_of(previous: bytes, about: Sequence[Any], digest: bytes) -> bytes:
+    """A hash over an entry's other columns, its digest and all entries before it."""
+    return sha256(previous + sha256(msgspec.json.encode(about)).digest() + digest).digest()
+
+
+def witness_of(head: Head) -> bytes:
+    """What the node signs: everything by which the next entry is placed."""
+    return msgspec.json.encode(
+        [head.node, head.incarnation, head.origin, head.seq, head.n, head.hash.hex(), head.kept_at]
+    )
 
 
 def head_of(session: Session) -> Head:
@@ -99,40 +108,50 @@ def own_key(store: Store) -> bytes:
 
 
 def renew(session: Session, store: Store, node: str, incarnation: int) -> Head:
-    """Begin a new incarnation of a node: from here on this copy numbers its changes anew, under the store's own key."""
+    """Begin a new incarnation of a node: from here on this copy numbers its changes anew, under the store's own key.
+
+    A head that was not rightly signed stays unsigned.
+    """
     head, key = head_of(session), own_key(store)
-    origin, public = f"{node}.{incarnation}", signer.public_of(key)
-    signature = signer.sign(key, witness_of(node, head.seq, head.hash)) if head.seq else b""
-    session.do(
-        "chain_renew",
-        was=head.node,
+    whole = not head.seq or signer.verifies(head.public_key, head.signature, witness_of(head))
+    # Random, because two copies of one store count their incarnations alike.
+    origin = f"{node}.{incarnation}-{secrets.token_hex(4)}"
+    renewed = head._replace(
         node=node,
         incarnation=incarnation,
         origin=origin,
         identity=store.identity(),
-        public_key=public,
-        signature=signature,
+        public_key=signer.public_of(key),
+        n=0,
     )
-    session.do("signer_add", origin=origin, public_key=public, since=head.seq + 1)
-    return head_of(session)
+    renewed = renewed._replace(signature=signer.sign(key, witness_of(renewed)) if whole else UNSIGNED)
+    session.do("chain_renew", was=head.node, **renewed._asdict())
+    session.do("signer_add", origin=origin, public_key=renewed.public_key, since=head.seq + 1)
+    return renewed
 
 
 def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], actor: str, now: int) -> list[int]:
-    """Append entries at the end of the chain, dense and in commit order, and sign the new head."""
+    """Append entries at the end of the chain, dense and in commit order, and sign the new head.
+
+    A head that this key did not sign is extended unsigned: what was done to it stays to be found.
+    """
     if not entries:
         return []
     taken = session.row("chain_take", node=head.node, count=len(entries))
     assert taken is not None
-    seq, n, previous, kept_at = taken
+    seq, n, previous, kept_at, signature = taken
+    before = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
+    whole = signer.sign(key, witness_of(before)) == signature
     kept_at, batch, rows = max(now, kept_at), seq + 1, []
     for entry in entries:
         seq, n = seq + 1, n + 1
         fields = (seq, head.origin, n, batch, entry.at, kept_at, actor, *entry[1:])
-        digest = digest_of(fields)
-        previous = link_of(previous, seq, digest)
+        digest = digest_of(entry.body, entry.delta)
+        previous = link_of(previous, fields[:ABOUT], digest)
         rows.append(dict(zip(Entry._fields, (*fields, digest, previous), strict=True)))
     session.many("journal_add", rows)
-    signature = signer.sign(key, witness_of(head.node, seq, previous))
+    after = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
+    signature = signer.sign(key, witness_of(after)) if whole else UNSIGNED
     session.do("chain_set", node=head.node, hash=previous, kept_at=kept_at, signature=signature)
     return [row["seq"] for row in rows]
 
@@ -154,31 +173,39 @@ class Break(NamedTuple):
 def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
     """Everything that an untouched journal cannot show."""
     head = head_of(session)
-    previous, expected, numbers, erased = GENESIS, 1, dict[str, int](), dict[str, int]()
-    kept_at = 0
+    previous, expected, kept_at = GENESIS, 1, 0
+    numbers, erased = dict[str, int](), dict[tuple[str, str], list[int]]()
     for entry in pages(session):
         if entry.seq != expected:
             yield Break(expected, f"entries {expected} to {entry.seq - 1} are missing")
-        if entry.body is None:
-            erased[entry.record] = entry.seq
-        else:
-            if digest_of(entry[:13]) != entry.digest:
-                yield Break(entry.seq, "the entry was edited")
-            if entry.op == "purge":
-                erased.pop(entry.record, None)
-        if link_of(previous, entry.seq, entry.digest) != entry.hash:
-            yield Break(entry.seq, "the entry does not follow from the one before it")
+        if (entry.body, entry.delta) == (None, None):
+            erased.setdefault((entry.kind, entry.record), []).append(entry.seq)
+        elif digest_of(entry.body, entry.delta) != entry.digest:
+            yield Break(entry.seq, "what the entry says was edited")
+        elif entry.op == "purge":
+            erased.pop((entry.kind, entry.record), None)
+        if link_of(previous, entry[:ABOUT], entry.digest) != entry.hash:
+            yield Break(entry.seq, "the entry was edited, or does not follow from the one before it")
         if entry.n != numbers.get(entry.origin, 0) + 1:
             yield Break(entry.seq, f"change {entry.n} of {entry.origin} is out of order")
         if entry.kept_at < kept_at:
             yield Break(entry.seq, "it was kept before the one before it")
         numbers[entry.origin], kept_at = entry.n, entry.kept_at
         previous, expected = entry.hash, entry.seq + 1
-    for seq in erased.values():
+    for seq in sorted(seq for many in erased.values() for seq in many):
         yield Break(seq, "the entry was erased without a purge")
-    if (head.seq, head.hash) != (expected - 1, previous):
+    reached = head._replace(seq=expected - 1, n=numbers.get(head.origin, 0), hash=previous, kept_at=kept_at)
+    if reached != head:
         yield Break(head.seq, "the journal does not end where its head says: its tail was cut or added to")
-    if head.seq and not signer.verifies(head.public_key, head.signature, witness_of(head.node, head.seq, head.hash)):
-        yield Break(head.seq, "the head's signature is not by this node's key: the chain was rebuilt")
-    if own_public_key is not None and head.seq and own_public_key != head.public_key:
+    yield from _unsigned(head, own_public_key)
+
+
+def _unsigned(head: Head, own_public_key: bytes | None) -> Iterator[Break]:
+    if not head.seq and not head.public_key:
+        return
+    if not signer.verifies(head.public_key, head.signature, witness_of(head)):
+        yield Break(head.seq, "the head is not signed by this node's key: the chain was edited or rebuilt")
+    if own_public_key is None:
+        yield Break(head.seq, "the node's key is missing beside the store: nobody can tell who signed the head")
+    elif own_public_key != head.public_key:
         yield Break(head.seq, "the head names another key than the one kept beside the store")

@@ -30,7 +30,9 @@ def public_of(key: bytes) -> bytes:
     return key[32:]
 
 
+@lru_cache(maxsize=8)
 def sign(key: bytes, message: bytes) -> bytes:
+    """The one signature of a message; the last ones are remembered, since the next writer asks for it again."""
     return _private(key).sign(message)
 
 

@@ -6,11 +6,12 @@ values (:node, 1, :origin, '', :empty, 0, 0, :empty, 0, :empty)
 -- name: chain_renew
 -- A new incarnation: this copy numbers its changes anew.
 update chain set node = :node, incarnation = :incarnation, origin = :origin, identity = :identity,
-  public_key = :public_key, signature = :signature, n = 0
+  public_key = :public_key, n = :n, signature = :signature
 where node = :was
 -- name: chain_take
 -- Hold the head and take places at its end, last in a transaction; the hash is the one before the new places.
-update chain set seq = seq + :count, n = n + :count where node = :node returning seq - :count, n - :count, hash, kept_at
+update chain set seq = seq + :count, n = n + :count where node = :node returning seq - :count, n - :count, hash,
+  kept_at, signature
 -- name: chain_set
 update chain set hash = :hash, kept_at = :kept_at, signature = :signature where node = :node
 -- name: signer_add
@@ -27,9 +28,12 @@ select {journal.columns} from journal j where j.seq > :after order by j.seq limi
 -- name: journal_one
 select {journal.columns} from journal j where j.seq = :seq
 -- name: journal_of
-select {journal.columns} from journal j where j.record = :record and j.seq > :after order by j.seq limit :limit
+-- The kind is part of a record's name: an agent may be called what a namespace is called.
+select {journal.columns} from journal j where j.record = :record and j.kind = :kind and j.seq > :after
+order by j.seq limit :limit
 -- name: journal_last
-select {journal.columns} from journal j where j.record = :record and j.seq < :before order by j.seq desc limit 1
+select {journal.columns} from journal j where j.record = :record and j.kind = :kind and j.seq < :before
+order by j.seq desc limit 1
 -- name: journal_known
 select {journal.columns} from journal j where j.record = :record and j.kept_at <= :known_at order by j.seq
 -- name: journal_feed
@@ -42,7 +46,23 @@ where j.seq > :after and (j.about is null or (true
 -- When an agent last changed something.
 select kept_at from journal where actor = :actor order by seq desc limit 1
 -- name: journal_latest
--- The newest entry of each record, for comparing with the rows.
-select {journal.columns} from journal j join (
-  select record, kind, max(seq) as last from journal group by record, kind) newest
-on newest.last = j.seq where j.seq > :after order by j.seq limit :limit
+-- The newest entry of each record, for comparing with the rows. By index for each entry, so that a page costs a page.
+select {journal.columns} from journal j where j.seq > :after and not exists (
+  select 1 from journal later where later.record = j.record and later.seq > j.seq and later.kind = j.kind)
+order by j.seq limit :limit
+-- name: journal_strays
+-- Rows that no entry tells of.
+select 'memory', t.id from memory t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'memory')
+union all
+select 'link', t.id from link t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'link')
+union all
+select 'alias', t.id from alias t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'alias')
+union all
+select 'memory_grant', t.id from memory_grant t
+where not exists (select 1 from journal j where j.record = t.id and j.kind = 'memory_grant')
+union all
+select 'standard', t.id from standard t
+where not exists (select 1 from journal j where j.record = t.id and j.kind = 'standard')
+union all
+select 'agent', t.id from agent t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'agent')
+limit :limit

@@ -27,6 +27,13 @@ where memory.version = :expected returning version
 select coalesce(max(rowno), 0) from memory
 -- name: memory_cells
 select cells from memory where id = :id
+-- name: memory_beside
+-- What only this store keeps of memories, and whether they were ever used.
+select m.id, m.cells, m.shown, m.lives_until, m.collected_at, m.content_hash,
+  case when exists (select 1 from access a where a.memory = m.id) then 1 else 0 end
+from memory m where m.id = any(:ids)
+-- name: memory_tags
+select memory, tag from memory_tag where memory = any(:ids)
 -- name: memory_tags_clear
 delete from memory_tag where memory = :memory
 -- name: memory_tag_add
@@ -48,8 +55,9 @@ update memory set shown = null, collected_at = :now where id = :id
 -- name: memory_expired
 select id, namespace, title from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit
 -- name: memory_extend
--- A use lengthens a life, never shortens it.
-update memory set lives_until = :until where id = :id and expires_at is not null and lives_until < :until
+-- A use lengthens a life, never shortens it, and does not bring back what was collected: its title may be another's.
+update memory set lives_until = :until
+where id = :id and expires_at is not null and lives_until < :until and collected_at is null
 -- name: access_add
 insert into access (memory, origin, uses, used_at) values (:memory, :origin, :uses, :used_at)
 on conflict (memory, origin) do update set uses = case when access.uses + excluded.uses > 1000000 then 1000000
@@ -149,7 +157,7 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.updated_at < :before
 -- name: memory_purged
 -- A purged memory keeps its id and state; what it said is gone from the history too.
-update journal set body = null, delta = null where record = :id
+update journal set body = null, delta = null where record = :id and kind = 'memory'
 -- name: memory_has_expired
 select id from memory where id = :id and lives_until <= :now
 -- name: memory_access_purged

@@ -1,0 +1,109 @@
+"""Every row against its journal: what a table holds must be what the last entry says."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..domain import cells
+from ..domain.clock import Stamp
+from ..domain.memory import Memory
+from ..domain.merge import join
+from ..domain.moment import OPEN_END
+from .journal import Break, Entry, pages
+from .port import Row, Session
+from .records import KINDS, Kind, body_of, content_hash
+
+PAGE = 500
+MOST_STRAYS = 100
+
+
+class Kept(NamedTuple):
+    """What the tables hold of one record; how its columns are read is tried later, for they may have been edited."""
+
+    row: Row
+    cells: bytes
+    local: Row = ()
+    tags: tuple[str, ...] = ()
+
+
+def differing(session: Session) -> Iterator[Break]:
+    """Every record that is not, column by column, what its journal makes it."""
+    entries = (entry for entry in pages(session, "journal_latest") if entry.kind in KINDS and entry.body is not None)
+    for name, page in _paged(entries):
+        kept = _memories(session, page) if name == "memory" else _others(session, KINDS[name], page)
+        for entry in page:
+            if entry.record not in kept:
+                yield Break(entry.seq, f"the {name} {entry.record} is gone from its table")
+            elif not _agrees(session, KINDS[name], entry, kept[entry.record]):
+                yield Break(entry.seq, f"the {name} {entry.record} was edited in its table")
+    for name, id in session.rows("journal_strays", limit=MOST_STRAYS):
+        yield Break(0, f"the {name} {id} was put into its table past the journal")
+
+
+def _paged(entries: Iterator[Entry]) -> Iterator[tuple[str, list[Entry]]]:
+    """Entries of one kind that follow one another, a page at most."""
+    for (name, _), page in groupby(entries, key=lambda entry: (entry.kind, entry.seq // PAGE)):
+        yield name, list(page)
+
+
+def _memories(session: Session, page: list[Entry]) -> dict[str, Kept]:
+    ids = [entry.record for entry in page]
+    rows = {row[0]: row for row in session.assembled(("memory_select", "memory.some"), {"ids": ids})}
+    tags: dict[str, list[str]] = {}
+    for id, tag in session.rows("memory_tags", ids=ids):
+        tags.setdefault(id, []).append(tag)
+    beside = session.rows("memory_beside", ids=ids)
+    return {id: Kept(rows[id], packed, tuple(local), tuple(tags.get(id, ()))) for id, packed, *local in beside}
+
+
+def _others(session: Session, kind: Kind[Any], page: list[Entry]) -> dict[str, Kept]:
+    found = {}
+    for entry in page:
+        row, packed = (session.row(f"{kind.name}_{what}", id=entry.record) for what in ("get", "cells"))
+        if row is not None and packed is not None:
+            found[entry.record] = Kept(row, packed[0])
+    return found
+
+
+def _agrees(session: Session, kind: Kind[Any], entry: Entry, kept: Kept) -> bool:
+    try:
+        record = kind.load(kept.row)
+        return (
+            record == body_of(kind, entry)
+            and (not isinstance(record, Memory) or _memory_holds(record, kept))
+            and _cells_hold(session, kind, entry, record, kept)
+        )
+    except (msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError):
+        return False  # what cannot even be read was not written by us
+
+
+def _memory_holds(memory: Memory, kept: Kept) -> bool:
+    """Whether what only this store keeps of a memory follows from the rest."""
+    shown, lives_until, collected_at, hash, used = kept.local
+    end = OPEN_END if memory.expires_at is None else memory.expires_at
+    return (
+        hash == content_hash(memory.title, memory.content)
+        and sorted(kept.tags) == sorted(memory.tags)
+        and (lives_until == end or (bool(used) and memory.expires_at is not None and lives_until > end))
+        and (collected_at is None or collected_at >= lives_until)
+        and shown == (memory.id if memory.state == "live" and collected_at is None else None)
+    )
+
+
+def _cells_hold(session: Session, kind: Kind[Any], entry: Entry, record: Any, kept: Kept) -> bool:
+    """Whether the stamps beside the columns are those that the journal's changes make together."""
+    if record.version == 1:
+        return kept.cells == cells.pack(cells.Cells(Stamp(entry.at, entry.origin), {}), {})
+    rows = session.rows("journal_of", record=entry.record, kind=kind.name, after=0, limit=record.version)
+    first, *later = (Entry(*row) for row in rows)
+    shows = cells.flatten(kind.shape, body_of(kind, first)) if first.body is not None else {}
+    made = cells.Cells(Stamp(first.at, first.origin), {})
+    for change in later:
+        for name, cell in cells.decode((change.delta or "{}").encode()).items():
+            made.own[name] = join(made.cell(name, shows.get(name)), cell)
+    found = cells.unpack(kept.cells, cells.flatten(kind.shape, record))
+    if first.body is None:  # a purge took some of the changes: only what the others wrote is known
+        found = cells.Cells(found.base, {name: cell for name, cell in found.own.items() if name in made.own})
+    return found == made

@@ -1,0 +1,48 @@
+"""Stores for the contract: every engine is one more parameter here, and must pass all of it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.app import Holdfast
+from holdfast.domain import moment
+from holdfast.domain.caller import Caller
+from holdfast.services.hold import Hold
+from holdfast.settings import Settings
+from holdfast.storage.locate import open_store
+from holdfast.storage.port import Store
+
+
+@pytest.fixture(params=["sqlite"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new store of an engine is."""
+    return str(tmp_path / "memory.db")
+
+
+@pytest.fixture
+def opened(address: str) -> Iterator[Callable[[], Store]]:
+    """Opens the store, as often as a test asks: every time as another process would."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(open_store(address)))
+
+
+@pytest.fixture
+def store(opened: Callable[[], Store]) -> Store:
+    return opened()
+
+
+@pytest.fixture
+def held() -> Callable[..., Holdfast]:
+    """A whole Holdfast over a store that a test opened itself, by a clock of its own if it likes."""
+
+    def holding(store: Store, now: Callable[[], int] = moment.now) -> Holdfast:
+        return Holdfast(Hold(store=store, caller=Caller(agent="ai:tester@here"), now=now), Settings())
+
+    return holding
+
+
+@pytest.fixture
+def hold(store: Store, held: Callable[..., Holdfast]) -> Holdfast:
+    return held(store)

@@ -1,0 +1,136 @@
+"""The journal of an untouched store: dense, in the order of commits, whole, and this copy's own."""
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.app import Holdfast
+from holdfast.domain.errors import Cancelled, StoreDamaged
+from holdfast.domain.link import Standard
+from holdfast.services import history
+from holdfast.services.hold import Progress
+from holdfast.storage import journal
+from holdfast.storage.locate import open_store
+from holdfast.storage.port import Store
+from holdfast.storage.records import AGENT, STANDARD
+
+HOUR = 3600 * 1_000_000
+
+
+def entries(store: Store) -> list[journal.Entry]:
+    with store.reading() as session:
+        return list(journal.pages(session, size=3))
+
+
+def given_up() -> threading.Event:
+    stop = threading.Event()
+    stop.set()
+    return stop
+
+
+def breaks(hold: Holdfast) -> list[journal.Break]:
+    with hold.hold.reading() as session:
+        return history.verify(hold.hold, session)
+
+
+def test_entries_are_numbered_without_gaps_in_the_order_of_commits(hold: Holdfast, store: Store) -> None:
+    one = hold.store(title="One", content="first").id
+    hold.bulk_store(memories=[{"title": "Two", "content": "second"}, {"title": "Three", "content": "third"}])
+    hold.update(id=one, content="again")
+    found = entries(store)
+    assert [(entry.seq, entry.n, entry.batch, entry.op) for entry in found] == [
+        (1, 1, 1, "store"),
+        (2, 2, 2, "store"),
+        (3, 3, 2, "store"),
+        (4, 4, 4, "update"),
+    ]
+    assert {entry.origin for entry in found} == {found[0].origin}
+
+
+def test_what_was_rolled_back_leaves_no_gap(hold: Holdfast, store: Store) -> None:
+    hold.store(title="One", content="first")
+    with pytest.raises(Cancelled):
+        hold.call("store", {"title": "Not kept", "content": "given up"}, progress=Progress(stop=given_up()))
+    hold.store(title="Two", content="second")
+    assert [(entry.seq, entry.n) for entry in entries(store)] == [(1, 1), (2, 2)]
+
+
+def test_kept_at_never_decreases_though_the_clock_does(store: Store, held: Callable[..., Holdfast]) -> None:
+    clock = [10 * HOUR]
+    hold = held(store, now=lambda: clock[0])
+    for clock[0] in (10 * HOUR, 9 * HOUR, 11 * HOUR):
+        hold.store(title=f"At {clock[0]}", content="x")
+    assert [entry.kept_at // HOUR for entry in entries(store)] == [10, 10, 11]
+
+
+def test_an_untouched_journal_verifies(hold: Holdfast) -> None:
+    assert breaks(hold) == []
+    for number in range(5):
+        hold.store(title=f"Title {number}", content="something")
+    assert breaks(hold) == []
+
+
+def test_two_copies_of_a_store_go_on_as_two_new_incarnations_of_its_node(
+    hold: Holdfast, store: Store, held: Callable[..., Holdfast], tmp_path: Path
+) -> None:
+    hold.store(title="Before", content="the copy")
+    origins = {entries(store)[0].origin}
+    for name in ("one.db", "other.db"):
+        store.snapshot(tmp_path / name)
+        with closing(open_store(str(tmp_path / name))) as copy:
+            held(copy).store(title="After", content="the copy")
+            assert breaks(held(copy)) == []
+            assert [entry.n for entry in entries(copy)] == [1, 1]
+            origins |= {entry.origin for entry in entries(copy)}
+    assert len(origins) == 3
+    assert len({origin.split(".")[0] for origin in origins}) == 1
+
+
+def test_a_copy_that_has_written_nothing_of_its_own_verifies(
+    hold: Holdfast, store: Store, held: Callable[..., Holdfast], tmp_path: Path
+) -> None:
+    hold.store(title="Before", content="the copy")
+    store.snapshot(tmp_path / "copy.db")
+    with closing(open_store(str(tmp_path / "copy.db"))) as copy:
+        with held(copy).hold.writing():
+            pass
+        assert breaks(held(copy)) == []
+
+
+def test_a_store_moved_with_its_key_and_one_that_lost_its_key_go_on(hold: Holdfast, store: Store, address: str) -> None:
+    hold.store(title="Before", content="the key was lost")
+    store.close()
+    Path(f"{address}.key").unlink()
+    hold.store(title="After", content="the key was lost")
+    assert breaks(hold) == []
+    assert len({entry.origin for entry in entries(store)}) == 2
+
+
+def test_a_damaged_key_is_told_and_nothing_is_written(hold: Holdfast, store: Store, address: str) -> None:
+    hold.store(title="Before", content="the key was damaged")
+    Path(f"{address}.key").write_bytes(b"short")
+    with pytest.raises(StoreDamaged):
+        hold.store(title="After", content="the key was damaged")
+    assert len(entries(store)) == 1
+
+
+def test_the_key_is_the_owners_alone(hold: Holdfast, address: str) -> None:
+    hold.store(title="One", content="first")
+    assert Path(f"{address}.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_undo_goes_back_to_what_the_same_kind_of_record_was_before(hold: Holdfast) -> None:
+    """An agent and a namespace's standard may have one and the same id."""
+    memory = hold.store(title="How we work", content="Carefully.").id
+    hold.agent_register(agent_id="alice", agent_type="human")
+    with hold.hold.writing() as write:
+        write.add(STANDARD, Standard("alice", memory, None, write.now, write.now, write.origin, 1), "standard")
+    hold.agent_register(agent_id="alice", agent_type="ai:alice")
+    hold.undo(change=4)
+    with hold.hold.writing() as write:
+        agent = write.get(AGENT, "alice")
+    assert agent is not None
+    assert agent.agent_type == "human"

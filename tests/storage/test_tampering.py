@@ -1,0 +1,302 @@
+"""Whoever edits a store past Holdfast is found by `verify`: any column, any row, the end, a whole new chain."""
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import holdfast
+from holdfast.domain.link import Agent, Alias, Grant, Link, Standard
+from holdfast.services import history
+from holdfast.storage import journal, records, signer
+from holdfast.storage.sqlite.engine import SqliteSession
+
+KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("chain", "identity")}
+"""Where a row lies is the engine's business (`doctor` finds it), which file it was is the machine's."""
+
+JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which everything that is journalled has happened."""
+    path = tmp_path_factory.mktemp("tampering") / "memory.db"
+    with holdfast.open(str(path), agent_id="ai:tester@here") as hold:
+        first, second, third = (
+            hold.store(title=f"Memory {n}", content=f"It says {n}.", tags=["x", "y"], metadata={"n": n}).id
+            for n in range(3)
+        )
+        hold.update(id=first, content="It says more.", tags=["y", "z"], priority=9)
+        hold.update(id=first, tier="long")
+        hold.store(title="Memory 1", content="It says something else.", metadata={"more": True})
+        hold.bulk_store(memories=[{"title": f"Batch {n}", "content": "One of a batch."} for n in range(3)])
+        hold.delete(id=third)
+        with hold.hold.writing() as write:
+            now, origin = write.now, write.origin
+            write.add(records.LINK, Link("l", first, second, "related_to", now, None, "a", now, now, origin, 1), "link")
+            write.add(records.ALIAS, Alias("a", first, "Name", "name", now, now, origin, 1), "alias")
+            write.add(records.GRANT, Grant("g", first, "b", "read", "a", now, now, origin, 1), "grant")
+            write.add(records.STANDARD, Standard("ns", first, None, now, now, origin, 1), "standard")
+            write.add(records.AGENT, Agent("ns", "human", ("x",), now, now, origin, 1), "register")
+        purged = hold.store(title="Soon purged", content="A secret.").id
+        hold.forget(namespace="global", pattern="secret")
+        hold.archive_purge(ids=[purged])
+        hold.undo(change=4)
+    return path
+
+
+@pytest.fixture
+def hold(path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(str(path), agent_id="ai:tester@here") as opened:
+        yield opened
+
+
+@pytest.fixture
+def raw(path: Path) -> Iterator[apsw.Connection]:
+    """The file, past Holdfast."""
+    with closing(apsw.Connection(str(path))) as connection:
+        yield connection
+
+
+@contextmanager
+def tampered(raw: apsw.Connection, *statements: tuple[str, tuple[Any, ...]]) -> Iterator[None]:
+    raw.execute("begin immediate")
+    try:
+        for sql, values in statements:
+            raw.execute(sql, values)
+        yield
+    finally:
+        raw.execute("rollback")
+
+
+def edit(table: str, rowid: int, column: str, value: Any) -> tuple[str, tuple[Any, ...]]:
+    return f"update {table} set {column} = ? where rowid = ?", (value, rowid)
+
+
+def findings(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.Break]:
+    return history.verify(hold.hold, SqliteSession(raw))
+
+
+def flipped(value: Any) -> list[Any]:
+    """The smallest changes of a value, and its loss."""
+    match value:
+        case None:
+            return ["x", 1, b"x"]
+        case int() | float():
+            return [value + 1, value - 1, 0 if value else 7, None]
+        case bytes():
+            return [bytes([value[0] ^ 1]) + value[1:], value[:-1], b"", None] if value else [b"x", None]
+        case _:
+            return [value[:-1] + chr(ord(value[-1]) ^ 1), value + " ", "", None] if value else ["x", None]
+
+
+def cells_of(raw: apsw.Connection, table: str) -> list[tuple[int, str, Any]]:
+    """Every value of a table, by row and column."""
+    columns = [row[1] for row in raw.execute(f"pragma table_info({table})")]
+    rows = raw.execute(f"select rowid, {', '.join(columns)} from {table}").fetchall()
+    return [(row[0], name, value) for row in rows for name, value in zip(columns, row[1:], strict=True)]
+
+
+def mutations(raw: apsw.Connection, table: str) -> list[tuple[str, int, str, Any]]:
+    return [
+        (table, rowid, column, changed)
+        for rowid, column, value in cells_of(raw, table)
+        if (table, column) not in KEPT_OUTSIDE_THE_JOURNAL
+        for changed in flipped(value)
+        if not same(changed, value)
+    ]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, or the same JSON written with another blank."""
+    try:
+        return one == other or (isinstance(other, str | bytes) and json.loads(one) == json.loads(other))
+    except (ValueError, TypeError):
+        return False
+
+
+def unnoticed(hold: holdfast.Holdfast, raw: apsw.Connection, tables: tuple[str, ...]) -> tuple[list[Any], int]:
+    """The edits that the tables accept and `verify` does not find, and how many it was tried with."""
+    missed, tried = [], 0
+    for table, rowid, column, value in [each for name in tables for each in mutations(raw, name)]:
+        try:
+            with tampered(raw, edit(table, rowid, column, value)):
+                tried += 1
+                if not findings(hold, raw):
+                    missed.append((table, rowid, column, value))
+        except (apsw.ConstraintError, apsw.MismatchError):
+            continue
+    return missed, tried
+
+
+def test_an_untouched_store_has_no_findings(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    assert findings(hold, raw) == []
+
+
+def test_every_column_of_every_journal_entry_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    missed, tried = unnoticed(hold, raw, ("journal",))
+    assert missed == []
+    assert tried > 700
+
+
+def test_every_column_of_the_head_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    assert unnoticed(hold, raw, ("chain",))[0] == []
+
+
+def test_every_column_of_every_journalled_row_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    missed, tried = unnoticed(hold, raw, JOURNALLED)
+    assert missed == []
+    assert tried > 700
+
+
+@pytest.mark.parametrize("table", ["journal", *JOURNALLED])
+def test_every_dropped_row_is_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
+    for (rowid,) in raw.execute(f"select rowid from {table}").fetchall():
+        with tampered(raw, (f"delete from {table} where rowid = ?", (rowid,))):
+            assert findings(hold, raw), f"row {rowid} of {table}"
+
+
+def test_a_row_put_past_the_journal_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    columns = ", ".join(row[1] for row in raw.execute("pragma table_info(memory)") if row[1] not in ("rowno", "id"))
+    forged = (
+        f"insert into memory (id, {columns}) select 'forged', {columns} from memory where state = 'deleted' limit 1"
+    )
+    with tampered(raw, (forged, ())):
+        assert findings(hold, raw) == [journal.Break(0, "the memory forged was put into its table past the journal")]
+
+
+def test_two_swapped_entries_are_found_wherever_they_are(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    last = raw.execute("select max(seq) from journal").fetchall()[0][0]
+    for one in range(1, last):
+        swap = [
+            ("update journal set seq = -1 where seq = ?", (one,)),
+            ("update journal set seq = ? where seq = ?", (one, one + 1)),
+            ("update journal set seq = ? where seq = -1", (one + 1,)),
+        ]
+        with tampered(raw, *swap):
+            assert findings(hold, raw), f"entries {one} and {one + 1}"
+
+
+@pytest.mark.parametrize("head", ["as it was", "put right without the key"])
+def test_a_cut_tail_is_found_wherever_it_is_cut(hold: holdfast.Holdfast, raw: apsw.Connection, head: str) -> None:
+    for last in range(raw.execute("select max(seq) from journal").fetchall()[0][0]):
+        with tampered(raw, ("delete from journal where seq > ?", (last,))):
+            if head != "as it was":
+                put_head_right(raw)
+            assert findings(hold, raw), f"cut after {last}"
+
+
+def put_head_right(raw: apsw.Connection) -> None:
+    """What somebody without the key can do: let the head say what the journal says."""
+    raw.execute(
+        """update chain set
+        seq = coalesce((select max(seq) from journal), 0),
+        n = coalesce((select max(n) from journal where journal.origin = chain.origin), 0),
+        hash = coalesce((select hash from journal order by seq desc limit 1), x''),
+        kept_at = coalesce((select max(kept_at) from journal), 0)"""
+    )
+
+
+def rebuild(raw: apsw.Connection, start: int) -> None:
+    """Every digest and hash from an entry on, made anew as Holdfast makes them."""
+    session = SqliteSession(raw)
+    row = session.row("journal_one", seq=start - 1)
+    previous = journal.Entry(*row).hash if row else journal.GENESIS
+    for entry in [entry for entry in journal.pages(session) if entry.seq >= start]:
+        digest = entry.digest if entry.body is None else journal.digest_of(entry.body, entry.delta)
+        previous = journal.link_of(previous, entry[: journal.ABOUT], digest)
+        raw.execute("update journal set digest = ?, hash = ? where seq = ?", (digest, previous, entry.seq))
+    put_head_right(raw)
+
+
+def test_a_chain_rebuilt_without_the_key_is_found_from_whichever_entry(
+    hold: holdfast.Holdfast, raw: apsw.Connection
+) -> None:
+    for start in range(1, raw.execute("select max(seq) from journal").fetchall()[0][0] + 1):
+        with tampered(raw, ("update journal set actor = 'mallory' where seq = ?", (start,))):
+            rebuild(raw, start)
+            assert [found.what for found in findings(hold, raw)] == [
+                "the head is not signed by this node's key: the chain was edited or rebuilt"
+            ]
+
+
+def test_a_chain_rebuilt_under_another_key_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    with tampered(raw, ("update journal set actor = 'mallory' where seq = 1", ())):
+        rebuild(raw, 1)
+        sign_head(raw, signer.new_key())
+        assert [found.what for found in findings(hold, raw)] == [
+            "the head names another key than the one kept beside the store"
+        ]
+
+
+def sign_head(raw: apsw.Connection, key: bytes) -> None:
+    head = journal.head_of(SqliteSession(raw))
+    raw.execute("update chain set public_key = ?", (signer.public_of(key),))
+    raw.execute("update chain set signature = ?", (signer.sign(key, journal.witness_of(head)),))
+
+
+def test_an_erased_entry_is_found_unless_a_purge_tells_of_it(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    for seq, body in raw.execute("select seq, body from journal").fetchall():
+        with tampered(raw, ("update journal set body = null, delta = null where seq = ?", (seq,))):
+            assert bool(findings(hold, raw)) == (body is not None), f"entry {seq}"
+
+
+@pytest.mark.slow
+def test_thousands_of_single_flipped_bits_are_all_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    bits, missed, tried = random.Random(20260728), [], 0
+    values = [
+        (table, rowid, column, value)
+        for table in ("journal", "memory", "link", "agent")
+        for rowid, column, value in cells_of(raw, table)
+        if isinstance(value, str | bytes) and value and (table, column) not in KEPT_OUTSIDE_THE_JOURNAL
+    ]
+    for _ in range(2500):
+        table, rowid, column, value = bits.choice(values)
+        at, bit = bits.randrange(len(value)), 1 << bits.randrange(7)
+        if isinstance(value, str):
+            changed: Any = value[:at] + chr(ord(value[at]) ^ bit) + value[at + 1 :]
+        else:
+            changed = value[:at] + bytes([value[at] ^ bit]) + value[at + 1 :]
+        with suppress(apsw.ConstraintError), tampered(raw, edit(table, rowid, column, changed)):
+            tried += 1
+            if not same(value, changed) and not findings(hold, raw):
+                missed.append((table, rowid, column, value, changed))
+    assert missed == []
+    assert tried > 2400
+
+
+@pytest.fixture
+def copy(path: Path, tmp_path: Path) -> Path:
+    """The store and its key elsewhere, to be spoilt for good."""
+    for name in (path.name, f"{path.name}.key"):
+        shutil.copy(path.with_name(name), tmp_path / name)
+    return tmp_path / path.name
+
+
+def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(copy: Path) -> None:
+    with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
+        kept = hold.store(title="Kept", content="Before the cut.").id
+        hold.store(title="Cut", content="Nobody is to know.")
+        raw.execute("delete from journal where seq = (select max(seq) from journal)")
+        raw.execute("delete from memory_tag where memory = (select id from memory where title = 'Cut')")
+        raw.execute("delete from memory where title = 'Cut'")
+        put_head_right(raw)
+        hold.update(id=kept, priority=7)
+        hold.store(title="Later", content="As if nothing had happened.")
+        assert [found.what for found in findings(hold, raw)] == [
+            "the head is not signed by this node's key: the chain was edited or rebuilt"
+        ]
+
+
+def test_a_key_that_was_taken_away_is_told(copy: Path) -> None:
+    with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
+        copy.with_name(f"{copy.name}.key").unlink()
+        assert [found.what for found in findings(hold, raw)] == [
+            "the node's key is missing beside the store: nobody can tell who signed the head"
+        ]

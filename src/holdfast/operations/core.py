@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain.admit import Draft
+from ..domain.errors import Invalid
 from ..domain.memory import Category, Citation, Kind, OnConflict, Scope, Span
 from ..domain.moment import from_text
 from ..services import amend, find, history, relate, remember, standards
@@ -43,7 +44,8 @@ from .views import (
 )
 
 OnConflictField = Annotated[
-    Literal["error", "merge", "version"], Meta(description="If the title is taken: refuse, merge into it, or number.")
+    Literal["error", "merge", "version"],
+    Meta(description="If the title is taken: refuse, merge (the default) or number."),
 ]
 
 
@@ -60,7 +62,7 @@ class Store(Request, frozen=True):
     scope: Annotated[Scope, Meta(description="private: only you and whom you grant it to.")] | None = None
     metadata: Metadata = {}
     source: Annotated[str, Meta(max_length=64, description="Where it comes from.", extra={"short": "S"})] | None = None
-    on_conflict: OnConflictField = "merge"
+    on_conflict: OnConflictField | None = None
     expires_at: Moment | None = None
     ttl_secs: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
     citations: list[Citation] = []
@@ -132,7 +134,7 @@ class Stored(MemoryView, frozen=True, kw_only=True):
 )
 def store(hold: Hold, request: Store) -> Stored:
     """Keep a memory: durable, findable and journalled when this returns."""
-    memory, outcome = remember.remember(hold, request.draft(hold), request.on_conflict)
+    memory, outcome = remember.remember(hold, request.draft(hold), request.on_conflict or "merge")
     used = (0, 0) if outcome == "created" else used_once(hold, memory.id)
     return memory_view(memory, used, type=Stored, outcome=outcome)
 
@@ -140,6 +142,7 @@ def store(hold: Hold, request: Store) -> Stored:
 class BulkStore(Request, frozen=True):
     memories: Annotated[list[Store], Meta(min_length=1, max_length=1000, description="What to keep, in order.")]
     on_conflict: OnConflictField = "merge"
+    agent_id: Actor | None = None
 
 
 class ItemOutcome(Struct, frozen=True, kw_only=True):
@@ -172,8 +175,7 @@ class BulkStored(Struct, frozen=True, kw_only=True):
 def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     """Keep many memories in one transaction, with an outcome for each."""
     for item in request.memories:
-        if item.namespace is not None:
-            hold.caller.must_reach(item.namespace)
+        hold.caller.must_reach(item.namespace or hold.namespace)
     done = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
     outcomes = [
         ItemOutcome(index=index, outcome=one.outcome, id=one.memory.id)
@@ -193,7 +195,9 @@ def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
 
 def drafted(hold: Hold, item: Store, request: BulkStore) -> tuple[Draft, OnConflict]:
     """One item's draft; a faulty one raises here, where its outcome is collected."""
-    return item.draft(hold), item.on_conflict if item.on_conflict != "merge" else request.on_conflict
+    if item.agent_id not in (None, hold.caller.agent):
+        raise Invalid("agent_id: all of a bulk store is by one agent: name it beside memories", fields=["agent_id"])
+    return item.draft(hold), item.on_conflict or request.on_conflict
 
 
 class Get(Request, frozen=True):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain.admit import Draft, admit, check, declared_scope
 from ..domain.errors import Conflict, Forbidden, HoldfastError, StoreError, TitleTaken
-from ..domain.memory import Memory, OnConflict, higher
+from ..domain.memory import Memory, OnConflict, Tier, higher
 from ..storage import memories
 from ..storage.records import MEMORY, Writing
 from .hold import Hold
@@ -54,20 +54,18 @@ def put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict) -> Re
     holder = title_holder(write, memory.namespace, memory.title)
     if holder is None:
         return Remembered(write.add(MEMORY, memory, "store"), "created")
+    if on_conflict == "version":
+        return Remembered(write.add(MEMORY, replace(memory, title=_free_title(write, memory)), "store"), "created")
     if not memories.may_change(write.session, hold.caller, holder.id):
         raise TitleTaken(f"The title {memory.title!r} is taken in {memory.namespace!r}.")
-    match on_conflict:
-        case "error":
-            raise TitleTaken(
-                f"The title {memory.title!r} is taken in {memory.namespace!r} by {holder.id}: "
-                "update that one, or store with on_conflict merge or version.",
-                existing_id=holder.id,
-            )
-        case "version":
-            return Remembered(write.add(MEMORY, replace(memory, title=_free_title(write, memory)), "store"), "created")
-        case "merge":
-            merged = write.change(MEMORY, holder, _merged(hold, holder, draft, memory), "merge")
-            return Remembered(merged, "unchanged" if merged.version == holder.version else "merged")
+    if on_conflict == "error":
+        raise TitleTaken(
+            f"The title {memory.title!r} is taken in {memory.namespace!r} by {holder.id}: "
+            "update that one, or store with on_conflict merge or version.",
+            existing_id=holder.id,
+        )
+    merged = write.change(MEMORY, holder, _merged(hold, holder, draft, memory), "merge")
+    return Remembered(merged, "unchanged" if merged.version == holder.version else "merged")
 
 
 def title_holder(write: Writing, namespace: str, title: str) -> Memory | None:
@@ -98,7 +96,7 @@ def must_change(hold: Hold, write: Writing, memory: Memory) -> None:
 
 def _free_title(write: Writing, memory: Memory) -> str:
     for number in range(2, MOST_VERSIONS + 1):
-        title = f"{memory.title} ({number})"
+        title = door.title(f"{memory.title} ({number})")
         if title_holder(write, memory.namespace, title) is None:
             return title
     raise Conflict(f"There are {MOST_VERSIONS} versions of {memory.title!r} already.")
@@ -130,10 +128,6 @@ def _merged(hold: Hold, holder: Memory, draft: Draft, admitted: Memory) -> Memor
         if getattr(draft, name) is not UNSET or (name == "scope" and declared_scope(draft.metadata))
     }
     tier = higher(holder.tier, admitted.tier) if draft.tier is not UNSET else holder.tier
-    if tier == "long" or holder.expires_at is None:
-        expires_at = None
-    else:
-        expires_at = max(holder.expires_at, admitted.expires_at or hold.lifetimes.expiry(tier, hold.now()) or 0)
     merged = replace(
         holder,
         content=admitted.content,
@@ -141,7 +135,16 @@ def _merged(hold: Hold, holder: Memory, draft: Draft, admitted: Memory) -> Memor
         metadata=door.metadata({**holder.metadata, **admitted.metadata}),
         priority=holder.priority if draft.priority is UNSET else max(holder.priority, admitted.priority),
         tier=tier,
-        expires_at=expires_at,
+        expires_at=_later_end(hold, holder, draft, admitted, tier),
         **given,
     )
     return check(merged)
+
+
+def _later_end(hold: Hold, holder: Memory, draft: Draft, admitted: Memory, tier: Tier) -> int | None:
+    """The given end or that of the tier, but never an earlier one than it has."""
+    if tier == "long" or holder.expires_at is None:
+        return None
+    given = draft.ttl_secs is not None or draft.expires_at is not UNSET
+    end = admitted.expires_at if given else hold.lifetimes.expiry(tier, admitted.created_at)
+    return None if end is None else max(holder.expires_at, end)

@@ -1,0 +1,64 @@
+"""A store whose clock stands still until a test moves it, and other eyes to see it with."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.moment import SECOND, from_text, to_text
+from holdfast.operations import REGISTRY
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = from_text("2026-01-31T09:00:00Z", "at")
+
+    def __call__(self) -> int:
+        return self.at
+
+    def move(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
+        self.at += ((days * 24 + hours) * 3600 + seconds) * SECOND
+        return to_text(self.at)
+
+    def after(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
+        """The text of a moment later than now."""
+        return to_text(self.at + ((days * 24 + hours) * 3600 + seconds) * SECOND)
+
+
+class Seen:
+    """One memory as another caller has it: the same methods, other eyes."""
+
+    def __init__(self, hold: holdfast.Holdfast, caller: Caller) -> None:
+        self.caller = caller
+        self._hold = hold
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def operation(*positional: Any, **arguments: Any) -> Any:
+            return self._hold.call(name, REGISTRY[name].named(positional) | arguments, caller=self.caller)
+
+        return operation
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def timed(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def seen_by(timed: holdfast.Holdfast) -> Callable[..., Seen]:
+    """The timed store as a bound agent sees it, with whatever else its key says."""
+
+    def seen_by(agent: str, **key: Any) -> Seen:
+        return Seen(timed, Caller(agent, bound=True, **key))
+
+    return seen_by

@@ -16,6 +16,7 @@ Json = dict[str, Any]
 
 ALIASES: dict[str, dict[str, str]] = {
     "recall": {"query": "context", "q": "context"},
+    "search": {"q": "query"},
     "link": {"from": "source_id", "to": "target_id", "rel_type": "relation"},
     "kg_query": {"from": "source_id", "to": "target_id"},
     "kg_invalidate": {"from": "source_id", "to": "target_id", "rel_type": "relation"},

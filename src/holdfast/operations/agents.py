@@ -188,7 +188,9 @@ def inbox(hold: Hold, request: Inbox) -> InboxPage:
 
 
 class InboxRead(Request, frozen=True):
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=500, description="Which messages.")]
+    ids: Annotated[
+        list[Id], Meta(min_length=1, max_length=500, description="Which messages.", extra={"argument": True})
+    ]
     agent_id: Actor | None = None
 
 
@@ -227,6 +229,7 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/memories/{id}/grant",
     family="governance",
+    human="holdfast.surfaces.human:granted",
     examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
 )
 def grant(hold: Hold, request: GrantRequest) -> GrantAnswer:
@@ -244,6 +247,7 @@ class RevokeRequest(Request, frozen=True):
     Effect.WRITE,
     "POST /api/v1/memories/{id}/revoke",
     family="governance",
+    human="holdfast.surfaces.human:granted",
     examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
 )
 def revoke(hold: Hold, request: RevokeRequest) -> GrantAnswer:

@@ -167,6 +167,7 @@ class BulkStored(Struct, frozen=True, kw_only=True):
     family="lifecycle",
     bulk="memories",
     cli=("bulk-store",),
+    human="holdfast.surfaces.human:outcomes",
     examples=(
         Example({"memories": [{"title": "One", "content": "first"}, {"title": "Two", "content": "second"}]}),
         Example({"memories": []}, error="VALIDATION_FAILED"),

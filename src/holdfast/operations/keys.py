@@ -16,13 +16,19 @@ from .views import text
 class KeyCreate(Request, frozen=True):
     name: Annotated[str, Meta(min_length=1, max_length=64, description="What to call it.", extra={"argument": True})]
     scope: Annotated[Right, Meta(description="read; write as well; or everything, keys included.")] = "write"
-    namespaces: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=514)]],
-        Meta(min_length=1, max_length=32, description="team/project or team/project/*: it and below. Else all."),
-    ] | None = None
-    agent_id: Annotated[
-        str, Meta(min_length=1, max_length=128, description="Whom it speaks as: else key:NAME. *: whoever it says.")
-    ] | None = None
+    namespaces: (
+        Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=514)]],
+            Meta(min_length=1, max_length=32, description="team/project or team/project/*: it and below. Else all."),
+        ]
+        | None
+    ) = None
+    agent_id: (
+        Annotated[
+            str, Meta(min_length=1, max_length=128, description="Whom it speaks as: else key:NAME. *: whoever it says.")
+        ]
+        | None
+    ) = None
 
 
 class KeyView(Struct, frozen=True, kw_only=True):
@@ -42,14 +48,25 @@ class KeyMade(KeyView, frozen=True, kw_only=True):
 
 def key_view(key: Key) -> KeyView:
     return KeyView(
-        id=key.id, name=key.name, scope=key.right, namespaces=list(key.namespaces), agent_id=key.agent,
-        created_at=to_text(key.created_at), revoked_at=text(key.revoked_at),
+        id=key.id,
+        name=key.name,
+        scope=key.right,
+        namespaces=list(key.namespaces),
+        agent_id=key.agent,
+        created_at=to_text(key.created_at),
+        revoked_at=text(key.revoked_at),
     )
 
 
 @operation(
-    Effect.WRITE, "POST /api/v1/keys", family="governance", status=201, admin=True, cli=("keys", "create"),
+    Effect.WRITE,
+    "POST /api/v1/keys",
+    family="governance",
+    status=201,
+    admin=True,
+    cli=("keys", "create"),
     surfaces=("library", "cli", "http"),
+    human="holdfast.surfaces.human:key_made",
     examples=(
         Example({"name": "laptop", "scope": "read", "namespaces": ["team/*"]}),
         Example({"name": "no blanks"}, error="VALIDATION_FAILED"),
@@ -67,8 +84,9 @@ class KeyPage(Struct, frozen=True, kw_only=True):
     count: int
 
 
-@operation(Effect.READ, "GET /api/v1/keys", family="governance", admin=True, cli=("keys", "list"),
-           examples=(Example({}),))
+@operation(
+    Effect.READ, "GET /api/v1/keys", family="governance", admin=True, cli=("keys", "list"), examples=(Example({}),)
+)
 def key_list(hold: Hold, request: Nothing) -> KeyPage:
     """List the keys, revoked ones too, without their secrets."""
     with hold.reading() as session:
@@ -81,7 +99,11 @@ class KeyRevoke(Request, frozen=True):
 
 
 @operation(
-    Effect.DESTROY, "DELETE /api/v1/keys/{id}", family="governance", admin=True, cli=("keys", "revoke"),
+    Effect.DESTROY,
+    "DELETE /api/v1/keys/{id}",
+    family="governance",
+    admin=True,
+    cli=("keys", "revoke"),
     examples=(Example({"id": "no-such-key"}, error="NOT_FOUND"),),
 )
 def key_revoke(hold: Hold, request: KeyRevoke) -> KeyView:

@@ -118,7 +118,9 @@ def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
 
 
 class Archive(Request, frozen=True):
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=1000, description="Which memories.")]
+    ids: Annotated[
+        list[Id], Meta(min_length=1, max_length=1000, description="Which memories.", extra={"argument": True})
+    ]
     reason: Annotated[str, Meta(min_length=1, max_length=128)] = "archive"
 
 
@@ -142,6 +144,7 @@ class Archived(Struct, frozen=True, kw_only=True):
     "POST /api/v1/archive",
     family="archive",
     cli=("archive", "add"),
+    human="holdfast.surfaces.human:outcomes",
     examples=(Example({"ids": ["no-such-memory"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
 )
 def archive(hold: Hold, request: Archive) -> Archived:

@@ -139,7 +139,7 @@ def _argument(field: msgspec.structs.FieldInfo) -> click.Argument:
     several = isinstance(bare(msgspec.inspect.type_info(field.type)), msgspec.inspect.ListType)
     return click.Argument(
         [f"f_{field.encode_name}"],
-        metavar=field.encode_name.upper(),
+        metavar=field.encode_name.upper() if not several else field.encode_name.removesuffix("s").upper() + "...",
         required=field.required,
         nargs=-1 if several else 1,
     )

@@ -122,6 +122,8 @@ class Operation(Struct, frozen=True):
 
     def named(self, positional: Sequence[Any]) -> dict[str, Any]:
         """Arguments given by place: the required fields first, then those that a command line takes by place."""
+        if not positional:
+            return {}
         names = [f.encode_name for f in self.fields if f.required or self.extra(f.encode_name, "argument")]
         if len(positional) > len(names):
             raise Invalid(f"{self.name} takes {len(names)} arguments by place, got {len(positional)}.")

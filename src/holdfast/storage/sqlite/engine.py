@@ -149,6 +149,8 @@ class SqliteStore:
         self._local = threading.local()
         self._writer: apsw.Connection | None = None
         self._counts = Counts()
+        self._key: bytes | None = None
+        self._key_seen: tuple[int, int, int] | None = None
         self._opened: list[apsw.Connection] = []
         self._pid = os.getpid()
 
@@ -204,9 +206,13 @@ class SqliteStore:
 
     def signing_key(self) -> bytes | None:
         try:
-            return self._key_file().read_bytes()
+            status = os.stat(self.path + ".key")
         except FileNotFoundError:
             return None
+        now = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if now != self._key_seen:
+            self._key, self._key_seen = self._key_file().read_bytes(), now
+        return self._key
 
     def make_signing_key(self, key: bytes) -> None:
         fresh = self._file.with_name(f"{self._file.name}.key.{os.getpid()}")
@@ -224,7 +230,7 @@ class SqliteStore:
         return self._file.with_name(self._file.name + ".key")
 
     def identity(self) -> str:
-        status = self._file.stat()
+        status = os.stat(self.path)
         return f"{_machine()}:{status.st_dev}:{status.st_ino}"
 
     def size(self) -> int:

@@ -32,6 +32,7 @@ from .threads import Threads
 OPEN = frozenset({"/health", "/api/v1/health"})
 """Paths that need no key."""
 
+PROBE_SECONDS = 5.0
 Lifespan = AbstractAsyncContextManager[Any]
 
 
@@ -48,7 +49,7 @@ def build(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            stack.callback(site.threads.close)
+            stack.callback(site.close)
             await stack.enter_async_context(chores(holdfast))
             if mcp is not None:
                 await stack.enter_async_context(mcp[1])
@@ -80,8 +81,13 @@ class Site:
         self.holdfast = holdfast
         self.operations = operations
         self.threads = Threads(holdfast.settings.timeout_secs)
+        self.probe = Threads(PROBE_SECONDS, threads=1)
         self.metrics = Metrics()
         self.closing = asyncio.Event()
+
+    def close(self) -> None:
+        self.threads.close()
+        self.probe.close()
 
     def pages(self) -> dict[str, Callable[[Request], Awaitable[Response]]]:
         return {
@@ -148,9 +154,9 @@ class Site:
             self.metrics.streams -= 1
 
     async def health(self, _: Request) -> Response:
-        """Whether the store can be read, and nothing more."""
+        """Whether the store can be read, and nothing more; looked up in a thread that nothing else keeps busy."""
         try:
-            await self.threads.run(self.reads)
+            await self.probe.run(self.reads)
             status = "ok"
         except HoldfastError:
             status = "error"

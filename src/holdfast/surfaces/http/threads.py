@@ -24,8 +24,8 @@ class Threads:
     truly. Not anyio's limiter, which gives a thread's token back while the thread still runs.
     """
 
-    def __init__(self, seconds: float, grace: float = GRACE) -> None:
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast")
+    def __init__(self, seconds: float, *, threads: int = THREADS, grace: float = GRACE) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast")
         self._seconds = seconds
         self._grace = grace
 

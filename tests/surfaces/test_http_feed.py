@@ -1,0 +1,155 @@
+"""The feed of changes over HTTP: a page, or live."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+from serving import listening
+
+from holdfast import Holdfast
+from holdfast.surfaces.http import feed
+from holdfast.surfaces.http.app import build
+
+LIVE = {"accept": "text/event-stream"}
+
+
+@pytest.fixture
+def url(hold: Holdfast) -> Iterator[str]:
+    with listening(build(hold)) as found:
+        yield found
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url, timeout=30) as opened:
+        yield opened
+
+
+def events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """Server-sent events as (id, data), read the way a browser does."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif "data" in fields:
+            yield {"id": int(fields["id"]), **json.loads(fields["data"])}
+            fields = {}
+
+
+def test_without_asking_for_a_stream_one_page_is_answered(hold: Holdfast, client: httpx.Client) -> None:
+    hold.store(title="One", content="first")
+    hold.store(title="Two", content="second")
+
+    page = client.get("/api/v1/events", params={"limit": 1}).json()
+    rest = client.get("/api/v1/events", params={"after": page["next"]}).json()
+
+    assert [event["memory"]["title"] for event in page["events"] + rest["events"]] == ["One", "Two"]
+
+
+def test_a_stream_tells_what_was_and_then_what_comes(hold: Holdfast, client: httpx.Client) -> None:
+    hold.store(title="One", content="first")
+
+    with client.stream("GET", "/api/v1/events", headers=LIVE) as stream:
+        coming = events(stream.iter_lines())
+        first = next(coming)
+        hold.store(title="Two", content="second")
+        second = next(coming)
+
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert [(event["id"], event["seq"], event["memory"]["title"]) for event in (first, second)] == [
+        (1, 1, "One"),
+        (2, 2, "Two"),
+    ]
+
+
+def test_a_stream_that_was_cut_goes_on_after_the_last_event(hold: Holdfast, client: httpx.Client) -> None:
+    for title in ("One", "Two", "Three"):
+        hold.store(title=title, content="x")
+
+    with client.stream("GET", "/api/v1/events?after=0", headers={**LIVE, "last-event-id": "2"}) as stream:
+        assert next(events(stream.iter_lines()))["memory"]["title"] == "Three"
+
+
+@pytest.mark.parametrize("given", ["abc", "-1", "1.5", "9" * 40, ""])
+def test_a_last_event_that_is_no_number_is_refused(client: httpx.Client, given: str) -> None:
+    answer = client.get("/api/v1/events", headers={**LIVE, "last-event-id": given})
+
+    assert (answer.status_code, answer.json()["fields"]) == (400, ["Last-Event-ID"])
+
+
+def test_a_stream_with_a_bad_field_is_refused_before_it_begins(client: httpx.Client) -> None:
+    answer = client.get("/api/v1/events?limit=0", headers=LIVE)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
+
+
+def test_a_stream_begins_after_the_last_event_even_if_there_is_none_yet(hold: Holdfast, client: httpx.Client) -> None:
+    with client.stream("GET", "/api/v1/events", headers={**LIVE, "last-event-id": "0"}) as stream:
+        hold.store(title="One", content="first")
+        assert next(events(stream.iter_lines()))["seq"] == 1
+
+
+def test_others_are_answered_while_many_streams_are_open_and_a_hang_up_is_noticed(
+    hold: Holdfast, client: httpx.Client
+) -> None:
+    hold.store(title="One", content="first")
+    with ExitStack() as stack:
+        one = stack.enter_context(httpx.Client(base_url=client.base_url, timeout=30))
+        streams = [stack.enter_context(one.stream("GET", "/api/v1/events", headers=LIVE)) for _ in range(20)]
+        coming = [events(stream.iter_lines()) for stream in streams]
+        assert [next(one)["seq"] for one in coming] == [1] * 20
+        assert client.get("/api/v1/memories").json()["count"] == 1
+        assert "holdfast_event_streams 20" in client.get("/metrics").text
+    while "holdfast_event_streams 0" not in client.get("/metrics").text:
+        pass
+
+
+def test_a_stream_ends_when_its_key_is_revoked(hold: Holdfast, client: httpx.Client) -> None:
+    hold.store(title="One", content="first")
+    made = hold.key_create(name="laptop")
+
+    with client.stream("GET", "/api/v1/events", headers={**LIVE, "x-api-key": made.key}) as stream:
+        lines = stream.iter_lines()
+        assert next(events(lines))["seq"] == 1
+        hold.key_revoke(id=made.id)
+        assert [line for line in lines if line.startswith("data")] == []
+
+
+def test_a_stream_shows_only_what_its_caller_may_see(hold: Holdfast, client: httpx.Client) -> None:
+    hold.store(title="Hidden", content="canary", scope="private")
+    hold.store(title="Shown", content="x")
+
+    with client.stream("GET", "/api/v1/events", headers={**LIVE, "x-agent-id": "ai:other@here"}) as stream:
+        assert next(events(stream.iter_lines()))["memory"]["title"] == "Shown"
+
+
+def test_a_closing_server_ends_its_streams(hold: Holdfast) -> None:
+    hold.store(title="One", content="first")
+    with ExitStack() as open_stream:
+        with listening(build(hold)) as url:
+            stream = open_stream.enter_context(httpx.stream("GET", f"{url}/api/v1/events", headers=LIVE, timeout=30))
+            lines = stream.iter_lines()
+            assert next(events(lines))["seq"] == 1
+        assert [line for line in lines if line.startswith("data")] == []
+
+
+def test_an_idle_stream_says_that_it_is_alive() -> None:
+    class Page:
+        events = ()
+        next = 7
+
+    asked: list[int] = []
+
+    async def page(after: int) -> Any:
+        asked.append(after)
+        return Page
+
+    async def first_words() -> bytes:
+        return await anext(feed.events(Page, page, asyncio.Event(), poll=0, keep_alive=-1))
+
+    assert asyncio.run(first_words()) == b": keep-alive\n\n"

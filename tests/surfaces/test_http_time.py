@@ -1,0 +1,181 @@
+"""Time over HTTP: what took too long, or was not waited for, has not written."""
+
+import asyncio
+import socket
+import threading
+from contextlib import closing, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from serving import kept, listening, reached, with_settings
+
+from holdfast import Holdfast
+from holdfast.domain.errors import Cancelled
+from holdfast.operations import REGISTRY
+from holdfast.operations.registry import Effect, Nothing, Registry
+from holdfast.services.hold import Hold, Progress
+from holdfast.surfaces.http.app import build
+
+begun = threading.Event()
+slow = Registry()
+slow.operations.update(REGISTRY.operations)
+
+
+def told_to_stop(progress: Progress) -> None:
+    """Come back once the caller has given up."""
+    begun.set()
+    pause = threading.Event()
+    with suppress(Cancelled):
+        while True:
+            progress.check()
+            pause.wait(0.002)
+
+
+@slow.operation(Effect.WRITE, "POST /held", family="core")
+def held(hold: Hold, request: Nothing, progress: Progress) -> Nothing:
+    """Write, be told to stop, and try to commit all the same."""
+    with hold.writing() as write:
+        write.session.do("kept_put", name="held", body="{}")
+        told_to_stop(progress)
+    return Nothing()
+
+
+@slow.operation(Effect.WRITE, "POST /late", family="core")
+def late(hold: Hold, request: Nothing, progress: Progress) -> Nothing:
+    """Write, commit, and only then be told to stop."""
+    with hold.writing() as write:
+        write.session.do("kept_put", name="late", body="{}")
+    told_to_stop(progress)
+    return Nothing()
+
+
+@pytest.fixture(autouse=True)
+def not_begun() -> None:
+    begun.clear()
+
+
+def written(hold: Holdfast) -> list[str]:
+    with hold.hold.reading() as session:
+        return [name for name, _ in session.rows("kept_all")]
+
+
+def test_what_took_too_long_has_not_written(hold: Holdfast) -> None:
+    with reached(hold, slow, timeout_secs=0.05) as client:
+        answer = client.post("/held")
+
+        assert (answer.status_code, answer.json()) == (
+            504,
+            {"error": "The request took too long and was stopped; nothing was written.", "code": "TIMED_OUT"},
+        )
+        assert written(hold) == []
+        kept(client)
+
+
+def test_what_committed_before_the_time_was_over_is_not_called_undone(hold: Holdfast) -> None:
+    with reached(hold, slow, timeout_secs=0.05) as client:
+        assert client.post("/late").status_code == 200
+        assert written(hold) == ["late"]
+
+
+def test_what_never_got_a_thread_is_refused_in_time(hold: Holdfast) -> None:
+    app = build(with_settings(hold, timeout_secs=0.2), operations=slow)
+    with listening(app) as url, httpx.Client(base_url=url) as client:
+        answers = in_parallel(20, lambda: client.post("/held").status_code)
+
+        assert answers == [504] * 20
+        assert written(hold) == []
+        assert client.get("/health").status_code == 200
+
+
+def in_parallel(count: int, ask: Any) -> list[int]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(count) as pool:
+        return [job.result() for job in [pool.submit(ask) for _ in range(count)]]
+
+
+def test_what_nobody_waits_for_any_more_has_not_written(hold: Holdfast) -> None:
+    app = build(hold, operations=slow)
+    sent: list[Any] = []
+
+    async def call() -> None:
+        coming = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> Any:
+            if coming:
+                return coming.pop()
+            await asyncio.to_thread(begun.wait)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app(post("/held"), receive, send)
+
+    asyncio.run(call())
+
+    assert sent[0]["status"] == 499
+    assert written(hold) == []
+
+
+def post(path: str) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "http_version": "1.1",
+        "scheme": "http",
+        "root_path": "",
+    }
+
+
+def test_a_client_that_hangs_up_leaves_nothing_behind(hold: Holdfast) -> None:
+    with listening(build(hold, operations=slow)) as url:
+        with closing(connection(url)) as caller:
+            caller.sendall(b"POST /held HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
+            begun.wait()
+        with httpx.Client(base_url=url) as client:
+            kept(client)
+    assert written(hold) == []
+
+
+def connection(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    assert parts.hostname
+    return socket.create_connection((parts.hostname, parts.port or 80))
+
+
+def test_a_body_that_never_ends_is_refused(hold: Holdfast) -> None:
+    head = b"POST /api/v1/memories HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with listening(build(with_settings(hold, timeout_secs=0.1))) as url:
+        for rest in (b'content-length: 100\r\n\r\n{"title"', b"transfer-encoding: chunked\r\n\r\n5\r\n12345\r\n"):
+            with closing(connection(url)) as caller:
+                caller.sendall(head + rest)
+                assert caller.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_callers_that_never_finish_do_not_stop_the_others(hold: Holdfast) -> None:
+    with listening(build(hold)) as url, httpx.Client(base_url=url) as client:
+        idle = [connection(url) for _ in range(200)]
+        for caller in idle:
+            caller.sendall(b"POST /api/v1/memories HTTP/1.1\r\nhost: localhost\r\ncontent-ty")
+        stored = kept(client)
+        assert client.get(f"/api/v1/memories/{stored['id']}").status_code == 200
+        for caller in idle:
+            caller.close()
+
+
+@pytest.mark.parametrize(
+    "request_line", [b"GET /api/v1/memories HTTP/9.9", b"\x00\x01\x02", b"GET", b"GET / HTTP/1.1\r\nbad header"]
+)
+def test_what_is_not_http_is_refused_and_the_server_goes_on(hold: Holdfast, request_line: bytes) -> None:
+    with listening(build(hold)) as url:
+        with closing(connection(url)) as caller:
+            caller.sendall(request_line + b"\r\nhost: localhost\r\n\r\n")
+            assert not caller.recv(100).startswith((b"HTTP/1.1 2", b"HTTP/1.1 5"))
+        assert httpx.get(f"{url}/health").status_code == 200

@@ -54,7 +54,7 @@ def _parted(answer: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     plain = wire.plain(answer)
     if isinstance(answer, MemoryView):
         return [plain], {name: value for name, value in plain.items() if name not in (*SHOWN, "content")}
-    lists = [name for name in answer.__struct_fields__ if _holds_memories(getattr(answer, name))]
+    lists = [name for name in plain if _holds_memories(getattr(answer, name, None))]
     found = [memory for name in lists for memory in plain[name]]
     return found, {name: value for name, value in plain.items() if name not in lists}
 

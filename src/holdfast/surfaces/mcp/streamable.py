@@ -48,18 +48,22 @@ def endpoint(holdfast: Holdfast, profile: str | None = None) -> tuple[ASGIApp, A
 class Endpoint:
     """One MCP server over HTTP."""
 
-    def __init__(self, holdfast: Holdfast, profile: str) -> None:
+    def __init__(
+        self, holdfast: Holdfast, profile: str, *, grace: float = GRACE, most_sessions: int = MOST_SESSIONS
+    ) -> None:
         self._holdfast = holdfast
+        self._grace = grace
         self._answers = Answers(holdfast, profile)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
         self._manager = StreamableHTTPSessionManager(
-            self._server(),
+            self.server(),
             max_request_body_size=holdfast.settings.body_limit,
             session_idle_timeout=IDLE_SECONDS,
-            max_sessions=MOST_SESSIONS,
+            max_sessions=most_sessions,
         )
 
-    def _server(self) -> Server[Any]:
+    def server(self) -> Server[Any]:
+        """The SDK's server with our answers, for whatever transport."""
         server: Server[Any] = Server(
             NAME,
             version=__version__,
@@ -110,7 +114,7 @@ class Endpoint:
             await asyncio.wait({job}, timeout=self._holdfast.settings.timeout_secs)
             if not job.done():
                 stop.set()
-                await asyncio.wait({job}, timeout=GRACE)
+                await asyncio.wait({job}, timeout=self._grace)
             await asyncio.gather(*map(asyncio.wrap_future, told), return_exceptions=True)
             return job.result()
         except (Cancelled, asyncio.InvalidStateError):

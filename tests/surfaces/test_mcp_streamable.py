@@ -1,0 +1,250 @@
+"""MCP over HTTP: the answers of stdio, behind the guard of all paths, in sessions that belong to their opener."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+import uvicorn
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_wire import call, initialize, notification, request, stateless
+
+import holdfast
+from holdfast.settings import Settings
+from holdfast.surfaces.http.app import build
+from holdfast.surfaces.mcp.streamable import Endpoint
+
+ACCEPT = {"accept": "application/json, text/event-stream"}
+
+
+class Server(uvicorn.Server):
+    """uvicorn, that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = threading.Event()
+        self.url = ""
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        port = self.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/mcp"
+        self.listening.set()
+
+
+@contextmanager
+def served(hold: holdfast.Holdfast, profile: str = "core", **more: Any) -> Iterator[str]:
+    """The URL of a real server on a free port."""
+    endpoint = Endpoint(hold, profile, **more)
+    app = build(hold, (endpoint, endpoint.running()))
+    server = Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        assert server.listening.wait(10)
+        yield server.url
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def url(hold: holdfast.Holdfast) -> Iterator[str]:
+    with served(hold) as url:
+        yield url
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def key_of(hold: holdfast.Holdfast, name: str, scope: str, **more: Any) -> str:
+    key: str = hold.call("key_create", {"name": name, "scope": scope, **more}).key
+    return key
+
+
+def post(url: str, message: Any, **headers: str) -> httpx.Response:
+    content = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return httpx.post(
+        url, content=content, headers={"content-type": "application/json", **ACCEPT, **headers}, timeout=30
+    )
+
+
+def reply_of(response: httpx.Response) -> dict[str, Any]:
+    """The reply in an answer, be it JSON or the last event of a stream."""
+    text = response.text
+    if response.headers["content-type"].startswith("text/event-stream"):
+        text = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {")][-1]
+    reply: dict[str, Any] = json.loads(text)
+    return reply
+
+
+def opened(url: str, **headers: str) -> dict[str, str]:
+    """The headers of a session of the newest handshake revision."""
+    response = post(url, initialize(0), **headers)
+    assert response.status_code == 200
+    session = {"mcp-session-id": response.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25", **headers}
+    assert post(url, notification("notifications/initialized"), **session).status_code == 202
+    return session
+
+
+def now(url: str, id: Any, method: str, params: dict[str, Any] | None = None, **headers: str) -> httpx.Response:
+    """A request of the stateless revision."""
+    name = {"mcp-name": params["name"]} if params and "name" in params else {}
+    routing = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, **name}
+    return post(url, stateless(id, method, params), **routing, **headers)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_the_sdk_client_stores_and_recalls_in_both_eras(url: str, mode: str) -> None:
+    async def drive() -> tuple[list[str], Any, Any]:
+        async with Client(streamable_http_client(url), mode=mode) as client:
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            stored = await client.call_tool("memory_store", {"title": "Deploy", "content": "On Tuesdays."})
+            found = await client.call_tool("memory_recall", {"context": "tuesdays"})
+            return tools, stored.structured_content, found.structured_content
+
+    tools, stored, found = anyio.run(drive)
+    assert len(tools) == 7
+    assert stored["agent_id"].startswith("ai:mcp@")
+    assert stored["source"] == "nhi"
+    assert [memory["id"] for memory in found["memories"]] == [stored["id"]]
+
+
+def test_both_eras_give_the_same_answer_on_one_path(url: str, hold: holdfast.Holdfast) -> None:
+    hold.store(title="Deploy", content="On Tuesdays.")
+    old = reply_of(post(url, call(1, "memory_list"), **opened(url)))["result"]
+    new = reply_of(now(url, 1, "tools/call", {"name": "memory_list", "arguments": {}}))["result"]
+    assert old == {name: new[name] for name in ("content", "structuredContent", "isError")}
+
+
+def test_a_session_belongs_to_the_key_that_opened_it(hold: holdfast.Holdfast) -> None:
+    first, second = key_of(hold, "first", "write"), key_of(hold, "second", "admin")
+    with served(hold) as url:
+        session = opened(url, **bearer(first))
+        stolen = {**session, **bearer(second)}
+        assert post(url, call(1, "memory_list"), **stolen).status_code == 404
+        assert httpx.delete(url, headers=stolen).status_code == 404
+        assert httpx.get(url, headers={**stolen, "accept": "text/event-stream"}).status_code == 404
+        assert post(url, notification("notifications/cancelled", {"requestId": 1}), **stolen).status_code == 404
+        assert post(url, call(1, "memory_list"), **{**session, "authorization": ""}).status_code == 401
+        assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["isError"] is False
+
+
+def test_a_session_belongs_to_the_agent_that_a_header_fixed(hold: holdfast.Holdfast) -> None:
+    with served(hold) as url:
+        session = opened(url, **{"x-agent-id": "ai:one@here"})
+        assert post(url, call(1, "memory_list"), **{**session, "x-agent-id": "ai:two@here"}).status_code == 404
+        stored = reply_of(post(url, call(2, "memory_store", {"title": "a", "content": "b"}), **session))
+    assert stored["result"]["structuredContent"]["agent_id"] == "ai:one@here"
+
+
+@pytest.mark.parametrize("session", ["0" * 32, "x", "../../etc", "a" * 5000])
+def test_a_forged_session_is_not_found(url: str, session: str) -> None:
+    headers = {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
+    assert post(url, call(1, "memory_list"), **headers).status_code == 404
+    assert httpx.delete(url, headers=headers).status_code == 404
+
+
+def test_an_ended_session_is_gone(url: str) -> None:
+    session = opened(url)
+    assert httpx.delete(url, headers=session).status_code == 200
+    assert post(url, call(1, "memory_list"), **session).status_code == 404
+
+
+def test_a_read_key_may_not_write_in_either_era(hold: holdfast.Holdfast) -> None:
+    key = bearer(key_of(hold, "reader", "read"))
+    tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
+    with served(hold) as url:
+        old = reply_of(post(url, request(1, "tools/call", tool), **opened(url, **key)))["result"]
+        new = reply_of(now(url, 1, "tools/call", tool, **key))["result"]
+    assert [answer["structuredContent"]["code"] for answer in (old, new)] == ["FORBIDDEN", "FORBIDDEN"]
+    assert hold.list().count == 0
+
+
+def test_a_key_sees_only_its_namespaces(hold: holdfast.Holdfast) -> None:
+    id = hold.store(title="Secret", content="canary", namespace="other").id
+    key = bearer(key_of(hold, "team", "read", namespaces=["team"]))
+    tool = {"name": "memory_recall", "arguments": {"context": "canary"}}
+    with served(hold) as url:
+        assert reply_of(now(url, 1, "tools/call", tool, **key))["result"]["structuredContent"]["memories"] == []
+        assert reply_of(now(url, 2, "resources/list", **key))["result"]["resources"] == []
+        session = opened(url, **key)
+        read = reply_of(post(url, request(3, "resources/read", {"uri": f"memory://{id}"}), **session))
+    assert read["error"]["code"] == -32002
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "localhost.evil.example"}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+def test_another_site_is_turned_away(url: str, headers: dict[str, str], status: int) -> None:
+    assert post(url, initialize(1), **headers).status_code == status
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_read(db: str) -> None:
+    with holdfast.open(settings=Settings(db=db, body_limit=4096)) as hold, served(hold) as url:
+        session = opened(url)
+        tool = call(1, "memory_store", {"title": "a", "content": "x" * 5000})
+        assert post(url, tool, **session).status_code == 413
+        assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
+
+
+@pytest.mark.parametrize("body", [b"hello", b"\xff", b"[]", b'{"jsonrpc":"2.0","id":1}', b"[" * 50_000, b"5"])
+def test_a_malformed_body_is_a_client_error_in_either_era(url: str, body: bytes) -> None:
+    for headers in (opened(url), {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}):
+        assert post(url, body, **headers).status_code == 400
+    assert reply_of(now(url, 1, "tools/list"))["id"] == 1
+
+
+def test_a_cancelled_call_has_not_written(url: str, db: str) -> None:
+    session = opened(url)
+    doomed = call("doomed", "memory_store", {"title": "a", "content": "b"})
+    with holdfast.open(db) as other:
+        with other.hold.writing(), httpx.stream("POST", url, json=doomed, headers={**ACCEPT, **session}) as answer:
+            cancelled = notification("notifications/cancelled", {"requestId": "doomed"})
+            assert post(url, cancelled, **session).status_code == 202
+            assert reply_of(post(url, request(1, "ping"), **session))["result"] == {}
+            said = answer.read()
+        assert b'"result"' not in said
+        assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
+
+
+def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> None:
+    tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
+    settings = Settings(db=db, timeout_secs=0.2)
+    with holdfast.open(settings=settings) as hold, served(hold, grace=0.05) as url, holdfast.open(db) as other:
+        with other.hold.writing():
+            answer = reply_of(now(url, 1, "tools/call", tool))["result"]
+        assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "TIMED_OUT")
+        assert other.list().count == 0
+
+
+def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) -> None:
+    items = [{"title": f"Note {number}", "content": "x"} for number in range(10)]
+    message = call(1, "memory_bulk_store", {"memories": items}, _meta={"progressToken": "t"})
+    with served(hold, "lifecycle") as url:
+        response = post(url, message, **opened(url))
+    said = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+    assert [one["params"]["progress"] for one in said[:-1]] == list(range(10))
+    assert said[-1]["result"]["structuredContent"]["created"] == 10
+
+
+def test_no_more_sessions_than_the_limit_are_open_at_once(hold: holdfast.Holdfast) -> None:
+    with served(hold, most_sessions=2) as url:
+        first, second = opened(url), opened(url)
+        assert post(url, initialize(1)).status_code == 503
+        assert reply_of(post(url, call(1, "memory_list"), **second))["id"] == 1
+        assert reply_of(now(url, 1, "tools/list"))["id"] == 1
+        assert httpx.delete(url, headers=first).status_code == 200
+        assert post(url, initialize(2)).status_code == 200

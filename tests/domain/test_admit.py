@@ -177,7 +177,11 @@ def test_what_no_store_can_hold_is_refused_in_tags_metadata_and_citations(text: 
     assert refused(citations=(Citation(text, "2026-01-31"),)) == "citations"
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), b"bytes", {1, 2}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), -float("inf"), b"bytes", {1, 2}, object()],
+    ids=["nan", "inf", "minus-inf", "bytes", "set", "object"],
+)
 def test_metadata_that_is_no_json_is_refused(value: Any) -> None:
     assert refused(metadata={"k": {"deep": [value]}}) == "metadata"
 

@@ -410,7 +410,8 @@ def run(words: list[str]) -> int:
     as_json = "--json" in words
     try:
         code = cli.main(words, prog_name="holdfast", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by who started us
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as leaving:
         return leaving.exit_code

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -158,22 +158,24 @@ class Loop:
     def run(self) -> None:
         """Until the client leaves: then what it asked is answered, or after a while undone. A signal undoes at once."""
         with _signals(self._source):
-            try:
+            with suppress(Stopped):
                 for line in self._source.lines():
                     self._take(line)
-            except Stopped:
-                pass
-        self._drain(0 if self._source.stopped else GRACE)
+            if self._source.stopped:
+                self._stop_calls()
+        self._drain()
 
-    def _drain(self, grace: float) -> None:
-        if not self._running:
-            return
-        from concurrent.futures import wait
+    def _drain(self) -> None:
+        if self._running:
+            from concurrent.futures import wait
 
-        wait(list(self._running), grace)
+            wait(list(self._running), GRACE)
+            self._stop_calls()
+            self._pool.shutdown()
+
+    def _stop_calls(self) -> None:
         for call in list(self._calls.values()):
             call.stop.set()
-        self._pool.shutdown()
 
     def _take(self, line: bytes | None) -> None:
         """Handle one line. Whatever stands in it, the next one is handled too."""

@@ -46,6 +46,18 @@ class Row(Struct, frozen=True, kw_only=True):
     origin: Text | None = None
 
 
+class SpanRow(Struct, frozen=True):
+    start: int
+    end: int
+
+
+class CitationRow(Struct, frozen=True, omit_defaults=True):
+    uri: str
+    accessed_at: str
+    hash: str | None = None
+    span: SpanRow | None = None
+
+
 class MemoryRow(Row, frozen=True, kw_only=True):
     id: RowId
     title: str
@@ -63,9 +75,9 @@ class MemoryRow(Row, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
     memory_kind: str = "observation"
     reflection_depth: Count = 0
-    citations: list[Citation] | None = None
+    citations: list[CitationRow] | None = None
     source_uri: str | None = None
-    source_span: Span | None = None
+    source_span: SpanRow | None = None
     category: Category | None = None
     valid_from: Moment | None = None
     valid_until: Moment | None = None
@@ -222,9 +234,9 @@ def _draft(row: MemoryRow, namespace: str) -> Draft:
         scope=scope,
         tags=tuple(row.tags or ()),
         metadata=row.metadata or {},
-        citations=tuple(row.citations or ()),
+        citations=msgspec.convert(msgspec.to_builtins(row.citations or []), tuple[Citation, ...]),
         source_uri=row.source_uri,
-        source_span=row.source_span,
+        source_span=Span(row.source_span.start, row.source_span.end) if row.source_span else None,
         valid_from=moment(row.valid_from, "valid_from"),
         valid_until=moment(row.valid_until, "valid_until"),
         speaker=row.speaker,
@@ -243,11 +255,11 @@ def _kind(value: Any) -> Kind:
 
 
 def _citations(value: Any) -> Any:
-    return msgspec.to_builtins(msgspec.convert(value or [], list[Citation]))
+    return msgspec.to_builtins(msgspec.convert(value or [], list[CitationRow]))
 
 
 def _span(value: Any) -> Any:
-    return msgspec.to_builtins(msgspec.convert(value, Span | None))
+    return msgspec.to_builtins(msgspec.convert(value, SpanRow | None))
 
 
 _SIMPLER: dict[str, Callable[[Any], Any]] = {

@@ -283,6 +283,8 @@ class Intake:
             signature=row.signature,
             **times,
         )
+        if link.relation == "reflects_on" and (link.valid_until is None or link.valid_until > self._write.now):
+            relate.must_not_circle(self._write, source, target)
         known = self._write.get(LINK, link.id)
         return self._aside("links", link.id, rest, self._settled(LINK, known, self._timed(link)))
 

@@ -109,7 +109,7 @@ def tie(
     if source == target:
         raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
     if relation == "reflects_on":
-        _must_not_circle(write, source, target)
+        must_not_circle(write, source, target)
     known = write.get(LINK, id_of(source, target, relation))
     if known is None:
         fresh = Link(
@@ -153,7 +153,7 @@ def _must_be_ordered(link: Link) -> Link:
     return link
 
 
-def _must_not_circle(write: Writing, source: str, target: str) -> None:
+def must_not_circle(write: Writing, source: str, target: str) -> None:
     """A reflection stands on what was there before it: nothing reflects on itself, by whatever detour."""
     seen, following = {target}, {target}
     while following:

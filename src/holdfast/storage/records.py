@@ -156,9 +156,11 @@ class Writing:
         if memory.version > 1 and memory.expires_at is not None:
             used_at = (self.session.row("memory_used_until", id=memory.id) or (None,))[0]
         ends = lives_until(memory, self._lifetimes.extended(memory.tier, used_at) if used_at else 0)
+        over = memory.state == "live" and ends <= self.now
         return {
-            "shown": memory.id if memory.state == "live" and ends > self.now else None,
+            "shown": memory.id if memory.state == "live" and not over else None,
             "lives_until": ends,
+            "collected_at": self.now if over else None,
             "content_hash": content_hash(memory.title, memory.content),
         }
 

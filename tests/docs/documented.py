@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WRITTEN = [page for page in PAGES if "reference" not in page.parts]
 """The pages that people write; the reference is generated."""
 
-_FENCE = re.compile(r"^(?P<reason><!-- not run: .* -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+_FENCE = re.compile(r"^(?P<reason><!-- not run: [^\n]* -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _PRINTED = re.compile(r"print\(.*\)  # (.*)")
 PORT = "9077"
 

@@ -158,7 +158,7 @@ def outcomes(answer: Any) -> Iterator[str]:
     """A batch, item by item."""
     for one in answer.outcomes:
         id, error = getattr(one, "id", ""), getattr(one, "error", "")
-        about = id if isinstance(id, str) else f"item {one.index}"
+        about = id if isinstance(id, str) else f"item {one.index + 1}"
         yield f"{one.outcome:<9} {safe(about)}" + (f"  {safe(error)}" if isinstance(error, str) else "")
 
 

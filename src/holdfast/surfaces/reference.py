@@ -68,7 +68,7 @@ def operations_page() -> str:
         "and MCP. `hold` stands for an open memory: `hold = holdfast.open()`. What they are refused with is in "
         "[errors.md](errors.md), the help text of every command in [cli.md](cli.md), the tools in [mcp.md](mcp.md)."
     )
-    return page("Operations", intro, _index(), *families, "## Shapes", *_shapes(shapes))
+    return page("Operations", intro, _index(), *families, "## Records", *_shapes(shapes))
 
 
 def _of(family: str) -> list[Operation]:
@@ -186,7 +186,7 @@ def _shapes(found: dict[str, type]) -> Iterator[str]:
     while waiting := sorted(found.keys() - done):
         done.update(waiting)
         for name in waiting:
-            text = [f"### {name}", found[name].__dict__.get("__doc__"), _fields(found[name], found)]
+            text = [f"### {name} record", found[name].__dict__.get("__doc__"), _fields(found[name], found)]
             yield "\n\n".join(filter(None, text))
 
 
@@ -229,7 +229,7 @@ def _in_words(info: Any, words: tuple[str, ...], shapes: dict[str, type]) -> str
             return f"list of {_in_words(info.item_type, words, shapes)}{_length(info, 'entries')}"
         case msgspec.inspect.StructType():
             shapes[info.cls.__name__] = info.cls
-            return f"[{info.cls.__name__}](#{info.cls.__name__.lower()})"
+            return f"[{info.cls.__name__}](#{info.cls.__name__.lower()}-record)"
         case msgspec.inspect.StrType():
             return f"text{_length(info, 'characters')}"
         case msgspec.inspect.IntType():

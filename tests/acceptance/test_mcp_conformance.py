@@ -1,0 +1,99 @@
+"""The official conformance suite: every scenario that needs no fixture, in both newest revisions, without a failure."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_tools import installed, serving
+
+import holdfast
+
+pytestmark = pytest.mark.slow
+
+SCENARIOS = {
+    "2025-11-25": [
+        "server-initialize",
+        "ping",
+        "tools-list",
+        "resources-list",
+        "prompts-list",
+        "server-session-lifecycle",
+        "server-sse-multiple-streams",
+        "dns-rebinding-protection",
+    ],
+    "2026-07-28": [
+        "server-stateless",
+        "tools-list",
+        "resources-list",
+        "prompts-list",
+        "dns-rebinding-protection",
+        "caching",
+        "sep-2164-resource-not-found",
+        "http-header-validation",
+    ],
+}
+
+UNTESTABLE = {
+    "sep-2575-server-rejects-undeclared-capability",
+    "sep-2575-missing-capability-http-400",
+    "sep-2575-http-server-no-independent-requests-on-stream",
+    "sep-2575-server-no-log-without-loglevel",
+}
+"""They call a diagnostic tool of the suite's own, which a real server does not have."""
+
+UNDECLARED = {
+    "sep-2575-server-sends-subscription-ack",
+    "sep-2575-server-tags-subscription-id",
+    "sep-2575-server-honors-notification-filter",
+    "sep-2575-server-sends-prompts-list-changed-on-subscription",
+    "sep-2575-server-sends-tools-list-changed-on-subscription",
+}
+"""They need change notifications, which we do not declare: our lists do not change while a server runs."""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    db = str(tmp_path_factory.mktemp("conformance") / "memory.db")
+    with holdfast.open(db) as hold:
+        hold.store(title="Deploy", content="On Tuesdays.")
+    with serving(db) as url:
+        yield url
+
+
+def checked(url: str, version: str, scenario: str, into: Path) -> list[dict[str, Any]]:
+    """Every check of one scenario."""
+    command = [
+        "conformance",
+        "server",
+        "--url",
+        url,
+        "--spec-version",
+        version,
+        "--scenario",
+        scenario,
+        "-o",
+        str(into),
+    ]
+    done = subprocess.run(command, env=installed(), capture_output=True, text=True, timeout=120, check=False)
+    found = list(into.glob("*/checks.json"))
+    assert len(found) == 1, done.stdout + done.stderr
+    checks: list[dict[str, Any]] = json.loads(found[0].read_text())
+    return checks
+
+
+@pytest.mark.parametrize(
+    ("version", "scenario"), [(version, scenario) for version, names in SCENARIOS.items() for scenario in names]
+)
+def test_the_server_conforms(url: str, version: str, scenario: str, tmp_path: Path) -> None:
+    checks = checked(url, version, scenario, tmp_path)
+    assert any(check["status"] == "SUCCESS" for check in checks)
+    for check in checks:
+        if check["id"] in UNTESTABLE:
+            assert "does not list the diagnostic tool" in check["errorMessage"]
+        elif check["id"] in UNDECLARED:
+            assert check["status"] == "SKIPPED"
+        else:
+            assert check["status"] in ("SUCCESS", "INFO"), check

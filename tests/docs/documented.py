@@ -51,7 +51,7 @@ def steps_of(block: Block) -> Iterator[Step]:
             command, *rest = part.split("\n")
             while rest and rest[0].startswith("> "):
                 command += "\n" + rest.pop(0)[2:]
-            yield Step(command, "\n".join(rest).strip())
+            yield Step(command, "\n".join(rest).strip("\n"))
 
 
 def agrees(shown: str, printed: str) -> bool:

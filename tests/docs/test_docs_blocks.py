@@ -76,6 +76,7 @@ def check_settings(shown: dict[str, Any]) -> None:
     for server in servers.values():
         assert server["command"] == "holdfast"
         command, *words = server["args"]
-        cli.get_command(click.Context(cli, **cli.context_settings), command).make_context(command, words)
+        context = click.Context(cli, **cli.context_settings)
+        cli.get_command(context, command).make_context(command, words, parent=context)
         variables = {name.removeprefix("HOLDFAST_").lower(): value for name, value in server.get("env", {}).items()}
         msgspec.convert(variables, Settings, strict=False)

@@ -23,7 +23,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     namespace: str = "global"
     """Where a memory goes that names no namespace."""
     host: str = "127.0.0.1"
+    """Address that `holdfast serve` listens on."""
     port: Annotated[int, Meta(ge=0, le=65_535)] = 9077
+    """Port that it listens on; 0 takes a free one."""
     api_key: str | None = None
     """A key with every right, beside those in the store."""
     key: str | None = None
@@ -31,10 +33,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     profile: str = "core"
     """Which families of tools MCP offers."""
     timeout_secs: Annotated[float, Meta(gt=0, le=3600)] = 60
+    """How long an HTTP request may take; one that is stopped has written nothing."""
     body_limit: Annotated[int, Meta(ge=1024, le=1 << 30)] = 2 * 1024 * 1024
+    """The most bytes that the body of an HTTP request has."""
     allowed_hosts: tuple[str, ...] = ()
     """Names besides the loopback ones under which the HTTP server may be addressed."""
     gc_interval_secs: Annotated[int, Meta(ge=0, le=86_400)] = 1800
+    """How often `holdfast serve` collects what has expired; 0: never."""
     ttl: Lifetimes = Lifetimes()
 
 

@@ -10,11 +10,15 @@ class Lifetimes(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds; 0 or less means for ever."""
 
     short: int = 6 * 3600
+    """How long a short-term memory lives."""
     mid: int = 7 * 86_400
+    """How long a mid-term memory lives."""
     short_extend: int = 3600
+    """How long a short-term memory lives at least once it was recalled."""
     mid_extend: int = 86_400
+    """How long a mid-term memory lives at least once it was recalled."""
     promote_after: int = 5
-    """A mid-term memory that was recalled this often becomes long-term."""
+    """A mid-term memory that was recalled this often becomes long-term; 0: never."""
 
     def expiry(self, tier: Tier, now: int) -> int | None:
         seconds = 0 if tier == "long" else getattr(self, tier)

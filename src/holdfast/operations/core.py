@@ -248,7 +248,7 @@ class Update(Request, frozen=True):
     source_uri: SourceUri | None = None
     source_span: Span | None = None
     expires_at: (
-        Annotated[Moment, Meta(description="null or an empty text: never.")] | Literal[""] | None | UnsetType
+        Annotated[str, Meta(max_length=40, description="A time; null or nothing: never.")] | None | UnsetType
     ) = UNSET
     valid_from: Moment | None = None
     valid_until: Moment | None = None

@@ -88,8 +88,8 @@ def memory_view(
     memory: Memory,
     used: tuple[int, int] = (0, 0),
     *,
-    type: type[V] = MemoryView,
-    **more: Any,  # type: ignore[assignment]
+    type: type[V] = MemoryView,  # type: ignore[assignment]
+    **more: Any,
 ) -> V:
     """A memory as it is shown, in an answer type that may say more."""
     return type(

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain import ids
 from ..domain.caller import admit_agent, admit_agent_type
-from ..domain.errors import Forbidden, Invalid, NotFound
+from ..domain.errors import Invalid, NotFound
 from ..domain.link import Agent, Grant, Permission
 from ..domain.memory import Memory
 from ..domain.notice import Notice
@@ -14,6 +14,7 @@ from ..storage import memories
 from ..storage.port import Row, Session
 from ..storage.records import AGENT, GRANT, Writing, agent_of
 from .hold import Hold
+from .remember import must_decide
 
 MOST_AGENTS = 10_000
 
@@ -100,9 +101,5 @@ def revoke(hold: Hold, memory_id: str, agent_id: str) -> Grant:
 def _managed(hold: Hold, write: Writing, id: str) -> Memory:
     """A memory whose grants the caller decides on: its owner, or an agent with an admin grant."""
     memory = memories.resolve(write.session, hold.caller, id, write.now, view="kept")
-    if memory.agent == hold.caller.agent:
-        return memory
-    own = write.get(GRANT, ids.derived("grant", memory.id, hold.caller.agent))
-    if own is None or own.state != "live" or own.permission != "admin":
-        raise Forbidden(f"Only the owner of {memory.id} decides who may see it.")
+    must_decide(hold, write, memory)
     return memory

@@ -10,7 +10,7 @@ from ..domain.memory import TIERS, Memory, Tier
 from ..storage import memories
 from ..storage.records import MEMORY, Writing
 from .hold import Hold
-from .remember import must_be_free, must_change
+from .remember import must_agree, must_be_free, must_change
 
 
 def amend(hold: Hold, id: str, patch: dict[str, Any], expected_version: int | None = None) -> Memory:
@@ -19,7 +19,9 @@ def amend(hold: Hold, id: str, patch: dict[str, Any], expected_version: int | No
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         must_change(hold, write, memory)
         must_be_version(memory, expected_version)
-        return keep(write, memory, patched(hold, memory, patch, write.now), "update")
+        changed = patched(hold, memory, patch, write.now)
+        must_agree(hold, write, memory, changed)
+        return keep(write, memory, changed, "update")
 
 
 def must_be_version(memory: Memory, expected: int | None) -> None:

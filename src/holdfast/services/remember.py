@@ -7,11 +7,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ..domain import admit as door
+from ..domain import ids
 from ..domain.admit import Draft, admit, check, declared_scope
 from ..domain.errors import Conflict, Forbidden, HoldfastError, StoreError, TitleTaken
 from ..domain.memory import Memory, OnConflict, Tier, higher
 from ..storage import memories
-from ..storage.records import MEMORY, Writing
+from ..storage.records import GRANT, MEMORY, Writing
 from .hold import Hold
 
 MOST_VERSIONS = 1024
@@ -64,7 +65,9 @@ def put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict) -> Re
             "update that one, or store with on_conflict merge or version.",
             existing_id=holder.id,
         )
-    merged = write.change(MEMORY, holder, _merged(hold, holder, draft, memory), "merge")
+    merged = _merged(hold, holder, draft, memory)
+    must_agree(hold, write, holder, merged)
+    merged = write.change(MEMORY, holder, merged, "merge")
     return Remembered(merged, "unchanged" if merged.version == holder.version else "merged")
 
 
@@ -92,6 +95,20 @@ def must_be_free(write: Writing, memory: Memory) -> None:
 def must_change(hold: Hold, write: Writing, memory: Memory) -> None:
     if not memories.may_change(write.session, hold.caller, memory.id):
         raise Forbidden(f"The memory {memory.id} is another agent's: ask for a write grant.")
+
+
+def must_decide(hold: Hold, write: Writing, memory: Memory) -> None:
+    """Raise unless the caller decides who may see a memory: its owner, or an agent with an admin grant."""
+    if memory.agent != hold.caller.agent:
+        own = write.get(GRANT, ids.derived("grant", memory.id, hold.caller.agent))
+        if own is None or own.state != "live" or own.permission != "admin":
+            raise Forbidden(f"Only the owner of {memory.id} decides who may see it.")
+
+
+def must_agree(hold: Hold, write: Writing, before: Memory, after: Memory) -> None:
+    """Raise if a change would publish or hide a memory and the caller does not decide on that."""
+    if before.scope != after.scope and "private" in (before.scope, after.scope):
+        must_decide(hold, write, before)
 
 
 def _free_title(write: Writing, memory: Memory) -> str:

@@ -1,6 +1,6 @@
 """What may be asked: each operation is declared once, here, and so on every surface."""
 
-from . import about, agents, core, graph, keys, lifecycle, namespaces, past, transfer
+from . import about, agents, core, graph, keys, lifecycle, namespaces, past, transfer, upkeep
 from .registry import REGISTRY, Effect, Operation
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "namespaces",
     "past",
     "transfer",
+    "upkeep",
 ]

@@ -1,0 +1,290 @@
+"""Snapshots of the whole store, taken while others write, and the way back to one of them."""
+
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from ..domain.errors import Forbidden, Invalid, NotFound, StoreDamaged, StoreError, StoreFull, StoreUnreachable
+from ..domain.moment import DAY, to_text
+from ..storage import journal
+from ..storage.locate import open_copy
+from ..storage.port import Store
+from ..version import __version__
+from .hold import Hold
+
+KEEP = 48
+CHUNK = 1 << 20
+_NAME = re.compile(r"holdfast-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.db")
+LOCAL = ("library", "cli")
+"""Callers who could copy the file themselves; anybody else names no paths."""
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """What a snapshot must be for it to be taken back."""
+
+    snapshot: str
+    sha256: str
+    bytes: int
+    source: str
+    version: str
+    created_at: str
+    reason: str | UnsetType = UNSET
+
+
+class Backup(NamedTuple):
+    manifest: Manifest
+    path: Path
+    pruned: list[str]
+
+
+class Restored(NamedTuple):
+    manifest: Manifest
+    before: Manifest | None
+    """The snapshot of what was there before; None after a dry run."""
+    origin: str | None
+    """Under which this store numbers its changes from now on."""
+
+
+def folder_of(hold: Hold) -> Path:
+    """Where snapshots are kept unless told otherwise: beside the store."""
+    return Path(f"{hold.store.path}.backups")
+
+
+def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | UnsetType = UNSET) -> Backup:
+    """Write one consistent snapshot and its manifest, durable when this returns; older ones than the last `keep` go."""
+    must_reach_all(hold)
+    if to is not None:
+        must_be_local(hold, "to")
+    folder = folder_of(hold) if to is None else Path(to).expanduser().absolute()
+    with filing(folder):
+        _make_private(folder)
+        path = _snapshot(hold, folder)
+        manifest = Manifest(
+            snapshot=path.name,
+            sha256=digest_of(path),
+            bytes=path.stat().st_size,
+            source=hold.store.path,
+            version=__version__,
+            created_at=to_text(hold.now()),
+            reason=reason,
+        )
+        _write(manifest_of(path), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+        _settle(folder)
+        return Backup(manifest, path, _prune(folder, keep, hold.now()))
+
+
+def _make_private(folder: Path) -> None:
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def _snapshot(hold: Hold, folder: Path) -> Path:
+    """A snapshot under a name that nobody has; until it is whole it has another."""
+    for at in count(hold.now()):
+        path = folder / name_of(at)
+        partial = folder / f".{path.name}.partial"
+        if path.exists():
+            continue
+        try:
+            hold.store.snapshot(partial)
+            partial.rename(path)
+            return path
+        except FileExistsError:
+            continue
+        finally:
+            partial.unlink(missing_ok=True)
+    raise AssertionError("time does not end")
+
+
+def name_of(at: int) -> str:
+    """Names sort by time."""
+    return f"holdfast-{to_text(at).replace('-', '').replace(':', '')}.db"
+
+
+def manifest_of(snapshot: Path) -> Path:
+    return snapshot.with_name(snapshot.name + ".json")
+
+
+def digest_of(file: Path) -> str:
+    digest = sha256()
+    with file.open("rb") as source:
+        while chunk := source.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _write(file: Path, content: bytes) -> None:
+    """The whole file or none of it, readable by its owner alone."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    with os.fdopen(os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as target:
+        target.write(content)
+        target.flush()
+        os.fsync(target.fileno())
+    partial.rename(file)
+
+
+def _settle(folder: Path) -> None:
+    """Make the names in a directory durable; some systems cannot open one, and need not."""
+    if os.name != "nt":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _prune(folder: Path, keep: int, now: int) -> list[str]:
+    """Remove all but the last snapshots, and what a crash left of one a day ago."""
+    whole = [name for name in names_in(folder) if manifest_of(folder / name).exists()]
+    gone = whole[:-keep]
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+        manifest_of(folder / name).unlink(missing_ok=True)
+    for left in folder.glob(".holdfast-*.partial"):
+        if left.name[1:] < name_of(now - DAY):
+            left.unlink(missing_ok=True)
+    return gone
+
+
+def names_in(folder: Path) -> list[str]:
+    """The snapshots in a directory, oldest first."""
+    return sorted(file.name for file in folder.iterdir() if _NAME.fullmatch(file.name)) if folder.is_dir() else []
+
+
+def listed(hold: Hold) -> tuple[list[Manifest], list[str]]:
+    """The snapshots beside the store, newest first, and those that cannot be taken back for want of a manifest."""
+    found, broken = list[Manifest](), list[str]()
+    folder = folder_of(hold)
+    with filing(folder):
+        for name in reversed(names_in(folder)):
+            try:
+                found.append(read_manifest(folder / name))
+            except Invalid:
+                broken.append(name)
+    return found, broken
+
+
+def read_manifest(snapshot: Path) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(manifest_of(snapshot).read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        raise Invalid(f"The snapshot {snapshot.name} has no manifest beside it.", fields=["from"]) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise Invalid(f"The manifest of {snapshot.name} cannot be read.", fields=["from"]) from None
+    if manifest.snapshot != snapshot.name:
+        raise Invalid(f"The manifest beside {snapshot.name} is of {manifest.snapshot}.", fields=["from"])
+    return manifest
+
+
+def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
+    """Take a snapshot back, for every process that has the store open at once; or change nothing at all.
+
+    It is verified against its manifest and checked as a store. What was there is kept as a snapshot of its own, to the
+    last change that anybody was told is kept. From then on this store counts as a new incarnation.
+    """
+    must_reach_all(hold)
+    snapshot = find(hold, source)
+    beside = Path(hold.store.path).parent
+    with filing(beside), tempfile.TemporaryDirectory(prefix=".holdfast-restore-", dir=beside) as scratch:
+        copy = Path(scratch) / "copy.db"
+        manifest = read_manifest(snapshot)
+        _copy_verified(snapshot, copy, manifest)
+        with closing(_sound(copy, manifest)) as fresh:
+            if dry_run:
+                return Restored(manifest, None, None)
+            kept: list[Manifest] = []
+            origins: list[str] = []
+
+            def prepare() -> None:
+                kept.append(back_up(hold, keep=len(names_in(folder_of(hold))) + 1, reason="before restore").manifest)
+                origins.append(_begin_anew(hold, fresh))
+
+            hold.store.replace(copy, prepare)
+    return Restored(manifest, kept[0], origins[0])
+
+
+def find(hold: Hold, source: str) -> Path:
+    """A snapshot by its name, or, for those at this machine, by a path to it or to a directory of them."""
+    named = folder_of(hold) / source
+    if _NAME.fullmatch(source) and named.is_file():
+        return named
+    if not _NAME.fullmatch(source):
+        must_be_local(hold, "from")
+    path = Path(source).expanduser().absolute()
+    if hold.caller.source in LOCAL and path.is_dir() and (names := names_in(path)):
+        return path / names[-1]
+    if hold.caller.source in LOCAL and path.is_file():
+        return path
+    raise NotFound(f"There is no snapshot {source!r}: backup_list shows those there are.", snapshot=source)
+
+
+def _copy_verified(snapshot: Path, copy: Path, manifest: Manifest) -> None:
+    """Copy and hash in one go: what was verified is what is used."""
+    digest, size = sha256(), 0
+    with (
+        snapshot.open("rb") as given,
+        os.fdopen(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as to,
+    ):
+        while chunk := given.read(CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+            to.write(chunk)
+    if (digest.hexdigest(), size) != (manifest.sha256, manifest.bytes):
+        raise Invalid(f"The snapshot {snapshot.name} is not what its manifest says: it was altered.", fields=["from"])
+
+
+def _sound(copy: Path, manifest: Manifest) -> Store:
+    """The store in a copy, if it is one of ours, of this release or an older one, and whole."""
+    try:
+        store = open_copy(copy)
+    except StoreError as error:
+        raise type(error)(f"The snapshot {manifest.snapshot} cannot be taken back: {error.message}") from error
+    if faults := store.faults():
+        store.close()
+        raise StoreDamaged(f"The snapshot {manifest.snapshot} is damaged ({faults[0].what}); nothing was changed.")
+    return store
+
+
+def _begin_anew(hold: Hold, fresh: Store) -> str:
+    """Make a copy this node's next incarnation. A key that was revoked since stays revoked."""
+    with hold.store.reading() as session:
+        now = journal.head_of(session)
+        revoked = [(row[0], row[-1]) for row in session.rows("key_list") if row[-1] is not None]
+    with fresh.writing() as session:
+        then = journal.head_of(session)
+        number = max(now.incarnation, then.incarnation if then.node == now.node else 0) + 1
+        for key, at in revoked:
+            session.do("key_revoke", id=key, now=at)
+        return journal.renew(session, hold.store, now.node, number).origin
+
+
+def must_be_local(hold: Hold, field: str) -> None:
+    if hold.caller.source not in LOCAL:
+        raise Forbidden(f"{field}: paths are for the command line and the library; name a snapshot instead.")
+
+
+def must_reach_all(hold: Hold) -> None:
+    """A snapshot is of every namespace, so that a key confined to some of them may not touch it."""
+    if "*" not in hold.caller.namespaces:
+        raise Forbidden("Only a key that reaches every namespace may do this.")
+
+
+@contextmanager
+def filing(folder: Path) -> Iterator[None]:
+    """What the file system refuses is the store's error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull from error
+        raise StoreUnreachable(f"{error.filename or folder}: {error.strerror}.") from error

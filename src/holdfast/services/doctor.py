@@ -1,0 +1,143 @@
+"""Is the store well? Everything is looked at, nothing is changed."""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ..domain.errors import StoreError
+from ..domain.moment import DAY, SECOND, to_text
+from ..storage import journal
+from ..storage.port import Fault
+from . import backup, history
+from .hold import Hold
+
+Severity = Literal["ok", "warn", "critical"]
+SEVERITIES: tuple[Severity, ...] = ("ok", "warn", "critical")
+
+LARGE_LOG = 64 << 20
+LITTLE_SPACE = 256 << 20
+NO_SPACE = 32 << 20
+SLOW_CLOCK = 120 * SECOND
+WRONG_CLOCK = 7 * DAY
+MOST_FINDINGS = 20
+
+
+class Finding(NamedTuple):
+    severity: Severity
+    what: str
+
+
+class Section(NamedTuple):
+    name: str
+    facts: dict[str, Any]
+    findings: list[Finding]
+
+    @property
+    def severity(self) -> Severity:
+        return worst(finding.severity for finding in self.findings)
+
+
+Examined = tuple[dict[str, Any], list[Finding]]
+
+
+def worst(severities: Iterator[Severity]) -> Severity:
+    return max(severities, key=SEVERITIES.index, default="ok")
+
+
+def examine(hold: Hold) -> list[Section]:
+    """Every section, in order; one that cannot be read is itself a finding."""
+    faults: list[Fault] = []
+    parts: dict[str, Callable[[], Examined]] = {
+        "storage": lambda: _storage(hold, faults),
+        "full_text": lambda: ({}, [_broken(fault) for fault in faults if fault.part == "full_text"]),
+        "journal": lambda: _journal(hold),
+        "clock": lambda: _clock(hold),
+        "schema": lambda: _schema(hold),
+        "counts": lambda: _counts(hold),
+        "backups": lambda: _backups(hold),
+    }
+    sections = []
+    for number, (name, look) in enumerate(parts.items()):
+        hold.progress(number, len(parts), name)
+        try:
+            facts, findings = look()
+        except StoreError as error:
+            facts, findings = {}, [Finding("critical", error.message)]
+        sections.append(Section(name, facts, findings[:MOST_FINDINGS]))
+    return sections
+
+
+def _broken(fault: Fault) -> Finding:
+    return Finding("critical", fault.what)
+
+
+def _storage(hold: Hold, faults: list[Fault]) -> Examined:
+    file = Path(hold.store.path)
+    faults += hold.store.faults()
+    size = hold.store.size()
+    log, free = size - file.stat().st_size, shutil.disk_usage(file.parent).free
+    facts = {"path": str(file), "bytes": size, "log_bytes": log, "free_bytes": free}
+    findings = [_broken(fault) for fault in faults if fault.part == "storage"]
+    if log > LARGE_LOG:
+        findings.append(Finding("warn", f"The write-ahead log has {log} bytes: a reader holds it, or has not ended."))
+    if free < NO_SPACE:
+        findings.append(Finding("critical", f"Only {free} bytes are free where the store is kept."))
+    elif free < max(LITTLE_SPACE, size):
+        findings.append(Finding("warn", f"Only {free} bytes are free where the store is kept: no room for a backup."))
+    return facts, [*findings, *_modes(file)]
+
+
+def _modes(file: Path) -> Iterator[Finding]:
+    """Who else can read or replace what is private."""
+    if os.name == "nt":
+        return
+    for private in (file, file.with_name(f"{file.name}.key")):
+        if private.exists() and (mode := stat.S_IMODE(private.stat().st_mode)) & 0o077:
+            yield Finding("warn", f"{private} can be read by others (mode {mode:04o}): chmod 600 it.")
+    folder = file.parent.stat().st_mode
+    if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
+        yield Finding("warn", f"Anybody may replace files in {file.parent}: chmod o-w it.")
+
+
+def _journal(hold: Hold) -> Examined:
+    with hold.reading() as session:
+        head = journal.head_of(session)
+        breaks = history.verify(hold, session)
+    findings = [Finding("critical", f"change {broken.seq}: {broken.what}") for broken in breaks]
+    if head.seq and hold.store.signing_key() is None:
+        findings.append(Finding("warn", "The key beside the store is gone: the next change is signed with a new one."))
+    return {"entries": head.seq, "node": head.node, "origin": head.origin}, findings
+
+
+def _clock(hold: Hold) -> Examined:
+    """A clock that went back is no danger to the order of changes; to what it says of them it is."""
+    with hold.reading() as session:
+        last = journal.head_of(session).kept_at
+    now = hold.now()
+    facts = {"now": to_text(now), "last_change": to_text(last) if last else None}
+    if last - now > WRONG_CLOCK:
+        return facts, [Finding("critical", "The clock is more than a week behind the last change: set it right.")]
+    if last - now > SLOW_CLOCK:
+        return facts, [Finding("warn", f"The clock is {(last - now) // SECOND} seconds behind the last change.")]
+    return facts, []
+
+
+def _schema(hold: Hold) -> Examined:
+    with hold.reading() as session:
+        return {"version": max(row[0] for row in session.rows("migration_list"))}, []
+
+
+def _counts(hold: Hold) -> Examined:
+    with hold.reading() as session:
+        memories = {row[0]: row[1] for row in session.rows("transfer_states", now=hold.now())}
+        others = {row[0]: row[1] for row in session.rows("transfer_counts")}
+    return {"memories": memories, **others}, []
+
+
+def _backups(hold: Hold) -> Examined:
+    found, unusable = backup.listed(hold)
+    facts = {"snapshots": len(found), "newest": found[0].created_at if found else None}
+    return facts, [Finding("warn", f"The snapshot {name} has no manifest and cannot be restored.") for name in unusable]

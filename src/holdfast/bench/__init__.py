@@ -1,0 +1,1 @@
+"""How fast it is, measured against floors in the same run."""

@@ -1,0 +1,68 @@
+"""What the same work costs without Holdfast: the bare driver on the same disk, and on the same file."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import apsw
+
+from ..domain.words import asked
+from ..storage.sqlite.engine import wait
+
+_TABLE = """
+create table if not exists kept (rowno integer primary key, title text not null, content text not null);
+create virtual table if not exists kept_text using fts5 (
+  title, content, content = 'kept', content_rowid = 'rowno', tokenize = 'porter unicode61'
+);
+create trigger if not exists kept_added after insert on kept begin
+  insert into kept_text (rowid, title, content) values (new.rowno, new.title, new.content);
+end;
+"""
+_INSERT = "insert into kept (title, content) values (?, ?)"
+_QUERY = "select rowid, rank from memory_text where memory_text match ? order by rank limit 10"
+
+Text = tuple[str, str]
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A connection as durable, as patient and as well cached as a store's own."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_handler(wait)
+    for setting in ("journal_mode=wal", "synchronous=full", "cache_size=-16000"):
+        connection.execute(f"pragma {setting}").fetchall()
+    return connection
+
+
+class BareTable:
+    """A table with full-text, and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = connect(path)
+        self.insert_all((), script=_TABLE)
+
+    def insert(self, text: Text) -> None:
+        """One row, durable when this returns."""
+        self.insert_all((text,))
+
+    def insert_all(self, texts: Iterable[Text], script: str = "") -> None:
+        """Many rows in one transaction."""
+        self._connection.execute("begin immediate")
+        self._connection.execute(script).fetchall()
+        self._connection.executemany(_INSERT, texts).fetchall()
+        self._connection.execute("commit")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class BareQuery:
+    """FTS5's own answer on the file of a store: any of the words that carry a question's meaning, ten rows."""
+
+    def __init__(self, store: Path) -> None:
+        self._connection = connect(store)
+
+    def ask(self, question: str) -> None:
+        words = " OR ".join(f'"{word}"' for word in asked(question))
+        self._connection.execute(_QUERY, (words,)).fetchall()
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,148 @@
+"""What a run found, as a table, a plot and JSON."""
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Literal
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from ..version import __version__
+from . import plot
+
+Unit = Literal["ms", "/s"]
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One figure: what Holdfast takes beside what the floor takes."""
+
+    what: str
+    floor_is: str
+    unit: Unit
+    floor: float
+    ours: float
+    ratio: float
+    """How many times the floor's time; where `times_better`, how many times less time or more in a second."""
+    target: str = ""
+    met: bool | None = None
+
+
+def times(what: str, floor_is: str, floor: float, ours: float, *, at_most: float | None = None) -> Row:
+    """Seconds against the floor's seconds."""
+    ratio = ours / floor
+    target, met = ("", None) if at_most is None else (f"at most {at_most:g}x", ratio <= at_most)
+    return Row(
+        what=what,
+        floor_is=floor_is,
+        unit="ms",
+        floor=floor * 1000,
+        ours=ours * 1000,
+        ratio=ratio,
+        target=target,
+        met=met,
+    )
+
+
+def times_better(what: str, floor_is: str, floor: float, ours: float, *, at_least: float) -> Row:
+    """Seconds against the floor's seconds, where ours are to be fewer."""
+    ratio = floor / ours
+    return Row(
+        what=what,
+        floor_is=floor_is,
+        unit="ms",
+        floor=floor * 1000,
+        ours=ours * 1000,
+        ratio=ratio,
+        target=f"at least {at_least:g}x better",
+        met=ratio >= at_least,
+    )
+
+
+def rate(what: str, floor_is: str, floor: float, ours: float) -> Row:
+    """How many in a second, against how many the floor does."""
+    return Row(what=what, floor_is=floor_is, unit="/s", floor=floor, ours=ours, ratio=ours / floor)
+
+
+class Curve(Struct, frozen=True, kw_only=True):
+    """Recall at one size, in milliseconds."""
+
+    size: int
+    p50: float
+    p95: float
+    floor_p50: float
+    floor_p95: float
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """Where the figures come from: only their ratios travel."""
+
+    holdfast: str = __version__
+    python: str = platform.python_version()
+    sqlite: str = apsw.sqlite_lib_version()
+    system: str = f"{platform.system()} {platform.machine()}"
+    processors: int = os.cpu_count() or 1
+    implementation: str = sys.implementation.name
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    machine: Machine
+    rows: list[Row]
+    recall: list[Curve]
+    met: bool
+    """Whether no target was missed."""
+
+    def text(self) -> str:
+        return markdown(self)
+
+
+NOTES = """\
+Every figure is measured beside its floor in this run, turn by turn; times are medians unless a percentile is named,
+ratios are of the two times ("better" and rates: how many times better than the floor).
+The words are made up, as frequent as in real text (Zipf), 20 to 120 of them a memory.
+"""
+
+
+def markdown(report: Report) -> str:
+    machine = report.machine
+    lines = [
+        "# How fast Holdfast is here",
+        "",
+        f"Holdfast {machine.holdfast}, Python {machine.python}, SQLite {machine.sqlite}, {machine.system}, "
+        f"{machine.processors} processors.",
+        "",
+        "| what | floor | floor takes | Holdfast takes | ratio | target | met |",
+        "|---|---|--:|--:|--:|---|---|",
+        *(_line(row) for row in report.rows),
+        "",
+        NOTES,
+        "![Recall over size](recall.svg)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(row: Row) -> str:
+    met = {True: "yes", False: "**no**", None: ""}[row.met]
+    floor, ours = (f"{figure(value)} {row.unit}" for value in (row.floor, row.ours))
+    return f"| {row.what} | {row.floor_is} | {floor} | {ours} | {row.ratio:.2f} | {row.target} | {met} |"
+
+
+def figure(value: float) -> str:
+    """Three digits that count."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def write(report: Report, out: Path) -> None:
+    """Put report.md, report.json and recall.svg into a directory."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.md").write_text(markdown(report), "utf-8")
+    (out / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    series = {
+        "Holdfast p95": [(curve.size, curve.p95) for curve in report.recall],
+        "Holdfast p50": [(curve.size, curve.p50) for curve in report.recall],
+        "bare FTS5 p95": [(curve.size, curve.floor_p95) for curve in report.recall],
+        "bare FTS5 p50": [(curve.size, curve.floor_p50) for curve in report.recall],
+    }
+    (out / "recall.svg").write_text(plot.svg("Recall over the size of the memory", series), "utf-8")

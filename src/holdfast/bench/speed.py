@@ -1,0 +1,186 @@
+"""The measurements: each takes a directory to work in and answers rows of the report."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from .. import app
+from ..app import Holdfast
+from . import cold
+from .crowd import PROCESSES, crowd
+from .floors import BareQuery, BareTable, Text
+from .prose import Prose
+from .report import Curve, Row, rate, times, times_better
+from .timing import Doer, Meter, Spread, in_turns, took
+
+BATCH = 1000
+
+
+class Rounds(Struct, frozen=True):
+    """How often each thing is done."""
+
+    questions: int = 200
+    stores: int = 400
+    batches: int = 5
+    each: int = 50
+    """Stores of each of the eight processes."""
+    starts: int = 15
+    calls: int = 500
+
+    def steps(self, sizes: Sequence[int]) -> int:
+        filling = sum(-(-size // BATCH) for size in sizes)
+        return filling + self.questions + self.stores + self.batches + 2 + 2 * self.starts + self.calls
+
+
+def storing(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """One memory at a time, each durable before the next."""
+    prose, table = Prose(1), BareTable(place / "bare.db")
+    texts = [(prose.title(number), prose.content()) for number in range(rounds.stores)]
+    with opened(place / "store.db") as hold:
+        doers = {"bare": took(table.insert), "ours": took(lambda text: store(hold, text))}
+        found = in_turns(doers, texts, meter.stepping("storing one at a time"))
+    table.close()
+    bare, ours = found["bare"], found["ours"]
+    return [
+        times("store, one at a time", "insert into a table with FTS5", bare.p50, ours.p50, at_most=3),
+        times("store, one at a time, p95", "the same", bare.p95, ours.p95),
+    ]
+
+
+def store(hold: Holdfast, text: Text) -> None:
+    hold.call("store", {"title": text[0], "content": text[1], "tier": "long"})
+
+
+def storing_in_bulk(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """A thousand memories in one transaction."""
+    prose, table = Prose(2), BareTable(place / "bare.db")
+    batches = [[prose.memory(batch * BATCH + n) for n in range(BATCH)] for batch in range(rounds.batches)]
+
+    def insert(memories: list[dict[str, str]]) -> None:
+        table.insert_all((memory["title"], memory["content"]) for memory in memories)
+
+    with opened(place / "store.db") as hold:
+        doers = {"bare": took(insert), "ours": took(lambda memories: hold.call("bulk_store", {"memories": memories}))}
+        found = in_turns(doers, batches, meter.stepping("storing in bulk"))
+    table.close()
+    return [rate("stores in one transaction", "the same inserts", BATCH / found["bare"].p50, BATCH / found["ours"].p50)]
+
+
+def storing_together(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Eight processes on one file."""
+    step = meter.stepping("storing with eight processes")
+    bare = crowd("bare", place / "bare.db", rounds.each)
+    step()
+    ours = crowd("ours", place / "store.db", rounds.each)
+    step()
+    return [
+        times(f"store, {PROCESSES} processes on one file, p99", "the same inserts", bare.each.p99, ours.each.p99),
+        rate(f"stores of {PROCESSES} processes together", "the same inserts", bare.per_second, ours.per_second),
+    ]
+
+
+def recalling(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) -> tuple[list[Row], list[Curve]]:
+    """The same questions to memories of every size."""
+    for size in sizes:
+        fill(place / f"{size}.db", size, meter.stepping(f"filling {size:,} memories"))
+    prose = Prose(3)
+    questions = [prose.question() for _ in range(rounds.questions)]
+    with ExitStack() as stack:
+        doers: dict[str, Doer] = {}
+        for size in sizes:
+            doers |= stack.enter_context(asking(place / f"{size}.db", size))
+        found = in_turns(doers, questions, meter.stepping("recalling"))
+    return recall_rows(sizes, found), [curve(size, found) for size in sizes]
+
+
+def fill(path: Path, size: int, step: Callable[[], None]) -> None:
+    """Make a memory of a size through the library, a thousand memories a transaction."""
+    prose = Prose(size)
+    with opened(path) as hold:
+        for begin in range(0, size, BATCH):
+            memories = [prose.memory(number) for number in range(begin, min(begin + BATCH, size))]
+            hold.call("bulk_store", {"memories": memories})
+            step()
+
+
+@contextmanager
+def asking(path: Path, size: int) -> Iterator[dict[str, Doer]]:
+    """A memory and the bare query on its file, both warm."""
+    query = BareQuery(path)
+    with opened(path) as hold:
+        doers = {
+            f"bare {size}": took(query.ask),
+            f"ours {size}": took(lambda question: hold.call("recall", {"context": question})),
+        }
+        for ask in doers.values():
+            ask("What was it about?")
+        yield doers
+    query.close()
+
+
+def recall_rows(sizes: Sequence[int], found: dict[str, Spread]) -> list[Row]:
+    rows = []
+    for size in sizes:
+        bare, ours, most = found[f"bare {size}"], found[f"ours {size}"], 3 if size >= 10_000 else None
+        rows += [
+            times(f"recall among {size:,}, p50", "the FTS5 query on that file", bare.p50, ours.p50, at_most=most),
+            times(f"recall among {size:,}, p95", "the same", bare.p95, ours.p95, at_most=most),
+        ]
+    if len(sizes) > 1:
+        least, largest = min(sizes), max(sizes)
+        small, large = found[f"ours {least}"].p95, found[f"ours {largest}"].p95
+        rows.append(times(f"recall among {largest:,}, p95", f"recall among {least:,}, p95", small, large, at_most=10))
+    return rows
+
+
+def curve(size: int, found: dict[str, Spread]) -> Curve:
+    bare, ours = found[f"bare {size}"], found[f"ours {size}"]
+    return Curve(
+        size=size, p50=ours.p50 * 1000, p95=ours.p95 * 1000, floor_p50=bare.p50 * 1000, floor_p95=bare.p95 * 1000
+    )
+
+
+def starting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Cold starts of the command line, as a hook pays them on every event."""
+    path = place / "start.db"
+    fill(path, 100, lambda: None)
+    recall = cold.holdfast("recall", "what was it about", "--json", "--db", str(path))
+    doers = {"bare": took(lambda _: cold.run(cold.IMPORT_CLICK)), "ours": took(lambda _: cold.run(recall))}
+    found = in_turns(doers, range(rounds.starts), meter.stepping("starting the command line"))
+    return [
+        times("`holdfast recall`, cold", "`python -c 'import click'`", found["bare"].p50, found["ours"].p50, at_most=3)
+    ]
+
+
+def connecting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Cold starts of the MCP server, as an agent waits for them."""
+    ours = cold.holdfast("mcp", "--db", str(place / "connect.db"))
+    doers = {"bare": lambda _: cold.until_initialized(cold.BARE_SERVER), "ours": lambda _: cold.until_initialized(ours)}
+    found = in_turns(doers, range(rounds.starts), meter.stepping("starting MCP servers"))
+    bare, own = found["bare"].p50, found["ours"].p50
+    return [times_better("MCP over stdio, cold to `initialize`", "the SDK's low-level server", bare, own, at_least=5)]
+
+
+def calling(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Calls one after the other over MCP: reading a memory, against a tool that does nothing."""
+    path = place / "call.db"
+    with opened(path) as hold:
+        id = hold.call("store", {"title": "Deploy day", "content": "We deploy on Tuesdays."}).id
+    with cold.Server(cold.BARE_SERVER) as bare, cold.Server(cold.holdfast("mcp", "--db", str(path))) as ours:
+        for server in (bare, ours):
+            server.initialize()
+        doers = {
+            "bare": took(lambda _: bare.call("nothing", {})),
+            "ours": took(lambda _: ours.call("memory_get", {"id": id})),
+        }
+        found = in_turns(doers, range(rounds.calls), meter.stepping("calling over MCP"))
+    per_second = {name: 1 / spread.p50 for name, spread in found.items()}
+    return [
+        rate("MCP calls over stdio (memory_get)", "the SDK with an empty tool", per_second["bare"], per_second["ours"])
+    ]
+
+
+def opened(path: Path) -> Holdfast:
+    return app.open(str(path), agent_id="ai:bench@here")

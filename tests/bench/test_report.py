@@ -1,0 +1,84 @@
+"""A run of the benchmark, as small as it can be: every figure is there, whatever it says about this machine."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from holdfast.bench.report import Report, Row, rate, times, times_better
+from holdfast.bench.run import run
+from holdfast.bench.speed import Rounds
+
+SMALLEST = Rounds(questions=3, stores=2, batches=1, each=1, starts=1, calls=2)
+SIZES = (100, 200)
+
+
+Reported = tuple[Report, Path, list[tuple[int, int, str]]]
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    out, seen = tmp_path_factory.mktemp("bench") / "report", list[tuple[int, int, str]]()
+    report = run(out, SIZES, lambda done, total, what: seen.append((done, total, what)), rounds=SMALLEST)
+    return report, out, seen
+
+
+@pytest.mark.slow
+def test_a_run_reports_every_figure(reported: Reported) -> None:
+    assert [row.what for row in reported[0].rows] == [
+        "store, one at a time",
+        "store, one at a time, p95",
+        "stores in one transaction",
+        "store, 8 processes on one file, p99",
+        "stores of 8 processes together",
+        "recall among 100, p50",
+        "recall among 100, p95",
+        "recall among 200, p50",
+        "recall among 200, p95",
+        "recall among 200, p95",
+        "`holdfast recall`, cold",
+        "MCP over stdio, cold to `initialize`",
+        "MCP calls over stdio (memory_get)",
+    ]
+    assert all(row.floor > 0 and row.ours > 0 and row.ratio > 0 for row in reported[0].rows)
+
+
+@pytest.mark.slow
+def test_the_written_report_says_what_was_measured(reported: Reported) -> None:
+    report, out, _ = reported
+    assert sorted(file.name for file in out.iterdir()) == ["recall.svg", "report.json", "report.md"]
+    assert msgspec.json.decode((out / "report.json").read_bytes(), type=Report) == report
+    table = (out / "report.md").read_text()
+    assert table == report.text()
+    assert all(f"| {row.what} | {row.floor_is} |" in table for row in report.rows)
+
+
+@pytest.mark.slow
+def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(reported: Reported) -> None:
+    drawing = ElementTree.fromstring((reported[1] / "recall.svg").read_text())
+    names = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Holdfast p50", "Holdfast p95", "bare FTS5 p50", "bare FTS5 p95", "memories", "100", "1,000"} <= names
+    points = [line.attrib["points"].split() for line in drawing.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert [len(line) for line in points] == [len(SIZES)] * 4
+
+
+@pytest.mark.slow
+def test_progress_goes_up_to_the_end(reported: Reported) -> None:
+    seen = reported[2]
+    assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
+    assert {total for _, total, _ in seen} == {seen[-1][0]}
+
+
+def test_a_target_is_met_or_missed_by_the_ratio_alone() -> None:
+    assert times("store", "insert", 0.25, 0.5, at_most=3) == Row(
+        what="store", floor_is="insert", unit="ms", floor=250, ours=500, ratio=2, target="at most 3x", met=True
+    )
+    assert times("store", "insert", 0.25, 1.0, at_most=3).met is False
+    assert times("store", "insert", 0.25, 1.0).met is None
+    assert times_better("start", "SDK", 2.0, 0.5, at_least=5) == Row(
+        what="start", floor_is="SDK", unit="ms", floor=2000, ours=500, ratio=4, target="at least 5x better", met=False
+    )
+    assert rate("stores", "inserts", 100, 50) == Row(
+        what="stores", floor_is="inserts", unit="/s", floor=100, ours=50, ratio=0.5
+    )

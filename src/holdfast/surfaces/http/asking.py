@@ -68,7 +68,7 @@ def arguments_of(operation: Operation, request: Request, body: bytes) -> dict[st
         for name, value in part.items():
             if arguments.setdefault(name, value) != value:
                 raise Invalid(f"{name}: given twice", fields=[name])
-    return compat.defaults(operation.name) | arguments
+    return compat.defaults(request.method, request.scope["path"]) | arguments
 
 
 def words_of(request: Request) -> dict[str, list[str]]:

@@ -18,9 +18,11 @@ ALIASES: dict[str, dict[str, str]] = {
     "recall": {"query": "context", "q": "context"},
     "search": {"q": "query"},
     "link": {"from": "source_id", "to": "target_id", "rel_type": "relation"},
-    "kg_query": {"from": "source_id", "to": "target_id"},
+    "kg_query": {"from": "source_id", "rel_types": "relations"},
+    "find_paths": {"from": "source_id", "to": "target_id"},
     "kg_invalidate": {"from": "source_id", "to": "target_id", "rel_type": "relation"},
     "get_taxonomy": {"prefix": "namespace_prefix", "root": "namespace_prefix"},
+    "namespace_set_standard": {"standard": "id", "standard_id": "id"},
     "notify": {"to": "target_agent_id", "subject": "title", "body": "payload", "content": "payload"},
     "inbox": {"unread": "unread_only"},
 }
@@ -35,8 +37,11 @@ ROUTES: dict[str, tuple[str, ...]] = {
 }
 """More routes of an operation."""
 
-DEFAULTS: dict[str, Json] = {"store": {"on_conflict": "error"}}
-"""Defaults that are others here: these clients expect a taken title to be refused."""
+DEFAULTS: dict[str, Json] = {
+    "POST /api/v1/memories": {"on_conflict": "error"},
+    "DELETE /api/v1/links": {"relation": "related_to"},
+}
+"""Defaults that are others on a route: these clients expect a taken title to be refused."""
 
 LISTS: dict[str, tuple[str, ...]] = {"recall": ("tags", "kinds")}
 """Lists that may come as one text with commas."""
@@ -92,8 +97,8 @@ def _message(given: Json) -> Json:
     return {**kept, "metadata": {**metadata, **{name: given[name] for name in aside}}}
 
 
-def defaults(operation: str) -> Json:
-    return DEFAULTS.get(operation, {})
+def defaults(method: str, path: str) -> Json:
+    return DEFAULTS.get(f"{method} {path}", {})
 
 
 def shaped(operation: str, answer: Any, asked: Asked) -> Any:
@@ -147,6 +152,10 @@ def _bulk(answer: Any, asked: Asked) -> Any:
     return {**_plain(answer), "created": [memory(asked.get(id)) for id in answer.ids]}
 
 
+def _unlinked(answer: Any, _: Asked) -> Json:
+    return {**_plain(answer), "deleted": answer.found}
+
+
 def _seen(agent: Json) -> Json:
     return {**agent, "last_seen_at": agent.get("last_seen_at", agent["registered_at"])}
 
@@ -185,6 +194,7 @@ ANSWERS: dict[str, Callable[[Any, Asked], Any]] = {
     "bulk_store": _bulk,
     "archive_list": _archived,
     "archive_restore": _one,
+    "kg_invalidate": _unlinked,
     "agent_list": _agents,
     "agent_register": lambda answer, _: _seen(_plain(answer)),
     "notify": _notified,

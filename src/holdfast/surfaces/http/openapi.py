@@ -81,7 +81,7 @@ def json_of(template: str, name: str) -> Json:
 
 def described(operation: Operation, method: str, path: str, number: int, schemas: Json, answer: Json) -> Json:
     """One method on one path."""
-    schema = schemas[operation.request.__name__]
+    schema = defaulted(schemas[operation.request.__name__], compat.defaults(method, path))
     in_path = re.findall(r"{(\w+)}", path)
     found: Json = {
         "operationId": operation.name if number == 0 else f"{operation.name}_{number}",
@@ -94,6 +94,13 @@ def described(operation: Operation, method: str, path: str, number: int, schemas
     if method not in IN_QUERY and set(schema["properties"]) - set(in_path):
         found["requestBody"] = body(operation, schema, in_path)
     return found
+
+
+def defaulted(schema: Json, defaults: Json) -> Json:
+    """A request's schema with the defaults of one route."""
+    properties = {name: {**schema["properties"][name], "default": value} for name, value in defaults.items()}
+    required = [name for name in schema.get("required", ()) if name not in defaults]
+    return {**schema, "properties": {**schema["properties"], **properties}, "required": required}
 
 
 def remarks(operation: Operation, method: str) -> str:
@@ -120,7 +127,7 @@ def parameters(operation: Operation, schema: Json, in_path: list[str], method: s
         if name in in_path:
             yield {"name": name, "in": "path", "required": True, "schema": not_null(field)}
         elif method in IN_QUERY:
-            needed = name in schema.get("required", ())
+            needed = name in schema["required"]
             yield {"name": name, "in": "query", "required": needed, "schema": not_null(field)}
     if "expected_version" in schema["properties"]:
         yield {
@@ -144,9 +151,7 @@ def not_null(field: Json) -> Json:
 def body(operation: Operation, schema: Json, in_path: list[str]) -> Json:
     """What a request carries besides its path."""
     properties = {name: field for name, field in schema["properties"].items() if name not in in_path}
-    for name, value in compat.defaults(operation.name).items():
-        properties[name] = {**properties[name], "default": value}
-    required = [name for name in schema.get("required", ()) if name not in in_path]
+    required = [name for name in schema["required"] if name not in in_path]
     found: Json = {**schema, "properties": properties, "required": required}
     if operation.at_least_one:
         found["anyOf"] = [

@@ -208,7 +208,7 @@ def _callback(op: Operation) -> Callable[..., None]:
         wanted = choices(given)
         words = {name[2:]: value for name, value in given.items() if name.startswith("f_")}
         arguments = arguments_of(op, words)
-        if op.irreversible and not yes:
+        if op.irreversible and not yes and not arguments.get("dry_run"):
             confirm(op, wanted)
         with opened(wanted) as hold:
             if follow:

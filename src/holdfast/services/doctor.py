@@ -107,8 +107,6 @@ def _journal(hold: Hold) -> Examined:
         head = journal.head_of(session)
         breaks = history.verify(hold, session)
     findings = [Finding("critical", f"change {broken.seq}: {broken.what}") for broken in breaks]
-    if head.seq and hold.store.signing_key() is None:
-        findings.append(Finding("warn", "The key beside the store is gone: the next change is signed with a new one."))
     return {"entries": head.seq, "node": head.node, "origin": head.origin}, findings
 
 

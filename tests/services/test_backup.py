@@ -1,0 +1,403 @@
+"""Snapshots: consistent while others write, verified before they are taken back, taken back for everybody at once."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound
+from holdfast.services import backup
+
+CHILD = """
+import sys, holdfast
+with holdfast.open(sys.argv[1], agent_id="ai:child@here") as hold:
+    for line in sys.stdin:
+        verb, _, rest = line.strip().partition(" ")
+        if verb == "store":
+            print(hold.store(title=rest, content=f"{rest} by the child").id, flush=True)
+        else:
+            print(",".join(sorted(found.title for found in hold.recall(context=rest).memories)), flush=True)
+"""
+
+WRITER = """
+import sys, holdfast
+with holdfast.open(sys.argv[1], agent_id="ai:writer@here") as hold:
+    number = 0
+    while True:
+        print(hold.store(title=f"written {number}", content="under way").id, flush=True)
+        number += 1
+"""
+
+
+class Child:
+    """Another process that has the store open."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    def ask(self, line: str) -> str:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+
+@contextmanager
+def child(script: str, db: str) -> Iterator[Child]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, db], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield Child(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def titles(hold: holdfast.Holdfast) -> set[str]:
+    return {row["title"] for row in hold.export()["memories"]}
+
+
+def content_of(hold: holdfast.Holdfast) -> dict[str, Any]:
+    return {**hold.export(), "exported_at": ""}
+
+
+def litter(db: str) -> set[str]:
+    """What lies beside a store that does not belong there."""
+    known = {f"{Path(db).name}{end}" for end in ("", "-wal", "-shm", ".key", ".backups")} | {"config", "data"}
+    return {file.name for file in Path(db).parent.iterdir()} - known
+
+
+def test_a_snapshot_taken_back_into_a_fresh_store_has_everything_up_to_the_last_change(
+    hold: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    for number in range(20):
+        hold.store(title=f"Title {number}", content=f"content {number}", tags=["some"])
+    hold.store(title="Sentinel", content="written just before")
+    done = hold.backup()
+    with holdfast.open(str(tmp_path / "elsewhere" / "fresh.db"), agent_id="ai:tester@here") as restored:
+        restored.restore(done.path)
+        assert content_of(restored) == content_of(hold)
+        assert restored.search(query="sentinel").count == 1
+        assert (restored.verify().intact, restored.hold.store.faults()) == (True, [])
+
+
+def test_a_snapshot_is_private_and_its_manifest_says_what_it_is(hold: holdfast.Holdfast, db: str) -> None:
+    hold.store(title="One", content="first")
+    done = hold.backup()
+    snapshot = Path(done.path)
+    manifest = json.loads(backup.manifest_of(snapshot).read_bytes())
+    assert manifest == {
+        "snapshot": snapshot.name,
+        "sha256": sha256(snapshot.read_bytes()).hexdigest(),
+        "bytes": snapshot.stat().st_size,
+        "source": db,
+        "version": holdfast.__version__,
+        "created_at": done.created_at,
+    }
+    assert {stat.S_IMODE(file.stat().st_mode) for file in snapshot.parent.iterdir()} == {0o600}
+    assert stat.S_IMODE(snapshot.parent.stat().st_mode) == 0o700
+    assert snapshot.parent == Path(f"{db}.backups")
+
+
+def test_a_snapshot_taken_while_another_process_writes_is_one_moment_of_the_store(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path
+) -> None:
+    with child(WRITER, db) as writer:
+        assert writer.process.stdout
+        for number in range(3):
+            told = [writer.process.stdout.readline().strip() for _ in range(10)]
+            done = hold.backup()
+            with holdfast.open(str(tmp_path / f"fresh-{number}.db"), agent_id="ai:tester@here") as restored:
+                restored.restore(done.path)
+                held = {row["id"] for row in restored.export()["memories"]}
+                assert held.issuperset(told)
+                assert (restored.verify().intact, restored.hold.store.faults()) == (True, [])
+
+
+def test_only_the_last_snapshots_are_kept_and_other_files_left_alone(hold: holdfast.Holdfast, db: str) -> None:
+    folder = Path(f"{db}.backups")
+    made = [hold.backup(keep=3).snapshot for _ in range(5)]
+    (folder / "notes.txt").write_text("mine")
+    hold.backup(keep=2)
+    kept = sorted(file.name for file in folder.iterdir())
+    newest = hold.backup_list().snapshots[0].snapshot
+    assert kept == sorted([made[-1], f"{made[-1]}.json", newest, f"{newest}.json", "notes.txt"])
+
+
+def test_two_snapshots_of_one_moment_have_two_names(tmp_path: Path) -> None:
+    with holdfast.open(
+        str(tmp_path / "still.db"), agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000
+    ) as hold:
+        assert hold.backup().snapshot != hold.backup().snapshot
+        assert hold.backup_list().count == 2
+
+
+def test_a_snapshot_goes_where_it_is_told_to(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    done = hold.backup(to=str(tmp_path / "deep" / "backups"))
+    assert Path(done.path).parent == tmp_path / "deep" / "backups"
+    assert hold.backup_list().snapshots == []
+    assert hold.restore(str(tmp_path / "deep" / "backups")).snapshot == done.snapshot
+
+
+def test_a_directory_that_cannot_be_written_to_is_a_clear_error(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for to in (str(tmp_path / "file"), "/dev/full", "/proc/nowhere"):
+        with pytest.raises(HoldfastError) as refused:
+            hold.backup(to=to)
+        assert refused.value.code == "STORE_UNREACHABLE"
+
+
+def test_a_restore_brings_back_everything_and_can_itself_be_taken_back(hold: holdfast.Holdfast) -> None:
+    kept = hold.store(title="Kept", content="before")
+    hold.link(source_id=kept.id, target_id=hold.store(title="Other", content="too").id)
+    before, done = content_of(hold), hold.backup()
+    hold.update(kept.id, content="after")
+    hold.delete(kept.id)
+    hold.store(title="Later", content="later")
+    after = content_of(hold)
+    restored = hold.restore(done.snapshot)
+    assert content_of(hold) == before
+    assert hold.search(query="before").count == 1
+    hold.restore(restored.before)
+    assert content_of(hold) == after
+
+
+def test_a_restored_store_is_a_new_incarnation_whose_chain_is_whole(hold: holdfast.Holdfast) -> None:
+    hold.store(title="One", content="first")
+    done = hold.backup()
+    hold.store(title="Two", content="second")
+    origins = [change.origin for change in hold.events(after=0).events]
+    restored = hold.restore(done.snapshot)
+    assert restored.origin not in origins
+    assert hold.verify().intact
+    hold.store(title="Three", content="third")
+    changes = hold.events(after=0).events
+    assert [(change.seq, change.origin, change.number) for change in changes] == [
+        (1, origins[0], 1),
+        (2, restored.origin, 1),
+    ]
+    assert (hold.verify().intact, hold.doctor().status) == (True, "ok")
+
+
+def test_every_process_that_has_the_store_open_sees_what_was_restored_at_once(hold: holdfast.Holdfast, db: str) -> None:
+    hold.store(title="Shared", content="apple")
+    done = hold.backup()
+    with child(CHILD, db) as other:
+        assert other.ask("store Childish")
+        assert other.ask("recall apple child") == "Childish,Shared"
+        hold.restore(done.snapshot)
+        assert other.ask("recall apple child") == "Shared"
+        assert other.ask("store Afterwards")
+        assert titles(hold) == {"Shared", "Afterwards"}
+        assert other.ask("recall afterwards") == "Afterwards"
+    assert (hold.verify().intact, hold.hold.store.faults()) == (True, [])
+
+
+def test_nothing_that_was_acknowledged_during_a_restore_is_in_neither_place(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path
+) -> None:
+    hold.store(title="First", content="first")
+    done = hold.backup()
+    with child(WRITER, db) as writer:
+        assert writer.process.stdout
+        told = [writer.process.stdout.readline().strip() for _ in range(20)]
+        before = hold.restore(done.snapshot).before
+        told += [writer.process.stdout.readline().strip() for _ in range(20)]
+    copy = tmp_path / "before.db"
+    shutil.copy(Path(f"{db}.backups") / before, copy)
+    with holdfast.open(str(copy), agent_id="ai:tester@here") as kept:
+        held = {row["id"] for row in (*kept.export()["memories"], *hold.export()["memories"])}
+    assert held.issuperset(told)
+    assert hold.verify().intact
+
+
+def test_a_snapshot_of_another_store_leaves_this_one_its_name(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    hold.store(title="Mine", content="mine")
+    node = hold.verify().node
+    with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:other@here") as other:
+        other.store(title="Theirs", content="theirs")
+        snapshot = other.backup().path
+    hold.restore(snapshot)
+    assert (titles(hold), hold.verify().node, hold.verify().intact) == ({"Theirs"}, node, True)
+
+
+def test_a_key_that_was_revoked_since_stays_revoked(hold: holdfast.Holdfast) -> None:
+    key = hold.key_create(name="laptop", scope="read")
+    done = hold.backup()
+    hold.key_revoke(key.id)
+    hold.restore(done.snapshot)
+    assert [isinstance(one.revoked_at, str) for one in hold.key_list().keys] == [True]
+
+
+def test_a_dry_run_verifies_a_snapshot_and_changes_nothing(hold: holdfast.Holdfast, db: str) -> None:
+    done = hold.backup()
+    hold.store(title="Later", content="later")
+    answer = hold.restore(done.snapshot, dry_run=True)
+    assert (answer.restored, answer.dry_run, titles(hold), litter(db)) == (False, True, {"Later"}, set())
+    assert hold.backup_list().count == 1
+
+
+def sealed(snapshot: Path) -> None:
+    """Give a file the manifest of a snapshot, whatever is in it."""
+    manifest = backup.manifest_of(snapshot)
+    content = json.loads(manifest.read_bytes())
+    content |= {"sha256": sha256(snapshot.read_bytes()).hexdigest(), "bytes": snapshot.stat().st_size}
+    manifest.write_text(json.dumps(content))
+
+
+def without_manifest(snapshot: Path) -> None:
+    backup.manifest_of(snapshot).unlink()
+
+
+def with_a_torn_manifest(snapshot: Path) -> None:
+    backup.manifest_of(snapshot).write_text('{"snapshot": "hold')
+
+
+def with_anothers_manifest(snapshot: Path) -> None:
+    manifest = backup.manifest_of(snapshot)
+    manifest.write_text(manifest.read_text().replace(snapshot.name, "another.db"))
+
+
+def with_one_byte_changed(snapshot: Path) -> None:
+    content = bytearray(snapshot.read_bytes())
+    content[-1] ^= 1
+    snapshot.write_bytes(content)
+
+
+def cut_by_a_page(snapshot: Path) -> None:
+    snapshot.write_bytes(snapshot.read_bytes()[:-4096])
+
+
+def cut_and_sealed(snapshot: Path) -> None:
+    cut_by_a_page(snapshot)
+    sealed(snapshot)
+
+
+def scrambled_and_sealed(snapshot: Path) -> None:
+    content = bytearray(snapshot.read_bytes())
+    for page in range(3, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = os.urandom(64)
+    snapshot.write_bytes(content)
+    sealed(snapshot)
+
+
+def with_a_broken_index(snapshot: Path) -> None:
+    connection = apsw.Connection(str(snapshot))
+    connection.execute("update memory_text_data set block = x'00' where id > 10").fetchall()
+    connection.close()
+    sealed(snapshot)
+
+
+def from_a_later_release(snapshot: Path) -> None:
+    connection = apsw.Connection(str(snapshot))
+    connection.execute("pragma user_version=99").fetchall()
+    connection.close()
+    sealed(snapshot)
+
+
+def of_another_program(snapshot: Path) -> None:
+    snapshot.unlink()
+    connection = apsw.Connection(str(snapshot))
+    connection.execute("create table t (x); insert into t values (1)").fetchall()
+    connection.close()
+    sealed(snapshot)
+
+
+def empty(snapshot: Path) -> None:
+    snapshot.write_bytes(b"")
+    sealed(snapshot)
+
+
+def of_text(snapshot: Path) -> None:
+    snapshot.write_text("no database at all, but long enough to have a header of a hundred bytes or more. " * 9)
+    sealed(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (without_manifest, "VALIDATION_FAILED"),
+        (with_a_torn_manifest, "VALIDATION_FAILED"),
+        (with_anothers_manifest, "VALIDATION_FAILED"),
+        (with_one_byte_changed, "VALIDATION_FAILED"),
+        (cut_by_a_page, "VALIDATION_FAILED"),
+        (cut_and_sealed, "STORE_DAMAGED"),
+        (scrambled_and_sealed, "STORE_DAMAGED"),
+        (with_a_broken_index, "STORE_DAMAGED"),
+        (from_a_later_release, "NEWER_STORE"),
+        (of_another_program, "NOT_A_STORE"),
+        (empty, "NOT_A_STORE"),
+        (of_text, "NOT_A_STORE"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_snapshot_that_is_not_what_it_should_be_is_refused_and_nothing_changes(
+    hold: holdfast.Holdfast, db: str, spoil: Any, code: str
+) -> None:
+    for number in range(30):
+        hold.store(title=f"Title {number}", content="some words to index " * 20)
+    done = hold.backup()
+    spoil(Path(done.path))
+    spoilt = Path(done.path).read_bytes()
+    hold.store(title="Later", content="later")
+    before = content_of(hold)
+    with pytest.raises(HoldfastError) as refused:
+        hold.restore(done.snapshot)
+    assert refused.value.code == code
+    assert content_of(hold) == before
+    assert (Path(done.path).read_bytes(), litter(db)) == (spoilt, set())
+    assert hold.doctor().sections[0].findings == []
+
+
+def remote(hold: holdfast.Holdfast, name: str, **arguments: Any) -> Any:
+    return hold.call(name, arguments, caller=Caller(agent="ai:far@away", source="api"))
+
+
+def test_a_remote_caller_names_a_snapshot_and_no_path(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    done = hold.backup()
+    for path in (done.path, "../memory.db.backups/" + done.snapshot, "/etc/passwd", ".", "~/x", f"./{done.snapshot}"):
+        with pytest.raises(Forbidden):
+            remote(hold, "restore", **{"from": path})
+    with pytest.raises(NotFound):
+        remote(hold, "restore", **{"from": "holdfast-20200101T000000.000000Z.db"})
+    with pytest.raises(Forbidden):
+        remote(hold, "backup", to=str(tmp_path))
+    assert remote(hold, "restore", **{"from": done.snapshot}).restored
+
+
+def test_a_key_that_reaches_only_some_namespaces_has_no_part_in_backups(hold: holdfast.Holdfast) -> None:
+    done = hold.backup()
+    confined = Caller(agent="ai:admin@here", namespaces=("team",))
+    for name, arguments in (("backup", {}), ("restore", {"from": done.snapshot})):
+        with pytest.raises(Forbidden):
+            hold.call(name, arguments, caller=confined)
+
+
+def test_backups_are_an_administrators_business(hold: holdfast.Holdfast) -> None:
+    writer = Caller(agent="ai:writer@here", right="write")
+    for name, arguments in (("backup", {}), ("backup_list", {}), ("restore", {"from": "x"}), ("doctor", {})):
+        with pytest.raises(Forbidden):
+            hold.call(name, arguments, caller=writer)
+
+
+def test_a_snapshot_without_a_manifest_is_listed_as_unusable(hold: holdfast.Holdfast) -> None:
+    done = hold.backup()
+    without_manifest(Path(done.path))
+    answer = hold.backup_list()
+    assert (answer.snapshots, answer.unusable) == ([], [done.snapshot])
+    with pytest.raises(Invalid):
+        hold.restore(done.snapshot)

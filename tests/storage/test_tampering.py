@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 import holdfast
+from holdfast.domain import errors
 from holdfast.domain.link import Agent, Alias, Grant, Link, Standard
 from holdfast.services import history
 from holdfast.storage import journal, records, signer
@@ -300,3 +301,13 @@ def test_a_key_that_was_taken_away_is_told(copy: Path) -> None:
         assert [found.what for found in findings(hold, raw)] == [
             "the node's key is missing beside the store: nobody can tell who signed the head"
         ]
+
+
+@pytest.mark.parametrize("table", ["journal", "memory"])
+def test_bytes_that_are_no_text_are_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
+    column = "actor" if table == "journal" else "content"
+    with (
+        tampered(raw, (f"update {table} set {column} = cast(x'ff' as text) where rowid = 1", ())),
+        pytest.raises(errors.StoreDamaged),
+    ):
+        findings(hold, raw)

@@ -46,13 +46,13 @@ class Store(Protocol):
     path: str
 
     def reading(self) -> AbstractContextManager[Session]:
-        """One consistent view of the store. Never waits for a writer, never writes."""
+        """One consistent view of the store, shared by one within another. Never waits for a writer, never writes."""
 
     def writing(self, before_commit: Callable[[], None] = ...) -> AbstractContextManager[Session]:
         """One transaction, alone among the writers of every process.
 
-        When it ends without an exception everything in it is durable; otherwise nothing of it happened.
-        `before_commit` may still raise to leave nothing behind.
+        When it ends without an exception everything in it is durable; otherwise nothing of it happened. A statement
+        that failed ends it, whoever caught the error. `before_commit` may still raise to leave nothing behind.
         """
 
     def signing_key(self) -> bytes | None:

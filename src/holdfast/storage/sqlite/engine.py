@@ -1,5 +1,6 @@
 """SQLite through apsw: WAL, full sync, one writer at a time, readers that never wait."""
 
+import errno
 import json
 import os
 import threading
@@ -10,7 +11,8 @@ from itertools import count
 from pathlib import Path
 from random import uniform
 from time import sleep
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import apsw
 
@@ -35,21 +37,28 @@ _FOREIGN: tuple[tuple[type[apsw.Error], type[errors.StoreError]], ...] = (
 )
 
 
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+
 @contextmanager
 def translated() -> Iterator[None]:
-    """No driver's error leaves this package."""
+    """No error of the driver or the system leaves this package."""
     try:
         yield
-    except apsw.Error as error:
+    except (apsw.Error, OSError, UnicodeDecodeError) as error:
         raise foreign(error) from error
 
 
-def foreign(error: apsw.Error) -> errors.StoreError:
-    """What a driver's error is called here."""
-    for theirs, ours in _FOREIGN:
-        if isinstance(error, theirs):
-            return ours(f"{(ours.__doc__ or '').strip()} ({error})")
-    return errors.StoreError(f"The store could not do it: {error}")
+def foreign(error: Exception) -> errors.StoreError:
+    """What an error of the driver or the system is called here."""
+    match error:
+        case OSError():
+            ours: type[errors.StoreError] = errors.StoreFull if error.errno in _NO_SPACE else errors.StoreUnreachable
+        case UnicodeDecodeError():
+            ours = errors.StoreDamaged
+        case _:
+            ours = next((ours for theirs, ours in _FOREIGN if isinstance(error, theirs)), errors.StoreError)
+    return ours(f"{(ours.__doc__ or '').strip()} ({error})")
 
 
 def wait(tries: int) -> bool:
@@ -101,6 +110,7 @@ class SqliteSession:
     def __init__(self, connection: apsw.Connection, counts: Counts | None = None) -> None:
         self._connection = connection
         self._counts = counts or Counts()
+        self._failed: errors.StoreError | None = None
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
         return self._run(sql_of(name), params)
@@ -112,17 +122,24 @@ class SqliteSession:
         self.rows(name, **params)
 
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
-        with translated():
-            self._connection.executemany(sql_of(name), params).fetchall()
+        for values in params:
+            self._run(sql_of(name), values)
 
     def assembled(self, parts: Sequence[str | tuple[str, int]], params: Mapping[str, Any]) -> list[Row]:
         return self._run(joined(tuple(parts)), params)
 
     def _run(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        self.must_be_whole()
         try:
             return self._connection.execute(sql, bound(params)).fetchall()
-        except apsw.Error as error:
-            raise foreign(error) from error
+        except (apsw.Error, UnicodeDecodeError) as error:
+            self._failed = foreign(error)
+            raise self._failed from error
+
+    def must_be_whole(self) -> None:
+        """A statement that failed has undone an unknown part of its transaction: whoever caught the error, it ends."""
+        if self._failed is not None:
+            raise self._failed
 
     def stems(self, text: str) -> list[str]:
         tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61"])
@@ -138,80 +155,106 @@ class SqliteSession:
         return {**known, **counted}
 
 
+class Opened(NamedTuple):
+    """A connection, and the device and number of the file that it was opened on."""
+
+    connection: apsw.Connection
+    file: tuple[int, int]
+
+
 class SqliteStore:
     """One file. Opened lazily for writing; every thread reads through a connection of its own."""
 
-    def __init__(self, path: Path, vfs: str = "") -> None:
+    def __init__(self, path: Path, vfs: str = "", prepare: Callable[[], None] = lambda: None) -> None:
         self.path = str(path)
         self._file = path
         self._vfs = vfs
-        self._lock = threading.Lock()
+        self._prepare = prepare
+        self._lock = threading.RLock()
         self._local = threading.local()
-        self._writer: apsw.Connection | None = None
+        self._writer: Opened | None = None
         self._counts = Counts()
         self._key: bytes | None = None
         self._key_seen: tuple[int, int, int] | None = None
-        self._opened: list[apsw.Connection] = []
+        self._opening = threading.Lock()
+        self._opened = WeakSet[apsw.Connection]()
         self._pid = os.getpid()
 
     @contextmanager
     def reading(self) -> Iterator[SqliteSession]:
-        connection = getattr(self._local, "reader", None)
-        if connection is None:
-            connection = self._local.reader = self._connect("query_only=on")
-        with translated():
-            connection.execute("begin")
+        self._local.reader = self._current(getattr(self._local, "reader", None), "query_only=on")
+        connection = self._local.reader.connection
+        if connection.in_transaction:
+            yield SqliteSession(connection, self._counts)
+            return
         try:
+            with translated():
+                connection.execute("begin")
             yield SqliteSession(connection, self._counts)
         finally:
-            with translated():
-                connection.execute("rollback")
+            if not rolled_back(connection):
+                self._local.reader = None
 
     @contextmanager
     def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[SqliteSession]:
         with self._lock:
-            if self._writer is None:
-                self._writer = self._connect("query_only=off")
-            connection = self._writer
-            with translated():
-                connection.execute("begin immediate")
+            self._writer = self._current(self._writer, "query_only=off")
+            connection = self._writer.connection
+            if connection.in_transaction:
+                raise RuntimeError("a transaction is open in this thread already")
+            session = SqliteSession(connection, self._counts)
             try:
-                yield SqliteSession(connection, self._counts)
-                before_commit()
                 with translated():
-                    connection.execute("commit")
-            except BaseException as error:
-                self._roll_back(connection, broken=isinstance(error.__cause__, apsw.IOError))
+                    connection.execute("begin immediate")
+                yield session
+                before_commit()
+                session.must_be_whole()
+                self._commit(connection)
+            except BaseException:
+                if not rolled_back(connection):
+                    self._writer = None
                 raise
 
-    def _roll_back(self, connection: apsw.Connection, *, broken: bool) -> None:
-        """After a failed sync the connection's view of the file is not to be trusted: open it anew next time."""
-        try:
-            if connection.in_transaction:
-                connection.execute("rollback")
-        except apsw.Error:
-            broken = True
-        if broken:
-            self._writer = None
-            self._opened.remove(connection)
-            connection.close(True)
+    def _commit(self, connection: apsw.Connection) -> None:
+        with translated():
+            try:
+                connection.execute("commit")
+            except apsw.IOError:
+                take_out_of_the_log(connection)
+                raise
 
-    def _connect(self, mode: str) -> apsw.Connection:
+    def _current(self, opened: Opened | None, mode: str) -> Opened:
+        """A connection to the file that is at our path now: another program may have put another one there."""
         if self._pid != os.getpid():
             raise errors.StoreError("The store was opened before a fork: open it again in the child.")
+        with translated():
+            status = os.stat(self.path)
+        file = (status.st_dev, status.st_ino)
+        if opened is not None and opened.file != file:
+            opened.connection.close(True)
+            self._prepare()
+        elif opened is not None:
+            return opened
+        return Opened(self._connect(mode), file)
+
+    def _connect(self, mode: str) -> apsw.Connection:
         connection = connect(self._file, self._vfs)
-        connection.execute(f"pragma {mode}")
-        self._opened.append(connection)
+        with translated():
+            connection.execute(f"pragma {mode}")
+        with self._opening:
+            self._opened.add(connection)
         return connection
 
     def signing_key(self) -> bytes | None:
         try:
             status = os.stat(self.path + ".key")
+            now = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if now != self._key_seen:
+                self._key, self._key_seen = self._key_file().read_bytes(), now
         except FileNotFoundError:
             return None
-        now = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if now != self._key_seen:
-            self._key, self._key_seen = self._key_file().read_bytes(), now
+        except OSError as error:
+            raise foreign(error) from error
         return self._key
 
     def make_signing_key(self, key: bytes) -> None:
@@ -222,26 +265,25 @@ class SqliteStore:
                 file.flush()
                 os.fsync(file.fileno())
             fresh.rename(self._key_file())
+            sync_folder(fresh.parent)
         except OSError as error:
             fresh.unlink(missing_ok=True)
-            raise errors.StoreUnreachable(f"The key beside the store cannot be kept: {error.strerror}.") from error
+            raise foreign(error) from error
 
     def _key_file(self) -> Path:
         return self._file.with_name(self._file.name + ".key")
 
     def identity(self) -> str:
-        status = os.stat(self.path)
+        with translated():
+            status = os.stat(self.path)
         return f"{_machine()}:{status.st_dev}:{status.st_ino}"
 
     def size(self) -> int:
         return sum(f.stat().st_size for f in (self._file, Path(f"{self._file}-wal")) if f.exists())
 
     def snapshot(self, to: Path) -> None:
-        os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with translated(), closing(connect(self._file, self._vfs)) as connection:
-            connection.execute("vacuum into ?", (str(to),))
-        with open(to, "rb") as file:
-            os.fsync(file.fileno())
+            copy_into(connection, to)
 
     def replace(self, by: Path, prepare: Callable[[], None]) -> None:
         with (
@@ -278,7 +320,9 @@ class SqliteStore:
         return []
 
     def close(self) -> None:
-        with self._lock:
+        if self._pid != os.getpid():
+            return  # the connections are the parent's
+        with self._lock, self._opening:
             for connection in self._opened:
                 connection.close(True)
             self._opened.clear()
@@ -304,7 +348,7 @@ def connect(file: Path, vfs: str) -> apsw.Connection:
             connection.set_busy_handler(wait)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-            patiently(connection, "pragma journal_mode=wal")
+            use_log(connection)
             connection.execute("pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-16000")
         except BaseException:
             connection.close(True)
@@ -312,15 +356,67 @@ def connect(file: Path, vfs: str) -> apsw.Connection:
         return connection
 
 
-def patiently(connection: apsw.Connection, sql: str) -> None:
-    """The switch to WAL answers 'locked' in spite of the busy handler when two processes open a new file at once."""
-    for tries in range(20_000):
+def use_log(connection: apsw.Connection) -> None:
+    """Write ahead. The switch answers 'locked' in spite of the busy handler when two processes open a new file."""
+    for tries in count():
         try:
-            connection.execute(sql).fetchall()
-            return
+            ((mode,),) = connection.execute("pragma journal_mode=wal").fetchall()
+            break
         except apsw.BusyError:
-            wait(tries)
-    connection.execute(sql).fetchall()
+            if not wait(tries):
+                raise
+    if mode != "wal":
+        raise errors.StoreUnreachable(
+            "The file system of the store cannot share a log between processes: use a local one."
+        )
+
+
+def rolled_back(connection: apsw.Connection) -> bool:
+    """Whether nothing of a transaction remains; a connection that cannot do even that is closed."""
+    try:
+        if connection.in_transaction:
+            connection.execute("rollback")
+    except apsw.Error:
+        connection.close(True)
+        return False
+    return True
+
+
+def take_out_of_the_log(connection: apsw.Connection) -> None:
+    """Put an empty transaction in the place of one whose sync failed.
+
+    It was written whole and only not synced, so that the next process to read the log anew would find what its writer
+    was told had failed. If this cannot be written either, the next transaction takes the place.
+    """
+    try:
+        version = connection.pragma("user_version")
+        connection.execute(f"begin immediate; pragma user_version={version}; commit")
+    except apsw.Error:
+        rolled_back(connection)
+
+
+def copy_into(connection: apsw.Connection, to: Path) -> None:
+    """One consistent copy in a new file, durable and for its owner alone; nothing if it cannot be whole."""
+    os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        connection.execute("vacuum into ?", (str(to),))
+        with open(to, "rb") as file:
+            os.fsync(file.fileno())
+        sync_folder(to.parent)
+    except BaseException:
+        to.unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """A new name in a folder lasts once the folder itself is written."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def step(copy: apsw.Backup, pages: int) -> None:

@@ -4,6 +4,7 @@ import os
 import secrets
 import stat
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -11,7 +12,18 @@ import apsw
 from ...domain import errors
 from ...domain.moment import now
 from .. import migrate
-from .engine import APPLICATION_ID, FOLDERS, SqliteSession, SqliteStore, patiently, translated, wait
+from .engine import (
+    APPLICATION_ID,
+    FOLDERS,
+    SqliteSession,
+    SqliteStore,
+    copy_into,
+    rolled_back,
+    sync_folder,
+    translated,
+    use_log,
+    wait,
+)
 
 
 def open_copy(path: Path) -> SqliteStore:
@@ -24,30 +36,52 @@ def open_copy(path: Path) -> SqliteStore:
 
 def open_store(path: Path, vfs: str = "") -> SqliteStore:
     """The store in this file, made if there is none. Two processes may do this at once."""
-    make_private(path)
+    path = make_private(path)
+    prepare = partial(prepared, path, vfs)
+    prepare()
+    return SqliteStore(path, vfs, prepare)
+
+
+def prepared(path: Path, vfs: str = "") -> None:
+    """The file is ours and of this release when this returns; any other is refused untouched."""
     latest = migrate.known(*FOLDERS)
-    with translated():
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)
-        try:
-            connection.set_busy_handler(wait)
-            if not current(connection, path, latest):
-                bring_up(connection, path, latest)
-        finally:
-            connection.close()
-    return SqliteStore(path, vfs)
+    with translated(), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)) as file:
+        file.set_busy_handler(wait)
+        # Else closing a database of another program would write its log into it.
+        file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        if not current(file, path, latest):
+            bring_up(file, path, vfs, latest)
+        file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
-def make_private(path: Path) -> None:
-    """The file with mode 0600, and a directory of our own making with 0700, before anything is in them."""
+def make_private(path: Path) -> Path:
+    """The file with mode 0600, and a directory of our own making with 0700, before anything is in them.
+
+    Gives where the file really is, so that what lies beside a store is the same by every link to it.
+    """
     try:
+        path = path.resolve()
         for folder in reversed([p for p in path.parents if not p.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise errors.StoreUnreachable(f"{path} is not a file: name one, such as {path / 'holdfast.db'}") from None
+            sync_folder(folder.parent)
+        claim(path)
+    except RuntimeError:
+        raise errors.StoreUnreachable(f"The store {path} is a link to itself.") from None
     except OSError as error:
         raise errors.StoreUnreachable(f"The store {path} cannot be opened: {error.strerror}.") from error
+    return path
+
+
+def claim(path: Path) -> None:
+    """A file that exists is not opened: closing it would drop the locks that this process holds on it by SQLite."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise errors.StoreUnreachable(f"{path} is not a file: name one for the store.") from None
+        if not status.st_size and status.st_mode & 0o077:
+            path.chmod(0o600)
 
 
 def current(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> bool:
@@ -69,16 +103,16 @@ def recorded(connection: apsw.Connection) -> dict[int, str]:
     return dict(SqliteSession(connection).rows("migration_list"))
 
 
-def bring_up(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> None:
+def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: list[migrate.Migration]) -> None:
     """Apply what is missing, all of it or nothing. Whoever comes second finds it done."""
-    patiently(connection, "pragma journal_mode=wal")
+    use_log(connection)
     connection.execute("pragma synchronous=full")
     connection.execute("begin immediate")
     try:
         if not current(connection, path, latest):
             done = recorded(connection)
             if done:
-                back_up(path, max(done))
+                back_up(path, vfs, max(done))
             else:
                 connection.execute(f"pragma application_id={APPLICATION_ID}")
                 connection.execute(migrate.strict(migrate.TABLE + ";"))
@@ -86,8 +120,7 @@ def bring_up(connection: apsw.Connection, path: Path, latest: list[migrate.Migra
                 apply(connection, migration)
         connection.execute("commit")
     except BaseException:
-        if connection.in_transaction:
-            connection.execute("rollback")
+        rolled_back(connection)
         raise
 
 
@@ -103,12 +136,7 @@ def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
     connection.execute(f"pragma user_version={migration.number}")
 
 
-def back_up(path: Path, version: int) -> None:
+def back_up(path: Path, vfs: str, version: int) -> None:
     """A copy of the store as it was before the migration, beside it."""
-    copy = path.with_name(f"{path.name}.before-v{version + 1}-{now()}")
-    os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        reader.execute("vacuum into ?", (str(copy),))
-    finally:
-        reader.close()
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)) as reader:
+        copy_into(reader, path.with_name(f"{path.name}.before-v{version + 1}-{now()}"))

@@ -1,0 +1,364 @@
+"""What every engine promises: one view for a reader, all or nothing for a writer, each in its turn."""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.app import Holdfast
+from holdfast.domain.errors import Cancelled, StoreError, StoreUnreachable, VersionConflict
+from holdfast.domain.memory import Memory
+from holdfast.services.hold import Progress
+from holdfast.storage.port import Session, Store
+from holdfast.storage.records import MEMORY, Writing
+
+
+def put(store: Store, **values: str) -> None:
+    with store.writing() as session:
+        for name, body in values.items():
+            session.do("kept_put", name=name, body=body)
+
+
+def kept(session: Session) -> dict[str, str]:
+    return dict(session.rows("kept_all"))
+
+
+def read(store: Store) -> dict[str, str]:
+    with store.reading() as session:
+        return kept(session)
+
+
+class GivenUp(Exception):
+    pass
+
+
+# Reading
+
+
+def test_what_was_written_is_there_for_whoever_opens_the_store(opened: Callable[[], Store]) -> None:
+    put(opened(), colour="blue")
+    assert read(opened()) == {"colour": "blue"}
+
+
+def test_a_reader_neither_waits_for_nor_sees_a_writer_that_has_not_committed(opened: Callable[[], Store]) -> None:
+    writer, reader = opened(), opened()
+    put(writer, colour="blue")
+    with writer.writing() as session:
+        session.do("kept_put", name="colour", body="red")
+        assert read(reader) == {"colour": "blue"}
+        assert read(writer) == {"colour": "blue"}
+    assert read(reader) == {"colour": "red"}
+
+
+def test_a_writer_sees_its_own_changes(store: Store) -> None:
+    with store.writing() as session:
+        session.do("kept_put", name="colour", body="red")
+        assert kept(session) == {"colour": "red"}
+
+
+def test_a_reader_keeps_its_view_while_others_commit(opened: Callable[[], Store]) -> None:
+    reader, writer = opened(), opened()
+    put(writer, colour="blue")
+    with reader.reading() as session:
+        before = kept(session)
+        put(writer, colour="red", shape="round")
+        assert kept(session) == before == {"colour": "blue"}
+    assert read(reader) == {"colour": "red", "shape": "round"}
+
+
+def test_a_reading_within_a_reading_has_the_same_view(opened: Callable[[], Store]) -> None:
+    reader, writer = opened(), opened()
+    put(writer, colour="blue")
+    with reader.reading() as outer:
+        assert kept(outer) == {"colour": "blue"}
+        put(writer, colour="red")
+        with reader.reading() as inner:
+            assert kept(inner) == {"colour": "blue"}
+        assert kept(outer) == {"colour": "blue"}
+    assert read(reader) == {"colour": "red"}
+
+
+def test_a_reader_cannot_write(store: Store) -> None:
+    with pytest.raises(StoreError), store.reading() as session:
+        session.do("kept_put", name="colour", body="blue")
+    assert read(store) == {}
+
+
+def test_a_stuck_reader_holds_up_no_writer(opened: Callable[[], Store]) -> None:
+    reader, writer = opened(), opened()
+    with reader.reading() as session:
+        kept(session)
+        for number in range(300):
+            put(writer, number=str(number))
+    assert read(reader) == {"number": "299"}
+
+
+# Writing: all or nothing
+
+
+@pytest.mark.parametrize("error", [GivenUp, KeyboardInterrupt, GeneratorExit, StoreError])
+def test_whatever_is_raised_inside_a_transaction_leaves_nothing_of_it(store: Store, error: type[BaseException]) -> None:
+    put(store, colour="blue")
+
+    def fail() -> None:
+        with store.writing() as session:
+            session.do("kept_put", name="colour", body="red")
+            session.do("kept_put", name="shape", body="round")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert read(store) == {"colour": "blue"}
+    put(store, colour="green")
+    assert read(store) == {"colour": "green"}
+
+
+def test_what_is_raised_just_before_the_commit_leaves_nothing(store: Store) -> None:
+    def give_up() -> None:
+        raise GivenUp
+
+    with pytest.raises(GivenUp), store.writing(give_up) as session:
+        session.do("kept_put", name="colour", body="red")
+    assert read(store) == {}
+
+
+def test_a_cancelled_operation_has_written_nothing(hold: Holdfast, store: Store) -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        hold.call("store", {"title": "Cancelled", "content": "in time"}, progress=Progress(stop=stop))
+    assert hold.list().memories == []
+    assert hold.events(after=0).events == []
+
+
+def test_a_failed_statement_ends_its_transaction_whoever_catches_the_error(store: Store) -> None:
+    put(store, colour="blue")
+
+    def swallow() -> None:
+        with store.writing() as session:
+            session.do("kept_put", name="colour", body="red")
+            with suppress(StoreError):
+                session.do("kept_put", name="shape", body=None)
+            with suppress(StoreError):
+                session.do("kept_put", name="size", body="small")
+
+    with pytest.raises(StoreError):
+        swallow()
+    assert read(store) == {"colour": "blue"}
+
+
+def test_a_transaction_within_a_transaction_is_refused_and_does_not_hang(store: Store) -> None:
+    with pytest.raises(RuntimeError), store.writing():
+        put(store, colour="blue")
+    assert read(store) == {}
+
+
+def test_a_missing_parameter_is_an_error_and_nothing_is_written(store: Store) -> None:
+    with pytest.raises(KeyError), store.writing() as session:
+        session.do("kept_put", name="colour")
+    assert read(store) == {}
+
+
+def test_an_unknown_statement_is_an_error(store: Store) -> None:
+    with pytest.raises(KeyError), store.reading() as session:
+        session.rows("no_such_statement")
+
+
+NOTICE: dict[str, Any] = {
+    **dict.fromkeys(("sender", "recipient", "title", "body", "metadata"), ""),
+    **dict.fromkeys(("priority", "created_at"), 0),
+    "read_at": None,
+}
+
+
+@pytest.mark.parametrize("ids", [[], ["one"], ["one", "two"], ["it's", 'a "b"', "\\", "é", "[]"]])
+def test_a_list_is_bound_as_a_list(store: Store, ids: list[str]) -> None:
+    with store.writing() as session:
+        for id in [*ids, "another"]:
+            session.do("notice_add", **NOTICE, id=id)
+        session.do("notice_read", recipient="", ids=ids, now=1)
+    with store.reading() as session:
+        assert {row[0] for row in session.rows("notice_unread", recipient="", limit=9)} == {"another"}
+        assert len(session.rows("notice_list", recipient="", limit=9)) == len(ids) + 1
+
+
+# Versions
+
+
+def test_a_change_of_an_older_version_is_refused_whole(hold: Holdfast, store: Store) -> None:
+    id = hold.store(title="One", content="first").id
+    with hold.hold.writing() as write:
+        stale = write.get(MEMORY, id)
+    assert isinstance(stale, Memory)
+    hold.update(id=id, content="second")
+    with pytest.raises(VersionConflict), hold.hold.writing() as write:
+        change_too_late(write, stale)
+    assert (hold.get(id=id).content, hold.get(id=id).version) == ("second", 2)
+    assert len(hold.history(id=id).changes) == 2
+    assert read(store) == {}
+
+
+def change_too_late(write: Writing, stale: Memory) -> None:
+    write.session.do("kept_put", name="colour", body="red")
+    write.change(MEMORY, stale, replace(stale, content="third"), "update")
+
+
+def test_an_id_is_given_once(hold: Holdfast) -> None:
+    id = hold.store(title="One", content="first").id
+    with hold.hold.writing() as write:
+        memory = write.get(MEMORY, id)
+    assert isinstance(memory, Memory)
+    with pytest.raises(VersionConflict), hold.hold.writing() as write:
+        write.add(MEMORY, replace(memory, title="Another"), "store")
+    assert hold.get(id=id).title == "One"
+
+
+def test_a_use_that_is_written_down_late_does_not_bring_back_what_was_collected(
+    store: Store, held: Callable[..., Holdfast]
+) -> None:
+    clock = [1_800_000_000_000_000]
+    hold = held(store, now=lambda: clock[0])
+    old = hold.store(title="Short", content="lived", ttl_secs=60).id
+    hold.recall(context="lived")
+    clock[0] += 61_000_000
+    new = hold.store(title="Short", content="lives now").id
+    hold.close()
+    assert [memory.id for memory in hold.list().memories] == [new]
+    assert old != new
+
+
+# Several at once
+
+
+def add_one(store: Store, times: int) -> None:
+    """Reads, then writes what it read and one more: loses nothing only if nobody comes between."""
+    for _ in range(times):
+        with store.writing() as session:
+            session.do("kept_put", name="count", body=str(int(kept(session).get("count", "0")) + 1))
+
+
+def test_threads_that_write_take_turns(store: Store) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: add_one(store, 25), range(8)))
+    assert read(store) == {"count": "200"}
+
+
+def test_stores_opened_twice_in_one_process_take_turns(opened: Callable[[], Store]) -> None:
+    stores = [opened() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda one: add_one(one, 25), stores))
+    assert read(stores[0]) == {"count": "100"}
+
+
+def test_threads_that_come_and_go_leave_no_files_open(store: Store) -> None:
+    put(store, colour="blue")
+
+    def open_after(threads: int) -> int:
+        for _ in range(threads):
+            thread = threading.Thread(target=read, args=(store,))
+            thread.start()
+            thread.join()
+        return len(os.listdir("/proc/self/fd"))
+
+    assert open_after(40) <= open_after(2) + 4
+
+
+def test_a_store_that_is_closed_under_a_reader_tells_it_so(store: Store) -> None:
+    put(store, colour="blue")
+    with store.reading() as session:
+        kept(session)
+        closer = threading.Thread(target=store.close)
+        closer.start()
+        closer.join()
+        with pytest.raises(StoreError):
+            kept(session)
+    assert read(store) == {"colour": "blue"}
+
+
+def test_a_child_of_a_fork_is_refused_and_its_parent_goes_on(store: Store) -> None:
+    put(store, colour="blue")
+    read(store)
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for attempt in (lambda: put(store, colour="red"), lambda: read(store)):
+            try:
+                attempt()
+            except StoreError:
+                refused += 1
+        store.close()
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    put(store, shape="round")
+    assert read(store) == {"colour": "blue", "shape": "round"}
+
+
+# The file
+
+
+def test_what_was_put_in_the_place_of_the_store_is_what_is_read_and_written(
+    opened: Callable[[], Store], address: str, tmp_path: Path
+) -> None:
+    store = opened()
+    put(store, colour="blue")
+    store.snapshot(tmp_path / "copy.db")
+    put(store, colour="red")
+    for beside in ("-wal", "-shm"):
+        Path(address + beside).unlink()
+    os.replace(tmp_path / "copy.db", address)
+    assert read(store) == {"colour": "blue"}
+    put(store, shape="round")
+    assert read(opened()) == {"colour": "blue", "shape": "round"}
+
+
+def test_a_store_whose_file_is_gone_acknowledges_nothing(store: Store, address: str) -> None:
+    put(store, colour="blue")
+    Path(address).unlink()
+    with pytest.raises(StoreUnreachable):
+        put(store, colour="red")
+    with pytest.raises(StoreUnreachable):
+        read(store)
+
+
+def test_a_snapshot_is_consistent_whole_and_private_while_others_write(
+    store: Store, opened: Callable[[], Store], tmp_path: Path
+) -> None:
+    from holdfast.storage.locate import open_copy
+
+    put(store, one="0", other="0")
+    stop = threading.Event()
+
+    def writing() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            put(store, one=str(number), other=str(number))
+
+    thread = threading.Thread(target=writing)
+    thread.start()
+    for number in range(5):
+        store.snapshot(tmp_path / f"{number}.db")
+    stop.set()
+    thread.join()
+    for number in range(5):
+        assert (tmp_path / f"{number}.db").stat().st_mode & 0o777 == 0o600
+        copy = open_copy(tmp_path / f"{number}.db")
+        found = read(copy)
+        assert found["one"] == found["other"]
+        assert copy.faults() == []
+        copy.close()
+
+
+def test_a_snapshot_overwrites_nothing_and_leaves_nothing_half(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(StoreError):
+        store.snapshot(tmp_path / "mine")
+    assert (tmp_path / "mine").read_text() == "precious"
+    with pytest.raises(StoreError):
+        store.snapshot(tmp_path / "no such folder" / "copy.db")

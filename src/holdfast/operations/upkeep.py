@@ -45,6 +45,7 @@ class BackedUp(Snapshot, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/backup",
     family="other",
+    human="holdfast.surfaces.human:backed_up",
     admin=True,
     status=201,
     examples=(Example({"keep": 3}), Example({"keep": 0}, error="VALIDATION_FAILED")),
@@ -66,7 +67,15 @@ class Snapshots(Struct, frozen=True, kw_only=True):
     count: int
 
 
-@operation(Effect.READ, "GET /api/v1/backup", family="other", admin=True, cli=("backups",), examples=(Example({}),))
+@operation(
+    Effect.READ,
+    "GET /api/v1/backup",
+    family="other",
+    admin=True,
+    cli=("backups",),
+    human="holdfast.surfaces.human:snapshots",
+    examples=(Example({}),),
+)
 def backup_list(hold: Hold, request: Nothing) -> Snapshots:
     """List the snapshots beside the store, newest first."""
     found, unusable = backing.listed(hold)
@@ -102,6 +111,7 @@ class StoreRestored(Struct, frozen=True, kw_only=True):
     Effect.DESTROY,
     "POST /api/v1/restore",
     family="other",
+    human="holdfast.surfaces.human:restored",
     admin=True,
     irreversible=True,
     examples=(
@@ -144,7 +154,14 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     sections: list[SectionView]
 
 
-@operation(Effect.READ, "GET /api/v1/doctor", family="meta", admin=True, examples=(Example({}),))
+@operation(
+    Effect.READ,
+    "GET /api/v1/doctor",
+    family="meta",
+    admin=True,
+    human="holdfast.surfaces.human:diagnosis",
+    examples=(Example({}),),
+)
 def doctor(hold: Hold, request: Nothing, progress: Progress) -> Diagnosis:
     """Examine the store: files, full-text, journal, clock. It finds what is wrong and changes nothing."""
     sections = examining.examine(hold)

@@ -134,6 +134,42 @@ def verified(answer: Any) -> Iterator[str]:
         yield f"  change {finding.seq}: {safe(finding.what)}"
 
 
+def diagnosis(answer: Any) -> Iterator[str]:
+    """Each part of the store with what is known and what is wrong of it, and the verdict last."""
+    colours = {"ok": "green", "warn": "yellow", "critical": "red"}
+    for section in answer.sections:
+        facts = ", ".join(f"{name} {safe(_scalar(fact))}" for name, fact in section.facts.items())
+        severity = click.style(f"{section.severity:<8}", fg=colours[section.severity])
+        yield f"{severity}  {section.name:<9}  {facts}".rstrip()
+        for one in section.findings:
+            yield click.style(f"          {one.severity}: {safe(one.what)}", fg=colours[one.severity])
+    yield click.style(f"The store is {'well' if answer.status == 'ok' else answer.status}.", bold=True)
+
+
+def backed_up(answer: Any) -> Iterator[str]:
+    yield f"Wrote {safe(answer.path)} ({answer.bytes:,} bytes)."
+    if answer.pruned:
+        yield f"Removed {_many(len(answer.pruned), 'older snapshot')}."
+
+
+def snapshots(answer: Any) -> Iterator[str]:
+    if not answer.snapshots:
+        yield "No snapshots: `holdfast backup` takes one."
+    for one in answer.snapshots:
+        reason = f"  {safe(one.reason)}" if isinstance(one.reason, str) else ""
+        yield f"{safe(one.snapshot)}  {one.bytes:>12,} bytes{reason}"
+    for name in answer.unusable:
+        yield click.style(f"{safe(name)}  has no manifest: it cannot be restored", fg="yellow")
+
+
+def restored(answer: Any) -> Iterator[str]:
+    if answer.dry_run:
+        yield f"{safe(answer.snapshot)} is whole and could be restored. Nothing was changed."
+    else:
+        yield f"Restored {safe(answer.snapshot)}."
+        yield f"What was there before is {safe(answer.before)}: restore that to go back."
+
+
 def _many(count: int, one: str, more: str = "") -> str:
     return f"{count} {one if count == 1 else more or one + 's'}"
 

@@ -138,12 +138,18 @@ def diagnosis(answer: Any) -> Iterator[str]:
     """Each part of the store with what is known and what is wrong of it, and the verdict last."""
     colours = {"ok": "green", "warn": "yellow", "critical": "red"}
     for section in answer.sections:
-        facts = ", ".join(f"{name} {safe(_scalar(fact))}" for name, fact in section.facts.items())
+        facts = ", ".join(f"{name} {_fact(fact)}" for name, fact in section.facts.items())
         severity = click.style(f"{section.severity:<8}", fg=colours[section.severity])
         yield f"{severity}  {section.name:<9}  {facts}".rstrip()
         for one in section.findings:
             yield click.style(f"          {one.severity}: {safe(one.what)}", fg=colours[one.severity])
     yield click.style(f"The store is {'well' if answer.status == 'ok' else answer.status}.", bold=True)
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{safe(str(name))} {_fact(item)}" for name, item in value.items()) or "none"
+    return safe(_scalar(value))
 
 
 def backed_up(answer: Any) -> Iterator[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
-import platform
+import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -76,10 +75,21 @@ def open(
 def default_agent() -> str:
     """The person at this machine: stable from one process to the next."""
     try:
-        user = getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        user = "user"
-    try:
-        return admit_agent(f"human:{user}@{platform.node() or 'localhost'}")
+        return admit_agent(f"human:{user_name()}@{host_name()}")
     except Invalid:
         return "human:user@localhost"
+
+
+def user_name() -> str:
+    """By the account rather than by the environment, which differs between a shell and a service."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):
+        return os.environ.get("USERNAME") or "user"
+
+
+def host_name() -> str:
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
+    return name or "localhost"

@@ -111,6 +111,19 @@ def any_active(session: Session) -> bool:
     return row is not None and row[0] > 0
 
 
+def caller_of(key: Key, source: str) -> Caller:
+    """Whom a key makes of who holds it. One that leaves its agent open is bound to none."""
+    agent = f"key:{key.name}" if key.agent == ANY_AGENT else key.agent
+    return Caller(
+        agent=agent,
+        right=key.right,
+        namespaces=key.namespaces,
+        key=key.id,
+        bound=key.agent != ANY_AGENT,
+        source=source,
+    )
+
+
 def opened_by(session: Session, secret: str) -> Key | None:
     """The active key with this secret. It is looked up by its hash, so that time tells nothing of the secret."""
     row = session.row("key_by_hash", hash=hash_of(secret))

@@ -1,7 +1,6 @@
 """Who is let in: this machine's own names, no foreign page, and a key once there is one."""
 
 import ipaddress
-import platform
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
@@ -11,11 +10,11 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from ...app import Holdfast
+from ...app import Holdfast, host_name
 from ...domain.caller import Caller, admit_agent, client_agent
 from ...domain.errors import Forbidden, Invalid, Misaddressed, Unauthenticated
 from ...services import keys
-from ...services.keys import ANY_AGENT, Key
+from ...services.keys import Key
 from ...settings import Settings
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
@@ -131,17 +130,17 @@ def owner(agent: str | None) -> Caller:
 @cache
 def unnamed() -> str:
     """The agent of a client that names none: the same from one request to the next."""
-    return client_agent("http", platform.node())
+    return client_agent("http", host_name())
 
 
 def holder(key: Key, agent: str | None) -> Caller:
     """The caller whom a key makes: its agent is the key's, unless the key leaves it open."""
-    caller = Caller(agent=key.agent, right=key.right, namespaces=key.namespaces, key=key.id, bound=True, source="api")
-    if key.agent == ANY_AGENT:
-        return replace(caller, agent=agent or f"key:{key.name}", bound=agent is not None)
-    if agent is not None and agent != key.agent:
-        raise Forbidden(f"This key speaks as {key.agent!r}, not as {agent!r}.")
-    return caller
+    caller = keys.caller_of(key, "api")
+    if agent is None or agent == caller.agent:
+        return caller
+    if caller.bound:
+        raise Forbidden(f"This key speaks as {caller.agent!r}, not as {agent!r}.")
+    return replace(caller, agent=agent, bound=True)
 
 
 def must_have_a_key(holdfast: Holdfast) -> bool:

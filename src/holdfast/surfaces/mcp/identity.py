@@ -1,10 +1,8 @@
 """Who asks over MCP: the key if there is one, and the agent by the name of its program."""
 
-import platform
-
 from msgspec.structs import replace
 
-from ...app import Holdfast
+from ...app import Holdfast, host_name
 from ...domain.caller import Caller, client_agent
 from ...domain.errors import Unauthenticated
 from ...services import keys
@@ -30,13 +28,11 @@ def _keyed(holdfast: Holdfast, secret: str) -> Caller:
         key = keys.opened_by(session, secret)
     if key is None:
         raise Unauthenticated("The key that this server works under is not valid.")
-    return Caller(
-        agent=key.agent, right=key.right, namespaces=key.namespaces, key=key.id, bound=key.agent != keys.ANY_AGENT
-    )
+    return keys.caller_of(key, SOURCE)
 
 
 def as_client(caller: Caller, client: str | None, host: str | None = None) -> Caller:
     """The caller under its program's name, unless its key or a header has said who it is."""
     if caller.bound:
         return replace(caller, source=SOURCE)
-    return replace(caller, agent=client_agent(client or "client", host or platform.node()), source=SOURCE)
+    return replace(caller, agent=client_agent(client or "client", host or host_name()), source=SOURCE)

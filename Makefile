@@ -12,6 +12,14 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY)
 
+# What the tests drive besides Python: curl and jq for the documented commands, npm for the MCP suites.
+TOOLS := curl jq npm
+tools:
+	@missing=; for tool in $(TOOLS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -q && apt-get install -qy $$missing; \
+	  else echo "The tests need$$missing: install them first." >&2; exit 1; fi; fi
+
 check: $(READY)
 	$(BIN)/ruff format --check src tests
 	$(BIN)/ruff check src tests
@@ -19,10 +27,10 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python -m holdfast.surfaces.reference --check docs/reference
 
-test: check
+test: tools check
 	$(BIN)/pytest -n auto --dist worksteal
 
-fast: $(READY)
+fast: tools $(READY)
 	$(BIN)/pytest -n auto -m "not slow"
 
 run: $(READY)
@@ -44,4 +52,4 @@ bench: $(READY)
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis bench-report
 
-.PHONY: all setup check test fast run demo format docs bench clean
+.PHONY: all setup tools check test fast run demo format docs bench clean

@@ -145,6 +145,10 @@ def test_a_new_stamp_lies_above_everything_that_its_cells_have_seen() -> None:
     assert sorted(cells.floors({"text": "x", "weight": 1.0, "tags:new": None})) == [10, 12, 99]
 
 
+def test_a_cell_holds_what_json_has_so_that_it_equals_the_one_that_travelled() -> None:
+    assert flatten(Shape(registers=("tags",)), Note(tags=("x",))) == {"tags": ["x"]}
+
+
 def test_what_travels_can_be_read_again() -> None:
     cells = {"text": Cell({Stamp(1, "a.1"): AWAITED, Stamp(2, "b.1"): {"any": ["json"]}}, {"a.1": 1, "b.1": 2})}
     assert decode(encode(cells)) == cells

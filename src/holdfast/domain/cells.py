@@ -55,7 +55,9 @@ def flatten(shape: Shape, record: Any) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Tuples and structs as JSON has them."""
-    return value if value is None or isinstance(value, str | int | float) else msgspec.to_builtins(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return [plain(item) for item in value] if isinstance(value, tuple) else msgspec.to_builtins(value)
 
 
 def changed(shape: Shape, before: Any, after: Any) -> dict[str, tuple[Any, Any]]:

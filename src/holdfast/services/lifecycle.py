@@ -9,7 +9,7 @@ from ..domain.errors import HoldfastError, StoreError
 from ..domain.memory import Memory
 from ..domain.words import asked
 from ..storage import memories
-from ..storage.memories import EVERYTHING, Filter
+from ..storage.memories import Filter
 from ..storage.records import MEMORY, Writing
 from .amend import must_be_version
 from .find import normal
@@ -37,6 +37,7 @@ def delete(hold: Hold, id: str, expected_version: int | None = None) -> Memory:
 
 def archive(hold: Hold, ids: list[str], reason: str) -> Put:
     """Put memories away, their links with them; each has an outcome of its own."""
+    door.label("reason", reason)
     put = Put([], [])
     with hold.writing() as write:
         for id in dict.fromkeys(ids):
@@ -58,11 +59,15 @@ def put_away(write: Writing, memory: Memory, reason: str, op: str) -> Memory:
 def restore(hold: Hold, id: str) -> Memory:
     """Bring an archived or expired memory back, live: its lifetime starts anew."""
     with hold.writing() as write:
-        memory = memories.resolve(write.session, hold.caller, id, write.now, view="put_away")
+        memory = _put_away(hold, write, id)
         must_change(hold, write, memory)
         must_be_free(write, memory)
         live = replace(memory, state="live", reason=None, expires_at=_new_end(hold, memory, write.now))
         return write.change(MEMORY, memory, live, "restore")
+
+
+def _put_away(hold: Hold, write: Writing, id: str) -> Memory:
+    return memories.resolve(write.session, hold.caller, id, write.now, view="put_away")
 
 
 def _new_end(hold: Hold, memory: Memory, now: int) -> int | None:
@@ -120,17 +125,13 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> int
     """Erase archived memories for good, out of their history too; an id and its state remain."""
     with hold.writing() as write:
         before = write.now - door.days("older_than_days", older_than_days or 0)
-        if ids is not None:
-            found = [memories.resolve(write.session, hold.caller, id, write.now, view="put_away") for id in ids]
-        else:
-            total = memories.count(write.session, hold.caller, EVERYTHING, write.now, view="put_away")
-            found = memories.select(
-                write.session, hold.caller, EVERYTHING, write.now, order="by_archival", limit=total, view="put_away"
-            )
-        gone = [memory for memory in found if older_than_days is None or memory.updated_at <= before]
+        named = None if ids is None else [_put_away(hold, write, id).id for id in ids]
+        gone = memories.put_away_before(write.session, hold.caller, write.now, before, named)
         for memory in gone:
             must_change(hold, write, memory)
             erase(write, memory)
+        if gone:
+            write.session.do("memory_text_purged")
     return len(gone)
 
 

@@ -141,6 +141,19 @@ def newest(session: Session, caller: Caller, now: int, *, before: str = LONGEST_
     return [memory_of(row) for row in rows]
 
 
+def put_away_before(
+    session: Session, caller: Caller, now: int, before: int, ids: list[str] | None = None
+) -> list[Memory]:
+    """What was archived, or has expired, by a moment: all of it, or those of some ids."""
+    parts, params = narrowed(caller, EVERYTHING, now, "put_away")
+    params["before"] = before
+    if ids is not None:
+        parts.append("memory.some")
+        params["ids"] = ids
+    rows = session.assembled(("memory_select", *parts, "memory.put_away_before"), params)
+    return [memory_of(row) for row in rows]
+
+
 def by_ids(session: Session, caller: Caller, ids: Iterable[str], now: int, view: View = "live") -> dict[str, Memory]:
     """Those of some memories that the caller may see."""
     wanted = list(ids)

@@ -153,8 +153,8 @@ group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.before
 -- Ids begin with the moment of their making: the newest first, on from one.
  and m.id < :before order by m.id desc limit :limit
--- name: memory.archived_before
- and m.updated_at < :before
+-- name: memory.put_away_before
+ and case when m.state = 'archived' then m.updated_at else m.lives_until end <= :before order by m.id
 -- name: memory_purged
 -- A purged memory keeps its id and state; what it said is gone from the history too.
 update journal set body = null, delta = null where record = :id and kind = 'memory'

@@ -4,6 +4,9 @@ pragma integrity_check(20)
 pragma foreign_key_check
 -- name: engine_text_integrity
 insert into memory_text (memory_text, rank) values ('integrity-check', 1)
+-- name: memory_text_purged
+-- The full-text index keeps words of what is gone until it tidies up: let it do so now. Takes a while in a large store.
+insert into memory_text (memory_text) values ('optimize')
 -- name: memory_found
 -- Best first by FTS5's own bm25; filters follow before the limit. A cross join, so that no filter makes the planner ask
 -- the index once for each row.

@@ -1,0 +1,311 @@
+"""The end of a memory: archived, brought back, forgotten, deleted, collected, purged."""
+
+from typing import Any
+
+import apsw
+import pytest
+from msgspec import UNSET
+
+import holdfast
+from holdfast.domain.errors import FilterRequired, Forbidden, Invalid, NotFound, TitleTaken, VersionConflict
+
+
+@pytest.fixture
+def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+    return timed
+
+
+@pytest.fixture
+def plan(hold: Any) -> Any:
+    return hold.store(title="Plan", content="We deploy on Tuesdays.", namespace="team", tags=["ops"])
+
+
+def titles(page: Any) -> list[str]:
+    return sorted(one.title for one in getattr(page, page.__struct_fields__[0]))
+
+
+def test_a_deleted_memory_is_in_no_view_but_its_history(hold: Any, plan: Any) -> None:
+    deleted = hold.delete(plan.id)
+    assert (deleted.deleted, deleted.id, deleted.version) == (True, plan.id, 2)
+    for gone in (hold.list(), hold.search("deploy"), hold.recall("deploy"), hold.archive_list()):
+        assert gone.count == 0
+    with pytest.raises(NotFound):
+        hold.get(plan.id)
+    with pytest.raises(NotFound):
+        hold.delete(plan.id)
+    assert [one.op for one in hold.history(plan.id).changes] == ["store", "delete"]
+
+
+def test_a_delete_that_expects_another_version_deletes_nothing(hold: Any, plan: Any) -> None:
+    with pytest.raises(VersionConflict):
+        hold.delete(plan.id, expected_version=2)
+    assert hold.delete(plan.id, expected_version=1).version == 2
+
+
+def test_an_archived_memory_is_out_of_the_way_and_still_found_by_its_id(hold: Any, plan: Any) -> None:
+    answer = hold.archive(ids=[plan.id], reason="done with it")
+    assert (answer.archived, answer.missing, answer.count) == ([plan.id], [], 1)
+    assert hold.list().count == hold.search("deploy").count == hold.recall("deploy").count == 0
+    [kept] = hold.archive_list().archived
+    assert (kept.id, kept.state, kept.archive_reason, kept.version) == (plan.id, "archived", "done with it", 2)
+    assert hold.get(plan.id).state == "archived"
+
+
+def test_archiving_several_gives_each_its_outcome(hold: Any, plan: Any, seen_by: Any) -> None:
+    hidden = seen_by("ai:other@here").store(title="Hidden", content="x", scope="private")
+    answer = hold.archive(ids=[plan.id, "no-such-memory", hidden.id])
+    assert [(one.outcome, one.code) for one in answer.outcomes] == [
+        ("applied", UNSET),
+        ("rejected", "NOT_FOUND"),
+        ("rejected", "NOT_FOUND"),
+    ]
+    assert answer.missing == ["no-such-memory", hidden.id]
+
+
+@pytest.mark.parametrize("reason", ["a\x00b", "\x1b[2J", "   "], ids=ascii)
+def test_a_reason_is_clean_text(hold: Any, plan: Any, reason: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        hold.archive(ids=[plan.id], reason=reason)
+    assert refused.value.details == {"fields": ["reason"]}
+    assert hold.list().count == 1
+
+
+def test_restoring_gives_a_live_row_whose_lifetime_begins_anew(hold: Any, plan: Any, clock: Any) -> None:
+    hold.archive(ids=[plan.id])
+    clock.move(days=30)
+    restored = hold.archive_restore(plan.id)
+    assert (restored.state, restored.expires_at, restored.version) == ("live", clock.after(days=7), 3)
+    assert restored.archive_reason is UNSET
+    assert [one.id for one in hold.recall("deploy").memories] == [plan.id]
+
+
+def test_restoring_what_has_expired_gives_a_live_row_that_is_not_collected_again(
+    hold: Any, plan: Any, clock: Any
+) -> None:
+    clock.move(days=8)
+    hold.gc()
+    assert hold.archive_restore(plan.id).expires_at == clock.after(days=7)
+    assert hold.gc().collected == 0
+    assert titles(hold.list()) == ["Plan"]
+
+
+def test_restoring_leaves_a_later_end_and_an_endless_life_alone(hold: Any, clock: Any) -> None:
+    later = hold.store(title="later", content="x", expires_at="2027-01-01")
+    endless = hold.store(title="endless", content="x", tier="long")
+    hold.archive(ids=[later.id, endless.id])
+    clock.move(days=30)
+    assert hold.archive_restore(later.id).expires_at == later.expires_at
+    assert hold.archive_restore(endless.id).expires_at is UNSET
+
+
+def test_restoring_onto_a_taken_title_is_refused_and_its_holder_named(hold: Any, plan: Any) -> None:
+    hold.archive(ids=[plan.id])
+    other = hold.store(title="Plan", content="x", namespace="team")
+    with pytest.raises(TitleTaken) as refused:
+        hold.archive_restore(plan.id)
+    assert refused.value.details == {"existing_id": other.id}
+    assert hold.get(plan.id).state == "archived"
+
+
+@pytest.mark.parametrize("which", ["live", "deleted", "unknown"])
+def test_only_what_is_in_the_archive_can_be_restored(hold: Any, plan: Any, which: str) -> None:
+    if which == "deleted":
+        hold.delete(plan.id)
+    with pytest.raises(NotFound):
+        hold.archive_restore("no-such-memory" if which == "unknown" else plan.id)
+
+
+def test_links_survive_archive_and_restore(hold: Any, plan: Any) -> None:
+    other = hold.store(title="Other", content="x")
+    hold.link(source_id=plan.id, target_id=other.id, relation="supersedes")
+    before = hold.get(plan.id).links
+    hold.archive(ids=[plan.id])
+    hold.archive_restore(plan.id)
+    assert hold.get(plan.id).links == before
+    assert [link.relation for link in before] == ["supersedes"]
+
+
+def test_forgetting_without_a_filter_is_refused(hold: Any, plan: Any) -> None:
+    for nothing in ({}, {"namespace": None}, {"pattern": ""}, {"dry_run": True}, {"dry_run": False, "tier": None}):
+        with pytest.raises(FilterRequired):
+            hold.forget(**nothing)
+    assert hold.list().count == 1
+
+
+@pytest.mark.parametrize(
+    ("filter", "left"),
+    [
+        ({"namespace": "team"}, ["Elsewhere", "Lunch", "Sub"]),
+        ({"pattern": "deploy"}, ["Lunch", "Sub"]),
+        ({"pattern": "deploy noon"}, ["Sub"]),
+        ({"tier": "long"}, ["Elsewhere", "Lunch", "Plan"]),
+        ({"namespace": "team", "pattern": "deploy"}, ["Elsewhere", "Lunch", "Sub"]),
+        ({"namespace": "team", "tier": "long"}, ["Elsewhere", "Lunch", "Plan", "Sub"]),
+        ({"pattern": "nothing-of-this-kind"}, ["Elsewhere", "Lunch", "Plan", "Sub"]),
+        ({"pattern": '" * ('}, ["Elsewhere", "Lunch", "Plan", "Sub"]),
+        ({"namespace": "tea"}, ["Elsewhere", "Lunch", "Plan", "Sub"]),
+    ],
+    ids=["namespace", "pattern", "words", "tier", "both", "neither", "no-match", "operators", "prefix"],
+)
+def test_forgetting_archives_what_the_filter_names_and_nothing_else(
+    hold: Any, plan: Any, filter: dict[str, str], left: list[str]
+) -> None:
+    hold.store(title="Elsewhere", content="We deploy here too.", namespace="other")
+    hold.store(title="Lunch", content="at noon", namespace="other")
+    hold.store(title="Sub", content="x", namespace="team/sub", tier="long")
+    would = hold.forget(**filter, dry_run=True)
+    assert (hold.list().count, would.deleted, would.would_delete) == (4, 0, 4 - len(left))
+    gone = hold.forget(**filter)
+    assert titles(hold.list()) == left
+    assert (gone.archived, sorted(gone.ids)) == (4 - len(left), sorted(would.ids))
+    assert hold.archive_list().count == 4 - len(left)
+
+
+def test_what_was_forgotten_can_be_restored(hold: Any, plan: Any) -> None:
+    hold.forget(namespace="team")
+    assert hold.archive_list().archived[0].archive_reason == "forget"
+    assert hold.archive_restore(plan.id).content == "We deploy on Tuesdays."
+
+
+def test_forgetting_is_all_or_nothing(hold: Any, plan: Any, seen_by: Any) -> None:
+    """One memory that the caller may see but not change keeps the whole of them."""
+    other = seen_by("ai:other@here")
+    theirs = other.store(title="Theirs", content="We deploy.", namespace="team", scope="private")
+    other.grant(theirs.id, agent_id="ai:tester@here", permission="read")
+    before = hold.events().next
+    for dry_run in (True, False):
+        with pytest.raises(Forbidden):
+            hold.forget(namespace="team", dry_run=dry_run)
+    assert titles(hold.list()) == ["Plan", "Theirs"]
+    assert hold.events().next == before
+
+
+def test_forgetting_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: Any, seen_by: Any) -> None:
+    hidden = seen_by("ai:other@here").store(title="Hidden", content="deploy", namespace="team", scope="private")
+    assert hold.forget(namespace="team").ids == [plan.id]
+    assert seen_by("ai:other@here").get(hidden.id).state == "live"
+
+
+def test_what_has_expired_is_seen_no_more_collected_or_not(hold: Any, plan: Any, clock: Any) -> None:
+    clock.move(days=7, seconds=-1)
+    assert hold.list().count == 1
+    clock.move(seconds=1)
+    for collected in (False, True):
+        assert hold.list().count == hold.search("deploy").count == hold.recall("deploy").count == 0, collected
+        assert hold.archive_list().archived[0].id == plan.id
+        assert hold.stats().total == 0
+        hold.gc()
+
+
+def test_collecting_says_how_many_and_is_no_change_that_others_hear_of(hold: Any, plan: Any, clock: Any) -> None:
+    clock.move(days=8)
+    before = hold.events().next
+    assert (hold.gc(dry_run=True).collected, hold.gc().collected, hold.gc().collected) == (1, 1, 0)
+    assert hold.events().next == before
+    assert hold.get(plan.id).version == 1
+    assert hold.verify().intact
+
+
+def test_the_archive_is_counted_by_namespace(hold: Any, plan: Any) -> None:
+    other = hold.store(title="Other", content="x")
+    hold.archive(ids=[plan.id, other.id])
+    stats = hold.archive_stats()
+    assert stats.archived_total == 2
+    assert {(one.namespace, one.count) for one in stats.by_namespace} == {("team", 1), ("global", 1)}
+
+
+def test_purging_erases_what_a_memory_said_and_the_chain_still_holds(hold: Any, db: str) -> None:
+    secret = hold.store(
+        title="CANARY title",
+        content="CANARY content",
+        metadata={"k": "CANARY value"},
+        citations=[{"uri": "doc:CANARY", "accessed_at": "2026-01-31"}],
+        source_uri="doc:CANARY",
+        speaker="CANARY",
+        thread="CANARY",
+    )
+    hold.update(secret.id, content="CANARY again")
+    other = hold.store(title="Other", content="stays")
+    hold.archive(ids=[secret.id])
+    assert hold.archive_purge(ids=[secret.id]).purged == 1
+    assert hold.archive_list().count == 0
+    assert [(one.op, one.memory is UNSET) for one in hold.history(secret.id).changes] == [
+        ("store", True),
+        ("update", True),
+        ("archive", True),
+        ("purge", False),
+    ]
+    assert "CANARY" not in str(hold.history(secret.id)) + str(hold.events())
+    assert hold.get(other.id).content == "stays"
+    assert hold.verify().intact
+    assert "canar" not in everything_in(db).lower()
+
+
+def everything_in(db: str) -> str:
+    """Every value of every table, the full-text index's words included."""
+    connection = apsw.Connection(db)
+    tables = [name for (name,) in connection.execute("select name from sqlite_schema where type = 'table'")]
+    assert "memory" in tables
+    return " ".join(
+        str(row) for table in [*tables, "memory_vocab"] for row in connection.execute(f'select * from "{table}"')
+    )
+
+
+def test_what_was_purged_cannot_be_brought_back(hold: Any, plan: Any) -> None:
+    hold.archive(ids=[plan.id])
+    hold.archive_purge(ids=[plan.id])
+    for change in hold.history(plan.id).changes:
+        with pytest.raises(NotFound):
+            hold.undo(change.seq)
+    with pytest.raises(NotFound):
+        hold.archive_restore(plan.id)
+
+
+def test_purging_reaches_only_what_is_in_the_archive(hold: Any, plan: Any) -> None:
+    with pytest.raises(NotFound):
+        hold.archive_purge(ids=[plan.id])
+    assert hold.archive_purge().purged == 0
+    assert hold.list().count == 1
+
+
+def test_purging_by_age_counts_from_when_a_memory_was_put_away(hold: Any, clock: Any) -> None:
+    """One that was written long ago and expired yesterday is a day old in the archive."""
+    hold.store(title="expires in 60 days", content="x", expires_at=clock.after(days=60))
+    archived = hold.store(title="archived today", content="x", tier="long")
+    hold.archive(ids=[archived.id])
+    clock.move(days=61)
+    hold.gc()
+    assert titles(hold.archive_list()) == ["archived today", "expires in 60 days"]
+    assert hold.archive_purge(older_than_days=30).purged == 1
+    assert titles(hold.archive_list()) == ["expires in 60 days"]
+    clock.move(days=30)
+    assert hold.archive_purge(older_than_days=30).purged == 1
+
+
+def test_purging_some_is_all_or_nothing(hold: Any, plan: Any) -> None:
+    hold.archive(ids=[plan.id])
+    with pytest.raises(NotFound):
+        hold.archive_purge(ids=[plan.id, "no-such-memory"])
+    assert hold.archive_list().count == 1
+
+
+def test_purging_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: Any, seen_by: Any) -> None:
+    other = seen_by("ai:other@here")
+    hidden = other.store(title="Hidden", content="x", scope="private")
+    other.archive(ids=[hidden.id])
+    hold.archive(ids=[plan.id])
+    assert hold.archive_purge().purged == 1
+    assert other.archive_list().archived[0].id == hidden.id
+
+
+def test_every_way_out_and_back_bumps_the_version(hold: Any, plan: Any) -> None:
+    versions = [plan.version]
+    hold.archive(ids=[plan.id])
+    versions.append(hold.get(plan.id).version)
+    versions.append(hold.archive_restore(plan.id).version)
+    hold.forget(namespace="team")
+    versions.append(hold.get(plan.id).version)
+    versions.append(hold.archive_restore(plan.id).version)
+    versions.append(hold.promote(plan.id).version)
+    versions.append(hold.delete(plan.id).version)
+    assert versions == [1, 2, 3, 4, 5, 6, 7]

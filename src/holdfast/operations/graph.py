@@ -196,6 +196,7 @@ class KgFound(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/kg/query",
     family="graph",
+    human="holdfast.surfaces.human:reached",
     examples=(
         Example({"source_id": "no-such-memory", "max_depth": 2}, error="NOT_FOUND"),
         Example({"source_id": "any", "max_depth": 6}, error="VALIDATION_FAILED"),
@@ -276,6 +277,7 @@ class PathsFound(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/kg/find_paths",
     family="graph",
+    human="holdfast.surfaces.human:paths",
     examples=(
         Example({"source_id": "no-such-memory", "target_id": "nor-this-one"}, error="NOT_FOUND"),
         Example({"source_id": "one", "target_id": "other", "max_depth": 8}, error="VALIDATION_FAILED"),

@@ -20,7 +20,13 @@ class Namespaces(Struct, frozen=True, kw_only=True):
     namespaces: list[NamespaceCount]
 
 
-@operation(Effect.READ, "GET /api/v1/namespaces", family="meta", examples=(Example({}),))
+@operation(
+    Effect.READ,
+    "GET /api/v1/namespaces",
+    family="meta",
+    human="holdfast.surfaces.human:namespaces",
+    examples=(Example({}),),
+)
 def namespaces(hold: Hold, request: Nothing) -> Namespaces:
     """List the namespaces with how many memories each holds."""
     with hold.reading() as session:
@@ -47,6 +53,7 @@ class TaxonomyFound(Struct, frozen=True, kw_only=True):
     "GET /api/v1/taxonomy",
     family="graph",
     cli=("taxonomy",),
+    human="holdfast.surfaces.human:taxonomy",
     examples=(Example({}), Example({"depth": 9}, error="VALIDATION_FAILED")),
 )
 def get_taxonomy(hold: Hold, request: GetTaxonomy) -> TaxonomyFound:

@@ -83,13 +83,47 @@ def archived(answer: Any) -> Iterator[str]:
 
 
 def recalled(answer: Any) -> Iterator[str]:
-    """Each hit with its text: what a person asked for."""
+    """What holds in the namespace, then each hit with its text: what a person asked for."""
+    for standard in answer.standards or ():
+        yield click.style(f"      {safe(standard.title)}: {one_line(standard.content, 200)}", fg="cyan")
     if not answer.memories:
         yield "Nothing found."
     for hit in answer.memories:
         yield click.style(f"{hit.score:.2f}  {safe(hit.title)}", bold=True)
         yield click.style(f"      {hit.id}  {safe(hit.namespace)}  by {safe(hit.agent_id)}", dim=True)
         yield "      " + one_line(hit.content, 200)
+
+
+def namespaces(answer: Any) -> Iterator[str]:
+    for one in answer.namespaces:
+        yield f"{one.count:>6}  {safe(one.namespace)}"
+
+
+def taxonomy(answer: Any) -> Iterator[str]:
+    yield from _branch(answer.tree, 0)
+    if answer.truncated:
+        yield "There are more: raise --limit or --depth."
+
+
+def _branch(branch: Any, depth: int) -> Iterator[str]:
+    yield f"{branch.subtree_count:>6}  {'  ' * depth}{safe(branch.name or branch.namespace or '(all)')}"
+    for inner in branch.children:
+        yield from _branch(inner, depth + 1)
+
+
+def reached(answer: Any) -> Iterator[str]:
+    """What a memory leads to, as far away as it is indented."""
+    if not answer.memories:
+        yield "No links lead from it."
+    for one in answer.memories:
+        yield f"{'  ' * one.depth}-{one.relation}-> {safe(one.title)}  " + click.style(one.target_id, dim=True)
+
+
+def paths(answer: Any) -> Iterator[str]:
+    if not answer.paths:
+        yield "No path connects them."
+    for path in answer.paths:
+        yield " - ".join(path)
 
 
 def deleted(answer: Any) -> Iterator[str]:
@@ -234,12 +268,12 @@ def _plain(value: Any, depth: int) -> Iterator[str]:
     pad = "  " * depth
     if isinstance(value, dict):
         for key, item in value.items():
-            if isinstance(item, dict | list) and item:
+            if isinstance(item, dict | list | tuple) and item:
                 yield f"{pad}{safe(str(key))}:"
                 yield from _plain(item, depth + 1)
             else:
                 yield f"{pad}{safe(str(key))}: {safe(_scalar(item))}"
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for item in value:
             if isinstance(item, dict):
                 lines = list(_plain(item, depth + 1))

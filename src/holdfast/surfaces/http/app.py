@@ -131,19 +131,17 @@ class Site:
 
     async def stream(self, operation: Operation, request: Request) -> Response:
         """A feed as it grows. Each look asks for the key again: one that is revoked sees no more."""
-        place = feed.place_of(request)
         asked = arguments_of(operation, request, b"")
 
-        def look(after: int | None, progress: Progress) -> Any:
+        def look(more: dict[str, int], progress: Progress) -> Any:
             caller = authenticate(self.holdfast, request.scope["headers"])
-            return self.call(caller, progress, operation, asked if after is None else {**asked, "after": after})
+            return self.call(caller, progress, operation, {**asked, **more})
 
-        async def page(after: int | None) -> Any:
-            return await self.threads.run(partial(look, after))
+        async def page(after: int) -> Any:
+            return await self.threads.run(partial(look, {"after": after}))
 
-        return StreamingResponse(
-            self.counted(feed.events(await page(place), page, self.closing)), media_type=feed.MEDIA_TYPE
-        )
+        first = await self.threads.run(partial(look, {}))
+        return StreamingResponse(self.counted(feed.events(first, page, self.closing)), media_type=feed.MEDIA_TYPE)
 
     async def counted(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self.metrics.streams += 1

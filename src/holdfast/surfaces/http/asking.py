@@ -68,7 +68,15 @@ def arguments_of(operation: Operation, request: Request, body: bytes) -> dict[st
         for name, value in part.items():
             if arguments.setdefault(name, value) != value:
                 raise Invalid(f"{name}: given twice", fields=[name])
-    return compat.defaults(request.method, request.scope["path"]) | arguments
+    if unheard := hidden(operation) & arguments.keys():
+        raise Invalid(f"{', '.join(sorted(unheard))}: not over HTTP", fields=sorted(unheard))
+    return compat.defaults(request.method, request.scope["path"]) | arguments | place_of(operation, request)
+
+
+def hidden(operation: Operation) -> set[str]:
+    """The fields that this surface does not take."""
+    names = (field.encode_name for field in operation.fields)
+    return {name for name in names if "http" in (operation.extra(name, "not_on") or ())}
 
 
 def words_of(request: Request) -> dict[str, list[str]]:
@@ -111,6 +119,16 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise Invalid(f"{twice}: given twice", fields=[twice])
     return found
+
+
+def place_of(operation: Operation, request: Request) -> dict[str, int]:
+    """Where a client that was cut off from a feed goes on, whatever the address says that it begins with."""
+    given = request.headers.get("last-event-id")
+    if not operation.feed or given is None:
+        return {}
+    if not re.fullmatch(r"[0-9]{1,15}", given):
+        raise Invalid("Last-Event-ID: a sequence number", fields=["Last-Event-ID"])
+    return {"after": int(given)}
 
 
 def expected_version(operation: Operation, request: Request) -> dict[str, int]:

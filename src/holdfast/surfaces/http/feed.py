@@ -1,7 +1,6 @@
 """A feed, live: pages that follow one another, as server-sent events."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
@@ -9,7 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from ...domain.errors import HoldfastError, Invalid
+from ...domain.errors import HoldfastError
 from .. import wire
 
 POLL_SECONDS = 0.25
@@ -19,16 +18,6 @@ MEDIA_TYPE = "text/event-stream"
 
 def is_wanted(request: Request) -> bool:
     return request.method == "GET" and MEDIA_TYPE in request.headers.get("accept", "")
-
-
-def place_of(request: Request) -> int | None:
-    """Where a client that was cut off goes on."""
-    given = request.headers.get("last-event-id")
-    if given is None:
-        return None
-    if not re.fullmatch(r"[0-9]{1,15}", given):
-        raise Invalid("Last-Event-ID: a sequence number", fields=["Last-Event-ID"])
-    return int(given)
 
 
 async def events(

@@ -1,7 +1,7 @@
 """OpenAPI 3.1, derived from the operations."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from ...operations.views import MemoryView
 from ...version import __version__
 from .. import wire
 from . import compat
+from .asking import hidden
 
 Json = dict[str, Any]
 REF = "#/components/schemas/{name}"
@@ -27,12 +28,12 @@ def routes_of(operation: Operation) -> tuple[str, ...]:
 
 def describe(operations: Iterable[Operation]) -> Json:
     """The whole document."""
-    offered = [operation for operation in operations if routes_of(operation)]
+    routed = [operation for operation in operations if routes_of(operation)]
     answers, schemas = msgspec.json.schema_components(
-        [*(op.answer for op in offered), *(op.request for op in offered)], ref_template=REF
+        [*(op.answer for op in routed), *(op.request for op in routed)], ref_template=REF
     )
     paths: dict[str, Json] = pages()
-    for operation, answer in zip(offered, answers, strict=False):
+    for operation, answer in zip(routed, answers, strict=False):
         for number, route in enumerate(routes_of(operation)):
             method, path = route.split()
             paths.setdefault(path, {}).setdefault(
@@ -50,7 +51,7 @@ def describe(operations: Iterable[Operation]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "security": [{}, {"bearer": []}, {"key": []}],
-        "tags": [{"name": family} for family in sorted({op.family for op in offered})],
+        "tags": [{"name": family} for family in sorted({op.family for op in routed})],
         "paths": paths,
         "components": {
             "schemas": {**schemas, "Error": ERROR},
@@ -81,7 +82,7 @@ def json_of(template: str, name: str) -> Json:
 
 def described(operation: Operation, method: str, path: str, number: int, schemas: Json, answer: Json) -> Json:
     """One method on one path."""
-    schema = defaulted(schemas[operation.request.__name__], compat.defaults(method, path))
+    schema = offered(operation, schemas[operation.request.__name__], compat.defaults(method, path))
     in_path = re.findall(r"{(\w+)}", path)
     found: Json = {
         "operationId": operation.name if number == 0 else f"{operation.name}_{number}",
@@ -96,11 +97,12 @@ def described(operation: Operation, method: str, path: str, number: int, schemas
     return found
 
 
-def defaulted(schema: Json, defaults: Json) -> Json:
-    """A request's schema with the defaults of one route."""
-    properties = {name: {**schema["properties"][name], "default": value} for name, value in defaults.items()}
+def offered(operation: Operation, schema: Json, defaults: Json) -> Json:
+    """A request's schema on one route: without what HTTP does not take, and with the route's own defaults."""
+    properties = {name: field for name, field in schema["properties"].items() if name not in hidden(operation)}
+    own = {name: {**properties[name], "default": value} for name, value in defaults.items()}
     required = [name for name in schema.get("required", ()) if name not in defaults]
-    return {**schema, "properties": {**schema["properties"], **properties}, "required": required}
+    return {**schema, "properties": {**properties, **own}, "required": required}
 
 
 def remarks(operation: Operation, method: str) -> str:
@@ -157,8 +159,8 @@ def body(operation: Operation, schema: Json, in_path: list[str]) -> Json:
         found["anyOf"] = [
             {"required": [name], "properties": {name: not_null(properties[name])}} for name in operation.at_least_one
         ]
-    if operation.bulk is not None:
-        found = {"anyOf": [found, properties[operation.bulk]]}
+    if instead := operation.bulk or operation.whole:
+        found = {"anyOf": [found, properties[instead]]}
     return {"required": bool(required or operation.at_least_one), "content": {JSON_TYPE: {"schema": found}}}
 
 
@@ -172,15 +174,16 @@ def pages() -> dict[str, Json]:
     healthy: Json = {"description": "Whether the store can be read.", "content": {JSON_TYPE: {"schema": health}}}
     measured: Json = {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
     itself: Json = {"description": "This document.", "content": {JSON_TYPE: {"schema": {"type": "object"}}}}
-    open_to_all: Json = {"security": [{}]}
+    healthy_page = page("Say whether the server works.", {"200": healthy, "503": healthy}, security=[{}])
     return {
-        "/api/v1/health": page("health", "Say whether the server works.", healthy, **{"503": healthy}) | open_to_all,
-        "/health": page("health_1", "Say whether the server works.", healthy, **{"503": healthy}) | open_to_all,
-        "/api/v1/metrics": page("metrics", "Measure the server.", measured),
-        "/metrics": page("metrics_1", "Measure the server.", measured),
-        "/openapi.json": page("openapi", "Describe the server.", itself),
+        "/api/v1/health": healthy_page("health"),
+        "/health": healthy_page("health_1"),
+        "/api/v1/metrics": page("Measure the server.", {"200": measured})("metrics"),
+        "/metrics": page("Measure the server.", {"200": measured})("metrics_1"),
+        "/openapi.json": page("Describe the server.", {"200": itself})("openapi"),
     }
 
 
-def page(name: str, summary: str, success: Json, **more: Json) -> Json:
-    return {"get": {"operationId": name, "summary": summary, "responses": {"200": success, **REFUSED, **more}}}
+def page(summary: str, answers: Json, **more: Any) -> Callable[[str], Json]:
+    """A path that only shows something, under a name."""
+    return lambda name: {"get": {"operationId": name, "summary": summary, "responses": {**REFUSED, **answers}, **more}}

@@ -1,0 +1,143 @@
+"""The OpenAPI document: whole, true, and no way through it that breaks the server."""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import APIOperation, Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    allow_header_conformance,
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+from serving import listening, reached, with_settings
+
+import holdfast
+from holdfast import Holdfast, __version__
+from holdfast.operations import REGISTRY
+from holdfast.surfaces import wire
+from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.openapi import describe, routes_of
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+    unsupported_method,
+    allow_header_conformance,
+]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    db = tmp_path_factory.mktemp("fuzzed") / "memory.db"
+    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
+        for number in range(3):
+            hold.store(title=f"Memory {number}", content="Something to find.", namespace="team")
+        with listening(build(with_settings(hold, api_key=KEY))) as found:
+            yield found
+
+
+DOCUMENT = json.loads(wire.encode(describe(REGISTRY)))
+OPERATIONS = [found.ok() for found in schemathesis.openapi.from_dict(DOCUMENT).get_all_operations()]
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))
+KEY = "a key of the settings, so that those which are made and revoked lock nobody out"
+LONGEST = 50_000
+"""Beyond this the server does not read an address, and says so in its own words."""
+
+session = requests.Session()
+session.headers["x-api-key"] = KEY
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+def test_no_request_breaks_the_server_and_every_answer_is_as_described(
+    url: str, operation: APIOperation, mode: GenerationMode
+) -> None:
+    @settings(
+        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case: Case) -> None:
+        assume(len(case.as_curl_command()) < LONGEST)
+        case.call_and_validate(base_url=url, session=session, checks=CHECKS)
+
+    try:
+        ask()
+    except Unsatisfiable:
+        assert mode is GenerationMode.NEGATIVE
+
+
+def references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for value in node.values():
+            yield from references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+def test_the_document_is_whole() -> None:
+    for reference in set(references(DOCUMENT)):
+        found: Any = DOCUMENT
+        for part in reference.removeprefix("#/").split("/"):
+            found = found[part]
+    ids = [method["operationId"] for path in DOCUMENT["paths"].values() for method in path.values()]
+    assert len(ids) == len(set(ids))
+    assert (DOCUMENT["openapi"], DOCUMENT["info"]["version"]) == ("3.1.0", __version__)
+
+
+def test_every_route_is_in_the_document_and_nothing_else() -> None:
+    routes = {tuple(route.split()) for operation in REGISTRY for route in routes_of(operation)}
+    pages = ("/health", "/api/v1/health", "/metrics", "/api/v1/metrics", "/openapi.json")
+
+    described = {(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods}
+
+    assert described == routes | {("GET", page) for page in pages}
+
+
+def test_the_server_shows_the_document(hold: Holdfast) -> None:
+    with reached(hold) as client:
+        assert client.get("/openapi.json").json() == DOCUMENT
+
+
+def test_the_document_says_what_is_required_and_what_is_the_default() -> None:
+    store = DOCUMENT["paths"]["/api/v1/memories"]["post"]
+    schema = store["requestBody"]["content"]["application/json"]["schema"]
+    search = {parameter["name"]: parameter for parameter in DOCUMENT["paths"]["/api/v1/memories"]["get"]["parameters"]}
+
+    assert store["requestBody"]["required"] is True
+    assert (schema["required"], schema["additionalProperties"]) == (["title", "content"], False)
+    assert schema["properties"]["on_conflict"]["default"] == "error"
+    assert (search["limit"]["in"], search["limit"]["required"], search["limit"]["schema"]["default"]) == (
+        "query",
+        False,
+        20,
+    )
+    assert DOCUMENT["components"]["securitySchemes"].keys() == {"bearer", "key"}
+
+
+def test_what_is_not_for_http_is_neither_described_nor_taken(hold: Holdfast) -> None:
+    body = DOCUMENT["paths"]["/api/v1/backup"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+
+    assert "to" not in body["properties"]
+    with reached(hold) as client:
+        refused = client.post("/api/v1/backup", json={"to": "/tmp/elsewhere"})
+    assert (refused.status_code, refused.json()["fields"]) == (400, ["to"])

@@ -61,7 +61,8 @@ def _memories(session: Session, page: list[Entry]) -> dict[str, Kept]:
 def _others(session: Session, kind: Kind[Any], page: list[Entry]) -> dict[str, Kept]:
     found = {}
     for entry in page:
-        row, packed = (session.row(f"{kind.name}_{what}", id=entry.record) for what in ("get", "cells"))
+        row = session.row(f"{kind.name}_get", id=entry.record)
+        packed = session.row(f"{kind.name}_cells", id=entry.record)
         if row is not None and packed is not None:
             found[entry.record] = Kept(row, packed[0])
     return found

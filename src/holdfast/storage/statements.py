@@ -20,6 +20,8 @@ def load(*folders: Path) -> dict[str, str]:
         own = dict(zip(parts[::2], (part.rstrip() for part in parts[1::2]), strict=True))
         if len(own) * 2 != len(parts):
             raise ValueError(f"{folder.name}: a statement is defined twice")
+        if misnamed := [line for sql in own.values() for line in sql.splitlines() if line.startswith("-- name:")]:
+            raise ValueError(f"{folder.name}: not a name: {misnamed[0]}")
         found |= own
     return {name: _INCLUDE.sub(lambda match: found[match[1]], sql) for name, sql in found.items()}
 

@@ -47,10 +47,17 @@ def test_different_names_stay_different() -> None:
     assert len({fold(name) for name in ("Ada", "Ida", "Ada L", "AdaL", "Ádá")}) == 5
 
 
-def test_likeness_is_the_share_of_common_word_triples() -> None:
+def test_likeness_is_the_share_of_common_letter_triples() -> None:
     assert likeness("we deploy on Tuesdays", "We deploy, on tuesdays!") == 1.0
-    assert likeness("we deploy on tuesdays now", "we deploy on tuesdays then") == 0.5
-    assert likeness("we deploy on Tuesdays", "lunch is at noon today") == 0.0
+    assert likeness("abc", "abd") == 1 / 3
+    assert likeness("we deploy", "lunch is at noon") == 0.0
+
+
+def test_likeness_tells_the_same_in_other_words_from_something_else_in_the_same_words() -> None:
+    same = "The database password is rotated monthly and kept in the vault under ops/db."
+    assert likeness("The database password rotates monthly and is kept in the vault under ops/db.", same) > 0.9
+    assert likeness("We deploy on Tuesdays.", "We deploy on Wednesdays.") < 0.8
+    assert likeness("Postgres runs on port 5432", "Redis runs on port 6379") < 0.6
 
 
 @given(st.text(), st.text())

@@ -1,6 +1,6 @@
 """What may be asked: each operation is declared once, here, and so on every surface."""
 
-from . import about, agents, core, graph, keys, lifecycle, namespaces, past, transfer, upkeep
+from . import about, agents, core, digest, graph, keys, lifecycle, namespaces, past, transfer, upkeep
 from .registry import REGISTRY, Effect, Operation
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "about",
     "agents",
     "core",
+    "digest",
     "graph",
     "keys",
     "lifecycle",

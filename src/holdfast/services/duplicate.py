@@ -1,0 +1,44 @@
+"""Is this remembered already? Exactly, by a hash; nearly, by the words that two texts share."""
+
+from typing import NamedTuple
+
+from ..domain import admit as door
+from ..domain.memory import Memory
+from ..domain.words import asked, likeness
+from ..storage import asking, memories
+from ..storage.memories import EVERYTHING, Filter
+from ..storage.port import Session
+from ..storage.records import content_hash, memory_of
+from .find import normal
+from .hold import Hold
+
+MOST_CANDIDATES = 50
+
+
+class Nearest(NamedTuple):
+    memory: Memory
+    similarity: float
+
+
+def nearest(
+    hold: Hold, session: Session, title: str, content: str, namespace: str | None = None
+) -> tuple[Nearest | None, int]:
+    """The live memory most like a text, of those the caller may see, and how many were compared."""
+    title, content, now = door.title(title), door.content(content), hold.now()
+    which = normal(Filter(namespace=namespace))
+    same = _same(hold, session, content_hash(title, content), which.namespace)
+    if same:
+        return Nearest(min(same, key=lambda memory: memory.id), 1.0), len(same)
+    text = f"{title}\n{content}"
+    words = asking.question(session, asked(text))
+    hits = asking.candidates(session, hold.caller, words, which, now, limit=MOST_CANDIDATES)
+    read = memories.by_ids(session, hold.caller, [hit.id for hit in hits], now)
+    found = [Nearest(one, likeness(text, f"{one.title}\n{one.content}")) for one in read.values()]
+    return max(found, key=lambda one: (one.similarity, one.memory.id), default=None), len(found)
+
+
+def _same(hold: Hold, session: Session, hash: str, namespace: str | None) -> list[Memory]:
+    """By the hash alone: with a namespace beside it, an engine may walk that instead of the hash's index."""
+    parts, params = memories.narrowed(hold.caller, EVERYTHING, hold.now())
+    rows = session.assembled(("memory_select", *parts, "memory.hashed"), params | {"content_hash": hash})
+    return [memory for memory in map(memory_of, rows) if namespace in (None, memory.namespace)]

@@ -1,0 +1,180 @@
+"""One memory of several: nothing of them is lost."""
+
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Forbidden, Invalid, NotFound, TitleTaken
+
+
+@pytest.fixture
+def two(hold: holdfast.Holdfast) -> tuple[str, str]:
+    """Two memories of two agents."""
+    first = hold.store(
+        title="First",
+        content="one",
+        namespace="team",
+        tags=["b", "a"],
+        priority=7,
+        confidence=0.9,
+        metadata={"shared": 1, "first": True},
+    )
+    second = hold.store(
+        title="Second",
+        content="two",
+        namespace="team",
+        tags=["c", "a"],
+        priority=3,
+        scope="team",
+        metadata={"shared": 2},
+        agent_id="ai:other@here",
+    )
+    return first.id, second.id
+
+
+def test_one_memory_takes_the_place_of_several(hold: holdfast.Holdfast, two: tuple[str, str]) -> None:
+    answer = hold.consolidate(ids=list(two), title="Both", summary="one and two")
+    made = hold.get(answer.id)
+    assert (answer.consolidated, answer.memory.id) == (2, answer.id)
+    assert {name: getattr(made, name) for name in SHOWN} == {
+        "title": "Both",
+        "content": "one and two",
+        "namespace": "team",
+        "tier": "long",
+        "memory_kind": "summary",
+        "source": "consolidation",
+        "priority": 7,
+        "confidence": 0.9,
+        "scope": "team",
+        "tags": ("a", "b", "c"),
+        "agent_id": "ai:tester@here",
+        "metadata": {
+            "shared": 2,
+            "first": True,
+            "derived_from": list(two),
+            "consolidated_from_agents": ["ai:other@here", "ai:tester@here"],
+        },
+    }
+    assert [memory.id for memory in hold.list().memories] == [answer.id]
+
+
+SHOWN = (
+    "title",
+    "content",
+    "namespace",
+    "tier",
+    "memory_kind",
+    "source",
+    "priority",
+    "confidence",
+    "scope",
+    "tags",
+    "agent_id",
+    "metadata",
+)
+
+
+def test_the_sources_are_archived_linked_to_and_can_be_brought_back(
+    hold: holdfast.Holdfast, two: tuple[str, str]
+) -> None:
+    other = hold.store(title="Other", content="three")
+    hold.link(source_id=other.id, target_id=two[0])
+    made = hold.consolidate(ids=list(two), title="Both", summary="one and two")
+    assert {(row.id, row.archive_reason) for row in hold.archive_list().archived} == {
+        (two[0], "consolidated"),
+        (two[1], "consolidated"),
+    }
+    links = {(link.source_id, link.target_id, link.relation) for link in hold.get(made.id).links}
+    assert links == {(made.id, two[0], "derived_from"), (made.id, two[1], "derived_from")}
+    restored = hold.archive_restore(two[0])
+    assert (restored.content, len(hold.get(two[0]).links)) == ("one", 2)
+
+
+def test_it_may_take_the_title_of_one_of_them(hold: holdfast.Holdfast, two: tuple[str, str]) -> None:
+    made = hold.consolidate(ids=list(two), title="First", summary="one and two")
+    assert [(row.id, row.title) for row in hold.list().memories] == [(made.id, "First")]
+
+
+def test_without_a_summary_it_says_all_that_they_say(hold: holdfast.Holdfast, two: tuple[str, str]) -> None:
+    assert hold.consolidate(ids=list(two), title="Both").memory.content == "First\none\n\nSecond\ntwo"
+
+
+def test_it_goes_where_it_is_told_or_to_the_common_place_of_memories_from_several(hold: holdfast.Holdfast) -> None:
+    made = [hold.store(title="T", content=str(n), namespace=f"place/{n}").id for n in range(4)]
+    assert hold.consolidate(ids=made[:2], title="A", summary="s").memory.namespace == "global"
+    assert hold.consolidate(ids=made[2:], title="A", summary="s", namespace="told").memory.namespace == "told"
+
+
+def test_what_was_private_stays_private(hold: holdfast.Holdfast, two: tuple[str, str]) -> None:
+    secret = hold.store(title="Secret", content="hush", scope="private")
+    made = hold.consolidate(ids=[*two, secret.id], title="All", summary="all of it")
+    assert made.memory.scope == "private"
+    with pytest.raises(NotFound):
+        hold.call("get", {"id": made.id}, caller=Caller(agent="ai:other@here"))
+
+
+def test_it_is_one_transaction_and_each_part_of_it_can_be_undone(hold: holdfast.Holdfast, two: tuple[str, str]) -> None:
+    hold.consolidate(ids=list(two), title="Both", summary="one and two")
+    changes = hold.events(after=2).events
+    assert [(change.op, change.kind) for change in changes] == [
+        ("consolidate", "memory"),
+        ("consolidate", "memory"),
+        ("consolidate", "memory"),
+        ("link", "link"),
+        ("link", "link"),
+    ]
+    assert len({change.batch for change in changes}) == 1
+    hold.undo(change=changes[0].seq)
+    assert hold.get(two[0]).state == "live"
+    assert hold.verify().intact
+
+
+@pytest.mark.parametrize(
+    ("ids", "error"),
+    [
+        (lambda a, b: [a], Invalid),
+        (lambda a, b: [a] * 101, Invalid),
+        (lambda a, b: [a, b, a], Invalid),
+        (lambda a, b: [a, b, a[:20]], Invalid),
+        (lambda a, b: [a, b, "no-such-memory"], NotFound),
+        (lambda a, b: [], Invalid),
+    ],
+    ids=["one", "too many", "one twice", "one twice by its beginning", "a missing one", "none"],
+)
+def test_ids_that_do_not_name_several_memories_are_refused_and_nothing_changes(
+    hold: holdfast.Holdfast, two: tuple[str, str], ids: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        hold.consolidate(ids=ids(*two), title="Both", summary="one and two")
+    assert hold.stats().changes == 2
+
+
+def test_a_title_that_somebody_else_holds_is_refused_and_nothing_changes(
+    hold: holdfast.Holdfast, two: tuple[str, str]
+) -> None:
+    hold.store(title="Both", content="already", namespace="team")
+    with pytest.raises(TitleTaken):
+        hold.consolidate(ids=list(two), title="Both", summary="one and two")
+    assert (hold.stats().changes, hold.stats().archived_total) == (3, 0)
+
+
+def test_every_source_must_be_the_callers_to_change(hold: holdfast.Holdfast, two: tuple[str, str]) -> None:
+    shown = hold.store(title="Shown", content="read only", scope="private")
+    hold.grant(id=shown.id, agent_id="ai:other@here", permission="read")
+    asked = {"ids": [two[0], shown.id], "title": "Both", "summary": "one"}
+    with pytest.raises(Forbidden):
+        hold.call("consolidate", asked, caller=Caller(agent="ai:other@here"))
+    with pytest.raises(NotFound):
+        hold.call("consolidate", asked, caller=Caller(agent="ai:stranger@here"))
+    assert hold.stats().archived_total == 0
+
+
+def test_a_key_does_not_consolidate_into_a_namespace_it_does_not_reach(
+    hold: holdfast.Holdfast, two: tuple[str, str]
+) -> None:
+    confined = Caller(agent="ai:tester@here", namespaces=("team",))
+    with pytest.raises(Forbidden):
+        hold.call("consolidate", {"ids": list(two), "title": "Both", "namespace": "elsewhere"}, caller=confined)
+    assert hold.call("consolidate", {"ids": list(two), "title": "Both"}, caller=confined).memory.namespace == "team"

@@ -220,13 +220,13 @@ class Got(MemoryView, frozen=True, kw_only=True):
 )
 def get(hold: Hold, request: Get) -> Got:
     """Read one memory with its links, now or as it was."""
+    as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
     with hold.reading() as session:
-        memory = find.get(hold, session, request.id)
+        if as_of is None and known_at is None:
+            memory = find.get(hold, session, request.id)
+        else:
+            memory = history.as_it_was(hold, session, request.id, as_of=as_of, known_at=known_at)
         links = [link_view(link) for link in relate.links_of(hold, session, memory.id)]
-        if request.as_of is not None or request.known_at is not None:
-            memory = history.as_it_was(
-                session, memory.id, as_of=moment(request.as_of, "as_of"), known_at=moment(request.known_at, "known_at")
-            )
         used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
     return memory_view(memory, used, type=Got, links=links)
 

@@ -32,7 +32,7 @@ class Change(Struct, frozen=True, kw_only=True):
     hash: str
     version: int | UnsetType = UNSET
     memory: dict[str, Any] | UnsetType = UNSET
-    """The record after the change; left out once it was purged."""
+    """The record after the change; left out once it was purged, and of a time when it was not yours to see."""
 
 
 def change_of(entry: journal.Entry) -> Change:

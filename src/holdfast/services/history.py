@@ -6,19 +6,22 @@ from msgspec.structs import replace
 
 from ..domain import cells
 from ..domain.errors import ChangedSince, NotFound
+from ..domain.link import Grant
 from ..domain.memory import Memory
 from ..domain.merge import canonical
+from ..domain.moment import OPEN_END
 from ..storage import audit, journal, memories, records, signer
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from .hold import Hold
-from .remember import must_be_free
+from .remember import must_agree, must_be_free, must_decide
 
 
-def as_it_was(session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
-    """A memory as this store knew it at one moment, as it was true at another."""
-    now = known_at if known_at is not None else 1 << 62
-    entries = [journal.Entry(*row) for row in session.rows("journal_known", record=id, known_at=now)]
+def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
+    """A memory as this store knew it at one moment, as it was true at another; deleted since or not."""
+    id = memories.resolve(session, hold.caller, id, hold.now(), view="any").id
+    rows = session.rows("journal_known", record=id, known_at=OPEN_END if known_at is None else known_at)
+    entries = [_readable(hold, session, journal.Entry(*row)) for row in rows]
     bodies = [records.body_of(MEMORY, entry) for entry in entries if entry.kind == "memory" and entry.body is not None]
     if as_of is not None:
         bodies = [body for body in bodies if _true_from(body) <= as_of]
@@ -36,15 +39,17 @@ def _true_from(memory: Memory) -> int:
 
 def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int) -> list[journal.Entry]:
     """Every change of one memory, oldest first, deletion included."""
-    memory = _of_any_state(hold, session, id)
-    rows = session.rows("journal_of", record=memory, kind="memory", after=after, limit=limit)
-    return [journal.Entry(*row) for row in rows]
+    memory = memories.resolve(session, hold.caller, id, hold.now(), view="any")
+    rows = session.rows("journal_of", record=memory.id, kind="memory", after=after, limit=limit)
+    return [_readable(hold, session, journal.Entry(*row)) for row in rows]
 
 
-def _of_any_state(hold: Hold, session: Session, id: str) -> str:
-    parts, params = memories.visible(hold.caller)
-    rows = session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": id})
-    return str(rows[0][0]) if rows else memories.resolve(session, hold.caller, id, hold.now(), view="kept").id
+def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Entry:
+    """An entry without what it says of a time in which its memory was not the caller's to see."""
+    if entry.kind != "memory" or entry.body is None:
+        return entry
+    seen = memories.was_visible(session, hold.caller, records.body_of(MEMORY, entry))
+    return entry if seen else entry._replace(body=None, delta=None)
 
 
 def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[journal.Entry], int]:
@@ -54,7 +59,7 @@ def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[
     rows = session.assembled(("journal_feed", *parts, "journal_feed.end"), params | {"after": after, "limit": limit})
     entries = [journal.Entry(*row) for row in rows]
     reached = entries[-1].seq if len(entries) == limit else max(head, after)
-    return [entry for entry in entries if _both_ends(hold, session, entry)], reached
+    return [_readable(hold, session, entry) for entry in entries if _both_ends(hold, session, entry)], reached
 
 
 def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
@@ -73,21 +78,37 @@ def undo(hold: Hold, seq: int) -> tuple[journal.Entry, Any, int]:
         kind = KINDS[entry.kind]
         record: Any = write.get(kind, entry.record)
         if entry.body is None or record is None:
-            raise NotFound(f"What change {seq} said was purged: it cannot be taken back.")
-        made, before = records.body_of(kind, entry), _before(write.session, entry)
-        if before is None:
-            restored = replace(record, state="deleted")
-            _must_be_untouched(entry, {"state": (None, made.state)}, kind, record)
-        else:
-            edits = cells.changed(kind.shape, before, made)
-            _must_be_untouched(entry, edits, kind, record)
-            restored = _put_back(kind, record, before, edits)
-        if isinstance(restored, Memory) and restored.state == "live":
-            must_be_free(write, restored)
-        if cells.changed(kind.shape, record, restored) == {}:
-            raise ChangedSince(f"Change {seq} has been taken back already.")
-        after = write.change(kind, record, restored, "undo")
+            raise NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
+        made, before = records.body_of(kind, entry), _before(hold, write.session, entry)
+        touched = _touched(kind, before, made)
+        _must_be_untouched(entry, touched, cells.flatten(kind.shape, made), cells.flatten(kind.shape, record))
+        undone = replace(record, state="deleted") if before is None else _put_back(kind, record, before, touched)
+        if cells.changed(kind.shape, record, undone) == {}:
+            raise ChangedSince(f"Change {seq} has been taken back already.", change=seq)
+        _must_be_allowed(hold, write, record, undone)
+        after = write.change(kind, record, undone, "undo")
     return entry, after, write.places[-1]
+
+
+def _touched(kind: records.Kind[Any], before: Any, made: Any) -> list[str]:
+    """The cells that a change gave another value. A creation gave one to all, of which the quiet ones do not count."""
+    if before is None:
+        return [name for name in cells.flatten(kind.shape, made) if name not in kind.shape.quiet]
+    edits = cells.changed(kind.shape, before, made)
+    return [name for name, (old, new) in edits.items() if canonical(old) != canonical(new)]
+
+
+def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: Any) -> None:
+    """An undo does nothing that its caller could not do otherwise."""
+    if isinstance(record, Grant):
+        memory = write.get(MEMORY, record.memory)
+        assert memory is not None
+        must_decide(hold, write, memory)
+    if isinstance(undone, Memory):
+        hold.caller.must_reach(undone.namespace)
+        must_agree(hold, write, record, undone)
+        if undone.state == "live":
+            must_be_free(write, undone)
 
 
 def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
@@ -103,26 +124,19 @@ def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
     return entry
 
 
-def _before(session: Session, entry: journal.Entry) -> Any:
+def _before(hold: Hold, session: Session, entry: journal.Entry) -> Any:
     row = session.row("journal_last", record=entry.record, kind=entry.kind, before=entry.seq)
     if row is None:
         return None
-    earlier = journal.Entry(*row)
+    earlier = _readable(hold, session, journal.Entry(*row))
     if earlier.body is None:
-        raise NotFound("What was there before was purged: the change cannot be taken back.")
+        raise NotFound("What was there before cannot be read any more: the change cannot be taken back.")
     return records.body_of(KINDS[entry.kind], earlier)
 
 
-def _must_be_untouched(
-    entry: journal.Entry, edits: dict[str, tuple[Any, Any]], kind: records.Kind[Any], record: Any
-) -> None:
+def _must_be_untouched(entry: journal.Entry, touched: list[str], then: dict[str, Any], now: dict[str, Any]) -> None:
     """An undo never takes back more than its one change."""
-    now = cells.flatten(kind.shape, record)
-    differing = [
-        name
-        for name, (_, made) in edits.items()
-        if canonical(now.get(name)) != canonical(None if made is False else made)
-    ]
+    differing = [name for name in touched if canonical(now.get(name)) != canonical(then.get(name))]
     if differing:
         raise ChangedSince(
             f"Since change {entry.seq}, {', '.join(differing)} changed again: undo the later change first.",
@@ -131,23 +145,22 @@ def _must_be_untouched(
         )
 
 
-def _put_back(kind: records.Kind[Any], record: Any, before: Any, edits: dict[str, tuple[Any, Any]]) -> Any:
-    """The record with the edited cells as they were before."""
-    values: dict[str, Any] = {}
-    for field in {name.split(":", 1)[0] for name in edits}:
-        values[field] = getattr(before, field)
-    for field in (*kind.shape.sets, *kind.shape.maps):
-        if field in values:
-            values[field] = _elements_back(getattr(record, field), getattr(before, field), field, edits)
+def _put_back(kind: records.Kind[Any], record: Any, before: Any, touched: list[str]) -> Any:
+    """The record with the touched cells as they were before."""
+    values = {field: getattr(before, field) for field in {name.split(":", 1)[0] for name in touched}}
+    for field in values.keys() & {*kind.shape.sets, *kind.shape.maps}:
+        elements = {name.split(":", 1)[1] for name in touched if name.startswith(field + ":")}
+        values[field] = _elements_back(getattr(record, field), getattr(before, field), elements)
     return replace(record, **values)
 
 
-def _elements_back(now: Any, before: Any, field: str, edits: dict[str, tuple[Any, Any]]) -> Any:
-    touched = {name.split(":", 1)[1] for name in edits if name.startswith(field + ":")}
+def _elements_back(now: Any, before: Any, touched: set[str]) -> Any:
+    """What was there before of the touched elements, and what is there now of the others; the older order leads."""
+    there = {item for item in before if item in touched} | {item for item in now if item not in touched}
+    order = [item for item in dict.fromkeys((*before, *now)) if item in there]
     if isinstance(now, dict):
-        others = {key: value for key, value in now.items() if key not in touched}
-        return others | {key: before[key] for key in touched if key in before}
-    return (*(item for item in now if item not in touched), *(item for item in before if item in touched))
+        return {key: before[key] if key in touched else now[key] for key in order}
+    return tuple(order)
 
 
 def verify(hold: Hold, session: Session, witness: str | None = None) -> list[journal.Break]:

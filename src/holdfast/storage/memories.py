@@ -5,15 +5,17 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
+from ..domain import ids
 from ..domain.caller import Caller
 from ..domain.errors import AmbiguousId, NotFound
+from ..domain.link import Grant
 from ..domain.memory import Kind, Memory, Tier
 from .port import Session
 from .records import memory_of
 
 Part = str | tuple[str, int]
-View = Literal["live", "put_away", "kept"]
-"""Live and not expired; archived or expired; or everything that is not deleted."""
+View = Literal["live", "put_away", "kept", "any"]
+"""Live and not expired; archived or expired; everything that is not deleted; or that too."""
 
 LONGEST_TEXT = "\U0010ffff"
 
@@ -87,7 +89,7 @@ def narrowed(caller: Caller, which: Filter, now: int, view: View = "live") -> tu
     """The clauses of a filter, visibility included."""
     parts, params = visible(caller)
     parts.append(f"memory.{view}")
-    if view != "kept":
+    if view in ("live", "put_away"):
         params["now"] = now
     for field, part, name in _CLAUSES:
         if (value := getattr(which, field)) not in (None, ()):
@@ -180,6 +182,16 @@ def may_change(session: Session, caller: Caller, id: str) -> bool:
     """Whether the caller may write to a memory that it can see."""
     parts, params = visible(caller, "writable")
     return bool(session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": id}))
+
+
+def was_visible(session: Session, caller: Caller, then: Memory) -> bool:
+    """Whether a caller may see a past state of a memory that it sees now: the rule of `memory.visible`, on what was."""
+    if not caller.reaches(then.namespace):
+        return False
+    if then.scope != "private" or then.agent == caller.agent:
+        return True
+    grant = session.row("memory_grant_get", id=ids.derived("grant", then.id, caller.agent))
+    return grant is not None and Grant(*grant).state == "live"
 
 
 def holder(session: Session, namespace: str, title: str) -> Memory | None:

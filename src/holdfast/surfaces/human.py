@@ -152,7 +152,7 @@ def events(answer: Any) -> Iterator[str]:
 
 def _after(change: Any) -> str:
     if not isinstance(change.memory, dict):
-        return "(purged)"
+        return "(not shown)"
     record = change.memory
     if change.kind == "memory":
         return one_line(f"[{record['state']}] {record['title']}: {record['content']}", 70)

@@ -86,6 +86,8 @@ group by m.namespace order by count(*) desc, m.namespace
  and (m.state = 'archived' or (m.state = 'live' and m.lives_until <= :now))
 -- name: memory.kept
  and m.state <> 'deleted'
+-- name: memory.any
+ and true
 -- name: memory.expiring
  and m.lives_until <= :soon
 -- name: memory.visible

@@ -40,6 +40,7 @@ class Consolidated(Struct, frozen=True, kw_only=True):
     "POST /api/v1/consolidate",
     family="power",
     status=201,
+    human="holdfast.surfaces.human:consolidated",
     examples=(
         Example({"ids": ["no-such-memory", "nor-this-one"], "title": "Both", "summary": "One."}, error="NOT_FOUND"),
         Example({"ids": ["only-one"], "title": "One", "summary": "One."}, error="VALIDATION_FAILED"),
@@ -80,6 +81,7 @@ class DuplicateCheck(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/check_duplicate",
     family="power",
+    human="holdfast.surfaces.human:duplicate",
     examples=(
         Example({"title": "Deploy day", "content": "We deploy on Tuesdays."}),
         Example({"title": "x", "content": "y", "threshold": 0.4}, error="VALIDATION_FAILED"),

@@ -99,6 +99,7 @@ class Imported(ImportCounts, frozen=True, kw_only=True):
     family="other",
     admin=True,
     whole="envelope",
+    human="holdfast.surfaces.human:imported",
     examples=(
         Example(
             {

@@ -210,6 +210,37 @@ def restored(answer: Any) -> Iterator[str]:
         yield f"What was there before is {safe(answer.before)}: restore that to go back."
 
 
+def imported(answer: Any) -> Iterator[str]:
+    """What became of the memories, of what came with them, and of every row that was rejected."""
+    yield _told("memories", answer) + (" (dry run: nothing was changed)" if answer.dry_run else "")
+    for name, counts in answer.arrays.items():
+        if name not in ("memories", "archived") and any((counts.imported, counts.merged, counts.older)):
+            yield _told(name, counts)
+    if answer.kept:
+        yield "Kept as it is: " + ", ".join(safe(name) for name in answer.kept)
+    for one in answer.errors:
+        yield click.style(f"rejected {safe(one.array)}[{one.index}]: {safe(one.error)} [{one.code}]", fg="red")
+
+
+def _told(name: str, counts: Any) -> str:
+    later = f", {counts.older} older than here" if counts.older else ""
+    return f"{name}: {counts.imported} new, {counts.merged} merged, {counts.unchanged} unchanged{later}"
+
+
+def consolidated(answer: Any) -> Iterator[str]:
+    """The memory that was made, and of how many."""
+    yield from memory(answer.memory)
+    yield click.style(f"(made of {answer.consolidated} memories, which are archived)", fg="green")
+
+
+def duplicate(answer: Any) -> Iterator[str]:
+    """Whether it is remembered already, and what is most like it."""
+    yield "It is remembered already." if answer.is_duplicate else "It is new."
+    if answer.nearest is not None:
+        near = answer.nearest
+        yield f"{near.similarity:.2f}  {near.id}  {safe(near.namespace)}  {one_line(near.title, 60)}"
+
+
 def _many(count: int, one: str, more: str = "") -> str:
     return f"{count} {one if count == 1 else more or one + 's'}"
 

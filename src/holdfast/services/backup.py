@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
@@ -192,6 +191,8 @@ def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
     It is verified against its manifest and checked as a store. What was there is kept as a snapshot of its own, to the
     last change that anybody was told is kept. From then on this store counts as a new incarnation.
     """
+    import tempfile
+
     must_reach_all(hold)
     snapshot = find(hold, source)
     beside = Path(hold.store.path).parent

@@ -1,7 +1,6 @@
 """Is the store well? Everything is looked at, nothing is changed."""
 
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,6 +74,8 @@ def _broken(fault: Fault) -> Finding:
 
 
 def _storage(hold: Hold, faults: list[Fault]) -> Examined:
+    import shutil
+
     file = Path(hold.store.path)
     faults += hold.store.faults()
     size = hold.store.size()

@@ -1,7 +1,6 @@
 """Keys: who holds one may do what it says, nowhere else and not for a moment longer."""
 
 import re
-import secrets
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import NamedTuple
@@ -38,6 +37,13 @@ def key_of(row: Row) -> Key:
     return Key(id, name, right, tuple(msgspec.json.decode(namespaces)), *rest)
 
 
+def new_secret() -> str:
+    """What nobody can guess."""
+    import secrets
+
+    return "hf_" + secrets.token_urlsafe(32)
+
+
 def create(
     hold: Hold, name: str, right: Right, namespaces: Iterable[str] = ALL_NAMESPACES, agent: str | None = None
 ) -> tuple[Key, str]:
@@ -50,7 +56,7 @@ def create(
     speaks_as = agent or f"key:{name}"
     if speaks_as != ANY_AGENT:
         admit_agent(speaks_as)
-    secret = "hf_" + secrets.token_urlsafe(32)
+    secret = new_secret()
     key = Key(hold.new_id(), name, right, paths, speaks_as, hold.now(), None)
     with hold.writing() as write:
         write.session.do(
@@ -115,12 +121,7 @@ def caller_of(key: Key, source: str) -> Caller:
     """Whom a key makes of who holds it. One that leaves its agent open is bound to none."""
     agent = f"key:{key.name}" if key.agent == ANY_AGENT else key.agent
     return Caller(
-        agent=agent,
-        right=key.right,
-        namespaces=key.namespaces,
-        key=key.id,
-        bound=key.agent != ANY_AGENT,
-        source=source,
+        agent=agent, right=key.right, namespaces=key.namespaces, key=key.id, bound=key.agent != ANY_AGENT, source=source
     )
 
 

@@ -1,6 +1,6 @@
 """The journal: one append-only, hash-chained table that is history, audit trail and feed at once."""
 
-import secrets
+import os
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -115,7 +115,7 @@ def renew(session: Session, store: Store, node: str, incarnation: int) -> Head:
     head, key = head_of(session), own_key(store)
     whole = not head.seq or signer.verifies(head.public_key, head.signature, witness_of(head))
     # Random, because two copies of one store count their incarnations alike.
-    origin = f"{node}.{incarnation}-{secrets.token_hex(4)}"
+    origin = f"{node}.{incarnation}-{os.urandom(4).hex()}"
     renewed = head._replace(
         node=node,
         incarnation=incarnation,

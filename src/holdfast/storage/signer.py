@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ KEY_SIZE = 64
 
 def new_key() -> bytes:
     """A private key with its public one behind it, so that reading the public one needs no cryptography."""
-    private = secrets.token_bytes(32)
+    private = os.urandom(32)
     return private + _private(private).public_key().public_bytes_raw()
 
 

@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
-from random import uniform
 from time import sleep
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -63,7 +62,7 @@ def foreign(error: Exception) -> errors.StoreError:
 
 def wait(tries: int) -> bool:
     """Short random waits, for half a minute at least: newcomers do not overtake, and nobody sees 'locked'."""
-    sleep(uniform(0.0005, 0.0025))  # noqa: S311 - no secret depends on it
+    sleep(0.0005 + os.urandom(1)[0] * 0.002 / 255)
     return tries < 20_000
 
 

@@ -1,7 +1,6 @@
 """Opening a store's file: private before its first byte, ours, and migrated."""
 
 import os
-import secrets
 import stat
 from contextlib import closing
 from functools import partial
@@ -131,7 +130,7 @@ def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
         "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
     )
     if session.row("chain_head") is None:
-        node = secrets.token_hex(6)
+        node = os.urandom(6).hex()
         session.do("chain_begin", node=node, origin=f"{node}.1", empty=b"")
     connection.execute(f"pragma user_version={migration.number}")
 

@@ -25,7 +25,8 @@ def input_schema(operation: Operation) -> Schema:
 
 def hidden(operation: Operation) -> set[str]:
     """The fields that this surface does not take."""
-    return {field.encode_name for field in operation.fields if operation.extra(field.encode_name, "not_on") == "mcp"}
+    names = (field.encode_name for field in operation.fields)
+    return {name for name in names if "mcp" in (operation.extra(name, "not_on") or ())}
 
 
 def output_schema(operation: Operation) -> Schema:

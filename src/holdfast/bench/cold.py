@@ -1,5 +1,6 @@
 """What starts in a process of its own: the command line, and MCP servers on standard input and output."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,16 +19,27 @@ def holdfast(*words: str) -> list[str]:
     return [sys.executable, "-c", "from holdfast.surfaces.cli import main; main()", *words]
 
 
+def environment() -> dict[str, str]:
+    """As after an installation: byte code is kept, no settings of whoever measures."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith("HOLDFAST_")
+    }
+
+
 def run(command: list[str]) -> None:
     """Run a command to its end. One that fails is not a measurement."""
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own commands
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment())  # noqa: S603 - our own
 
 
 class Server:
     """An MCP server that this process has started."""
 
     def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+        self._process = subprocess.Popen(  # noqa: S603 - our own commands
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+        )
         self._id = 0
 
     def initialize(self) -> None:

@@ -1,6 +1,7 @@
 """Taking the time of things that are to be compared."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ def spread(seconds: Sequence[float]) -> Spread:
     ordered = sorted(seconds)
 
     def at(share: float) -> float:
-        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+        return ordered[ceil(len(ordered) * share) - 1]
 
     return Spread(p50=at(0.50), p95=at(0.95), p99=at(0.99))
 

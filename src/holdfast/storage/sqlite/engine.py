@@ -389,7 +389,7 @@ def take_out_of_the_log(connection: apsw.Connection) -> None:
     """
     try:
         version = connection.pragma("user_version")
-        connection.execute(f"begin immediate; pragma user_version={version}; commit")
+        connection.execute(f"begin immediate; pragma user_version={version}; commit").fetchall()
     except apsw.Error:
         rolled_back(connection)
 

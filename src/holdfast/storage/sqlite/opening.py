@@ -24,6 +24,9 @@ from .engine import (
     wait,
 )
 
+SMALLEST = 512
+"""Bytes of the smallest database. SQLite takes a file of one byte for an empty one and would write over it."""
+
 
 def open_copy(path: Path) -> SqliteStore:
     """The store in a copy that exists, brought up to this release; anything else is refused."""
@@ -47,8 +50,8 @@ def prepared(path: Path, vfs: str = "") -> None:
     with translated(), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)) as file:
         file.set_busy_handler(wait)
         # Else closing a database of another program would write its log into it.
-        file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        if not current(file, path, latest):
+        file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
+        if not found_current(file, path, latest):
             bring_up(file, path, vfs, latest)
         file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
@@ -79,8 +82,19 @@ def claim(path: Path) -> None:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise errors.StoreUnreachable(f"{path} is not a file: name one for the store.") from None
+        if 0 < status.st_size < SMALLEST:
+            raise errors.NotAStore from None
         if not status.st_size and status.st_mode & 0o077:
             path.chmod(0o600)
+
+
+def found_current(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> bool:
+    """In one view: between two, a new store of ours would be without its mark and with its tables."""
+    connection.execute("begin")
+    try:
+        return current(connection, path, latest)
+    finally:
+        rolled_back(connection)
 
 
 def current(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> bool:

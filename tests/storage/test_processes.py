@@ -1,0 +1,137 @@
+"""Processes that share a store: they open it at once, write in turns, and each finds at once what another kept."""
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.app import Holdfast
+from holdfast.services import history
+from holdfast.storage import journal
+from holdfast.storage.locate import open_store
+from holdfast.storage.port import Store
+
+
+def at_once(processes: int, work: Callable[[int], Any]) -> list[Any]:
+    """What several processes, which all begin at the same moment, make of a piece of work: its answer or its error."""
+    gate, opener = os.pipe()
+    results = []
+    for number in range(processes):
+        theirs, ours = os.pipe()
+        if os.fork() == 0:
+            os.close(opener)
+            os.read(gate, 1)
+            try:
+                answer = {"answer": work(number)}
+            except Exception as error:  # noqa: BLE001 - whatever it is, the test is to see it
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            os.write(ours, json.dumps(answer).encode())
+            os._exit(0)
+        os.close(ours)
+        results.append(theirs)
+    os.close(gate)
+    os.close(opener)
+    answers = []
+    for theirs in results:
+        with open(theirs, "rb") as pipe:
+            answers.append(json.loads(pipe.read()))
+        os.wait()
+    return answers
+
+
+@pytest.mark.parametrize("round", range(10))
+def test_eight_processes_that_open_a_new_store_at_once_all_get_the_same_one(address: str, round: int) -> None:
+    def first_open(number: int) -> str:
+        with closing(open_store(address)) as store, store.writing() as session:
+            session.do("kept_put", name=str(number), body="here")
+            return journal.head_of(session).node
+
+    answers = at_once(8, first_open)
+    with closing(open_store(address)) as store, store.reading() as session:
+        assert answers == [{"answer": journal.head_of(session).node}] * 8
+        assert len(session.rows("kept_all")) == 8
+        assert len(session.rows("migration_list")) == len({number for number, _ in session.rows("migration_list")})
+    assert store.faults() == []
+
+
+def test_two_opening_processes_migrate_a_store_once(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.storage.sqlite import engine, opening
+
+    open_store(address).close()
+    (tmp_path / "next" / "migrations").mkdir(parents=True)
+    (tmp_path / "next" / "migrations" / "0002_next.sql").write_text("create table later (\n  x text\n);\n")
+    monkeypatch.setattr(opening, "FOLDERS", (*engine.FOLDERS, tmp_path / "next"))
+    assert at_once(6, lambda number: open_store(address).close()) == [{"answer": None}] * 6
+    assert len(list(tmp_path.glob("*.before-v2-*"))) == 1
+
+
+def test_processes_that_count_lose_no_count(address: str, store: Store) -> None:
+    def count(number: int) -> None:
+        with closing(open_store(address)) as own:
+            for _ in range(30):
+                with own.writing() as session:
+                    counted = int(dict(session.rows("kept_all")).get("count", "0"))
+                    session.do("kept_put", name="count", body=str(counted + 1))
+
+    assert at_once(6, count) == [{"answer": None}] * 6
+    with store.reading() as session:
+        assert session.rows("kept_all") == [("count", "180")]
+
+
+def test_the_journal_of_many_processes_is_one_dense_chain(
+    address: str, store: Store, held: Callable[..., Holdfast]
+) -> None:
+    def write(number: int) -> list[str]:
+        with closing(open_store(address)) as own:
+            hold = held(own)
+            kept = [hold.store(title=f"{number}-{each}", content="word").id for each in range(10)]
+            hold.bulk_store(memories=[{"title": f"{number}-b{each}", "content": "word"} for each in range(5)])
+            return kept
+
+    answers = at_once(6, write)
+    ids = {id for answer in answers for id in answer["answer"]}
+    hold = held(store)
+    with store.reading() as session:
+        entries = list(journal.pages(session))
+        assert history.verify(hold.hold, session) == []
+    assert [entry.seq for entry in entries] == list(range(1, 91))
+    assert [entry.n for entry in entries] == list(range(1, 91))
+    assert len({entry.batch for entry in entries}) == 66
+    assert len(ids) == 60
+    assert ids <= {entry.record for entry in entries}
+    assert store.faults() == []
+
+
+def test_what_one_process_kept_another_finds_at_once(
+    address: str, hold: Holdfast, held: Callable[..., Holdfast]
+) -> None:
+    hold.recall(context="anything")
+
+    def keep(number: int) -> str:
+        with closing(open_store(address)) as own:
+            return str(held(own).store(title="From another process", content="Found at once.").id)
+
+    for answer in at_once(1, keep):
+        assert [memory.id for memory in hold.recall(context="found at once").memories] == [answer["answer"]]
+        assert hold.get(id=answer["answer"]).title == "From another process"
+
+
+def test_two_changes_of_one_version_in_two_processes_are_one_change_and_one_conflict(
+    address: str, hold: Holdfast, held: Callable[..., Holdfast]
+) -> None:
+    id = hold.store(title="Contended", content="first").id
+
+    def change(number: int) -> int:
+        with closing(open_store(address)) as own:
+            return int(held(own).update(id=id, content=f"by {number}", expected_version=1).version)
+
+    answers = at_once(8, change)
+    assert [answer for answer in answers if "answer" in answer] == [{"answer": 2}]
+    assert all("VersionConflict" in answer["error"] for answer in answers if "error" in answer)
+    assert hold.get(id=id).version == 2

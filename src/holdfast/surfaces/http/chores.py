@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from ...app import Holdfast
-from ...domain.errors import HoldfastError
 from ...operations import REGISTRY
 from ...services import use
 
@@ -35,5 +34,5 @@ async def every(seconds: float, chore: Callable[[], object]) -> None:
         await asyncio.sleep(seconds)
         try:
             await asyncio.to_thread(chore)
-        except HoldfastError as error:
-            log.warning("A chore failed and will be tried again: %s", error.code)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next turn comes
+            log.warning("A chore failed with %s and will be tried again.", type(error).__name__)

@@ -1,0 +1,71 @@
+"""What the server does on the side."""
+
+import asyncio
+
+from serving import with_settings
+
+import holdfast
+from holdfast import Holdfast
+from holdfast.domain.errors import StoreBusy
+from holdfast.surfaces.http.chores import chores, every
+
+
+def test_uses_are_written_down_while_the_server_runs(hold: Holdfast) -> None:
+    id = hold.store(title="Deploy day", content="Tuesdays.").id
+    hold.recall(context="tuesdays")
+
+    async def run() -> None:
+        async with chores(hold, flush_seconds=0):
+            while (await asyncio.to_thread(hold.call, "get", {"id": id})).access_count == 0:
+                pass
+
+    asyncio.run(run())
+
+
+def test_uses_are_written_down_when_the_server_ends(hold: Holdfast) -> None:
+    id = hold.store(title="Deploy day", content="Tuesdays.").id
+
+    async def run() -> None:
+        async with chores(hold, flush_seconds=3600):
+            hold.recall(context="tuesdays")
+
+    asyncio.run(run())
+
+    assert hold.get(id=id).access_count == 1
+
+
+def test_what_has_expired_is_collected_while_the_server_runs(db: str) -> None:
+    clock = [1_800_000_000_000_000]
+    with holdfast.open(db, now=lambda: clock[0]) as opened:
+        id = opened.store(title="Soon gone", content="x", ttl_secs=60).id
+        clock[0] += 120_000_000
+
+        async def run() -> None:
+            async with chores(with_settings(opened, gc_interval_secs=1)):
+                while (await asyncio.to_thread(opened.call, "get", {"id": id})).state == "live":
+                    pass
+
+        asyncio.run(run())
+        assert opened.get(id=id).state == "archived"
+
+
+def test_a_chore_that_fails_is_tried_again() -> None:
+    tries: list[int] = []
+
+    async def run() -> None:
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def chore() -> None:
+            tries.append(len(tries))
+            if len(tries) < 3:
+                raise StoreBusy if len(tries) == 1 else RuntimeError("anything")
+            loop.call_soon_threadsafe(done.set)
+
+        task = asyncio.create_task(every(0, chore))
+        await done.wait()
+        task.cancel()
+
+    asyncio.run(run())
+
+    assert tries[:3] == [0, 1, 2]

@@ -427,12 +427,17 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     """Find the memories that bear on a question, best first."""
     which = filter_of(request, namespaces=recalling.lineage(request.namespace) if request.namespace else ())
     with hold.reading() as session:
+        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace else []
         found = recalling.recall(
-            hold, session, request.context, which, limit=request.limit, budget_tokens=request.budget_tokens
+            hold,
+            session,
+            request.context,
+            which,
+            limit=request.limit,
+            budget_tokens=request.budget_tokens,
+            without={memory.id for memory in stated},
         )
         used = memories.uses(session, [hit.memory.id for hit in found.hits])
-        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace else []
-    ruling = {memory.id for memory in stated}
     shown: list[MemoryView] = [
         memory_view(
             hit.memory,
@@ -441,7 +446,6 @@ def recall(hold: Hold, request: Recall) -> Recalled:
             confidence_tier=confidence_tier(hit.memory.confidence),
         )
         for hit in found.hits
-        if hit.memory.id not in ruling
     ]
     budget = request.budget_tokens
     meta = RecallMeta(recall_mode="keyword_only", candidates=found.candidates)

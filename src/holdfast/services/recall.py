@@ -1,5 +1,6 @@
 """Find the memories that bear on a question, best first. Writes nothing."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ..domain import budget, rank
@@ -24,13 +25,20 @@ class Recalled(NamedTuple):
 
 
 def recall(
-    hold: Hold, session: Session, question: str, which: Filter, *, limit: int, budget_tokens: int | None = None
+    hold: Hold,
+    session: Session,
+    question: str,
+    which: Filter,
+    *,
+    limit: int,
+    budget_tokens: int | None = None,
+    without: Collection[str] = (),
 ) -> Recalled:
     """Any of the question's words; filters before ranking, ranking before the limit, the limit before the budget."""
     now = hold.now()
     words = asking.question(session, asked(question))
     candidates = asking.candidates(session, hold.caller, words, normal(which), now, limit=3 * limit + 20)
-    ranked = rank.ranked(candidates, now)[:limit]
+    ranked = rank.ranked((hit for hit in candidates if hit.id not in without), now)[:limit]
     read = memories.by_ids(session, hold.caller, [id for id, _ in ranked], now)
     hits = [Hit(read[id], score) for id, score in ranked if id in read]
     kept, packed = budget.pack(hits, lambda hit: budget.estimate(rendered(hit.memory)), budget_tokens)

@@ -1,0 +1,167 @@
+"""Recall: filter, then rank, then the limit, then the budget, then the use; and nothing is written on the way."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+import holdfast
+
+
+@pytest.fixture
+def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+    return timed
+
+
+def titles(answer: Any) -> list[str]:
+    return [one.title for one in answer.memories]
+
+
+def test_any_word_of_a_question_finds_and_the_best_match_comes_first(hold: Any) -> None:
+    hold.store(title="Deploy day", content="We deploy on Tuesdays.")
+    hold.store(title="Lunch", content="Tuesdays we have soup.")
+    hold.store(title="Weather", content="It rains.")
+    answer = hold.recall("On which day do we deploy, Tuesdays?")
+    assert titles(answer) == ["Deploy day", "Lunch"]
+    assert [hit.score for hit in answer.memories] == sorted([hit.score for hit in answer.memories], reverse=True)
+    assert 0 < answer.memories[1].score < answer.memories[0].score <= 1
+
+
+def test_recall_prefers_the_newer_of_two_equal_memories(hold: Any, clock: Any) -> None:
+    for title in ("one", "two"):
+        hold.store(title=title, content="We deploy on Tuesdays.")
+        clock.move(days=3)
+    assert titles(hold.recall("deploy")) == ["two", "one"]
+
+
+def test_words_in_the_title_and_in_tags_count(hold: Any) -> None:
+    hold.store(title="Kubernetes", content="x")
+    hold.store(title="y", content="x", tags=["kubernetes"])
+    assert sorted(titles(hold.recall("kubernetes"))) == ["Kubernetes", "y"]
+
+
+def test_a_namespace_means_here_and_above_and_never_below_or_beside(hold: Any) -> None:
+    for namespace in ("a", "a/b", "a/b/c", "ab", "z"):
+        hold.store(title=namespace, content="deploy", namespace=namespace)
+    assert sorted(titles(hold.recall("deploy", namespace="a/b"))) == ["a", "a/b"]
+    assert sorted(titles(hold.recall("deploy"))) == ["a", "a/b", "a/b/c", "ab", "z"]
+
+
+FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "kinds": ({"kinds": ["decision", "fact"]}, ["decided"]),
+    "tags": ({"tags": ["x"]}, ["decided"]),
+    "tier": ({"tier": "long"}, ["cited"]),
+    "citations": ({"has_citations": True}, ["cited"]),
+    "uri": ({"source_uri_prefix": "doc:man"}, ["cited"]),
+    "confirmed": ({"confidence_tier": "confirmed"}, ["cited", "decided"]),
+    "likely": ({"confidence_tier": "likely"}, ["likely"]),
+    "ambiguous": ({"confidence_tier": "ambiguous"}, ["doubtful"]),
+    "since": ({"since": "2026-01-31T09:00:03Z"}, ["doubtful"]),
+    "until": ({"until": "2026-01-31T09:00:00Z"}, ["decided"]),
+}
+
+
+@pytest.mark.parametrize(("filter", "left"), FILTERS.values(), ids=FILTERS.keys())
+@pytest.mark.parametrize("limit", [1, 10])
+def test_a_filter_is_applied_before_the_limit_so_that_nothing_that_fits_is_missed(
+    hold: Any, clock: Any, filter: dict[str, Any], left: list[str], limit: int
+) -> None:
+    shelf: list[dict[str, Any]] = [
+        {"title": "decided", "kind": "decision", "tags": ["x"]},
+        {
+            "title": "cited",
+            "tier": "long",
+            "source_uri": "doc:manual",
+            "citations": [{"uri": "doc:manual", "accessed_at": "2026-01-01"}],
+        },
+        {"title": "likely", "confidence": 0.7},
+        {"title": "doubtful", "confidence": 0.69},
+    ]
+    for one in shelf:
+        hold.store(content="deploy", **one)
+        clock.move(seconds=1)
+    assert sorted(titles(hold.recall("deploy", limit=limit, **filter))) == left[:limit] or limit == 1
+    assert hold.recall("deploy", limit=limit, **filter).count == min(limit, len(left))
+
+
+def test_the_limit_takes_the_best(hold: Any) -> None:
+    for number in range(8):
+        hold.store(title=f"{number}", content="deploy", priority=number + 1)
+    assert titles(hold.recall("deploy", limit=3)) == ["7", "6", "5"]
+
+
+def test_a_budget_is_filled_greedily_in_the_order_of_rank_skipping_what_does_not_fit(hold: Any) -> None:
+    hold.store(title="first", content="deploy " * 15)
+    hold.store(title="large", content="deploy " * 20 + "noise " * 300)
+    hold.store(title="small", content="deploy")
+    assert titles(hold.recall("deploy")) == ["first", "large", "small"]
+    answer = hold.recall("deploy", budget_tokens=100)
+    assert titles(answer) == ["first", "small"]
+    assert (answer.budget_tokens, answer.tokens_used, answer.meta.memories_dropped) == (
+        100,
+        answer.meta.budget_tokens_used,
+        1,
+    )
+    assert answer.tokens_used <= 100
+    assert answer.meta.budget_tokens_remaining == 100 - answer.tokens_used
+    assert answer.meta.budget_overflow is False
+
+
+def test_the_best_hit_comes_even_if_it_alone_is_over_the_budget_and_this_is_said(hold: Any) -> None:
+    hold.store(title="large", content="deploy " * 400)
+    answer = hold.recall("deploy", budget_tokens=10)
+    assert (titles(answer), answer.meta.budget_overflow, answer.meta.budget_tokens_remaining) == (["large"], True, 0)
+
+
+def test_a_budget_of_nothing_gives_nothing(hold: Any) -> None:
+    hold.store(title="x", content="deploy")
+    answer = hold.recall("deploy", budget_tokens=0)
+    assert (answer.count, answer.tokens_used, answer.meta.memories_dropped) == (0, 0, 1)
+
+
+def test_without_a_budget_none_is_told(hold: Any) -> None:
+    hold.store(title="x", content="deploy")
+    answer = hold.recall("deploy")
+    assert (answer.budget_tokens, answer.meta.budget_tokens_used, answer.tokens_used) == (UNSET, UNSET, 3)
+
+
+def test_the_standard_of_a_namespace_takes_no_place_among_the_hits(hold: Any) -> None:
+    rule = hold.store(title="Rule", content="deploy deploy deploy", namespace="team", priority=10)
+    hold.namespace_set_standard(namespace="team", id=rule.id)
+    hold.store(title="Hit", content="we deploy", namespace="team")
+    answer = hold.recall("deploy", namespace="team", limit=1)
+    assert titles(answer) == ["Hit"]
+    assert [one.title for one in answer.standards] == ["Rule"]
+
+
+def test_recall_changes_neither_rows_nor_journal_on_its_path(hold: Any) -> None:
+    stored = hold.store(title="x", content="deploy")
+    before = hold.get(stored.id), hold.events().next
+    for _ in range(20):
+        hold.recall("deploy")
+    assert (hold.get(stored.id), hold.events().next) == before
+
+
+def test_nothing_matches_nothing(hold: Any) -> None:
+    hold.store(title="x", content="deploy")
+    answer = hold.recall("unrelated")
+    assert (answer.memories, answer.count, answer.meta.candidates) == ([], 0, 0)
+
+
+@pytest.mark.parametrize("away", ["delete", "archive", "expire"])
+def test_what_is_not_live_is_not_recalled(hold: Any, clock: Any, away: str) -> None:
+    stored = hold.store(title="x", content="deploy")
+    match away:
+        case "delete":
+            hold.delete(stored.id)
+        case "archive":
+            hold.archive(ids=[stored.id])
+        case "expire":
+            clock.move(days=7)
+    assert hold.recall("deploy").count == 0
+
+
+def test_an_edit_is_found_by_its_new_words_and_not_by_its_old_ones(hold: Any) -> None:
+    stored = hold.store(title="x", content="deploy", tags=["old"])
+    hold.update(stored.id, content="release", tags=["new"])
+    assert [hold.recall(word).count for word in ("deploy", "old", "release", "new")] == [0, 0, 1, 1]

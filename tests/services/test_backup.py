@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 import holdfast
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound
+from holdfast.domain.moment import DAY, SECOND
 from holdfast.services import backup
 
 CHILD = """
@@ -38,6 +40,15 @@ with holdfast.open(sys.argv[1], agent_id="ai:writer@here") as hold:
     while True:
         print(hold.store(title=f"written {number}", content="under way").id, flush=True)
         number += 1
+"""
+
+
+KILLED = """
+import os, signal, sys, holdfast
+from holdfast.storage import journal
+journal.renew = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+with holdfast.open(sys.argv[1], agent_id="ai:killed@here", now=lambda: int(sys.argv[3])) as hold:
+    hold.restore(sys.argv[2])
 """
 
 
@@ -223,6 +234,23 @@ def test_nothing_that_was_acknowledged_during_a_restore_is_in_neither_place(
         held = {row["id"] for row in (*kept.export()["memories"], *hold.export()["memories"])}
     assert held.issuperset(told)
     assert hold.verify().intact
+
+
+def test_a_process_killed_in_the_midst_of_a_restore_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    times = {"now": 1_790_000_000 * SECOND}
+    db = str(tmp_path / "killed.db")
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as hold:
+        done = hold.backup()
+        hold.store(title="Later", content="later")
+        killed = subprocess.run([sys.executable, "-c", KILLED, db, done.snapshot, str(times["now"])], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert (titles(hold), hold.verify().intact) == ({"Later"}, True)
+        hold.store(title="Afterwards", content="afterwards")
+        folder = Path(f"{db}.backups")
+        assert len([file for file in folder.iterdir() if file.name.startswith(".")]) == 1
+        times["now"] += 2 * DAY
+        hold.backup()
+        assert [file for file in folder.iterdir() if file.name.startswith(".")] == []
 
 
 def test_a_snapshot_of_another_store_leaves_this_one_its_name(hold: holdfast.Holdfast, tmp_path: Path) -> None:

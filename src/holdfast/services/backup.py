@@ -149,10 +149,20 @@ def _prune(folder: Path, keep: int, now: int) -> list[str]:
     for name in gone:
         (folder / name).unlink(missing_ok=True)
         manifest_of(folder / name).unlink(missing_ok=True)
-    for left in folder.glob(".holdfast-*.partial"):
+    for left in folder.glob(".holdfast-*"):
         if left.name[1:] < name_of(now - DAY):
-            left.unlink(missing_ok=True)
+            _remove(left)
     return gone
+
+
+def _remove(left: Path) -> None:
+    """A file, or the directory in which a restore was at work."""
+    if not left.is_dir():
+        left.unlink(missing_ok=True)
+        return
+    for inside in left.iterdir():
+        inside.unlink(missing_ok=True)
+    left.rmdir()
 
 
 def names_in(folder: Path) -> list[str]:
@@ -195,8 +205,10 @@ def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
 
     must_reach_all(hold)
     snapshot = find(hold, source)
-    beside = Path(hold.store.path).parent
-    with filing(beside), tempfile.TemporaryDirectory(prefix=".holdfast-restore-", dir=beside) as scratch:
+    folder = folder_of(hold)
+    with filing(folder):
+        _make_private(folder)
+    with filing(folder), tempfile.TemporaryDirectory(prefix=f".{name_of(hold.now())}.", dir=folder) as scratch:
         copy = Path(scratch) / "copy.db"
         manifest = read_manifest(snapshot)
         _copy_verified(snapshot, copy, manifest)
@@ -207,7 +219,7 @@ def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
             origins: list[str] = []
 
             def prepare() -> None:
-                kept.append(back_up(hold, keep=len(names_in(folder_of(hold))) + 1, reason="before restore").manifest)
+                kept.append(back_up(hold, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
                 origins.append(_begin_anew(hold, fresh))
 
             hold.store.replace(copy, prepare)

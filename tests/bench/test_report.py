@@ -37,8 +37,8 @@ def test_a_run_reports_every_figure(reported: Reported) -> None:
         "recall among 200, p50",
         "recall among 200, p95",
         "recall among 200, p95",
-        "`holdfast recall`, cold",
-        "MCP over stdio, cold to `initialize`",
+        "`holdfast recall`, cold, best",
+        "MCP over stdio, cold to `initialize`, best",
         "MCP calls over stdio (memory_get)",
     ]
     assert all(row.floor > 0 and row.ours > 0 and row.ratio > 0 for row in reported[0].rows)

@@ -151,20 +151,24 @@ def starting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     for start in doers.values():
         start(0)
     found = in_turns(doers, range(rounds.starts), meter.stepping("starting the command line"))
-    return [
-        times("`holdfast recall`, cold", "`python -c 'import click'`", found["bare"].p50, found["ours"].p50, at_most=3)
-    ]
+    bare, ours = found["bare"].best, found["ours"].best
+    return [times("`holdfast recall`, cold, best", "`python -c 'import click'`", bare, ours, at_most=3)]
 
 
 def connecting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     """Cold starts of the MCP server, as an agent waits for them."""
     ours = cold.holdfast("mcp", "--db", str(place / "connect.db"))
-    doers = {"bare": lambda _: cold.until_initialized(cold.BARE_SERVER), "ours": lambda _: cold.until_initialized(ours)}
+    doers: dict[str, Doer] = {
+        "bare": lambda _: cold.until_initialized(cold.BARE_SERVER),
+        "ours": lambda _: cold.until_initialized(ours),
+    }
     for start in doers.values():
         start(0)
     found = in_turns(doers, range(rounds.starts), meter.stepping("starting MCP servers"))
-    bare, own = found["bare"].p50, found["ours"].p50
-    return [times_better("MCP over stdio, cold to `initialize`", "the SDK's low-level server", bare, own, at_least=5)]
+    bare, own = found["bare"].best, found["ours"].best
+    return [
+        times_better("MCP over stdio, cold to `initialize`, best", "the SDK's low-level server", bare, own, at_least=5)
+    ]
 
 
 def calling(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:

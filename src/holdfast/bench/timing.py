@@ -13,6 +13,7 @@ Progress = Callable[[int, int, str], None]
 class Spread(NamedTuple):
     """Seconds that one thing took, over its repetitions."""
 
+    best: float
     p50: float
     p95: float
     p99: float
@@ -24,7 +25,7 @@ def spread(seconds: Sequence[float]) -> Spread:
     def at(share: float) -> float:
         return ordered[ceil(len(ordered) * share) - 1]
 
-    return Spread(p50=at(0.50), p95=at(0.95), p99=at(0.99))
+    return Spread(best=ordered[0], p50=at(0.50), p95=at(0.95), p99=at(0.99))
 
 
 def took(work: Callable[[Any], Any]) -> Doer:

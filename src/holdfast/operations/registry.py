@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -57,7 +57,6 @@ class Operation(Struct, frozen=True):
     request: type[Request]
     answer: type
     run: Callable[..., Any]
-    fields: tuple[msgspec.structs.FieldInfo, ...]
     admin: bool = False
     surfaces: frozenset[Surface] = frozenset(SURFACES)
     cli: tuple[str, ...] = ()
@@ -76,6 +75,11 @@ class Operation(Struct, frozen=True):
     human: str | None = None
     """Who prints its answer for a person, as `module:function`."""
     examples: tuple[Example, ...] = ()
+
+    @property
+    def fields(self) -> tuple[msgspec.structs.FieldInfo, ...]:
+        """What it takes, read when it is first needed: a command needs those of one operation."""
+        return _fields(self.request)
 
     @property
     def right(self) -> Right:
@@ -139,6 +143,11 @@ class Operation(Struct, frozen=True):
 
 
 _json_encoder = msgspec.json.Encoder()
+
+
+@cache
+def _fields(request: type[Request]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(request)
 
 
 @cache
@@ -213,8 +222,7 @@ class Registry:
 
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
             called = name or run.__name__
-            hints = get_type_hints(run, include_extras=True)
-            parameters = list(inspect.signature(run).parameters)
+            _, request, *progress, answer = run.__annotations__.values()
             method, path = route.split()
             text = inspect.cleandoc(run.__doc__ or "")
             if called in self.operations:
@@ -228,11 +236,10 @@ class Registry:
                 family=family,
                 summary=text.split("\n", 1)[0],
                 description=text,
-                request=hints[parameters[1]],
-                answer=hints["return"],
+                request=request,
+                answer=answer,
                 run=run,
-                fields=msgspec.structs.fields(hints[parameters[1]]),
-                reports=len(parameters) > 2,
+                reports=bool(progress),
                 cli=tuple(cli) or (called.replace("_", "-"),),
                 surfaces=surfaces,
                 **more,

@@ -99,8 +99,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 NOTES = """\
-Every figure is measured beside its floor in this run, turn by turn. Times are medians unless a percentile or the best is
-named (a cold start is all computing, which noise can only make slower); a ratio is of the two times, or of the two rates.
+Every figure is measured beside its floor in this run, turn by turn. Times are medians unless a percentile or the best
+is named (a cold start is all computing, which noise can only make slower); a ratio is of the two times or rates.
 The words are made up, as frequent as in real text (Zipf), 20 to 120 of them a memory.
 """
 

@@ -53,12 +53,15 @@ def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Ent
 
 
 def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[journal.Entry], int]:
-    """The changes that the caller may follow, by sequence, and where to go on."""
+    """The changes that the caller may follow, by sequence, and where to go on.
+
+    Who is past the end, since a backup was restored, goes on from the end that there is now.
+    """
     head = journal.head_of(session).seq
     parts, params = memories.visible(hold.caller)
     rows = session.assembled(("journal_feed", *parts, "journal_feed.end"), params | {"after": after, "limit": limit})
     entries = [journal.Entry(*row) for row in rows]
-    reached = entries[-1].seq if len(entries) == limit else max(head, after)
+    reached = entries[-1].seq if len(entries) == limit else head
     return [_readable(hold, session, entry) for entry in entries if _both_ends(hold, session, entry)], reached
 
 

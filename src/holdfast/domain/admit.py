@@ -148,12 +148,12 @@ def title(text: str, field: str = "title") -> str:
     return _clean(field, _sized(field, text, MOST_BYTES["title"]))
 
 
-def content(text: str) -> str:
-    if not _encodable("content", text).strip():
-        raise _invalid("content", "must not be empty")
+def content(text: str, field: str = "content") -> str:
+    if not _encodable(field, text).strip():
+        raise _invalid(field, "must not be empty")
     if "\x00" in text:
-        raise _invalid("content", "must not contain NUL")
-    return _sized("content", text, MOST_BYTES["content"])
+        raise _invalid(field, "must not contain NUL")
+    return _sized(field, text, MOST_BYTES["content"])
 
 
 def label(field: str, text: str, most: int = 512) -> str:

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain.moment import SECOND
 from ..services.hold import Hold
-from ..storage import journal, memories
+from ..storage import journal, links, memories
 from ..storage.memories import EVERYTHING
 from ..version import __version__
 from .lifecycle import NamespaceCount
@@ -43,14 +43,13 @@ def stats(hold: Hold, request: Nothing) -> Stats:
         by_namespace = memories.counts(session, caller, EVERYTHING, now, "namespace")
         parts, params = memories.narrowed(caller, EVERYTHING, now)
         soon = session.assembled(("memory_count", *parts, "memory.expiring"), params | {"soon": now + SOON})
-        links = session.row("link_count")
         return Stats(
             total=sum(n for _, n in by_tier),
             by_tier=[TierCount(name, n) for name, n in by_tier],
             by_namespace=[NamespaceCount(name, n) for name, n in by_namespace],
             archived_total=memories.count(session, caller, EVERYTHING, now, view="put_away"),
             expiring_soon=soon[0][0],
-            links_count=links[0] if links else 0,
+            links_count=links.count(session, caller),
             changes=journal.head_of(session).seq,
             db_size_bytes=hold.store.size(),
         )

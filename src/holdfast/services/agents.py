@@ -22,6 +22,7 @@ MOST_AGENTS = 10_000
 def register(hold: Hold, agent_id: str, agent_type: str, capabilities: tuple[str, ...]) -> Agent:
     """Record an agent; registering again changes what it says of itself."""
     admit_agent(agent_id), admit_agent_type(agent_type)
+    capabilities = tuple(dict.fromkeys(door.label("capabilities", name, 128) for name in capabilities))
     with hold.writing() as write:
         known = write.get(AGENT, agent_id)
         if known is None:
@@ -46,7 +47,10 @@ def notify(hold: Hold, notice: Notice) -> Notice:
     """Leave a message for another agent."""
     admit_agent(notice.recipient, "target_agent_id")
     clean = replace(
-        notice, title=door.title(notice.title), body=door.content(notice.body), metadata=door.metadata(notice.metadata)
+        notice,
+        title=door.title(notice.title),
+        body=door.content(notice.body, "payload"),
+        metadata=door.metadata(notice.metadata),
     )
     params = msgspec.structs.asdict(clean) | {"metadata": msgspec.json.encode(clean.metadata).decode()}
     with hold.writing() as write:

@@ -99,3 +99,9 @@ def _held(which: Which) -> list[Part]:
     if which.ended_too:
         return [begun] if which.valid_at is not None else []
     return [begun, "link.unended"]
+
+
+def count(session: Session, caller: Caller) -> int:
+    """How many links there are between memories that the caller may see."""
+    ends, params = memories.visible(caller)
+    return int(session.assembled(("link_count", *ends, "link_count.target", *ends, "link_count.end"), params)[0][0])

@@ -17,7 +17,12 @@ select {link.columns} from link l where l.id = :id
 -- name: link_all
 select {link.columns} from link l where l.id > :after order by l.id limit :limit
 -- name: link_count
-select count(*) from link where state = 'live'
+-- Links both of whose ends are to be seen: the same clauses follow twice.
+select count(*) from link l where l.state = 'live' and l.source in (select m.id from memory m where true
+-- name: link_count.target
+ ) and l.target in (select m.id from memory m where true
+-- name: link_count.end
+ )
 -- name: alias_put
 insert into alias (id, entity, name, folded, created_at, updated_at, origin, version, state, cells)
 values (:id, :entity, :name, :folded, :created_at, :updated_at, :origin, :version, :state, :cells)

@@ -1,0 +1,264 @@
+"""What is not the caller's to see comes out of no operation, whichever there are."""
+
+from collections.abc import Iterator
+from itertools import islice, product
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Forbidden, HoldfastError, NotFound
+from holdfast.operations import REGISTRY, Effect, Operation
+from holdfast.operations.registry import bare
+
+CANARY = "CANARY7f3a"
+"""Is in everything that is hidden and in nothing that is asked."""
+WORD = "quokka"
+"""Is in everything that is hidden and can be asked for."""
+
+
+class World(NamedTuple):
+    hold: holdfast.Holdfast
+    caller: Caller
+    """Who must not see it."""
+    hidden: list[str]
+    shown: str
+    changes: list[int]
+
+
+def bury(hold: Any, clock: Any, owner: Caller, **how: Any) -> list[str]:
+    """Memories in every state and with everything around them, all of them hidden; their ids."""
+
+    def call(name: str, **arguments: Any) -> Any:
+        return hold.call(name, arguments, caller=owner)
+
+    def store(what: str, **more: Any) -> str:
+        body = {
+            "title": f"{WORD} {what} {CANARY}",
+            "content": f"the {WORD} {what} says {CANARY}",
+            "tags": [CANARY],
+            "metadata": {CANARY: CANARY},
+            "citations": [{"uri": f"doc:{CANARY}", "accessed_at": "2026-01-31"}],
+            "source_uri": f"doc:{CANARY}",
+            "speaker": CANARY,
+            "thread": CANARY,
+            "tier": "long",
+        }
+        return str(call("store", **body | how | more).id)
+
+    live, archived, deleted = store("live"), store("archived"), store("deleted")
+    expired = store("expired", tier="short")
+    call("link", source_id=live, target_id=archived)
+    clock.move(hours=7)
+    call("archive", ids=[archived], reason=CANARY)
+    call("update", id=live, content=f"the {WORD} live says {CANARY} again")
+    call("delete", id=deleted)
+    rule = store("rule")
+    call("namespace_set_standard", namespace=how["namespace"], id=rule)
+    call("link", source_id=live, target_id=rule, relation="supersedes")
+    entity = call(
+        "entity_register", canonical_name=f"{WORD} {CANARY}", namespace=how["namespace"], aliases=[WORD, CANARY]
+    )
+    if how.get("scope") == "private":
+        call("update", id=entity.entity_id, scope="private")
+    return [live, archived, deleted, expired, rule, entity.entity_id]
+
+
+@pytest.fixture(params=["private to another", "outside the key's namespaces"])
+def world(request: pytest.FixtureRequest, timed: Any, clock: Any) -> World:
+    """A store in which much is hidden from one caller and one memory is not; links lead from it to what is."""
+    owner = Caller("ai:owner@here", bound=True)
+    if request.param == "private to another":
+        caller = Caller("ai:snoop@here", right="write", bound=True)
+        hidden = bury(timed, clock, owner, scope="private", namespace="open")
+    else:
+        caller = Caller("ai:snoop@here", right="write", bound=True, namespaces=("open",))
+        hidden = bury(timed, clock, owner, namespace="closed")
+    shown = timed.store(title="shown", content="plain", namespace="open", tier="long").id
+    for relation in ("derived_from", "related_to"):
+        timed.call("link", {"source_id": hidden[0], "target_id": shown, "relation": relation}, caller=owner)
+        timed.call("link", {"source_id": shown, "target_id": hidden[0], "relation": relation}, caller=owner)
+    timed.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
+    changes = [one.seq for one in timed.call("events", {"limit": 1000}, caller=owner).events]
+    return World(timed, caller, hidden, shown, changes)
+
+
+def probes(world: World, name: str, type_: Any) -> list[Any]:
+    """What a snoop would try in a field: told by its name, or else by its type."""
+    ids = [*world.hidden, world.hidden[0][:30], world.shown]
+    known: dict[str, list[Any]] = {
+        "id": ids,
+        "source_id": ids,
+        "target_id": ids,
+        "ids": [[id] for id in ids] + [world.hidden],
+        "namespace": ["open", "closed"],
+        "namespace_prefix": ["open", "closed"],
+        "as_agent": ["open", "open/a/b/c", "closed"],
+        "agent_id": ["ai:owner@here", "ai:friend@here", "ai:snoop@here"],
+        "target_agent_id": ["ai:snoop@here"],
+        "change": world.changes,
+        "known_at": ["2026-01-31T10:00:00Z"],
+        "as_of": ["2026-01-31T10:00:00Z"],
+        "title": [WORD, f"{WORD} live"],
+        "memories": [[{"title": WORD, "content": WORD, "namespace": "open"}]],
+        "source_uri": ["doc:x"],
+        "source_uri_prefix": ["doc:"],
+        "agent_type": ["human"],
+        "direction": ["both"],
+        "to": [],
+        "from": [],
+    }
+    if name in known:
+        return known[name]
+    match bare(msgspec.inspect.type_info(type_)):
+        case msgspec.inspect.LiteralType(values=values):
+            return list(values)
+        case msgspec.inspect.BoolType():
+            return [True, False]
+        case msgspec.inspect.IntType():
+            return [1, 5]
+        case msgspec.inspect.FloatType():
+            return [0.5]
+        case msgspec.inspect.StrType():
+            return [WORD]
+        case msgspec.inspect.ListType():
+            return [[WORD]]
+        case _:
+            return []
+
+
+def calls(world: World, op: Operation) -> Iterator[dict[str, Any]]:
+    """The required fields in every combination, and every other field added to each."""
+    required = [field for field in op.fields if field.required]
+    others = [field for field in op.fields if not field.required]
+    tries = [probes(world, field.encode_name, field.type) for field in required]
+    for values in islice(product(*tries), 60):
+        base = dict(zip((field.encode_name for field in required), values, strict=True))
+        yield base
+        for field in others:
+            for value in probes(world, field.encode_name, field.type):
+                yield {**base, field.encode_name: value}
+
+
+def answer_to(world: World, op: Operation, arguments: dict[str, Any]) -> str:
+    try:
+        answer = world.hold.call(op.name, arguments, caller=world.caller)
+    except HoldfastError as error:
+        return str(error.body())
+    return msgspec.json.encode(answer).decode()
+
+
+def leaks(world: World, op: Operation) -> list[tuple[dict[str, Any], str]]:
+    """Every call whose answer tells of something hidden that was not in the question."""
+    found = []
+    for arguments in calls(world, op):
+        answer, asked = answer_to(world, op, arguments), str(arguments)
+        if CANARY in answer or any(id in answer and id[:30] not in asked for id in world.hidden):
+            found.append((arguments, answer))
+    return found
+
+
+def all_of(*effects: Effect) -> list[Any]:
+    return [pytest.param(op, id=op.name) for op in REGISTRY if op.effect in effects and not op.admin]
+
+
+@pytest.mark.parametrize("op", all_of(Effect.READ))
+def test_nothing_hidden_comes_out_of_reading(world: World, op: Operation) -> None:
+    assert leaks(world, op) == []
+
+
+@pytest.mark.parametrize("op", all_of(Effect.WRITE, Effect.DESTROY))
+def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(world: World, op: Operation) -> None:
+    before = hidden_rows(world)
+    assert leaks(world, op) == []
+    assert hidden_rows(world) == before
+
+
+def hidden_rows(world: World) -> list[str]:
+    owner = Caller("ai:owner@here", bound=True)
+    return [
+        msgspec.json.encode(world.hold.call("history", {"id": id, "limit": 1000}, caller=owner)).decode()
+        for id in world.hidden
+    ]
+
+
+def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
+    """Were it blind, the tests above would prove nothing."""
+    owner = world._replace(caller=Caller("ai:owner@here", bound=True))
+    seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and leaks(owner, op)}
+    blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}
+    assert seeing == {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin} - blind
+
+
+def test_what_is_hidden_is_not_counted(world: World) -> None:
+    stats = world.hold.call("stats", {}, caller=world.caller)
+    assert (stats.total, stats.archived_total, stats.links_count) == (1, 0, 0)
+    assert [(one.namespace, one.count) for one in stats.by_namespace] == [("open", 1)]
+    assert world.hold.call("archive_stats", {}, caller=world.caller).archived_total == 0
+    assert [one.namespace for one in world.hold.call("namespaces", {}, caller=world.caller).namespaces] == ["open"]
+    assert world.hold.call("get_taxonomy", {}, caller=world.caller).total_count == 1
+
+
+def test_a_message_is_read_by_whom_it_is_for(timed: Any, seen_by: Any) -> None:
+    seen_by("ai:a@here").notify(target_agent_id="ai:b@here", title="Hello", payload=CANARY)
+    assert CANARY in str(seen_by("ai:b@here").inbox())
+    assert CANARY not in str(seen_by("ai:c@here").inbox()) + str(seen_by("ai:a@here").inbox())
+    with pytest.raises(Forbidden):
+        seen_by("ai:c@here").inbox(agent_id="ai:b@here")
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in REGISTRY if op.having("namespace")])
+def test_a_namespace_out_of_reach_is_forbidden_by_name_on_every_operation(timed: Any, op: Operation) -> None:
+    caller = Caller("ai:key@here", namespaces=("open",))
+    needed: dict[str, Any] = {
+        field.encode_name: {"memories": [], "ids": ["x", "y"]}.get(field.encode_name, "x")
+        for field in op.fields
+        if field.required or field.encode_name in op.at_least_one[:1]
+    }
+    for name in op.having("namespace"):
+        with pytest.raises(Forbidden):
+            timed.call(op.name, needed | {name: "openly"}, caller=caller)
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in REGISTRY])
+def test_an_operation_beyond_the_right_of_a_key_is_forbidden_before_anything_else(timed: Any, op: Operation) -> None:
+    lesser = {"read": None, "write": "read", "admin": "write"}[op.right]
+    if lesser:
+        with pytest.raises(Forbidden):
+            timed.call(op.name, {"nonsense": 1}, caller=Caller("ai:key@here", right=lesser))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("permission", ["read", "write", "admin"])
+def test_a_grant_opens_one_memory_and_as_much_of_it_as_it_says(timed: Any, seen_by: Any, permission: str) -> None:
+    owner, friend = seen_by("ai:owner@here"), seen_by("ai:friend@here")
+    one, other = (owner.store(title=title, content="x", scope="private", tier="long") for title in ("one", "other"))
+    owner.grant(one.id, agent_id="ai:friend@here", permission=permission)
+    assert [found.id for found in friend.list().memories] == [one.id]
+    with pytest.raises(NotFound):
+        friend.get(other.id)
+    writes = {"update": {"priority": 9}, "promote": {}, "delete": {}}
+    for name, arguments in writes.items():
+        if permission == "read":
+            with pytest.raises(Forbidden):
+                getattr(friend, name)(one.id, **arguments)
+    if permission == "admin":
+        assert friend.grant(one.id, agent_id="ai:third@here").granted
+    else:
+        with pytest.raises(Forbidden):
+            friend.grant(one.id, agent_id="ai:third@here")
+    if permission != "read":
+        assert friend.update(one.id, content="theirs").content == "theirs"
+    owner.revoke(one.id, agent_id="ai:friend@here")
+    with pytest.raises(NotFound):
+        friend.get(one.id)
+
+
+def test_a_private_memory_is_its_owners_again_after_it_was_shared(timed: Any, seen_by: Any) -> None:
+    owner, other = seen_by("ai:owner@here"), seen_by("ai:other@here")
+    memory = owner.store(title="x", content="y", tier="long")
+    assert other.get(memory.id).content == "y"
+    owner.update(memory.id, scope="private")
+    with pytest.raises(NotFound):
+        other.get(memory.id)

@@ -176,6 +176,15 @@ def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(world: World, o
     assert hidden_rows(world) == before
 
 
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, id=op.name) for op in REGISTRY if op.admin and op.effect is Effect.READ]
+)
+@pytest.mark.parametrize("world", ["outside the key's namespaces"], indirect=True)
+def test_nothing_outside_its_namespaces_is_read_with_an_admin_key(world: World, op: Operation) -> None:
+    admin = Caller("ai:snoop@here", right="admin", bound=True, namespaces=("open",))
+    assert leaks(world._replace(caller=admin), op) == []
+
+
 def hidden_rows(world: World) -> list[str]:
     owner = Caller("ai:owner@here", bound=True)
     return [

@@ -1,0 +1,135 @@
+"""Disks that fail, beneath the real store: one loses power, one refuses."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import apsw
+
+SECTOR = 512
+_names = count()
+
+
+class Kept:
+    """A file as it is read, as it is on the platter, and every state of each sector in between."""
+
+    def __init__(self, content: bytes, *, named: bool) -> None:
+        self.now = bytearray(content)
+        self.synced = bytes(content)
+        self.sectors: dict[int, list[bytes]] = {}
+        self.sizes: list[int] = []
+        self.named = named
+        """Whether its name is on the platter too."""
+
+    def write(self, data: bytes, offset: int) -> None:
+        if offset > len(self.now):
+            self.now.extend(bytes(offset - len(self.now)))
+        self.now[offset : offset + len(data)] = data
+        self.sizes.append(len(self.now))
+        for sector in range(offset // SECTOR, (offset + len(data) - 1) // SECTOR + 1):
+            self.sectors.setdefault(sector, []).append(bytes(self.now[sector * SECTOR : (sector + 1) * SECTOR]))
+
+    def truncate(self, size: int) -> None:
+        del self.now[size:]
+        self.sizes.append(size)
+
+    def sync(self) -> None:
+        self.synced, self.named = bytes(self.now), True
+        self.sectors.clear()
+        self.sizes.clear()
+
+    def after_the_cut(self, random: Random) -> bytes:
+        """What a platter may hold: of each sector any state since the last sync, of the size too, in no order."""
+        reached = random.choice([0.0, 0.3, 0.7, 1.0])
+        found = bytearray(self.synced)
+        for sector, states in self.sectors.items():
+            if random.random() < reached:
+                start, state = sector * SECTOR, random.choice(states)
+                found.extend(bytes(max(0, start + len(state) - len(found))))
+                found[start : start + len(state)] = state
+        if self.sizes and random.random() < 0.5:
+            size = random.choice(self.sizes)
+            found.extend(random.randbytes(max(0, size - len(found))))
+            del found[size:]
+        return bytes(found)
+
+
+class PowerDisk(apsw.VFS):
+    """A disk whose power is cut at one of its operations; from there on nothing reaches it."""
+
+    def __init__(self, cut_at: int, random: Random) -> None:
+        self.name = f"power-{next(_names)}"
+        self.files: dict[str, Kept] = {}
+        self.deleted: dict[str, bytes] = {}
+        """Files whose deletion is not on the platter yet."""
+        self.image: dict[str, bytes] | None = None
+        self._left = cut_at
+        self._random = random
+        super().__init__(self.name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return PowerFile(self, name, flags)
+
+    def xDelete(self, name: str, sync: bool) -> None:
+        self.reach()
+        if (file := self.files.pop(name, None)) and file.named and not sync:
+            self.deleted[name] = file.synced
+        super().xDelete(name, sync)
+
+    def reach(self) -> None:
+        """Count an operation; at the cut, and after it, nothing is written any more."""
+        self._left -= 1
+        if self._left == 0:
+            self.cut()
+        if self.image is not None:
+            raise apsw.IOError("the power is off")
+
+    def cut(self) -> None:
+        """Decide what is on the platter now."""
+        back = {name: content for name, content in self.deleted.items() if self._random.random() < 0.5}
+        there = {name: file for name, file in self.files.items() if file.named or self._random.random() < 0.5}
+        self.image = back | {name: file.after_the_cut(self._random) for name, file in there.items()}
+
+    def restarted(self, folder: Path) -> None:
+        """Write what is on the platter into a folder."""
+        if self.image is None:
+            self.cut()
+        for name, content in (self.image or {}).items():
+            (folder / Path(name).name).write_bytes(content)
+
+
+class PowerFile(apsw.VFSFile):
+    def __init__(self, disk: PowerDisk, name: Any, flags: list[int]) -> None:
+        self._disk = disk
+        self._path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        found = Path(self._path).read_bytes() if self._path and Path(self._path).exists() else None
+        super().__init__("", name, flags)
+        if self._path and self._path not in disk.files:
+            disk.files[self._path] = Kept(found or b"", named=found is not None)
+
+    @property
+    def _kept(self) -> Kept | None:
+        return self._disk.files.get(self._path)
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        self._disk.reach()
+        if self._kept:
+            self._kept.write(data, offset)
+        super().xWrite(data, offset)
+
+    def xTruncate(self, size: int) -> None:
+        self._disk.reach()
+        if self._kept:
+            self._kept.truncate(size)
+        super().xTruncate(size)
+
+    def xSync(self, flags: int) -> None:
+        self._disk.reach()
+        if self._kept:
+            if not self._kept.named:  # SQLite syncs the folder with a new log or journal
+                self._disk.deleted.clear()
+            self._kept.sync()
+        # The platter is ours: to sync the real file too would only take time.

@@ -1,0 +1,176 @@
+"""The power goes off at any moment: nothing acknowledged is lost, nothing is corrupt, and the test would notice."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import apsw
+import pytest
+from disks import PowerDisk
+
+import holdfast
+from holdfast.app import Holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import HoldfastError
+from holdfast.services import history
+from holdfast.services.hold import Hold
+from holdfast.settings import Settings
+from holdfast.storage.sqlite import opening
+from holdfast.storage.sqlite.engine import SqliteStore
+
+pytestmark = pytest.mark.slow
+
+OPERATIONS = 3000
+"""A cut falls on one of so many operations of the disk: some on the first opening, most on later writes."""
+
+
+class Writer:
+    """Stores, changes and deletes at random, opens the store anew now and then, and notes what was acknowledged."""
+
+    def __init__(self, open_store: Callable[[], SqliteStore], disk: PowerDisk, random: Random) -> None:
+        self.acknowledged: dict[str, tuple[int, str, str]] = {}
+        self._open, self._disk, self._random = open_store, disk, random
+        self._hold: Holdfast | None = None
+
+    def run(self) -> None:
+        """Until the power is off."""
+        try:
+            while self._disk.image is None:
+                self._step()
+        except (HoldfastError, apsw.Error):
+            assert self._disk.image is not None, "it failed before the power did"
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Each connection tries to write as it is closed, and is told once more that the power is off."""
+        while self._hold is not None:
+            try:
+                self._hold.hold.store.close()
+                return
+            except apsw.Error:
+                continue
+
+    def _step(self) -> None:
+        if self._hold is None or self._random.random() < 0.1:
+            self._reopen()
+        elif self.acknowledged and self._random.random() < 0.4:
+            self._change()
+        else:
+            drafts = [self._draft() for _ in range(self._random.choice([1, 1, 1, 5]))]
+            for id in self._hold.bulk_store(memories=drafts).ids:
+                self._note(id, 1, drafts.pop(0)["content"], "live")
+
+    def _reopen(self) -> None:
+        if self._hold is not None:
+            self._hold.close()
+        caller = Caller(agent="ai:tester@here")
+        self._hold = Holdfast(Hold(store=self._open(), caller=caller), Settings())
+
+    def _change(self) -> None:
+        assert self._hold is not None
+        id = self._random.choice(sorted(self.acknowledged))
+        version, content, state = self.acknowledged[id]
+        if state == "deleted":
+            return
+        if self._random.random() < 0.2:
+            self._hold.delete(id=id)
+            self._note(id, version + 1, content, "deleted")
+        else:
+            content = self._text()
+            self._note(id, self._hold.update(id=id, content=content).version, content, "live")
+
+    def _note(self, id: str, version: int, content: str, state: str) -> None:
+        if self._disk.image is None:
+            self.acknowledged[id] = (version, content, state)
+
+    def _draft(self) -> dict[str, str]:
+        return {"title": f"Title {self._random.getrandbits(64)}", "content": self._text()}
+
+    def _text(self) -> str:
+        word = f"word{self._random.randrange(100)} "
+        return word * self._random.choice([1, 10, 100, 1000, 5000])
+
+
+def cut(seed: int, folder: Path, store_type: type[SqliteStore] = SqliteStore) -> tuple[int, list[str]]:
+    """One power cut: how much had been acknowledged, and what is wrong after it."""
+    random = Random(seed)
+    before, after = folder / f"{seed}-before", folder / f"{seed}-after"
+    before.mkdir()
+    after.mkdir()
+    disk = PowerDisk(random.randrange(1, OPERATIONS), random)
+    path = before / "memory.db"
+
+    def open_store() -> SqliteStore:
+        opening.open_store(path, disk.name).close()
+        return store_type(path, disk.name)
+
+    writer = Writer(open_store, disk, random)
+    writer.run()
+    disk.restarted(after)
+    for key in before.glob("*.key"):
+        shutil.copy(key, after)
+    try:
+        return len(writer.acknowledged), wrong(after / "memory.db", writer.acknowledged)
+    finally:
+        shutil.rmtree(before)
+        shutil.rmtree(after)
+
+
+def wrong(path: Path, acknowledged: dict[str, tuple[int, str, str]]) -> list[str]:
+    """What a store that comes back lacks, and what is damaged in it."""
+    try:
+        with holdfast.open(str(path)) as hold:
+            found = [f"corrupt: {fault.what}" for fault in hold.hold.store.faults()]
+            with hold.hold.reading() as session:
+                found += [f"corrupt: {one.what}" for one in history.verify(hold.hold, session)]
+                rows = session.assembled(("memory_select", "memory.some"), {"ids": list(acknowledged)})
+            kept = {row[0]: (row[30], row[3], row[25]) for row in rows}
+            return found + [f"lost: {id}" for id, one in acknowledged.items() if not holds(kept.get(id), one)]
+    except (HoldfastError, apsw.Error) as error:
+        return [f"corrupt: {error}"]
+
+
+def holds(kept: tuple[int, str, str] | None, acknowledged: tuple[int, str, str]) -> bool:
+    """Whether a memory is as it was acknowledged, or as a later change made it that was under way at the cut."""
+    return kept is not None and (kept == acknowledged or kept[0] == acknowledged[0] + 1)
+
+
+@pytest.mark.parametrize("chunk", range(10))
+def test_nothing_acknowledged_is_lost_and_nothing_corrupt_when_the_power_goes(
+    tmp_path: Path, chunk: int, record_property: Callable[[str, object], None]
+) -> None:
+    outcomes = {seed: cut(seed, tmp_path) for seed in range(chunk * 20, chunk * 20 + 20)}
+    record_property("acknowledged", sum(count for count, _ in outcomes.values()))
+    assert {seed: found for seed, (_, found) in outcomes.items() if found} == {}
+    assert sum(count for count, _ in outcomes.values()) > 100
+
+
+class Careless(SqliteStore):
+    """What the store would be without its syncs."""
+
+    def _connect(self, mode: str) -> apsw.Connection:
+        connection = super()._connect(mode)
+        connection.execute(f"pragma synchronous={self.sync}")
+        return connection
+
+    sync = "off"
+
+
+class Hasty(Careless):
+    """What it would be with SQLite's usual ones, which keep it whole but not its last commits."""
+
+    sync = "normal"
+
+
+def test_without_syncs_most_cuts_lose_or_corrupt_something(tmp_path: Path) -> None:
+    outcomes = [found for _, found in (cut(seed, tmp_path, Careless) for seed in range(20))]
+    assert sum(bool(found) for found in outcomes) > 15
+    assert any(what.startswith("lost") for found in outcomes for what in found)
+
+
+def test_with_fewer_syncs_some_cuts_lose_something_and_none_corrupts(tmp_path: Path) -> None:
+    outcomes = [found for _, found in (cut(seed, tmp_path, Hasty) for seed in range(20))]
+    assert sum(any(what.startswith("lost") for what in found) for found in outcomes) > 5
+    assert [what for found in outcomes for what in found if not what.startswith("lost")] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -133,3 +135,96 @@ class PowerFile(apsw.VFSFile):
                 self._disk.deleted.clear()
             self._kept.sync()
         # The platter is ours: to sync the real file too would only take time.
+
+
+_WRITE = ctypes.CFUNCTYPE(
+    ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, use_errno=True
+)
+_TRUNCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int64, use_errno=True)
+
+
+class RefusedCalls(apsw.VFS):
+    """Real errors of the system calls by which SQLite writes, whatever store it has open in this process."""
+
+    CALLS = (("pwrite64", _WRITE), ("pwrite", _WRITE), ("ftruncate", _TRUNCATE))
+
+    def __init__(self, error: int, refuses: Callable[[int], bool]) -> None:
+        self.done = 0
+        self.refused = 0
+        self._error, self._refuses = error, refuses
+        self._real: dict[str, int] = {}
+        self._ours: list[Any] = []
+        super().__init__(f"calls-{next(_names)}", "unix")
+
+    def __enter__(self) -> RefusedCalls:
+        for name, shape in self.CALLS:
+            if pointer := self.xGetSystemCall(name):
+                self._real[name] = pointer
+                call = shape(self._refusing(shape(pointer)))
+                self._ours.append(call)
+                self.xSetSystemCall(name, ctypes.cast(call, ctypes.c_void_p).value or 0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, pointer in self._real.items():
+            self.xSetSystemCall(name, pointer)
+        self.unregister()
+
+    def _refusing(self, real: Callable[..., int]) -> Callable[..., int]:
+        def call(*arguments: int) -> int:
+            self.done += 1
+            if self._refuses(self.done):
+                self.refused += 1
+                ctypes.set_errno(self._error)
+                return -1
+            return real(*arguments)
+
+        return call
+
+
+class RefusedSyncs(apsw.VFS):
+    """A disk that refuses some of the syncs that a commit waits for.
+
+    Those of a checkpoint, whose failure SQLite bears, would come through as errors here and not on a real disk.
+    """
+
+    def __init__(self, refuses: Callable[[int], bool]) -> None:
+        self.name = f"syncs-{next(_names)}"
+        self.refused = 0
+        self._done = 0
+        self._failing = False
+        self._refuses = refuses
+        super().__init__(self.name, "")
+
+    def __enter__(self) -> None:
+        self._done, self._failing = 0, True
+
+    def __exit__(self, *_: object) -> None:
+        self._failing = False
+
+    def reach(self) -> None:
+        self._done += 1
+        if self._failing and self._refuses(self._done):
+            self.refused += 1
+            raise apsw.IOError("refused")
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return RefusedSync(self, name, flags)
+
+
+class RefusedSync(apsw.VFSFile):
+    def __init__(self, disk: RefusedSyncs, name: Any, flags: list[int]) -> None:
+        self._disk = disk
+        self._log = (name.filename() if isinstance(name, apsw.URIFilename) else name or "").endswith("-wal")
+        self._written = False
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        self._written = True
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:
+        written, self._written = self._written, False
+        if self._log and written:
+            self._disk.reach()
+        super().xSync(flags)

@@ -1,0 +1,308 @@
+"""The disk is full or fails: every call is acknowledged and kept, or an error and nothing of it; then all goes on."""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from disks import RefusedCalls, RefusedSyncs
+
+from holdfast.app import Holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import HoldfastError, StoreError, StoreFull
+from holdfast.services import history
+from holdfast.services.hold import Hold
+from holdfast.settings import Settings
+from holdfast.storage.sqlite.opening import open_store
+
+
+def once(at: int) -> Callable[[int], bool]:
+    return lambda number: number == at
+
+
+def from_there_on(at: int) -> Callable[[int], bool]:
+    return lambda number: number >= at
+
+
+def holding(path: Path, vfs: str = "") -> Holdfast:
+    return Holdfast(Hold(store=open_store(path, vfs), caller=Caller(agent="ai:tester@here")), Settings())
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template")
+    with closing(holding(folder / "memory.db")) as hold:
+        for name in ("read", "changed", "deleted"):
+            hold.store(title=name, content="as it was " * 100)
+    return folder
+
+
+class Call(NamedTuple):
+    """One thing asked of a store, and how to see whether it was done."""
+
+    name: str
+    arguments: dict[str, Any]
+    titles: tuple[str, ...]
+    """What shows that it was done."""
+
+
+TEXT = "as it is now " * 400
+CALLS = (
+    Call("store", {"title": "one", "content": TEXT}, ("one",)),
+    Call("update", {"id": "CHANGED", "title": "changed again", "content": TEXT}, ("changed again",)),
+    Call("bulk_store", {"memories": [{"title": t, "content": TEXT} for t in "abcdef"]}, tuple("abcdef")),
+    Call("update", {"id": "DELETED", "title": "to be deleted"}, ("to be deleted",)),
+    Call("store", {"title": "last", "content": TEXT}, ("last",)),
+)
+
+
+def titles(hold: Holdfast) -> set[str]:
+    return {memory.title for memory in hold.list(limit=200).memories}
+
+
+def attempt(hold: Holdfast, ids: dict[str, str], call: Call) -> bool:
+    """Whether a call was acknowledged. Either way what it would have done is there whole or not at all."""
+    arguments = {key: ids.get(str(value), value) for key, value in call.arguments.items()}
+    try:
+        hold.call(call.name, arguments)
+        done = True
+    except StoreError:
+        done = False
+    found = titles(hold)
+    assert {title in found for title in call.titles} == {done}, (
+        f"{call.name}: acknowledged {done}, found {sorted(found)}"
+    )
+    assert "read" in found
+    return done
+
+
+def assert_whole(hold: Holdfast, expected: set[str]) -> None:
+    assert titles(hold) == expected
+    assert hold.hold.store.faults() == []
+    with hold.hold.reading() as session:
+        assert history.verify(hold.hold, session) == []
+
+
+def expected_after(outcomes: list[bool]) -> set[str]:
+    found = {"read", "changed", "deleted"}
+    for call, done in zip(CALLS, outcomes, strict=True):
+        if done:
+            found |= set(call.titles)
+            found -= {"changed"} if "changed again" in call.titles else set()
+            found -= {"deleted"} if "to be deleted" in call.titles else set()
+    return found
+
+
+def copied(path: Path, folder: Path) -> Path:
+    """The files as a process would leave them that is killed now, without what it shares with others while it lives."""
+    folder.mkdir()
+    for beside in ("", "-wal", ".key"):
+        if Path(f"{path}{beside}").exists():
+            shutil.copy(f"{path}{beside}", f"{folder / path.name}{beside}")
+    return folder / path.name
+
+
+def scenario(template: Path, folder: Path, vfs: str, failing: AbstractContextManager[object]) -> tuple[int, int]:
+    """All calls on a disk that fails meanwhile, and a look at what is there. How many were kept, how many not."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(template, folder)
+    path = folder / "memory.db"
+    hold = holding(path, vfs)
+    ids = {memory.title.upper(): memory.id for memory in hold.list(limit=10).memories}
+    hold.promote(id=ids["READ"], target_tier="long")
+    with failing:
+        outcomes = [attempt(hold, ids, call) for call in CALLS]
+        killed = copied(path, folder / "killed")
+    with closing(holding(killed)) as anew:
+        assert_whole(anew, expected_after(outcomes))
+    hold.store(title="afterwards", content="The same process goes on.")
+    expected = expected_after(outcomes) | {"afterwards"}
+    assert_whole(hold, expected)
+    hold.close()
+    with closing(holding(path)) as again:
+        assert_whole(again, expected)
+    return outcomes.count(True), outcomes.count(False)
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory if there is one: what fails here is made to, so that real syncs would only take time."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+REFUSALS = [
+    pytest.param(errno.ENOSPC, once, 2, id="full, once"),
+    pytest.param(errno.ENOSPC, from_there_on, 3, id="full, from there on"),
+    pytest.param(errno.EIO, once, 3, id="failing, once"),
+    pytest.param(errno.EIO, from_there_on, 4, id="failing, from there on"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("error", "when", "step"), REFUSALS)
+def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
+    template: Path, quick: Path, error: int, when: Callable[[int], Callable[[int], bool]], step: int
+) -> None:
+    """At each of the writes and truncations that the calls make, until there are no more."""
+    failed = 0
+    for at in range(1, 2000, step):
+        calls = RefusedCalls(error, when(at))
+        _, refused = scenario(template, quick / "store", "", calls)
+        if not calls.refused:
+            break
+        failed += refused
+    assert at > 150
+    assert failed > 50
+
+
+@pytest.mark.parametrize("when", [once, from_there_on])
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_commit_whose_sync_is_refused_is_an_error_and_leaves_nothing(
+    template: Path, quick: Path, at: int, when: Callable[[int], Callable[[int], bool]]
+) -> None:
+    disk = RefusedSyncs(when(at))
+    acknowledged, _ = scenario(template, quick / "store", disk.name, disk)
+    assert disk.refused
+    assert acknowledged == (4 if when is once else at - 1)
+
+
+WRITER = """
+import sys, holdfast
+from holdfast.domain.errors import StoreError
+def attempt(number):
+    try:
+        hold.store(title=f"t{number}", content="word " * 3000)
+        print("kept", number, flush=True)
+    except StoreError as error:
+        print("failed", number, type(error).__name__, flush=True)
+hold = holdfast.open(sys.argv[1])
+for number in range(40):
+    attempt(number)
+try:
+    hold.close()
+except StoreError:
+    pass
+"""
+
+
+def traced(path: Path, inject: str) -> list[list[str]]:
+    """What a process that writes said of each of its calls, while the kernel refused some of what it asked."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is not installed")
+    command = [strace, "-f", "-o", "/dev/null", "-e", f"inject={inject}", sys.executable, "-c", WRITER, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if "Operation not permitted" in done.stderr or "ptrace" in done.stderr:
+        pytest.skip("strace is not permitted")
+    assert "Traceback" not in done.stderr, done.stderr
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "inject",
+    [
+        "fdatasync,fsync:error=EIO:when=9",
+        "fdatasync,fsync:error=EIO:when=12..20+4",
+        "fdatasync,fsync:error=EIO:when=30+",
+        "pwrite64:error=ENOSPC:when=300+",
+        "pwrite64:error=EIO:when=400..2000+37",
+    ],
+)
+def test_what_the_kernel_refuses_is_told_and_not_kept_for_the_next_process(
+    template: Path, tmp_path: Path, inject: str
+) -> None:
+    shutil.copytree(template, tmp_path / "store")
+    path = tmp_path / "store" / "memory.db"
+    said = traced(path, inject)
+    assert len(said) == 40
+    with closing(holding(path)) as hold:
+        kept = {f"t{number}" for outcome, number, *_ in said if outcome == "kept"}
+        assert_whole(hold, kept | {"read", "changed", "deleted"})
+        hold.store(title="afterwards", content="Another process goes on.")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of two megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True)
+    if made.returncode:
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_told_reading_goes_on_and_space_that_returns_is_used(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(300_000))
+    hold = holding(small_disk / "memory.db")
+    kept: list[str] = []
+
+    def fill() -> None:
+        while True:
+            kept.append(hold.store(title=f"Title {len(kept)}", content="word " * 1000).id)
+
+    with pytest.raises(StoreFull):
+        fill()
+    assert kept
+    for id in kept:
+        assert hold.get(id=id).content == "word " * 1000
+    assert hold.recall(context="word").count
+    with pytest.raises(StoreFull):
+        hold.store(title="Large", content="word " * 10_000)
+    ballast.unlink()
+    after = hold.store(title="After", content="Space returned.").id
+    assert_whole(hold, {f"Title {number}" for number in range(len(kept))} | {"After"})
+    hold.close()
+    with closing(holding(small_disk / "memory.db")) as again:
+        assert {memory.id for memory in again.list(limit=200).memories} == {*kept, after}
+
+
+def test_a_disk_that_is_full_from_the_start_is_told_and_used_once_it_has_space(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    with pytest.raises(OSError, match="No space"):
+        ballast.write_bytes(bytes(3_000_000))
+    with pytest.raises(StoreError):
+        holding(small_disk / "memory.db").store(title="One", content="first")
+    os.truncate(ballast, 0)
+    with closing(holding(small_disk / "memory.db")) as hold:
+        hold.store(title="One", content="first")
+        assert_whole(hold, {"One"})
+
+
+def test_a_snapshot_that_does_not_fit_leaves_nothing_behind(small_disk: Path, tmp_path: Path) -> None:
+    with closing(holding(tmp_path / "memory.db")) as hold:
+        for number in range(60):
+            hold.store(title=f"Title {number}", content=str(number % 10) * 60_000)
+        with pytest.raises(StoreFull):
+            hold.hold.store.snapshot(small_disk / "copy.db")
+        assert list(small_disk.iterdir()) == []
+        assert_whole(hold, {f"Title {number}" for number in range(60)})
+
+
+def test_the_key_of_a_new_store_is_whole_or_not_there(small_disk: Path) -> None:
+    """The disk fills up between the making of the store and its first write."""
+    hold = holding(small_disk / "memory.db")
+    ballast = small_disk / "ballast"
+    with pytest.raises(OSError, match="No space"):
+        ballast.write_bytes(bytes(3_000_000))
+    with pytest.raises(HoldfastError):
+        hold.store(title="One", content="first")
+    assert not (small_disk / "memory.db.key").exists()
+    ballast.unlink()
+    hold.store(title="One", content="first")
+    assert_whole(hold, {"One"})
+    hold.close()

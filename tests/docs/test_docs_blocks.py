@@ -17,6 +17,7 @@ from holdfast.surfaces.cli import cli
 
 RUN = ("console", "sh", "python")
 FOLLOWED = [page for page in WRITTEN if any(block.language in RUN and block.runs for block in blocks_of(page))]
+FIRST_READ = ("README.md", "tutorial.md")
 NOT_RUN = {"README.md": 2, "docs/how-to/connect-agents.md": 3, "docs/how-to/follow-changes.md": 1}
 """How many blocks of each page are shown without being run."""
 
@@ -25,7 +26,11 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", FOLLOWED, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[] if page.name in FIRST_READ else pytest.mark.slow) for page in FOLLOWED],
+    ids=[name_of(page) for page in FOLLOWED],
+)
 def test_every_command_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
     for program in ("jq", "curl"):
         if program in page.read_text() and shutil.which(program) is None:

@@ -241,6 +241,14 @@ def test_purging_erases_what_a_memory_said_and_the_chain_still_holds(hold: Any, 
     assert "canar" not in everything_in(db).lower()
 
 
+def test_a_store_that_was_read_before_a_purge_is_found_sound_after_it(hold: Any, plan: Any) -> None:
+    """FTS5 remembers, per connection, what its index looked like."""
+    assert hold.recall("deploy").count == 1
+    hold.archive(ids=[plan.id])
+    hold.archive_purge(ids=[plan.id])
+    assert hold.doctor().status == "ok"
+
+
 def everything_in(db: str) -> str:
     """Every value of every table, the full-text index's words included."""
     connection = apsw.Connection(db)

@@ -110,7 +110,12 @@ class Collected(Struct, frozen=True, kw_only=True):
     dry_run: bool
 
 
-@operation(Effect.WRITE, "POST /api/v1/gc", family="lifecycle", examples=(Example({"dry_run": True}), Example({})))
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/gc",
+    family="lifecycle",
+    examples=(Example({"dry_run": True}), Example({}), Example({"dry_run": "perhaps"}, error="VALIDATION_FAILED")),
+)
 def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
     """Move memories whose time is over into the archive."""
     ids = lifecycle.collect(hold, dry_run=request.dry_run)
@@ -178,7 +183,7 @@ class ArchivePage(Struct, frozen=True, kw_only=True):
     family="archive",
     cli=("archive", "list"),
     human="holdfast.surfaces.human:archived",
-    examples=(Example({}),),
+    examples=(Example({}), Example({"limit": 1001}, error="VALIDATION_FAILED")),
 )
 def archive_list(hold: Hold, request: ArchiveList) -> ArchivePage:
     """List what was archived or has expired, newest first."""

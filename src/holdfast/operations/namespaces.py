@@ -184,7 +184,7 @@ class StandardCleared(Struct, frozen=True, kw_only=True):
     "DELETE /api/v1/namespaces/{namespace}/standard",
     family="governance",
     cli=("namespace", "clear-standard"),
-    examples=(Example({"namespace": "team"}),),
+    examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
 def namespace_clear_standard(hold: Hold, request: NamespaceClearStandard) -> StandardCleared:
     """Leave a namespace without a standard. The memory stays."""

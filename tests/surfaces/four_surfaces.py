@@ -1,0 +1,226 @@
+"""One question asked on each surface, and what came back in a form in which the answers can be compared."""
+
+import io
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
+
+from mcp_wire import Client, call, shaken
+from starlette.testclient import TestClient
+
+import holdfast
+from holdfast.domain.errors import HoldfastError
+from holdfast.operations import REGISTRY, Operation
+from holdfast.surfaces import wire
+from holdfast.surfaces.cli import run
+from holdfast.surfaces.http.app import build
+
+AGENT = "ai:tester@here"
+Json = dict[str, Any]
+
+
+class Outcome(NamedTuple):
+    """An answer, or the error that came instead."""
+
+    answer: Any = None
+    error: Json | None = None
+
+    @property
+    def code(self) -> str | None:
+        return None if self.error is None else self.error["code"]
+
+
+class Surface(Protocol):
+    def ask(self, name: str, arguments: Json) -> Outcome: ...
+
+
+class Library:
+    def __init__(self, hold: holdfast.Holdfast) -> None:
+        self._hold = hold
+
+    def ask(self, name: str, arguments: Json) -> Outcome:
+        try:
+            return Outcome(json.loads(wire.encode(self._hold.call(name, arguments))))
+        except HoldfastError as error:
+            return Outcome(error=json.loads(wire.encode(error.body())))
+
+
+class Cli:
+    """The command line, in this process; each command opens the store anew."""
+
+    def __init__(self, db: str, folder: Path) -> None:
+        self._db = db
+        self._file = folder / "given.json"
+
+    def ask(self, name: str, arguments: Json) -> Outcome:
+        op = REGISTRY[name]
+        code, out, err = typed(
+            [f"--db={self._db}", "--json", f"--agent-id={AGENT}", *op.cli, *self.words(op, arguments)]
+        )
+        if err:
+            error = json.loads(err)
+            assert (code, out) == (wire.EXIT[error["code"]], b"")
+            return Outcome(error=error)
+        answer = json.loads(out)
+        assert code == (wire.PARTLY_REJECTED if is_partly_rejected(answer) else 0)
+        return Outcome(answer)
+
+    def words(self, op: Operation, arguments: Json) -> list[str]:
+        options, places = ["--yes"] if op.irreversible else [], []
+        for name, value in arguments.items():
+            if name == (op.bulk or op.whole):
+                self._file.write_text(json.dumps(value))
+                places.append(str(self._file))
+            elif op.extra(name, "argument"):
+                places += value if isinstance(value, list) else [str(value)]
+            else:
+                options += option(name, value)
+        return [*options, "--", *places]
+
+
+def option(name: str, value: Any) -> list[str]:
+    flag = "--" + name.replace("_", "-")
+    match value:
+        case None:
+            return []
+        case bool():
+            return [flag if value else f"--no-{flag[2:]}"]
+        case list() if all(isinstance(item, str) for item in value):
+            return [f"{flag}={item}" for item in value]
+        case dict() | list():
+            return [f"{flag}={json.dumps(value)}"]
+        case _:
+            return [f"{flag}={value}"]
+
+
+def typed(words: list[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+    """A command line run in this process: its exit code, and what it wrote on either stream."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(words)
+    finally:
+        sys.stdin = before
+    return code, *(stream.buffer.getvalue() for stream in (out, err))  # type: ignore[attr-defined]
+
+
+def is_partly_rejected(answer: Any) -> bool:
+    return any(one["outcome"] == "rejected" for one in answer.get("outcomes", ())) or bool(answer.get("rejected"))
+
+
+class Http:
+    def __init__(self, client: TestClient) -> None:
+        self._client = client
+
+    def ask(self, name: str, arguments: Json) -> Outcome:
+        op = REGISTRY[name]
+        inside = [part[1:-1] for part in op.path.split("/") if part.startswith("{")]
+        rest = {name: value for name, value in arguments.items() if name not in inside and value is not None}
+        path = op.path
+        for part in inside:
+            path = path.replace(f"{{{part}}}", quote(str(arguments[part]), safe="/" if part == "namespace" else ""))
+        if op.method in ("GET", "DELETE"):
+            answered = self._client.request(op.method, path, params=queried(rest))
+        elif op.bulk and list(rest) == [op.bulk]:
+            answered = self._client.request(op.method, path, json=rest[op.bulk])
+        else:
+            answered = self._client.request(op.method, path, json=rest)
+        said = answered.json()
+        if answered.status_code < 400:
+            assert answered.status_code == op.status
+            return Outcome(said)
+        assert answered.status_code == wire.STATUS[said["code"]]
+        return Outcome(error=said)
+
+
+def queried(arguments: Json) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name, value in arguments.items():
+        for item in value if isinstance(value, list) else [value]:
+            text = item if isinstance(item, str) else json.dumps(item)
+            found.append((name, text))
+    return found
+
+
+class Mcp:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def ask(self, name: str, arguments: Json) -> Outcome:
+        result = self._client.ask(call(1, f"memory_{name}", arguments))["result"]
+        said = result["structuredContent"]
+        return Outcome(error=said) if result["isError"] else Outcome(said)
+
+
+@cache
+def template() -> bytes:
+    """An empty store's file: making one costs more than copying it."""
+    with tempfile.TemporaryDirectory() as folder:
+        holdfast.open(f"{folder}/memory.db").close()
+        return Path(folder, "memory.db").read_bytes()
+
+
+@contextmanager
+def surface(which: str, folder: Path) -> Iterator[Surface]:
+    """A surface over a new store in a folder."""
+    folder.mkdir()
+    db = str(folder / "memory.db")
+    Path(db).touch(0o600)
+    Path(db).write_bytes(template())
+    if which == "cli":
+        yield Cli(db, folder)
+        return
+    with holdfast.open(db, agent_id=AGENT) as hold:
+        match which:
+            case "library":
+                yield Library(hold)
+            case "http":
+                headers = {"X-Agent-Id": AGENT}
+                with TestClient(build(hold), base_url="http://127.0.0.1:9077", headers=headers) as client:
+                    yield Http(client)
+            case "mcp":
+                with shaken(hold, "full") as client:
+                    yield Mcp(client)
+
+
+VOLATILE = (
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"), "<id>"),
+    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|[0-9]{8}T[0-9.]+Z"), "<time>"),
+    (re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b"), "<hash>"),
+    (re.compile(r"\b[0-9a-f]{12}\b(\.[0-9]+(-[0-9a-f]+)?)?"), "<origin>"),
+    (re.compile(r"\bhf_[\w-]+"), "<secret>"),
+    (re.compile(r'"/[^"]*"'), '"<path>"'),
+)
+OWN = {"source": "<surface>", "db_size_bytes": 0, "bytes": 0, "free_bytes": 0, "log_bytes": 0, "access_count": 0}
+"""What each surface says of itself, what depends on the file, and uses: a command line writes its own down at once."""
+
+
+def steady(answer: Any) -> Any:
+    """An answer without what no two runs have in common."""
+    text = json.dumps(answer)
+    for pattern, name in VOLATILE:
+        text = pattern.sub(name, text)
+    return json.loads(text, object_hook=_steady)
+
+
+def _steady(found: Json) -> Json:
+    return {key: OWN.get(key, value) for key, value in found.items() if key != "last_accessed_at"}
+
+
+def within(core: Any, more: Any) -> bool:
+    """Whether an answer holds all that another does, with the same values."""
+    match core, more:
+        case dict(), dict():
+            return all(name in more and within(value, more[name]) for name, value in core.items())
+        case list(), list():
+            return len(core) == len(more) and all(within(*both) for both in zip(core, more, strict=True))
+        case _:
+            return bool(core == more)

@@ -1,0 +1,219 @@
+"""Every operation answers the same on every surface, and is refused by the same code."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from four_surfaces import AGENT, Json, Outcome, Surface, steady, surface, within
+
+from holdfast.operations import REGISTRY, Effect, Operation
+from holdfast.operations.registry import SURFACES, Example
+
+EXAMPLES = [
+    pytest.param(op, example, id=f"{op.name}-{number}") for op in REGISTRY for number, example in enumerate(op.examples)
+]
+
+
+@pytest.mark.parametrize(("op", "example"), EXAMPLES)
+def test_an_example_has_one_outcome_on_every_surface(tmp_path: Path, op: Operation, example: Example) -> None:
+    outcomes: dict[str, Outcome] = {}
+    for which in sorted(op.surfaces, reverse=True):
+        with surface(which, tmp_path / which) as asked:
+            outcomes[which] = asked.ask(op.name, dict(example.arguments))
+    assert {which: outcome.code for which, outcome in outcomes.items()} == dict.fromkeys(outcomes, example.error)
+    expected = steady(outcomes["library"].answer)
+    for which, outcome in outcomes.items():
+        said = steady(outcome.answer)
+        assert said == expected or (which == "http" and within(expected, said))
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in REGISTRY])
+def test_every_operation_has_an_example_and_one_that_fails_if_it_can(op: Operation) -> None:
+    assert op.examples
+    if op.fields:
+        assert any(example.error for example in op.examples)
+
+
+def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
+    """The secret of a new key is for a person, not for a model's context."""
+    assert {op.name: set(SURFACES) - op.surfaces for op in REGISTRY if op.surfaces != set(SURFACES)} == {
+        "key_create": {"mcp"}
+    }
+
+
+class Story:
+    """A run of steps on one surface: answers may be named, and their parts used in later steps."""
+
+    def __init__(self, asked: Surface) -> None:
+        self._asked = asked
+        self._named: dict[str, Any] = {}
+        self.told: list[tuple[str, str | None, Any]] = []
+        self.done: set[str] = set()
+
+    def ask(self, name: str, arguments: Json, keep: str = "") -> None:
+        outcome = self._asked.ask(name, self._filled(arguments))
+        self.told.append((name, outcome.code, self._plain(outcome.answer)))
+        if outcome.error is None:
+            self._named[keep] = outcome.answer
+            self.done.add(name)
+
+    def _filled(self, value: Any) -> Any:
+        """`$plan.id` is the id in the answer that was kept as `plan`."""
+        match value:
+            case dict():
+                return {key: self._filled(item) for key, item in value.items()}
+            case list():
+                return [self._filled(item) for item in value]
+            case str() if value.startswith("$"):
+                kept, *path = value[1:].split(".")
+                found = self._named[kept]
+                for step in path:
+                    found = found[int(step) if step.lstrip("-").isdigit() else step]
+                return found
+        return value
+
+    def _plain(self, answer: Any) -> Any:
+        return steady(answer)
+
+
+STEPS: list[tuple[Any, ...]] = [
+    (
+        "store",
+        {"title": "Plan", "content": "We deploy on Tuesdays.", "namespace": "team", "tags": ["ops", "day"]},
+        "plan",
+    ),
+    ("store", {"title": "Lunch", "content": "Soup at noon.", "tier": "short", "scope": "private"}, "lunch"),
+    ("store", {"title": "Plan", "content": "x", "namespace": "team", "on_conflict": "error"}),
+    ("store", {"title": "Plan", "content": "We deploy on Wednesdays.", "namespace": "team", "on_conflict": "merge"}),
+    ("bulk_store", {"memories": [{"title": "A", "content": "first"}, {"title": "B", "content": " "}]}, "bulk"),
+    ("get", {"id": "$plan.id"}, "got"),
+    ("get", {"id": "$plan.id", "known_at": "2000-01-01"}),
+    ("get", {"id": "0"}),
+    ("update", {"id": "$plan.id", "priority": 9, "expected_version": 2, "metadata": {"k": [1, None, True]}}, "edited"),
+    ("update", {"id": "$plan.id", "priority": 1, "expected_version": 2}),
+    ("update", {"id": "$plan.id", "expires_at": ""}),
+    ("update", {"id": "$plan.id", "title": ""}),
+    ("list", {"tags": ["ops", "day"], "min_priority": 9}),
+    ("search", {"query": "deploy wednesdays", "namespace": "team"}),
+    ("recall", {"context": "when do we deploy?", "limit": 3, "budget_tokens": 100, "kinds": ["observation", "fact"]}),
+    ("recall", {"context": "nothing of the kind"}),
+    ("promote", {"id": "$lunch.id"}),
+    ("link", {"source_id": "$plan.id", "target_id": "$lunch.id", "relation": "derived_from"}),
+    ("link", {"source_id": "$plan.id", "target_id": "$plan.id"}),
+    ("get_links", {"id": "$plan.id"}),
+    ("kg_query", {"source_id": "$plan.id", "max_depth": 2}),
+    ("kg_timeline", {"source_id": "$plan.id"}),
+    ("find_paths", {"source_id": "$plan.id", "target_id": "$lunch.id"}),
+    ("lineage", {"id": "$plan.id"}),
+    ("kg_invalidate", {"source_id": "$plan.id", "target_id": "$lunch.id", "relation": "derived_from"}),
+    ("entity_register", {"canonical_name": "Ada", "namespace": "people", "aliases": ["Countess"]}),
+    ("entity_get_by_alias", {"alias": "COUNTESS"}),
+    ("namespace_set_standard", {"namespace": "team", "id": "$plan.id"}),
+    ("namespace_get_standard", {"namespace": "team"}),
+    ("namespace_clear_standard", {"namespace": "team"}),
+    ("namespaces", {}),
+    ("get_taxonomy", {}),
+    ("check_duplicate", {"title": "Plan", "content": "We deploy on Wednesdays."}),
+    ("history", {"id": "$plan.id"}, "past"),
+    ("undo", {"change": "$past.changes.-1.seq"}),
+    ("undo", {"change": "$past.changes.-1.seq"}),
+    ("undo", {"change": 1}),
+    ("events", {"after": 2, "limit": 3}),
+    ("grant", {"id": "$lunch.id", "agent_id": "ai:scout@here", "permission": "write"}),
+    ("grant", {"id": "$lunch.id", "agent_id": AGENT}),
+    ("revoke", {"id": "$lunch.id", "agent_id": "ai:scout@here"}),
+    ("agent_register", {"agent_id": "ai:scout@here", "agent_type": "ai:scout", "capabilities": ["search", "plan"]}),
+    ("agent_list", {}),
+    ("notify", {"target_agent_id": AGENT, "title": "Ping", "payload": "there?", "metadata": {"k": 1}}, "sent"),
+    ("inbox", {"unread_only": True}),
+    ("inbox_read", {"ids": ["$sent.id"]}),
+    ("consolidate", {"ids": ["$plan.id", "$lunch.id"], "title": "Week", "summary": "Deploys and soup."}, "week"),
+    ("delete", {"id": "$week.id", "expected_version": 9}),
+    ("delete", {"id": "$week.id"}),
+    ("get", {"id": "$week.id"}),
+    ("archive", {"ids": ["$bulk.ids.0", "no-such-memory"], "reason": "done"}),
+    ("archive_list", {}),
+    ("archive_stats", {}),
+    ("archive_restore", {"id": "$bulk.ids.0"}),
+    ("forget", {"pattern": "first", "dry_run": True}),
+    ("forget", {"pattern": "first"}),
+    ("archive_purge", {"ids": ["$bulk.ids.0"]}),
+    ("gc", {}),
+    ("stats", {}),
+    ("export", {"simple": True}, "all"),
+    ("import", {"envelope": {"memories": [{"title": "In", "content": "from outside"}], "links": []}}),
+    ("key_list", {}),
+    ("backup", {}, "copy"),
+    ("backup_list", {}),
+    ("restore", {"from": "$copy.snapshot", "dry_run": True}),
+    ("verify", {}),
+    ("doctor", {}),
+]
+
+
+KEY_STEPS: list[tuple[Any, ...]] = [
+    ("key_create", {"name": "laptop", "scope": "read", "namespaces": ["team/*"], "agent_id": "ai:scout@here"}, "key"),
+    ("key_create", {"name": "laptop", "scope": "everything"}),
+    ("key_revoke", {"id": "$key.id"}),
+    ("key_revoke", {"id": "$key.id"}),
+    ("key_list", {}),
+]
+
+
+def told_by(which: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS) -> Story:
+    with surface(which, folder / which) as asked:
+        story = Story(asked)
+        for name, arguments, *keep in steps:
+            story.ask(name, arguments, *keep)
+    return story
+
+
+@pytest.fixture(scope="module")
+def library_story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return told_by("library", tmp_path_factory.mktemp("library"))
+
+
+@pytest.mark.parametrize("which", ["cli", "http", "mcp"])
+def test_a_story_goes_the_same_way_on_every_surface(tmp_path: Path, library_story: Story, which: str) -> None:
+    story = told_by(which, tmp_path)
+    for (name, code, answer), (_, other_code, other) in zip(library_story.told, story.told, strict=True):
+        assert (name, other_code) == (name, code)
+        assert (name, other) == (name, answer) or (which == "http" and within(answer, other))
+
+
+def test_keys_are_made_and_revoked_the_same_way_on_the_command_line(tmp_path: Path) -> None:
+    """Over HTTP the first key closes the door to whoever has none."""
+    library = told_by("library", tmp_path, KEY_STEPS)
+    assert [code for _, code, _ in library.told] == [None, "VALIDATION_FAILED", None, "NOT_FOUND", None]
+    assert told_by("cli", tmp_path, KEY_STEPS).told == library.told
+
+
+def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
+    assert [(name, code) for name, code, _ in library_story.told if code] == [
+        ("store", "TITLE_TAKEN"),
+        ("get", "NOT_FOUND"),
+        ("get", "AMBIGUOUS_ID_PREFIX"),
+        ("update", "VERSION_CONFLICT"),
+        ("update", "VALIDATION_FAILED"),
+        ("link", "VALIDATION_FAILED"),
+        ("undo", "CHANGED_SINCE"),
+        ("undo", "CHANGED_SINCE"),
+        ("grant", "VALIDATION_FAILED"),
+        ("delete", "VERSION_CONFLICT"),
+        ("get", "NOT_FOUND"),
+    ]
+
+
+def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: Story) -> None:
+    exemplified = {op.name for op in REGISTRY for example in op.examples if example.error is None}
+    told = library_story.done | {name for name, *_ in KEY_STEPS}
+    assert {op.name for op in REGISTRY} - exemplified - told == set()
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in REGISTRY])
+def test_the_verb_of_a_route_says_what_the_operation_does(op: Operation) -> None:
+    if op.method == "GET":
+        assert op.effect is Effect.READ
+    if op.method == "DELETE":
+        assert op.effect is not Effect.READ
+    assert op.path.startswith("/api/v1/")

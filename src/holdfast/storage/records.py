@@ -124,7 +124,8 @@ class Writing:
         stamp = self._stamp(old.floors({name: edit[0] for name, edit in edits.items()}))
         new, delta = cells.edit(kind.shape, old, edits, stamp)
         version = before.version  # type: ignore[attr-defined]
-        after = replace(after, version=version + 1, updated_at=self.now)
+        changed_at = max(self.now, before.updated_at)  # type: ignore[attr-defined]  # a clock may have been put back
+        after = replace(after, version=version + 1, updated_at=changed_at)
         self._put(kind, after, cells.pack(new, cells.flatten(kind.shape, after)), expected=version)
         self._note(kind, after, op, stamp, delta.decode())
         return after

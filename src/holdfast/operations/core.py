@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain.admit import Draft
 from ..domain.errors import Invalid
-from ..domain.memory import Category, Citation, Kind, OnConflict, Scope, Span
+from ..domain.memory import Category, Kind, OnConflict, Scope
 from ..domain.moment import from_text
 from ..services import amend, find, history, relate, remember, standards
 from ..services import recall as recalling
@@ -17,6 +17,7 @@ from ..storage.memories import Filter
 from .fields import (
     Actor,
     AgentId,
+    CitationGiven,
     Confidence,
     Content,
     Id,
@@ -27,6 +28,7 @@ from .fields import (
     Priority,
     Skip,
     SourceUri,
+    SpanGiven,
     Tags,
     TierField,
     Title,
@@ -65,9 +67,9 @@ class Store(Request, frozen=True):
     on_conflict: OnConflictField | None = None
     expires_at: Moment | None = None
     ttl_secs: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
-    citations: list[Citation] = []
+    citations: list[CitationGiven] = []
     source_uri: SourceUri | None = None
-    source_span: Span | None = None
+    source_span: SpanGiven | None = None
     valid_from: Moment | None = None
     valid_until: Moment | None = None
     speaker: Annotated[str, Meta(max_length=512)] | None = None
@@ -244,9 +246,9 @@ class Update(Request, frozen=True):
     category: Category | None = None
     scope: Scope | None = None
     metadata: Metadata | None = None
-    citations: list[Citation] | None = None
+    citations: list[CitationGiven] | None = None
     source_uri: SourceUri | None = None
-    source_span: Span | None = None
+    source_span: SpanGiven | None = None
     expires_at: (
         Annotated[str, Meta(max_length=40, description="A time; null or nothing: never.")] | None | UnsetType
     ) = UNSET

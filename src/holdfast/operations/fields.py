@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from ..domain.memory import Citation, Span
+
 _NAMESPACE = Meta(
     min_length=1,
     max_length=512,
@@ -35,3 +37,13 @@ Limit = Annotated[int, Meta(ge=1, le=1000, description="At most this many.")]
 Skip = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Leave out this many first.")]
 Metadata = Annotated[dict[str, Any], Meta(description="Any JSON object of your own.")]
 SourceUri = Annotated[str, Meta(min_length=5, max_length=4096, description="uri:, doc: or file: and what it names.")]
+
+
+class SpanGiven(Span, frozen=True, forbid_unknown_fields=True):
+    """A half-open range of bytes."""
+
+
+class CitationGiven(Citation, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where a claim was read."""
+
+    span: SpanGiven | None = None

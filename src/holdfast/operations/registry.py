@@ -121,7 +121,7 @@ class Operation(Struct, frozen=True):
             raise Invalid("The request is nested too deeply.") from None
         except UnicodeEncodeError:
             raise Invalid("The request is not valid Unicode text (a lone surrogate).") from None
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise Invalid(f"The request is not JSON: {error}") from None
 
     def named(self, positional: Sequence[Any]) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _having(request: type[Request], role: str) -> tuple[str, ...]:
     return tuple(name for name, extra in _extras(request).items() if extra.get("role") == role)
 
 
-_PATH = re.compile(r" - at `(?:key in )?\$(?:\.([^`]*))?`$")
+_PATH = re.compile(r" - at (?:`key` in )?`\$(?:\.([^`]*))?`$")
 _FLOAT = re.compile(r"^Expected `int(?: \| null)?`, got `float`")
 
 
@@ -180,8 +180,10 @@ def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32)
         text = str(error)
         found = _PATH.search(text)
         where = found[1] if found and found[1] else ""
-        if tries and _FLOAT.match(text) and _make_whole(arguments, where):
-            return _convert(arguments, request, tries - 1)
+        if tries and _FLOAT.match(text):
+            whole = _whole_if_any(arguments, re.findall(r"[^.\[\]]+", where))
+            if whole is not arguments:
+                return _convert(whole, request, tries - 1)
         unknown = re.search(r"unknown field `([^`]*)`", text)
         if unknown:
             name = f"{where}.{unknown[1]}" if where else unknown[1]
@@ -190,17 +192,27 @@ def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32)
         raise Invalid(f"{where}: {what}" if where else what, fields=[where] if where else []) from None
 
 
-def _make_whole(arguments: Any, where: str) -> bool:
-    """Replace the one integral float that a path names."""
-    *steps, last = re.findall(r"[^.\[\]]+", where) or [""]
-    for step in steps:
-        if not isinstance(arguments, dict) or step not in arguments:
-            return False
-        arguments = arguments[step]
-    if isinstance(arguments, dict) and isinstance(value := arguments.get(last), float) and value.is_integer():
-        arguments[last] = int(value)
-        return True
-    return False
+def _whole_at(value: Any, path: list[str]) -> Any:
+    """A copy in which the integral float at a path, and at the same place of its neighbours in a list, is an integer.
+
+    Raises if there is none.
+    """
+    if not path:
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        raise ValueError
+    step, *rest = path
+    if isinstance(value, dict):
+        return {**value, step: _whole_at(value[step], rest)}
+    others = [_whole_if_any(item, rest) for item in value]
+    return [*others[: int(step)], _whole_at(value[int(step)], rest), *others[int(step) + 1 :]]
+
+
+def _whole_if_any(value: Any, path: list[str]) -> Any:
+    try:
+        return _whole_at(value, path)
+    except (LookupError, TypeError, ValueError):
+        return value
 
 
 class Registry:

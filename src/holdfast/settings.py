@@ -84,10 +84,11 @@ _NOT_SETTINGS = {"HOLDFAST_CONFIG"}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    known = {field.name: field for field in msgspec.structs.fields(Settings)}
     values: dict[str, Any] = {}
     for variable, value in environment.items():
-        name = variable.removeprefix("HOLDFAST_").lower()
-        if variable.startswith("HOLDFAST_") and variable not in _NOT_SETTINGS and value != "" and name in known:
+        if variable.startswith("HOLDFAST_") and variable not in _NOT_SETTINGS and value != "":
+            name = variable.removeprefix("HOLDFAST_").lower()
+            if name not in Settings.__struct_fields__:
+                raise Misconfigured(f"There is no setting {variable}: unset it, or correct its name.")
             values[name] = value.split(",") if name == "allowed_hosts" else value
     return values

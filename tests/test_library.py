@@ -1,0 +1,139 @@
+"""The library: one object, every operation a method."""
+
+import inspect
+import os
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import app
+from holdfast.domain.caller import admit_agent
+from holdfast.domain.errors import Invalid, Misconfigured, NotAStore, StoreUnreachable
+from holdfast.operations import REGISTRY, Effect
+
+
+def test_what_is_public_is_what_is_listed() -> None:
+    public = {
+        name for name in vars(holdfast) if not name.startswith("_") and not inspect.ismodule(getattr(holdfast, name))
+    }
+    assert public | {"__version__"} == set(holdfast.__all__)
+
+
+def test_every_operation_is_a_method_with_its_description(hold: Any) -> None:
+    for name in REGISTRY.operations:
+        assert getattr(hold, name).__doc__ == REGISTRY[name].description
+        assert name in dir(hold)
+
+
+def test_what_is_no_operation_is_no_method(hold: Any) -> None:
+    with pytest.raises(AttributeError):
+        hold.nonsense  # noqa: B018 - reading it is the test
+
+
+def test_arguments_come_by_place_or_by_name(hold: Any) -> None:
+    stored = hold.store("Plan", "We deploy on Tuesdays.", namespace="team")
+    assert (stored.title, stored.content, stored.namespace) == ("Plan", "We deploy on Tuesdays.", "team")
+    assert hold.recall("deploy").count == hold.search("deploy").count == 1
+
+
+def test_an_argument_is_not_given_twice(hold: Any) -> None:
+    with pytest.raises(Invalid):
+        hold.store("Plan", "x", "y")
+
+
+def test_a_memory_stored_by_a_program_says_so(hold: Any) -> None:
+    stored = hold.store("Plan", "x")
+    assert (stored.source, stored.agent_id) == ("library", "ai:tester@here")
+
+
+def test_without_a_name_the_agent_is_the_person_at_this_machine_every_time() -> None:
+    assert app.default_agent() == app.default_agent()
+    assert admit_agent(app.default_agent()).startswith("human:")
+
+
+def test_a_machine_with_a_strange_name_has_an_agent_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "ada lovelace\n")
+    assert admit_agent(app.default_agent())
+
+
+def test_the_agent_can_be_set_from_outside(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_AGENT_ID", "ai:outside@here")
+    with holdfast.open(db) as hold:
+        assert hold.store("Plan", "x").agent_id == "ai:outside@here"
+    with holdfast.open(db, agent_id="ai:inside@here") as hold:
+        assert hold.store("Other", "x").agent_id == "ai:inside@here"
+
+
+@pytest.mark.parametrize("agent", ["", "two words", "system", "../x"])
+def test_an_agent_that_cannot_be_one_is_refused_before_a_file_is_made(db: str, agent: str) -> None:
+    with pytest.raises((Invalid, Misconfigured)):
+        holdfast.open(db, agent_id=agent or " ")
+    assert not os.path.exists(db)
+
+
+def test_a_memory_without_a_namespace_goes_where_the_settings_say(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_NAMESPACE", "team/default")
+    with holdfast.open(db) as hold:
+        assert hold.store("Plan", "x").namespace == "team/default"
+        assert hold.bulk_store(memories=[{"title": "b", "content": "x"}]).count == 1
+        assert [one.namespace for one in hold.namespaces().namespaces] == ["team/default"]
+
+
+def test_the_store_is_where_the_platform_keeps_data_unless_named(tmp_path: Path) -> None:
+    with holdfast.open() as hold:
+        hold.store("Plan", "x")
+    assert (tmp_path / "data" / "holdfast" / "holdfast.db").exists()
+
+
+def test_a_store_can_be_named_by_the_environment(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DB", db)
+    holdfast.open().close()
+    assert os.path.exists(db)
+
+
+@pytest.mark.parametrize("address", ["postgres://localhost/x", "a\x00b"], ids=["engine", "nul"])
+def test_an_address_that_means_no_store_is_refused(address: str) -> None:
+    with pytest.raises(Misconfigured):
+        holdfast.open(address)
+
+
+def test_a_path_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("not a database, but long enough to look at" * 10)
+    with pytest.raises(NotAStore):
+        holdfast.open(str(note))
+    assert note.read_text().startswith("not a database")
+    with pytest.raises(StoreUnreachable):
+        holdfast.open(str(tmp_path))
+
+
+def test_closing_twice_is_no_mistake(db: str) -> None:
+    hold = holdfast.open(db)
+    hold.close()
+    hold.close()
+
+
+def test_a_closed_memory_can_be_opened_again_by_using_it(db: str) -> None:
+    hold = holdfast.open(db)
+    hold.store("Plan", "x", tier="long")
+    hold.close()
+    assert hold.list().count == 1
+    hold.close()
+
+
+GARBAGE: list[Any] = [None, 5, "", "x", "\ud800", "\x00", [], {}, [None], {"a": float("nan")}, 2**70, b"x", object()]
+
+
+@pytest.mark.parametrize("name", [op.name for op in REGISTRY if op.effect is Effect.READ])
+def test_whatever_is_asked_the_answer_is_one_or_an_error_of_ours(hold: Any, name: str) -> None:
+    op, codes = REGISTRY[name], set()
+    needed = {field.encode_name: "x" for field in op.fields if field.required}
+    for field, value in product(op.fields, GARBAGE):
+        try:
+            hold.call(name, needed | {field.encode_name: value})
+        except holdfast.HoldfastError as error:
+            codes.add(error.code)
+    assert codes <= {"VALIDATION_FAILED", "NOT_FOUND", "FILTER_REQUIRED"}

@@ -1,0 +1,111 @@
+"""Settings: built-in < file < environment < flag; what cannot be used is refused and named."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.domain.errors import Misconfigured
+from holdfast.domain.lifetime import Lifetimes
+from holdfast.settings import Settings, config_file, load
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def test_nothing_needs_to_be_set() -> None:
+    assert load({}, {}) == Settings()
+
+
+def test_a_later_source_wins(file: Path) -> None:
+    file.write_text('port = 1\nhost = "file"\nnamespace = "file"\nprofile = "file"')
+    environment = {"HOLDFAST_CONFIG": str(file), "HOLDFAST_HOST": "environment", "HOLDFAST_NAMESPACE": "environment"}
+    found = load({"namespace": "flag", "db": None}, environment)
+    assert (found.port, found.host, found.namespace, found.profile) == (1, "environment", "flag", "file")
+    assert found.timeout_secs == Settings().timeout_secs
+
+
+def test_the_environment_is_typed() -> None:
+    found = load({}, {"HOLDFAST_PORT": "80", "HOLDFAST_TIMEOUT_SECS": "1.5", "HOLDFAST_ALLOWED_HOSTS": "a.example,b"})
+    assert (found.port, found.timeout_secs, found.allowed_hosts) == (80, 1.5, ("a.example", "b"))
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert load({}, {"HOLDFAST_API_KEY": "", "HOLDFAST_PORT": ""}) == Settings()
+
+
+def test_lifetimes_are_a_table_of_the_file(file: Path) -> None:
+    file.write_text("[ttl]\nshort = 60\npromote_after = 0")
+    assert load({}, {"HOLDFAST_CONFIG": str(file)}).ttl == Lifetimes(short=60, promote_after=0)
+
+
+BAD_FILES = {
+    "unknown": ("prot = 1", "prot"),
+    "type": ('port = "many"', "port"),
+    "huge": ("port = 65536", "port"),
+    "negative": ("port = -1", "port"),
+    "ttl": ("[ttl]\nmedium = 5", "medium"),
+    "ttl-type": ('[ttl]\nmid = "long"', "mid"),
+    "timeout": ("timeout_secs = 0", "timeout_secs"),
+    "timeout-nan": ("timeout_secs = nan", "timeout_secs"),
+    "body": ("body_limit = 1", "body_limit"),
+    "syntax": ("port =", "config.toml"),
+    "yaml": ("!!python/object:os.system", "config.toml"),
+}
+
+
+@pytest.mark.parametrize(("text", "named"), BAD_FILES.values(), ids=BAD_FILES.keys())
+def test_a_file_that_cannot_be_used_is_refused_and_the_setting_named(file: Path, text: str, named: str) -> None:
+    file.write_text(text)
+    with pytest.raises(Misconfigured) as refused:
+        load({}, {"HOLDFAST_CONFIG": str(file)})
+    assert named in refused.value.message
+
+
+def test_a_file_that_is_not_text_is_refused(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Misconfigured):
+        load({}, {"HOLDFAST_CONFIG": str(file)})
+
+
+def test_a_file_that_was_named_must_be_there_and_one_that_was_not_need_not(file: Path) -> None:
+    with pytest.raises(Misconfigured):
+        load({}, {"HOLDFAST_CONFIG": str(file)})
+    assert load({}, {"XDG_CONFIG_HOME": str(file.parent)}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("HOLDFAST_PORT", "http"), ("HOLDFAST_PORT", "99999"), ("HOLDFAST_TIMEOUT_SECS", "soon"), ("HOLDFAST_PROT", "1")],
+)
+def test_a_variable_that_cannot_be_used_is_refused_and_named(variable: str, value: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        load({}, {variable: value})
+    assert variable.removeprefix("HOLDFAST_").lower() in refused.value.message.lower()
+
+
+def test_a_refusal_does_not_repeat_a_secret() -> None:
+    with pytest.raises(Misconfigured) as refused:
+        load({}, {"HOLDFAST_API_KEY": "hunter2", "HOLDFAST_PORT": "hunter3"})
+    assert "hunter" not in refused.value.message
+
+
+def test_variables_of_others_do_not_matter() -> None:
+    assert load({}, {"PATH": "/bin", "HOLDFASTER": "1", "holdfast_port": "1"}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("environment", "where"),
+    [
+        ({"HOLDFAST_CONFIG": "/a/b.toml", "HOME": "/home/ada"}, "/a/b.toml"),
+        ({"XDG_CONFIG_HOME": "/x", "HOME": "/home/ada"}, "/x/holdfast/config.toml"),
+        ({"HOME": "/home/ada"}, "/home/ada/.config/holdfast/config.toml"),
+        ({}, None),
+    ],
+    ids=["named", "xdg", "home", "nowhere"],
+)
+def test_the_file_is_where_the_platform_keeps_settings(environment: dict[str, str], where: Any) -> None:
+    found = config_file(environment)
+    assert (None if found is None else str(found)) == where

@@ -10,6 +10,8 @@ from .port import Store
 
 def default_path() -> Path:
     """Where the platform keeps a user's data."""
+    if os.environ.get("HOME") == "":
+        raise RuntimeError("HOME is empty")  # else Path.home() is the root directory
     home = Path.home()
     if sys.platform == "darwin":
         base = home / "Library" / "Application Support"

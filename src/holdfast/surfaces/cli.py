@@ -427,6 +427,9 @@ def run(words: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return complain(HoldfastError(f"The answer could not be written: {error.strerror or error}."), as_json)
     except HoldfastError as error:
         return complain(error, as_json)
     except UnicodeEncodeError:

@@ -162,7 +162,14 @@ def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str]) -
         text = f"{text} [default: {field.default}]".strip()
     if field.required:
         text = f"{text} [required]".strip()
-    return click.Option(names, multiple=True, metavar=metavar(field.type), help=text)
+    known = alternatives(field.type)
+    return click.Option(
+        names,
+        multiple=True,
+        metavar=metavar(field.type),
+        help=text,
+        shell_complete=lambda ctx, param, begun: [word for word in known if word.startswith(begun)],
+    )
 
 
 def alternatives(type_: Any) -> tuple[str, ...]:
@@ -444,7 +451,8 @@ def complain(error: HoldfastError, as_json: bool, hint: str = "") -> int:
     from .human import safe
 
     if as_json:
-        click.echo(wire.encode(error.body()), err=True)
+        message = error.message.encode(errors="backslashreplace").decode()
+        click.echo(wire.encode(error.body() | {"error": message}), err=True)
     else:
         if hint:
             click.echo(hint, err=True)

@@ -1,0 +1,506 @@
+"""The command line: clean for pipes, readable for people, and no traceback whatever is typed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from four_surfaces import typed
+
+import holdfast
+from holdfast.operations import REGISTRY, Operation
+from holdfast.surfaces import human, wire
+from holdfast.surfaces.cli import command_of
+
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+Run = Callable[..., tuple[int, str, str]]
+Process = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(db: str) -> Run:
+    """A command in this process, on the test's store: exit code, standard output, standard error."""
+
+    def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        code, out, err = typed(["--db", db, *words], stdin)
+        return code, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def process(db: str) -> Process:
+    """The same in a process of its own, for what only a process has."""
+
+    def process(*words: str | bytes, **more: Any) -> "subprocess.CompletedProcess[str]":
+        command: list[str | bytes] = [HOLDFAST, "--db", db, *words]
+        given: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 60} | more
+        return subprocess.run(command, check=False, **given)
+
+    return process
+
+
+def store(run: Run, title: str = "Plan", content: str = "We deploy on Tuesdays.", *more: str) -> dict[str, Any]:
+    code, out, err = run("store", "-T", title, "-c", content, "--json", *more)
+    assert (code, err) == (0, "")
+    stored: dict[str, Any] = json.loads(out)
+    return stored
+
+
+def test_store_prints_the_memory_with_its_id_and_nothing_else(run: Run) -> None:
+    code, out, err = run(
+        "store", "-T", "Plan", "-c", "x", "-n", "team", "-p", "9", "-t", "long", "--tags", "a,b", "--json"
+    )
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    stored = json.loads(out)
+    assert (stored["title"], stored["namespace"], stored["priority"], stored["tier"]) == ("Plan", "team", 9, "long")
+    assert (stored["tags"], stored["source"]) == (["a", "b"], "cli")
+
+
+@pytest.mark.parametrize("command", ["list", "recall"])
+def test_list_and_recall_print_memories_and_their_count(run: Run, command: str) -> None:
+    stored = store(run)
+    _, out, _ = run(command, *(["deploy"] if command == "recall" else []), "--json")
+    answer = json.loads(out)
+    assert ([one["id"] for one in answer["memories"]], answer["count"]) == ([stored["id"]], 1)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_the_global_options_are_taken_before_and_after_the_command(tmp_path: Path, before: bool) -> None:
+    options = ["--db", str(tmp_path / "other.db"), "--json", "--agent-id", "ai:typist@here"]
+    for command, words in (("store", ["-T", "x", "-c", "y"]), ("history", []), ("archive", ["list"])):
+        if command == "history":
+            words = [json.loads(typed([*options, "list"])[1])["memories"][0]["id"]]
+        line = [*options, command, *words] if before else [command, *words, *options]
+        code, out, _ = typed(line)
+        assert code == 0
+        assert json.loads(out)
+    code, out, _ = typed(["--db", str(tmp_path / "other.db"), "--json", "list"])
+    assert json.loads(out)["memories"][0]["agent_id"] == "ai:typist@here"
+
+
+def test_of_two_global_options_the_later_wins(tmp_path: Path) -> None:
+    first, second = (str(tmp_path / name) for name in ("first.db", "second.db"))
+    typed(
+        ["--db", first, "--agent-id", "ai:a@h", "store", "-T", "x", "-c", "y", "--db", second, "--agent-id", "ai:b@h"]
+    )
+    assert not os.path.exists(first)
+    with holdfast.open(second) as hold:
+        assert [one.agent_id for one in hold.list().memories] == ["ai:b@h"]
+
+
+def test_a_field_called_agent_id_is_the_commands_own(run: Run) -> None:
+    store(run, "mine", "x", "--agent-id", "ai:a@h")
+    store(run, "yours", "x", "--agent-id", "ai:b@h")
+    _, out, _ = run("list", "--agent-id", "ai:b@h", "--json")
+    assert [one["title"] for one in json.loads(out)["memories"]] == ["yours"]
+
+
+def test_an_error_is_one_line_of_json_on_standard_error_if_so_asked(run: Run) -> None:
+    code, out, err = run("get", "no-such-memory", "--json")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert json.loads(err) == {
+        "error": "There is no memory 'no-such-memory'.",
+        "code": "NOT_FOUND",
+        "id": "no-such-memory",
+    }
+
+
+def test_an_error_is_one_readable_line_otherwise(run: Run) -> None:
+    assert run("get", "no-such-memory") == (1, "", "error: There is no memory 'no-such-memory'. [NOT_FOUND]\n")
+
+
+USAGE = {
+    "option": ["list", "--nonsense"],
+    "command": ["nonsense"],
+    "subcommand": ["archive", "nonsense"],
+    "argument": ["get"],
+    "extra": ["get", "a", "b"],
+    "value": ["list", "--limit"],
+    "shell": ["completions", "tcsh"],
+    "port": ["serve", "--port", "http"],
+    "flag": ["forget", "--dry-run=perhaps"],
+    "required": ["store", "-T", "x"],
+}
+
+
+@pytest.mark.parametrize("words", USAGE.values(), ids=USAGE.keys())
+def test_a_mistake_in_usage_has_the_same_form_as_every_other_error(run: Run, words: list[str]) -> None:
+    code, out, err = run(*words, "--json")
+    assert (code, out) == (2, "")
+    assert json.loads(err)["code"] == "VALIDATION_FAILED"
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert err.rstrip().endswith("[VALIDATION_FAILED]")
+
+
+def test_a_group_without_a_command_shows_what_there_is(run: Run) -> None:
+    code, out, _ = run("archive")
+    assert (code, "restore" in out) == (2, True)
+    assert json.loads(run("archive", "--json")[2])["code"] == "VALIDATION_FAILED"
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest(run: Run) -> None:
+    assert "Did you mean recall?" in run("recal", "x")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["list", "--limit", "0"], "VALIDATION_FAILED"),
+        (["get", "no-such-memory"], "NOT_FOUND"),
+        (["forget"], "FILTER_REQUIRED"),
+        (["search"], "FILTER_REQUIRED"),
+        (["store", "-T", "Plan", "-c", "y", "--on-conflict", "error"], "TITLE_TAKEN"),
+        (["update", "PLAN", "--priority", "9", "--expected-version", "7"], "VERSION_CONFLICT"),
+        (["archive", "purge"], "CONFIRMATION_REQUIRED"),
+        (["list", "--db", "/"], "STORE_UNREACHABLE"),
+        (["list", "--db", "mysql://x"], "MISCONFIGURED"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else " ".join(given),
+)
+def test_a_command_exits_with_the_code_of_its_error(run: Run, words: list[str], code: str) -> None:
+    plan = store(run)["id"]
+    exited, _, err = run(*(plan if word == "PLAN" else word for word in words), "--json")
+    assert (json.loads(err)["code"], exited) == (code, wire.EXIT[code])
+
+
+def test_a_batch_of_which_some_were_rejected_is_no_success(run: Run, tmp_path: Path) -> None:
+    batch = tmp_path / "batch.json"
+    batch.write_text(json.dumps([{"title": "good", "content": "x"}, {"title": "bad", "content": " "}]))
+    code, out, _ = run("bulk-store", str(batch), "--json")
+    assert code == wire.PARTLY_REJECTED
+    assert [one["outcome"] for one in json.loads(out)["outcomes"]] == ["created", "rejected"]
+    assert run("archive", "add", "no-such-memory")[0] == wire.PARTLY_REJECTED
+
+
+def test_content_comes_from_standard_input_where_a_dash_stands(run: Run) -> None:
+    code, out, _ = run("store", "-T", "x", "-c", "-", "--json", stdin="über\x1b[31m".encode())
+    assert (code, json.loads(out)["content"]) == (0, "über\x1b[31m")
+
+
+def test_a_dash_elsewhere_is_a_dash(run: Run) -> None:
+    assert store(run, "-", "x")["title"] == "-"
+
+
+def test_many_come_from_standard_input_or_a_file(run: Run, tmp_path: Path) -> None:
+    items = json.dumps([{"title": "a", "content": "x"}])
+    assert run("bulk-store", stdin=items.encode())[0] == run("bulk-store", "-", stdin=items.encode())[0] == 0
+    for missing in (str(tmp_path), str(tmp_path / "missing.json"), "\udcff"):
+        code, _, err = run("bulk-store", missing, "--json")
+        assert (code, json.loads(err)["code"]) == (2, "VALIDATION_FAILED")
+
+
+@pytest.mark.parametrize(
+    "stdin", [b"\xff\xfe", b"", b"   ", b"a\x00b", b"x" * 65_537], ids=["not-utf8", "empty", "blank", "NUL", "too-long"]
+)
+def test_what_cannot_be_content_is_refused_from_standard_input_too(run: Run, stdin: bytes) -> None:
+    code, out, err = run("store", "-T", "x", "-c", "-", "--json", stdin=stdin)
+    assert (code, out, json.loads(err)["code"]) == (2, "", "VALIDATION_FAILED")
+
+
+BAD_JSON = {
+    "depth": "[" * 100_000,
+    "deep-objects": '{"a":' * 5000 + "1" + "}" * 5000,
+    "nan": '[{"title": "x", "content": "y", "metadata": {"k": NaN}}]',
+    "infinity": '[{"title": "x", "content": "y", "metadata": {"k": 1e400}}]',
+    "surrogate": '[{"title": "\\ud800", "content": "y"}]',
+    "big-number": '[{"title": "x", "content": "y", "priority": 9223372036854775808}]',
+    "digits": '[{"title": "x", "content": "y", "metadata": {"k": ' + "9" * 5000 + "}}]",
+    "bom": '\ufeff[{"title": "x", "content": "y"}]',
+    "trailing": '[{"title": "x", "content": "y"}] garbage',
+    "object": "5",
+    "empty": "",
+    "nul": '[{"title": "x\\u0000", "content": "y"}]',
+}
+
+
+@pytest.mark.parametrize("text", BAD_JSON.values(), ids=BAD_JSON.keys())
+def test_json_that_cannot_be_used_is_refused_and_changes_nothing(run: Run, text: str) -> None:
+    code, out, err = run("bulk-store", "-", "--json", stdin=text.encode())
+    assert code in (2, wire.PARTLY_REJECTED)
+    assert "Traceback" not in out + err
+    assert json.loads(run("list", "--json")[1])["count"] == 0
+
+
+def test_the_last_of_two_equal_keys_counts(run: Run) -> None:
+    run("bulk-store", "-", stdin=b'[{"title": "x", "title": "z", "content": "y"}]')
+    assert [one["title"] for one in json.loads(run("list", "--json")[1])["memories"]] == ["z"]
+
+
+SEARCHES = ['"', "*", "AND", "a AND", "NEAR(", "title:", "C++", "'", "(" * 2000, "x" * 100_000, "--", "%s", "\u202e"]
+
+
+@pytest.mark.parametrize("text", SEARCHES, ids=lambda text: ascii(text[:12]))
+@pytest.mark.parametrize("command", ["search", "recall"])
+def test_any_text_can_be_typed_as_a_search(run: Run, command: str, text: str) -> None:
+    code, out, err = run(command, "--json", "--", text)
+    if len(text) > 65_536 and command == "search":
+        assert (code, json.loads(err)["fields"]) == (2, ["query"])
+    else:
+        assert (code, json.loads(out)["count"]) == (0, 0)
+
+
+BAD_VALUES = [
+    ("limit", ["list", "--limit", "-1"]),
+    ("limit", ["list", "--limit", "1000000000"]),
+    ("limit", ["list", "--limit", "'"]),
+    ("offset", ["list", "--offset", "9223372036854775808"]),
+    ("namespace", ["list", "-n", "../../etc"]),
+    ("namespace", ["list", "-n", "a b"]),
+    ("namespace", ["list", "-n", "a" * 10_000]),
+    ("since", ["list", "--since", "0000-00-00"]),
+    ("since", ["list", "--since", "10000-01-01"]),
+    ("tier", ["list", "-t", "eternal"]),
+    ("title", ["store", "-c", "x", "-T", "a\x1b[2J"]),
+    ("title", ["store", "-c", "x", "-T", "x" * 513]),
+    ("content", ["store", "-T", "x", "-c", ""]),
+    ("content", ["store", "-T", "x", "-c", "x" * 65_537]),
+    ("confidence", ["store", "-T", "x", "-c", "y", "--confidence", "nan"]),
+    ("metadata", ["store", "-T", "x", "-c", "y", "--metadata", "{"]),
+    ("metadata", ["store", "-T", "x", "-c", "y", "--metadata", "novalue"]),
+    ("ttl_secs", ["store", "-T", "x", "-c", "y", "--ttl-secs", "-5"]),
+    ("change", ["undo", "one"]),
+    ("witness", ["verify", "--witness", "x"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "words"), BAD_VALUES, ids=lambda given: " ".join(given)[:40] if isinstance(given, list) else given
+)
+def test_a_value_that_cannot_be_used_is_refused_and_its_field_named(run: Run, field: str, words: list[str]) -> None:
+    code, out, err = run(*words, "--json")
+    said = json.loads(err)
+    assert (code, out, said["code"], said["fields"]) == (2, "", "VALIDATION_FAILED", [field])
+
+
+def test_a_filter_that_there_is_not_is_an_error_and_not_ignored(run: Run) -> None:
+    store(run)
+    for words in (["list", "--x') OR 1=1 --", "1"], ["list", "--where", "1"], ["recall", "x", "--$where=1"]):
+        assert run(*words)[0] == 2
+
+
+def test_forgetting_without_a_filter_is_refused_and_with_one_that_fits_nothing_nothing_goes(run: Run) -> None:
+    store(run)
+    assert run("forget", "--json")[0] == 2
+    assert json.loads(run("forget", "-p", "unrelated", "--json")[1])["archived"] == 0
+    assert json.loads(run("list", "--json")[1])["count"] == 1
+
+
+def test_what_cannot_be_brought_back_needs_a_yes(run: Run) -> None:
+    stored = store(run)
+    run("archive", "add", stored["id"])
+    assert run("archive", "purge")[0] == wire.EXIT["CONFIRMATION_REQUIRED"]
+    assert json.loads(run("archive", "list", "--json")[1])["count"] == 1
+    code, out, _ = run("archive", "purge", "--yes", "--json")
+    assert (code, json.loads(out)) == (0, {"purged": 1})
+
+
+def test_only_what_cannot_be_brought_back_asks(run: Run) -> None:
+    assert [op.name for op in REGISTRY if op.irreversible] == ["archive_purge", "restore"]
+    assert run("delete", store(run)["id"])[0] == 0
+
+
+HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \r\n\u202eturned \x00".replace("\x00", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["list"], ["recall", "hostile"], ["search", "hostile"], ["get", "ID"], ["history", "ID"], ["events"], ["export"]],
+)
+def test_stored_text_cannot_move_the_cursor_colour_the_screen_or_turn_the_line(run: Run, words: list[str]) -> None:
+    stored = store(run, "hostile", f"hostile {HOSTILE}", "--metadata", json.dumps({HOSTILE: HOSTILE}))
+    code, out, err = run(*(stored["id"] if word == "ID" else word for word in words))
+    assert (code, err) == (0, "")
+    assert "hostile" in out
+    assert not set("\x1b\x07\x9b\r\u202e") & set(out)
+
+
+def test_text_is_made_harmless_and_stays_readable() -> None:
+    assert human.safe("a\x1b[31mb\u202ec\nd\te\ud800") == "a\\x1b[31mb\\u202ec\nd\te\\ud800"
+
+
+def test_an_error_that_repeats_what_was_typed_is_harmless_too(run: Run) -> None:
+    assert "\x1b" not in run("get", "a\x1b[2J")[2]
+
+
+def test_a_list_is_a_table_whose_columns_line_up(run: Run) -> None:
+    store(run, "Short", "x")
+    store(run, "A rather longer title", "x", "-n", "team/project", "-p", "10")
+    head, *rows = run("list")[1].splitlines()
+    for column in ("TIER", "PRI", "NAMESPACE", "TITLE"):
+        start = head.index(column)
+        assert all(row[start - 1] == " " and row[start] != " " for row in rows)
+    assert [row.split("  ")[-1] for row in rows] == ["A rather longer title", "Short"]
+
+
+def test_nothing_found_is_said_in_words(run: Run) -> None:
+    assert [
+        run(*words)[1] for words in (["list"], ["recall", "x"], ["search", "x"], ["archive", "list"], ["inbox"])
+    ] == [
+        "No memories.\n",
+        "Nothing found.\n",
+        "Nothing holds all of these words.\n",
+        "The archive is empty.\n",
+        "No messages.\n",
+    ]
+
+
+def test_a_person_is_shown_a_memory_whole(run: Run) -> None:
+    _, out, _ = run("store", "-T", "Plan", "-c", "We deploy\non Tuesdays.", "--tags", "a,b")
+    lines = out.splitlines()
+    assert (lines[0], lines[3:7]) == ("Plan", ["tags: a, b", "", "We deploy", "on Tuesdays."])
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in REGISTRY if "cli" in op.surfaces])
+def test_every_command_has_help_that_names_all_its_options(run: Run, op: Operation) -> None:
+    code, out, err = run(*op.cli, "--help")
+    assert (code, err) == (0, "")
+    assert op.summary.split()[0] in out
+    for option in ("--db", "--json"):
+        assert option in out
+    for param in command_of(op).params:
+        if isinstance(param, click.Option):
+            assert param.opts[0] in out
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in REGISTRY if "cli" in op.surfaces])
+def test_no_letter_means_two_options_of_a_command(op: Operation) -> None:
+    letters = [name for param in command_of(op).params for name in param.opts if len(name) == 2 and name[0] == "-"]
+    assert len(letters) == len(set(letters))
+
+
+def test_help_lists_every_command(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for op in REGISTRY:
+        assert f"\n  {op.cli[0]}" in out
+    assert all(f"\n  {name}" in out for name in ("serve", "mcp", "bench", "completions"))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_completions(run: Run, shell: str) -> None:
+    code, out, err = run("completions", shell)
+    assert (code, err) == (0, "")
+    assert "_HOLDFAST_COMPLETE" in out
+
+
+@pytest.mark.parametrize(
+    ("typed_so_far", "offered"),
+    [
+        ("holdfast reca", {"recall"}),
+        ("holdfast archive re", {"restore"}),
+        ("holdfast store --tit", {"--title"}),
+        ("holdfast store --tier m", {"mid"}),
+    ],
+)
+def test_completion_knows_commands_options_and_words(typed_so_far: str, offered: set[str]) -> None:
+    words = typed_so_far.split()
+    environment = {
+        **os.environ,
+        "_HOLDFAST_COMPLETE": "bash_complete",
+        "COMP_WORDS": typed_so_far,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = subprocess.run([HOLDFAST], env=environment, capture_output=True, text=True, check=False)
+    assert {line.partition(",")[2] for line in done.stdout.splitlines()} == offered
+
+
+def test_the_version_is_told(run: Run) -> None:
+    assert run("--version") == (0, f"holdfast, version {holdfast.__version__}\n", "")
+
+
+def test_a_reader_that_leaves_early_makes_no_noise(run: Run, db: str) -> None:
+    for number in range(50):
+        store(run, f"{number}", "x" * 5000)
+    command = f"{HOLDFAST} --db {db} list --limit 1000 --json | head -c 10"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ('{"memories', "")
+
+
+def test_an_answer_that_cannot_be_written_is_an_error(process: Process) -> None:
+    with open("/dev/full", "w") as full:
+        done = process("list", "--json", stdout=full, stderr=subprocess.PIPE, capture_output=False)
+    assert done.returncode == wire.EXIT["ERROR"]
+    assert json.loads(done.stderr)["code"] == "ERROR"
+
+
+def test_closed_streams_are_no_crash(db: str) -> None:
+    for closed, words, code in (("<&-", "store -T x -c -", 2), (">&-", "list", 0), ("2>&-", "get nothing", 1)):
+        command = f"{HOLDFAST} --db {db} {words} {closed}"
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), words
+
+
+def test_a_machine_without_home_or_locale_can_use_it(process: Process) -> None:
+    bare = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    done = process("store", "-T", "é", "-c", "日本語 \U0001f600", env=bare, text=False, encoding="utf-8")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "日本語" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [b"store", b"-T", b"\xff", b"-c", b"y"],
+        [b"get", b"\xff"],
+        [b"list", b"--\xff"],
+        [b"\xff"],
+        [b"bulk-store", b"\xff"],
+        [b"--agent-id", b"\xff", b"list"],
+        [b"list", b"--db", b"\xff.db"],
+    ],
+    ids=str,
+)
+def test_arguments_that_are_not_text_are_refused(process: Process, words: list[bytes]) -> None:
+    done = process("--json", *words)
+    assert (done.returncode, done.stdout, json.loads(done.stderr)["code"]) == (2, "", "VALIDATION_FAILED")
+
+
+def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    note, cut, folder = tmp_path / "note.txt", tmp_path / "cut.db", tmp_path / "folder"
+    note.write_bytes(b"a shopping list, and nothing but a shopping list" * 50)
+    folder.mkdir()
+    (folder / "x").symlink_to("x")
+    typed(["--db", str(cut), "store", "-T", "x", "-c", "y"])
+    cut.write_bytes(cut.read_bytes()[:-4096])
+    for path, codes in (
+        (note, {"NOT_A_STORE"}),
+        (folder, {"STORE_UNREACHABLE"}),
+        (Path("/dev/full"), {"STORE_UNREACHABLE"}),
+        (folder / "x", {"STORE_UNREACHABLE"}),
+        (cut, {"STORE_DAMAGED", "NOT_A_STORE"}),
+    ):
+        before = path.read_bytes() if path.is_file() else b""
+        code, out, err = typed(["--db", str(path), "list", "--json"])
+        said = json.loads(err) if err else {"code": None, "out": out}
+        assert said["code"] in codes, (path, said)
+        assert code == wire.EXIT[said["code"]]
+        assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_a_setting_that_cannot_be_used_is_refused(process: Process, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("prot = 1")
+    for bad in ({"HOLDFAST_CONFIG": str(config)}, {"HOLDFAST_PORT": "99999"}, {"HOLDFAST_PROT": "1"}):
+        done = process("list", "--json", env={**os.environ, **bad})
+        assert (done.returncode, json.loads(done.stderr)["code"]) == (wire.EXIT["MISCONFIGURED"], "MISCONFIGURED")
+
+
+def test_following_goes_on_as_changes_come_until_it_is_interrupted(run: Run, db: str) -> None:
+    store(run, "first", "x")
+    command = [HOLDFAST, "--db", db, "events", "--follow", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout
+        assert follower.stderr
+        assert json.loads(follower.stdout.readline())["memory"]["title"] == "first"
+        store(run, "second", "x")
+        assert json.loads(follower.stdout.readline())["memory"]["title"] == "second"
+        follower.send_signal(signal.SIGINT)
+        assert (follower.wait(timeout=30), follower.stderr.read().strip()) == (130, "")

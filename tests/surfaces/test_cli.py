@@ -454,13 +454,18 @@ def test_a_machine_without_home_or_locale_can_use_it(process: Process) -> None:
         [b"\xff"],
         [b"bulk-store", b"\xff"],
         [b"--agent-id", b"\xff", b"list"],
-        [b"list", b"--db", b"\xff.db"],
     ],
     ids=str,
 )
 def test_arguments_that_are_not_text_are_refused(process: Process, words: list[bytes]) -> None:
     done = process("--json", *words)
     assert (done.returncode, done.stdout, json.loads(done.stderr)["code"]) == (2, "", "VALIDATION_FAILED")
+
+
+def test_a_store_whose_path_is_not_text_is_refused_before_a_file_is_made(process: Process, tmp_path: Path) -> None:
+    done = process("list", "--json", b"--db", b"\xff.db", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stderr)["code"]) == (wire.EXIT["MISCONFIGURED"], "MISCONFIGURED")
+    assert not [name for name in os.listdir(tmp_path) if name != "memory.db"]
 
 
 def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:

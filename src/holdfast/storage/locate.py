@@ -31,8 +31,8 @@ def open_store(address: str | None) -> Store:
             raise Misconfigured("There is no home directory: name a store with --db or HOLDFAST_DB.") from None
     elif "://" in address and not address.startswith("sqlite://"):
         raise Misconfigured(f"{address.split('://', 1)[0]}: this release keeps a memory in a SQLite file only.")
-    elif not address or "\x00" in address:
-        raise Misconfigured("The store's path is empty or not a path.")
+    elif not address or any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in address):
+        raise Misconfigured("The store's path is empty, or holds what no path in Unicode does.")
     else:
         path = Path(address.removeprefix("sqlite://")).expanduser()
 

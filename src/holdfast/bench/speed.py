@@ -107,7 +107,10 @@ def fill(path: Path, size: int, step: Callable[[], None]) -> None:
 
 @contextmanager
 def asking(path: Path, size: int) -> Iterator[dict[str, Doer]]:
-    """A memory and the bare query on its file, both warm."""
+    """A memory and the bare query on its file, which was read through once: it is the work that is compared."""
+    with path.open("rb") as file:
+        while file.read(1 << 20):
+            pass
     query = BareQuery(path)
     with opened(path) as hold:
         doers = {

@@ -1,5 +1,6 @@
 """Taking the time of things that are to be compared."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 from time import perf_counter
@@ -40,12 +41,12 @@ def took(work: Callable[[Any], Any]) -> Doer:
 
 
 def in_turns(doers: Mapping[str, Doer], items: Iterable[Any], step: Callable[[], None]) -> dict[str, Spread]:
-    """Every doer on every item, another one first each time, so that noise and warm caches favour none."""
-    names, seconds = list(doers), {name: list[float]() for name in doers}
-    for item in items:
-        for name in names:
+    """Every doer on every item, in another order each time, so that noise and warm caches favour none."""
+    names, seconds = deque(doers), {name: list[float]() for name in doers}
+    for number, item in enumerate(items):
+        for name in tuple(names) if number % 2 else tuple(reversed(names)):
             seconds[name].append(doers[name](item))
-        names.append(names.pop(0))
+        names.rotate(number % 2)
         step()
     return {name: spread(found) for name, found in seconds.items()}
 

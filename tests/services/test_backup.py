@@ -46,7 +46,7 @@ with holdfast.open(sys.argv[1], agent_id="ai:writer@here") as hold:
 KILLED = """
 import os, signal, sys, holdfast
 from holdfast.storage import journal
-journal.renew = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+journal.renew = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 with holdfast.open(sys.argv[1], agent_id="ai:killed@here", now=lambda: int(sys.argv[3])) as hold:
     hold.restore(sys.argv[2])
 """

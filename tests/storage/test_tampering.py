@@ -231,9 +231,49 @@ def test_a_chain_rebuilt_under_another_key_is_found(hold: holdfast.Holdfast, raw
     with tampered(raw, ("update journal set actor = 'mallory' where seq = 1", ())):
         rebuild(raw, 1)
         sign_head(raw, signer.new_key())
-        assert [found.what for found in findings(hold, raw)] == [
-            "the head names another key than the one kept beside the store"
+        assert "the head names another key than the one kept beside the store" in [
+            found.what for found in findings(hold, raw)
         ]
+
+
+def test_a_chain_rebuilt_under_another_key_stays_found_after_later_writes(copy: Path) -> None:
+    with closing(apsw.Connection(str(copy))) as raw:
+        raw.execute("update journal set actor = 'mallory' where seq = 1")
+        rebuild(raw, 1)
+        other = signer.new_key()
+        sign_head(raw, other)
+        raw.execute("update signer set public_key = ?", (signer.public_of(other),))
+        with holdfast.open(str(copy), agent_id="ai:tester@here") as hold:
+            hold.store(title="Later", content="As if nothing had happened.")
+            assert "the head is not signed by this node's key: the chain was edited or rebuilt" in [
+                found.what for found in findings(hold, raw)
+            ]
+
+
+def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(copy: Path) -> None:
+    emptied = (
+        "pragma foreign_keys=off",
+        *(f"delete from {table}" for table in (*JOURNALLED, "access", "journal", "signer")),
+        "update chain set seq = 0, n = 0, hash = x'', kept_at = 0, signature = x'', public_key = x'', identity = ''",
+    )
+    with (
+        holdfast.open(str(copy), agent_id="ai:tester@here") as hold,
+        closing(apsw.Connection(str(copy))) as raw,
+    ):
+        for statement in emptied:
+            raw.execute(statement)
+        assert findings(hold, raw)
+        hold.store(title="Later", content="As if nothing had happened.")
+        assert findings(hold, raw)
+
+
+@pytest.mark.parametrize("column", ["public_key", "since", "origin"])
+def test_the_record_of_who_signs_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection, column: str) -> None:
+    changed: Any = 99 if column == "since" else b"x" * 32 if column == "public_key" else "elsewhere"
+    with tampered(raw, (f"update signer set {column} = ?", (changed,))):
+        assert findings(hold, raw)
+    with tampered(raw, ("delete from signer", ())):
+        assert findings(hold, raw)
 
 
 def sign_head(raw: apsw.Connection, key: bytes) -> None:

@@ -278,7 +278,7 @@ def _begin_anew(hold: Hold, fresh: Store) -> str:
         number = max(now.incarnation, then.incarnation if then.node == now.node else 0) + 1
         for key, at in revoked:
             session.do("key_revoke", id=key, now=at)
-        return journal.renew(session, hold.store, now.node, number).origin
+        return journal.renew(session, hold.store, now.node, number, adopt=True).origin
 
 
 def must_be_local(hold: Hold, field: str) -> None:

@@ -60,6 +60,8 @@ class Head(NamedTuple):
     signature: bytes
 
 
+KEY_DAMAGED = StoreDamaged("The key file beside the store is damaged: bring it back from a copy, or move it away.")
+
 ABOUT = Entry._fields.index("body")
 """An entry's columns before this one say what happened; they outlive a purge, which takes what was said."""
 
@@ -87,13 +89,37 @@ def head_of(session: Session) -> Head:
     return Head(*row)
 
 
+def begin(session: Session, store: Store) -> None:
+    """The head of a new store: signed from its birth, so that a journal cut down to nothing shows."""
+    key, node = own_key(store), os.urandom(6).hex()
+    head = Head(
+        node=node,
+        incarnation=1,
+        origin=origin_of(node, 1),
+        identity=store.identity(),
+        public_key=signer.public_of(key),
+        seq=0,
+        n=0,
+        hash=GENESIS,
+        kept_at=0,
+        signature=UNSIGNED,
+    )
+    session.do("chain_begin", **head._replace(signature=signer.sign(key, witness_of(head)))._asdict())
+    session.do("signer_add", origin=head.origin, public_key=head.public_key, since=1)
+
+
+def origin_of(node: str, incarnation: int) -> str:
+    """Random, because two copies of one store count their incarnations alike."""
+    return f"{node}.{incarnation}-{os.urandom(4).hex()}"
+
+
 def settle(session: Session, store: Store) -> tuple[Head, bytes]:
     """The head and the key to sign it with; a copied or re-keyed store first becomes a new incarnation."""
-    head, key = head_of(session), own_key(store)
+    head, lost = head_of(session), store.signing_key() is None
+    key = own_key(store)
     if (head.public_key, head.identity) == (signer.public_of(key), store.identity()):
         return head, key
-    number = head.incarnation + (1 if head.public_key else 0)
-    return renew(session, store, head.node, number), key
+    return renew(session, store, head.node, head.incarnation + 1, adopt=lost), key
 
 
 def own_key(store: Store) -> bytes:
@@ -103,30 +129,32 @@ def own_key(store: Store) -> bytes:
         key = signer.new_key()
         store.make_signing_key(key)
     if len(key) != signer.KEY_SIZE:
-        raise StoreDamaged("The key file beside the store is damaged: bring it back from a copy, or move it away.")
+        raise KEY_DAMAGED
     return key
 
 
-def renew(session: Session, store: Store, node: str, incarnation: int) -> Head:
+def renew(session: Session, store: Store, node: str, incarnation: int, *, adopt: bool) -> Head:
     """Begin a new incarnation of a node: from here on this copy numbers its changes anew, under the store's own key.
 
-    A head that was not rightly signed stays unsigned.
+    A head that was not rightly signed stays unsigned. So does one that another key signed, unless that is to be
+    adopted: after the own key was lost, or by a restore.
     """
     head, key = head_of(session), own_key(store)
-    whole = not head.seq or signer.verifies(head.public_key, head.signature, witness_of(head))
-    # Random, because two copies of one store count their incarnations alike.
-    origin = f"{node}.{incarnation}-{os.urandom(4).hex()}"
+    if not signer.is_pair(key):
+        raise KEY_DAMAGED
+    ours = adopt or head.public_key == signer.public_of(key)
+    whole = ours and signer.verifies(head.public_key, head.signature, witness_of(head))
     renewed = head._replace(
         node=node,
         incarnation=incarnation,
-        origin=origin,
+        origin=origin_of(node, incarnation),
         identity=store.identity(),
         public_key=signer.public_of(key),
         n=0,
     )
     renewed = renewed._replace(signature=signer.sign(key, witness_of(renewed)) if whole else UNSIGNED)
     session.do("chain_renew", was=head.node, **renewed._asdict())
-    session.do("signer_add", origin=origin, public_key=renewed.public_key, since=head.seq + 1)
+    session.do("signer_add", origin=renewed.origin, public_key=renewed.public_key, since=head.seq + 1)
     return renewed
 
 
@@ -174,7 +202,8 @@ def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
     """Everything that an untouched journal cannot show."""
     head = head_of(session)
     previous, expected, kept_at = GENESIS, 1, 0
-    numbers, erased = dict[str, int](), dict[tuple[str, str], list[int]]()
+    numbers, began = dict[str, int](), dict[str, int]()
+    erased: dict[tuple[str, str], list[int]] = {}
     for entry in pages(session):
         if entry.seq != expected:
             yield Break(expected, f"entries {expected} to {entry.seq - 1} are missing")
@@ -190,6 +219,7 @@ def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
             yield Break(entry.seq, f"change {entry.n} of {entry.origin} is out of order")
         if entry.kept_at < kept_at:
             yield Break(entry.seq, "it was kept before the one before it")
+        began.setdefault(entry.origin, entry.seq)
         numbers[entry.origin], kept_at = entry.n, entry.kept_at
         previous, expected = entry.hash, entry.seq + 1
     for seq in sorted(seq for many in erased.values() for seq in many):
@@ -198,11 +228,20 @@ def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
     if reached != head:
         yield Break(head.seq, "the journal does not end where its head says: its tail was cut or added to")
     yield from _unsigned(head, own_public_key)
+    yield from _unknown_signers(session, head, began)
+
+
+def _unknown_signers(session: Session, head: Head, began: dict[str, int]) -> Iterator[Break]:
+    """Every incarnation is on record with its key, from the change on with which it began."""
+    known = {origin: (public_key, since) for origin, public_key, since in session.rows("signer_list")}
+    for origin, seq in began.items():
+        if origin not in known or known[origin][1] != seq:
+            yield Break(seq, f"the record of who signed for {origin} was edited")
+    if known.get(head.origin, (b"", 0))[0] != head.public_key:
+        yield Break(head.seq, f"the record of who signs for {head.origin} was edited")
 
 
 def _unsigned(head: Head, own_public_key: bytes | None) -> Iterator[Break]:
-    if not head.seq and not head.public_key:
-        return
     if not signer.verifies(head.public_key, head.signature, witness_of(head)):
         yield Break(head.seq, "the head is not signed by this node's key: the chain was edited or rebuilt")
     if own_public_key is None:

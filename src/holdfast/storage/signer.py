@@ -26,6 +26,11 @@ def _private(key: bytes) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(key[:32])
 
 
+def is_pair(key: bytes) -> bool:
+    """Whether the public key is that of the private one."""
+    return _private(key).public_key().public_bytes_raw() == public_of(key)
+
+
 def public_of(key: bytes) -> bytes:
     return key[32:]
 

@@ -2,7 +2,7 @@
 select node, incarnation, origin, identity, public_key, seq, n, hash, kept_at, signature from chain
 -- name: chain_begin
 insert into chain (node, incarnation, origin, identity, public_key, seq, n, hash, kept_at, signature)
-values (:node, 1, :origin, '', :empty, 0, 0, :empty, 0, :empty)
+values (:node, :incarnation, :origin, :identity, :public_key, :seq, :n, :hash, :kept_at, :signature)
 -- name: chain_renew
 -- A new incarnation: this copy numbers its changes anew.
 update chain set node = :node, incarnation = :incarnation, origin = :origin, identity = :identity,

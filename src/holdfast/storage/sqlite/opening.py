@@ -10,7 +10,7 @@ import apsw
 
 from ...domain import errors
 from ...domain.moment import now
-from .. import migrate
+from .. import journal, migrate
 from .engine import (
     APPLICATION_ID,
     FOLDERS,
@@ -131,6 +131,8 @@ def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: list[mig
                 connection.execute(migrate.strict(migrate.TABLE + ";"))
             for migration in migrate.pending(done, latest):
                 apply(connection, migration)
+            if SqliteSession(connection).row("chain_head") is None:
+                journal.begin(SqliteSession(connection), SqliteStore(path, vfs))
         connection.execute("commit")
     except BaseException:
         rolled_back(connection)
@@ -143,9 +145,6 @@ def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
     session.do(
         "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
     )
-    if session.row("chain_head") is None:
-        node = os.urandom(6).hex()
-        session.do("chain_begin", node=node, origin=f"{node}.1", empty=b"")
     connection.execute(f"pragma user_version={migration.number}")
 
 

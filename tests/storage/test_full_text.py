@@ -64,6 +64,11 @@ class AnyHistory(RuleBasedStateMachine):
         self.attempt("update", id=self.one(data), content=content, tags=tags)
 
     @precondition(lambda self: self.ids)
+    @rule(data=st.data(), tags=TAGS)
+    def retag(self, data: st.DataObject, tags: list[str]) -> None:
+        self.attempt("update", id=self.one(data), tags=tags)
+
+    @precondition(lambda self: self.ids)
     @rule(data=st.data(), title=TEXT)
     def rename(self, data: st.DataObject, title: str) -> None:
         self.attempt("update", id=self.one(data), title=title)

@@ -2,11 +2,13 @@
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from holdfast.app import Holdfast
@@ -56,6 +58,42 @@ def test_eight_processes_that_open_a_new_store_at_once_all_get_the_same_one(addr
         assert len(session.rows("kept_all")) == 8
         assert len(session.rows("migration_list")) == len({number for number, _ in session.rows("migration_list")})
     assert store.faults() == []
+
+
+def test_a_store_that_another_makes_while_we_look_is_not_taken_for_another_programs(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one gets as far as it can between our look at the mark and our look at the version."""
+    looking, other = threading.current_thread(), threading.Thread(target=lambda: open_store(address).close())
+
+    def trace(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
+        if "user_version" in sql and threading.current_thread() is looking and other.ident is None:
+            other.start()
+            other.join(0.5)
+        return True
+
+    def hook(connection: apsw.Connection) -> None:
+        connection.exec_trace = trace
+
+    monkeypatch.setattr(apsw, "connection_hooks", [hook])
+    open_store(address).close()
+    other.join()
+
+
+def test_a_new_file_that_another_holds_is_waited_for(address: str) -> None:
+    """Here SQLite answers 'locked' at once, whatever its busy handler says."""
+    Path(address).touch(0o600)
+    holder = apsw.Connection(address)
+    holder.execute("begin immediate")
+    opener = threading.Thread(target=lambda: open_store(address).close())
+    opener.start()
+    opener.join(0.2)
+    assert opener.is_alive()
+    holder.execute("rollback")
+    holder.close()
+    opener.join()
+    with closing(open_store(address)) as store, store.reading() as session:
+        assert session.rows("migration_list")
 
 
 def test_two_opening_processes_migrate_a_store_once(

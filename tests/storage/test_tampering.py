@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -84,6 +85,12 @@ def findings(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.Brea
     return history.verify(hold.hold, SqliteSession(raw))
 
 
+def chain_breaks(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.Break]:
+    """What the journal alone tells, without a look at the rows."""
+    key = hold.hold.store.signing_key()
+    return list(journal.verify(SqliteSession(raw), signer.public_of(key) if key else None))
+
+
 def flipped(value: Any) -> list[Any]:
     """The smallest changes of a value, and its loss."""
     match value:
@@ -92,9 +99,22 @@ def flipped(value: Any) -> list[Any]:
         case int() | float():
             return [value + 1, value - 1, 0 if value else 7, None]
         case bytes():
-            return [bytes([value[0] ^ 1]) + value[1:], value[:-1], b"", None] if value else [b"x", None]
+            return (
+                [bytes([value[0] ^ 1]) + value[1:], value[:-1], counted_on(value), b"", None] if value else [b"x", None]
+            )
         case _:
-            return [value[:-1] + chr(ord(value[-1]) ^ 1), value + " ", "", None] if value else ["x", None]
+            return (
+                [value[:-1] + chr(ord(value[-1]) ^ 1), value + " ", counted_on(value), "", None]
+                if value
+                else ["x", None]
+            )
+
+
+def counted_on(value: Any) -> Any:
+    """With its last digit another one: still JSON, if it was."""
+    text = value if isinstance(value, str) else value.decode("latin-1")
+    changed = re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), text)
+    return changed if isinstance(value, str) else changed.encode("latin-1")
 
 
 def cells_of(raw: apsw.Connection, table: str) -> list[tuple[int, str, Any]]:
@@ -181,7 +201,7 @@ def test_two_swapped_entries_are_found_wherever_they_are(hold: holdfast.Holdfast
             ("update journal set seq = ? where seq = -1", (one + 1,)),
         ]
         with tampered(raw, *swap):
-            assert findings(hold, raw), f"entries {one} and {one + 1}"
+            assert chain_breaks(hold, raw), f"entries {one} and {one + 1}"
 
 
 @pytest.mark.parametrize("head", ["as it was", "put right without the key"])
@@ -190,7 +210,7 @@ def test_a_cut_tail_is_found_wherever_it_is_cut(hold: holdfast.Holdfast, raw: ap
         with tampered(raw, ("delete from journal where seq > ?", (last,))):
             if head != "as it was":
                 put_head_right(raw)
-            assert findings(hold, raw), f"cut after {last}"
+            assert chain_breaks(hold, raw), f"cut after {last}"
 
 
 def put_head_right(raw: apsw.Connection) -> None:
@@ -332,6 +352,19 @@ def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(copy: Path) -
         hold.store(title="Later", content="As if nothing had happened.")
         assert [found.what for found in findings(hold, raw)] == [
             "the head is not signed by this node's key: the chain was edited or rebuilt"
+        ]
+
+
+def test_a_tail_cut_behind_its_back_stays_found_in_a_copy_that_goes_on(copy: Path, tmp_path: Path) -> None:
+    with closing(apsw.Connection(str(copy))) as raw:
+        raw.execute("delete from journal where seq = (select max(seq) from journal)")
+        put_head_right(raw)
+    shutil.copy(copy, tmp_path / "elsewhere.db")
+    elsewhere = str(tmp_path / "elsewhere.db")
+    with holdfast.open(elsewhere, agent_id="ai:tester@here") as hold, closing(apsw.Connection(elsewhere)) as raw:
+        hold.store(title="Later", content="As if nothing had happened.")
+        assert "the head is not signed by this node's key: the chain was edited or rebuilt" in [
+            found.what for found in findings(hold, raw)
         ]
 
 

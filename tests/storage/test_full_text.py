@@ -15,6 +15,7 @@ import holdfast
 from holdfast.domain.errors import HoldfastError, StoreError
 from holdfast.services import history
 from holdfast.storage import journal
+from holdfast.storage.sqlite.engine import LOG_LIMIT
 
 WORDS = ["deploy", "Tuesday", "café", "naïve", "running", "ran", "run", "日本語", "x1", "don't", "C++", "e-mail"]
 TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -107,3 +108,42 @@ TestAnyHistory = pytest.mark.slow(AnyHistory.TestCase)
 TestAnyHistory.settings = settings(
     max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
+
+
+def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
+    """But the names of its cells: a tag and a key of the metadata must be known for others to forget them too."""
+    path = tmp_path / "memory.db"
+    words = {"titlecanary", "contentcanary", "valuecanary", "oldcanary", "uricanary"}
+    with holdfast.open(str(path), agent_id="ai:tester@here") as hold:
+        for number in range(40):
+            hold.store(title=f"Ordinary {number}", content="ordinary words " * 20)
+        id = hold.store(
+            title="titlecanary",
+            content="oldcanary " * 300,
+            tags=["tagcanary"],
+            metadata={"keycanary": "valuecanary"},
+            source_uri="doc:uricanary",
+        ).id
+        hold.update(id=id, content="contentcanary " * 300)
+        hold.recall(context="contentcanary")
+        hold.archive(ids=[id], reason="no longer true")
+        hold.archive_purge(ids=[id])
+    found = {file.name: {word for word in words if word.encode() in file.read_bytes()} for file in tmp_path.iterdir()}
+    assert found == {"memory.db": set(), "memory.db.key": set()}
+    assert text_faults(path) == []
+
+
+@pytest.mark.slow
+def test_a_log_that_a_long_reader_let_grow_shrinks_when_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    log = Path(f"{path}-wal")
+    with holdfast.open(str(path)) as hold, holdfast.open(str(path)) as reader:
+        with reader.hold.reading() as session:
+            session.rows("kept_all")
+            while log.stat().st_size < 2 * LOG_LIMIT:
+                hold.bulk_store(
+                    memories=[{"title": f"{log.stat().st_size}-{n}", "content": "x" * 60_000} for n in range(20)]
+                )
+        for number in range(3):
+            hold.store(title=f"After {number}", content="The reader ended.")
+        assert log.stat().st_size <= LOG_LIMIT

@@ -20,6 +20,7 @@ from .. import statements
 from ..port import Fault, Row
 
 APPLICATION_ID = 0x484F4C44
+LOG_LIMIT = 16 << 20
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "sql", HERE / "sql")
 
@@ -351,6 +352,8 @@ def connect(file: Path, vfs: str) -> apsw.Connection:
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
             use_log(connection)
             connection.execute("pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-16000")
+            # What is purged is overwritten, and a log that a long reader let grow shrinks again.
+            connection.execute(f"pragma secure_delete=on; pragma journal_size_limit={LOG_LIMIT}").fetchall()
         except BaseException:
             connection.close(True)
             raise

@@ -172,6 +172,12 @@ def test_promoting_to_mid_is_possible_and_to_a_lower_tier_is_not(hold: Any, plan
         hold.promote(plan.id, target_tier="mid")
 
 
+def test_a_key_copies_a_memory_only_to_where_it_reaches(hold: Any, seen_by: Any) -> None:
+    local = hold.store(title="Rule", content="x", namespace="org/team")
+    with pytest.raises(Forbidden):
+        seen_by("ai:key@here", right="write", namespaces=("org/team",)).promote(local.id, to_namespace="org")
+
+
 @pytest.mark.parametrize("never", [None, ""], ids=["null", "empty"])
 def test_an_end_can_be_taken_away(hold: Any, plan: Any, never: str | None) -> None:
     assert hold.update(plan.id, expires_at=never).expires_at is UNSET

@@ -1,5 +1,6 @@
 """The end of a memory: archived, brought back, forgotten, deleted, collected, purged."""
 
+import threading
 from typing import Any
 
 import apsw
@@ -7,7 +8,8 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import FilterRequired, Forbidden, Invalid, NotFound, TitleTaken, VersionConflict
+from holdfast.domain.errors import Cancelled, FilterRequired, Invalid, NotFound, TitleTaken, VersionConflict
+from holdfast.services.hold import Progress
 
 
 @pytest.fixture
@@ -167,17 +169,24 @@ def test_what_was_forgotten_can_be_restored(hold: Any, plan: Any) -> None:
     assert hold.archive_restore(plan.id).content == "We deploy on Tuesdays."
 
 
-def test_forgetting_is_all_or_nothing(hold: Any, plan: Any, seen_by: Any) -> None:
-    """One memory that the caller may see but not change keeps the whole of them."""
+def test_forgetting_leaves_what_another_has_not_granted_and_names_it(hold: Any, plan: Any, seen_by: Any) -> None:
     other = seen_by("ai:other@here")
     theirs = other.store(title="Theirs", content="We deploy.", namespace="team", scope="private")
     other.grant(theirs.id, agent_id="ai:tester@here", permission="read")
-    before = hold.events().next
     for dry_run in (True, False):
-        with pytest.raises(Forbidden):
-            hold.forget(namespace="team", dry_run=dry_run)
-    assert titles(hold.list()) == ["Plan", "Theirs"]
-    assert hold.events().next == before
+        answer = hold.forget(namespace="team", dry_run=dry_run)
+        assert (answer.ids, answer.kept) == ([plan.id], [theirs.id])
+    assert titles(hold.list()) == ["Theirs"]
+
+
+def test_forgetting_is_all_or_nothing(hold: Any) -> None:
+    """Whoever gives up half-way has forgotten nothing."""
+    hold.bulk_store(memories=[{"title": f"{n}", "content": "deploy"} for n in range(5)])
+    stop = threading.Event()
+    progress = Progress(lambda done, total, what: stop.set() if done == 3 else None, stop)
+    with pytest.raises(Cancelled):
+        hold.call("forget", {"pattern": "deploy"}, progress=progress)
+    assert (hold.list().count, hold.events().next) == (5, 5)
 
 
 def test_forgetting_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: Any, seen_by: Any) -> None:
@@ -272,8 +281,16 @@ def test_what_was_purged_cannot_be_brought_back(hold: Any, plan: Any) -> None:
 def test_purging_reaches_only_what_is_in_the_archive(hold: Any, plan: Any) -> None:
     with pytest.raises(NotFound):
         hold.archive_purge(ids=[plan.id])
-    assert hold.archive_purge().purged == 0
+    assert hold.archive_purge(older_than_days=0).purged == 0
     assert hold.list().count == 1
+
+
+@pytest.mark.parametrize("nothing", [{}, {"ids": []}, {"ids": None}], ids=str)
+def test_purging_without_a_filter_is_refused(hold: Any, plan: Any, nothing: dict[str, Any]) -> None:
+    hold.archive(ids=[plan.id])
+    with pytest.raises(FilterRequired):
+        hold.archive_purge(**nothing)
+    assert hold.archive_list().count == 1
 
 
 def test_purging_by_age_counts_from_when_a_memory_was_put_away(hold: Any, clock: Any) -> None:
@@ -302,7 +319,7 @@ def test_purging_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: An
     hidden = other.store(title="Hidden", content="x", scope="private")
     other.archive(ids=[hidden.id])
     hold.archive(ids=[plan.id])
-    assert hold.archive_purge().purged == 1
+    assert hold.archive_purge(older_than_days=0).purged == 1
     assert other.archive_list().archived[0].id == hidden.id
 
 

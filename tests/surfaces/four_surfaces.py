@@ -161,11 +161,11 @@ class Mcp:
 
 
 @cache
-def template() -> bytes:
-    """An empty store's file: making one costs more than copying it."""
+def template() -> dict[str, bytes]:
+    """The files of an empty store: making one costs more than copying it."""
     with tempfile.TemporaryDirectory() as folder:
         holdfast.open(f"{folder}/memory.db").close()
-        return Path(folder, "memory.db").read_bytes()
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
 @contextmanager
@@ -173,8 +173,9 @@ def surface(which: str, folder: Path) -> Iterator[Surface]:
     """A surface over a new store in a folder."""
     folder.mkdir()
     db = str(folder / "memory.db")
-    Path(db).touch(0o600)
-    Path(db).write_bytes(template())
+    for name, content in template().items():
+        (folder / name).touch(0o600)
+        (folder / name).write_bytes(content)
     if which == "cli":
         yield Cli(db, folder)
         return

@@ -298,8 +298,8 @@ def test_what_cannot_be_brought_back_needs_a_yes(run: Run) -> None:
     run("archive", "add", stored["id"])
     assert run("archive", "purge")[0] == wire.EXIT["CONFIRMATION_REQUIRED"]
     assert json.loads(run("archive", "list", "--json")[1])["count"] == 1
-    code, out, _ = run("archive", "purge", "--yes", "--json")
-    assert (code, json.loads(out)) == (0, {"purged": 1})
+    code, out, _ = run("archive", "purge", "--older-than-days", "0", "--yes", "--json")
+    assert (code, json.loads(out)["purged"]) == (0, 1)
 
 
 def test_only_what_cannot_be_brought_back_asks(run: Run) -> None:

@@ -268,16 +268,19 @@ def _sound(copy: Path, manifest: Manifest) -> Store:
     return store
 
 
+_KEY_COLUMNS = ("id", "name", "hash", "access_right", "namespaces", "agent", "created_at", "revoked_at")
+
+
 def _begin_anew(hold: Hold, fresh: Store) -> str:
-    """Make a copy this node's next incarnation. A key that was revoked since stays revoked."""
+    """Make a copy this node's next incarnation. Who may enter is as it was before: keys do not go back."""
     with hold.store.reading() as session:
         now = journal.head_of(session)
-        revoked = [(row[0], row[-1]) for row in session.rows("key_list") if row[-1] is not None]
+        keys = session.rows("key_all")
     with fresh.writing() as session:
         then = journal.head_of(session)
         number = max(now.incarnation, then.incarnation if then.node == now.node else 0) + 1
-        for key, at in revoked:
-            session.do("key_revoke", id=key, now=at)
+        for key in keys:
+            session.do("key_put", **dict(zip(_KEY_COLUMNS, key, strict=True)))
         return journal.renew(session, hold.store, now.node, number, adopt=True).origin
 
 

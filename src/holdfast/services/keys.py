@@ -56,6 +56,8 @@ def create(
     speaks_as = agent or f"key:{name}"
     if speaks_as != ANY_AGENT:
         admit_agent(speaks_as)
+    if "*" not in hold.caller.namespaces:
+        must_be_own(hold, speaks_as)
     secret = new_secret()
     key = Key(hold.new_id(), name, right, paths, speaks_as, hold.now(), None)
     with hold.writing() as write:
@@ -70,6 +72,18 @@ def create(
             created_at=key.created_at,
         )
     return key, secret
+
+
+def must_be_own(hold: Hold, agent: str) -> None:
+    """A maker that is confined to some namespaces speaks for itself or for a new agent, not for one of elsewhere."""
+    if agent == hold.caller.agent:
+        return
+    with hold.reading() as session:
+        taken = {key_of(row).agent for row in session.rows("key_list")}
+        known = session.row("agent_get", id=agent) or session.row("journal_seen_last", actor=agent)
+        told = session.rows("notice_list", recipient=agent, limit=1)
+    if agent == ANY_AGENT or agent in taken or known or told:
+        raise Forbidden(f"This key cannot make one that speaks as {agent!r}.")
 
 
 def admit_paths(namespaces: Iterable[str]) -> tuple[str, ...]:
@@ -114,6 +128,12 @@ def hash_of(secret: str) -> bytes:
 
 def any_active(session: Session) -> bool:
     row = session.row("key_active")
+    return row is not None and row[0] > 0
+
+
+def any_made(session: Session) -> bool:
+    """Whether there ever was a key: from then on one is needed, whatever became of it."""
+    row = session.row("key_count")
     return row is not None and row[0] > 0
 
 

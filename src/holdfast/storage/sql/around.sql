@@ -26,7 +26,7 @@ select count(*) from link l where l.state = 'live' and l.source in (select m.id 
 -- name: alias_put
 insert into alias (id, entity, name, folded, created_at, updated_at, origin, version, state, cells)
 values (:id, :entity, :name, :folded, :created_at, :updated_at, :origin, :version, :state, :cells)
-on conflict (id) do update set name = excluded.name, updated_at = excluded.updated_at, version = excluded.version,
+on conflict (id) do update set name = excluded.name, folded = excluded.folded, updated_at = excluded.updated_at, version = excluded.version,
   state = excluded.state, cells = excluded.cells
 where alias.version = :expected returning version
 -- name: alias_cells
@@ -37,6 +37,9 @@ a.id, a.entity, a.name, a.folded, a.created_at, a.updated_at, a.origin, a.versio
 select {alias.columns} from alias a where a.id = :id
 -- name: alias_of
 select {alias.columns} from alias a where a.entity = :entity and a.state = 'live' order by a.created_at, a.name
+-- name: alias_ever
+-- Also those that were taken back.
+select {alias.columns} from alias a where a.entity = :entity order by a.id
 -- name: alias_all
 select {alias.columns} from alias a where a.id > :after order by a.id limit :limit
 -- name: memory_grant_put
@@ -94,17 +97,28 @@ where recipient = :recipient and read_at is null order by created_at desc, id de
 -- name: notice_all
 select id, sender, recipient, title, body, priority, metadata, created_at, read_at from notice where id > :after
 order by id limit :limit
+-- name: notice_some
+select id from notice where recipient = :recipient and id = any(:ids)
 -- name: notice_read
 update notice set read_at = :now where recipient = :recipient and id = any(:ids) and read_at is null returning id
 -- name: key_add
 insert into api_key (id, name, hash, access_right, namespaces, agent, created_at, revoked_at)
 values (:id, :name, :hash, :access_right, :namespaces, :agent, :created_at, null)
+-- name: key_put
+-- Carry a key over from another copy of the store; what was revoked there is revoked here.
+insert into api_key (id, name, hash, access_right, namespaces, agent, created_at, revoked_at)
+values (:id, :name, :hash, :access_right, :namespaces, :agent, :created_at, :revoked_at)
+on conflict (id) do update set revoked_at = excluded.revoked_at
+-- name: key_all
+select id, name, hash, access_right, namespaces, agent, created_at, revoked_at from api_key order by id
 -- name: key_list
 select id, name, access_right, namespaces, agent, created_at, revoked_at from api_key order by created_at, id
 -- name: key_by_hash
 select id, name, access_right, namespaces, agent, created_at, revoked_at from api_key where hash = :hash
 -- name: key_active
 select count(*) from api_key where revoked_at is null
+-- name: key_count
+select count(*) from api_key
 -- name: key_revoke
 update api_key set revoked_at = :now where id = :id and revoked_at is null returning id
 -- name: kept_put

@@ -111,7 +111,7 @@ def authenticate(holdfast: Holdfast, headers: RawHeaders) -> Caller:
     settings = holdfast.settings
     with holdfast.hold.reading() as session:
         if secret is None:
-            if settings.api_key or not is_loopback(settings.host) or keys.any_active(session):
+            if settings.api_key or not is_loopback(settings.host) or keys.any_made(session):
                 raise Unauthenticated
             return owner(agent)
         if settings.api_key and compare_digest(keys.hash_of(secret), keys.hash_of(settings.api_key)):

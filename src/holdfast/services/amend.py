@@ -21,7 +21,7 @@ def amend(hold: Hold, id: str, patch: dict[str, Any], expected_version: int | No
         must_be_version(memory, expected_version)
         changed = patched(hold, memory, patch, write.now)
         must_agree(hold, write, memory, changed)
-        return keep(write, memory, changed, "update")
+        return keep(hold, write, memory, changed, "update")
 
 
 def must_be_version(memory: Memory, expected: int | None) -> None:
@@ -70,16 +70,8 @@ def raised(hold: Hold, memory: Memory, tier: Tier, now: int) -> dict[str, Any]:
     return {"tier": tier, "expires_at": None if end is None else max(end, memory.expires_at or 0)}
 
 
-def keep(write: Writing, before: Memory, after: Memory, op: str) -> Memory:
+def keep(hold: Hold, write: Writing, before: Memory, after: Memory, op: str) -> Memory:
     """Write a changed memory; a new title or namespace must be free."""
     if (before.namespace, before.title) != (after.namespace, after.title):
-        must_be_free(write, after)
+        must_be_free(hold, write, after)
     return write.change(MEMORY, before, after, op)
-
-
-def promote(hold: Hold, id: str, tier: Tier) -> Memory:
-    """Raise a memory to a tier in which it lives longer."""
-    with hold.writing() as write:
-        memory = memories.resolve(write.session, hold.caller, id, write.now)
-        must_change(hold, write, memory)
-        return keep(write, memory, replace(memory, **raised(hold, memory, tier, write.now)), "promote")

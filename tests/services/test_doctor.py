@@ -106,7 +106,7 @@ def test_a_file_cut_short_is_a_clear_error_and_left_as_it_is(filled: holdfast.Ho
     filled.close()
     os.truncate(db, os.path.getsize(db) - pages * 4096)
     before = Path(db).read_bytes()
-    with pytest.raises(StoreDamaged, match="holdfast doctor"), holdfast.open(db, agent_id="ai:tester@here") as hurt:
+    with pytest.raises(StoreDamaged, match="restore a backup"), holdfast.open(db, agent_id="ai:tester@here") as hurt:
         hurt.doctor()
     assert Path(db).read_bytes() == before
 

@@ -276,10 +276,7 @@ def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(copy: 
         *(f"delete from {table}" for table in (*JOURNALLED, "access", "journal", "signer")),
         "update chain set seq = 0, n = 0, hash = x'', kept_at = 0, signature = x'', public_key = x'', identity = ''",
     )
-    with (
-        holdfast.open(str(copy), agent_id="ai:tester@here") as hold,
-        closing(apsw.Connection(str(copy))) as raw,
-    ):
+    with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
         for statement in emptied:
             raw.execute(statement)
         assert findings(hold, raw)

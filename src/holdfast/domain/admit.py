@@ -23,7 +23,7 @@ MOST_DEPTH = 32
 LONGEST_TTL = 365 * 86_400
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_NOT_IN_NAMESPACE = re.compile(r"[\x00-\x20\x7f\\\s]")
+_NOT_IN_NAMESPACE = re.compile("[\\x00-\\x20\\x7f*\\\\\\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _HEAD = re.compile(
     r"\s*(?:\[(?P<time>[^\]\n]{4,40})\]\s*)?(?:(?P<name>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?|user|assistant): )?"
 )
@@ -134,7 +134,7 @@ def namespace(text: str, field: str = "namespace") -> str:
     if not text or len(text.encode()) > MOST_BYTES["namespace"]:
         raise _invalid(field, f"1 to {MOST_BYTES['namespace']} bytes")
     if _NOT_IN_NAMESPACE.search(text):
-        raise _invalid(field, "no blanks, control characters or backslashes")
+        raise _invalid(field, "no blanks, control or invisible characters, * or backslashes")
     segments = text.split("/")
     if len(segments) > MOST_SEGMENTS:
         raise _invalid(field, f"at most {MOST_SEGMENTS} segments, got {len(segments)}")
@@ -157,7 +157,9 @@ def content(text: str, field: str = "content") -> str:
 
 
 def label(field: str, text: str, most: int = 512) -> str:
-    """A short text of one's own: a name, a reason, what an agent can do."""
+    """A short text of one's own, in one line: a name, a reason, what an agent can do."""
+    if "\n" in text or "\t" in text:
+        raise _invalid(field, "must be one line")
     return _clean(field, _sized(field, _encodable(field, text), most))
 
 

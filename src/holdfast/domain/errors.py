@@ -193,6 +193,6 @@ class NewerStore(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """The store is damaged; it was left as it is. Restore a backup, or ask `holdfast doctor`."""
+    """The store is damaged; it was left as it is. Move it away and restore a backup."""
 
     code = "STORE_DAMAGED"

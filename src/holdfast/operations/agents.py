@@ -187,15 +187,21 @@ def inbox(hold: Hold, request: Inbox) -> InboxPage:
     return InboxPage(agent_id=hold.caller.agent, messages=shown, count=len(shown), unread_only=request.unread_only)
 
 
+NoticeId = Annotated[str, Meta(min_length=1, max_length=128, description="A message's id.")]
+
+
 class InboxRead(Request, frozen=True):
     ids: Annotated[
-        list[Id], Meta(min_length=1, max_length=500, description="Which messages.", extra={"argument": True})
+        list[NoticeId], Meta(min_length=1, max_length=500, description="Which messages.", extra={"argument": True})
     ]
     agent_id: Actor | None = None
 
 
 class Read(Struct, frozen=True, kw_only=True):
     read: list[str]
+    """Those that were unread until now."""
+    missing: list[str]
+    """Those that are no messages of yours."""
     count: int
 
 
@@ -207,8 +213,8 @@ class Read(Struct, frozen=True, kw_only=True):
 )
 def inbox_read(hold: Hold, request: InboxRead) -> Read:
     """Mark messages that were left for you as read."""
-    read = agents.mark_read(hold, request.ids)
-    return Read(read=read, count=len(read))
+    read, missing = agents.mark_read(hold, request.ids)
+    return Read(read=read, missing=missing, count=len(read))
 
 
 class GrantRequest(Request, frozen=True):

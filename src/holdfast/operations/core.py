@@ -345,6 +345,7 @@ class Search(Request, frozen=True):
     until: Moment | None = None
     tags: Tags = []
     source_uri: SourceUri | None = None
+    include_archived: bool = False
     limit: Limit = 20
 
 
@@ -393,6 +394,7 @@ class Recall(Request, frozen=True):
     has_citations: bool = False
     source_uri_prefix: Annotated[str, Meta(max_length=4096)] | None = None
     confidence_tier: ConfidenceTier | None = None
+    include_archived: bool = False
 
 
 class RecallMeta(Struct, frozen=True, kw_only=True):
@@ -489,6 +491,7 @@ def filter_of(request: Any, **more: Any) -> Filter:
         source_uri_prefix=given.get("source_uri_prefix"),
         confidence=CONFIDENCE[tier] if tier else None,
         as_agent=given.get("as_agent"),
+        archived=given.get("include_archived", False),
         **more,
     )
 

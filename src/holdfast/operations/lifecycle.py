@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..services import amend, lifecycle
+from ..services import lifecycle
+from ..services import promote as promoting
 from ..services.hold import Hold, Progress
 from ..storage import memories
 from ..storage.memories import EVERYTHING, Filter
@@ -43,10 +44,14 @@ def delete(hold: Hold, request: Delete) -> Deleted:
 class Promote(Request, frozen=True):
     id: Id
     target_tier: Annotated[Literal["mid", "long"], Meta(description="Where it lives longer.")] = "long"
+    to_namespace: Annotated[Namespace, Meta(description="Copy it to a namespace above its own instead.")] | None = None
 
 
 class Promoted(MemoryView, frozen=True, kw_only=True):
     promoted: bool
+    mode: Literal["tier", "vertical"]
+    source_id: str | UnsetType = UNSET
+    clone_id: str | UnsetType = UNSET
 
 
 @operation(
@@ -57,8 +62,12 @@ class Promoted(MemoryView, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def promote(hold: Hold, request: Promote) -> Promoted:
-    """Raise a memory to a tier in which it lives longer; long lives for ever."""
-    return memory_view(amend.promote(hold, request.id, request.target_tier), type=Promoted, promoted=True)
+    """Raise a memory to a tier in which it lives longer, or copy it to a namespace above."""
+    if request.to_namespace is None:
+        raised = promoting.promote(hold, request.id, request.target_tier)
+        return memory_view(raised, type=Promoted, promoted=True, mode="tier")
+    source, copy = promoting.promote_to(hold, request.id, request.to_namespace)
+    return memory_view(copy, type=Promoted, promoted=True, mode="vertical", source_id=source.id, clone_id=copy.id)
 
 
 class Forget(Request, frozen=True):
@@ -76,6 +85,8 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     archived: int
     dry_run: bool
     ids: list[str]
+    kept: list[str]
+    """Named too, but another agent's: left as they are."""
     would_delete: int | UnsetType = UNSET
 
 
@@ -89,13 +100,14 @@ class Forgotten(Struct, frozen=True, kw_only=True):
 def forget(hold: Hold, request: Forget) -> Forgotten:
     """Archive all memories of a namespace, a tier or with any of some words."""
     which = Filter(namespace=request.namespace, tier=request.tier)
-    ids = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
+    ids, kept = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
     gone = 0 if request.dry_run else len(ids)
     return Forgotten(
         deleted=gone,
         archived=gone,
         dry_run=request.dry_run,
         ids=ids,
+        kept=kept,
         would_delete=len(ids) if request.dry_run else UNSET,
     )
 
@@ -225,11 +237,15 @@ def archive_restore(hold: Hold, request: ArchiveRestore) -> Restored:
 
 class ArchivePurge(Request, frozen=True):
     ids: Annotated[list[Id], Meta(max_length=1000, description="Only these.")] | None = None
-    older_than_days: Annotated[int, Meta(ge=0, le=36_500, description="Only what was archived before.")] | None = None
+    older_than_days: (
+        Annotated[int, Meta(ge=0, le=36_500, description="Only what was archived so long ago; 0: everything.")] | None
+    ) = None
 
 
 class Purged(Struct, frozen=True, kw_only=True):
     purged: int
+    kept: list[str]
+    """Archived too, but another agent's: left as they are."""
 
 
 @operation(
@@ -238,11 +254,17 @@ class Purged(Struct, frozen=True, kw_only=True):
     family="archive",
     cli=("archive", "purge"),
     irreversible=True,
-    examples=(Example({"older_than_days": 30}), Example({"older_than_days": -1}, error="VALIDATION_FAILED")),
+    at_least_one=("ids", "older_than_days"),
+    examples=(
+        Example({"older_than_days": 30}),
+        Example({"older_than_days": -1}, error="VALIDATION_FAILED"),
+        Example({}, error="FILTER_REQUIRED"),
+    ),
 )
 def archive_purge(hold: Hold, request: ArchivePurge) -> Purged:
     """Erase archived memories for good, out of their history too."""
-    return Purged(purged=lifecycle.purge(hold, request.ids, request.older_than_days))
+    gone = lifecycle.purge(hold, request.ids, request.older_than_days)
+    return Purged(purged=len(gone.ids), kept=gone.kept)
 
 
 class NamespaceCount(Struct, frozen=True):

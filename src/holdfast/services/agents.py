@@ -70,11 +70,12 @@ def notice_of(row: Row) -> Notice:
     return Notice(*values)
 
 
-def mark_read(hold: Hold, notices: list[str]) -> list[str]:
-    """Mark messages of the caller as read; which ones were unread."""
+def mark_read(hold: Hold, notices: list[str]) -> tuple[list[str], list[str]]:
+    """Mark messages of the caller as read; which ones were unread, and which ones there are not."""
     with hold.writing() as write:
+        mine = {row[0] for row in write.session.rows("notice_some", recipient=hold.caller.agent, ids=notices)}
         rows = write.session.rows("notice_read", recipient=hold.caller.agent, ids=notices, now=write.now)
-    return sorted(row[0] for row in rows)
+    return sorted(row[0] for row in rows), [id for id in notices if id not in mine]
 
 
 def grant(hold: Hold, memory_id: str, agent_id: str, permission: Permission) -> Grant:

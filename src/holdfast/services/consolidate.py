@@ -32,7 +32,7 @@ def consolidate(
         hold.caller.must_reach(fresh.namespace)
         for source in sources:
             put_away(write, source, "consolidated", "consolidate")
-        must_be_free(write, fresh)
+        must_be_free(hold, write, fresh)
         write.add(MEMORY, fresh, "consolidate")
         for source in sources:
             relate.tie(hold, write, fresh.id, source.id, "derived_from")

@@ -48,6 +48,7 @@ def worst(severities: Iterator[Severity]) -> Severity:
 
 def examine(hold: Hold) -> list[Section]:
     """Every section, in order; one that cannot be read is itself a finding."""
+    backup.must_reach_all(hold)
     faults: list[Fault] = []
     parts: dict[str, Callable[[], Examined]] = {
         "storage": lambda: _storage(hold, faults),

@@ -32,7 +32,8 @@ def search(hold: Hold, session: Session, query: str | None, which: Filter, *, li
     if not words:
         return []
     found = memories.matching(session, hold.caller, memories.all_of(words), normal(which), hold.now(), limit=limit)
-    read = memories.by_ids(session, hold.caller, [hit.id for hit in found], hold.now())
+    view: memories.View = "kept" if which.archived else "live"
+    read = memories.by_ids(session, hold.caller, [hit.id for hit in found], hold.now(), view)
     return [read[hit.id] for hit in found if hit.id in read]
 
 

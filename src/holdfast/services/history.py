@@ -111,7 +111,7 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
         hold.caller.must_reach(undone.namespace)
         must_agree(hold, write, record, undone)
         if undone.state == "live":
-            must_be_free(write, undone)
+            must_be_free(hold, write, undone)
 
 
 def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
@@ -120,6 +120,10 @@ def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
     if row is None:
         raise missing
     entry = journal.Entry(*row)
+    if entry.about is None and "*" not in hold.caller.namespaces:
+        raise missing
+    if not _both_ends(hold, session, entry):
+        raise missing
     if entry.about is not None:
         parts, params = memories.visible(hold.caller, "writable")
         if not session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": entry.about}):

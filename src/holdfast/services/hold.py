@@ -44,14 +44,16 @@ class Uses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, dict[str, tuple[int, int]]] = {}
 
-    def note(self, memories: Iterator[str] | list[str], at: int) -> None:
+    def note(self, agent: str, memories: list[str], at: int) -> None:
         with self._lock:
+            seen = self._seen.setdefault(agent, {})
             for id in memories:
-                self._seen[id] = (self._seen.get(id, (0, 0))[0] + 1, at)
+                seen[id] = (seen.get(id, (0, 0))[0] + 1, at)
 
-    def take(self) -> dict[str, tuple[int, int]]:
+    def take(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """By agent and memory: how often, and when last. What was taken is not given again."""
         with self._lock:
             seen, self._seen = self._seen, {}
             return seen

@@ -23,7 +23,7 @@ from ..storage import memories
 from ..storage.records import AGENT, ALIAS, GRANT, LINK, MEMORY, STANDARD, Kind, Writing
 from . import relate
 from .hold import Hold
-from .remember import MOST_VERSIONS, must_be_free, put, title_holder
+from .remember import MOST_VERSIONS, must_be_free, numbered, put, title_holder
 from .standards import EVERYWHERE
 from .transfer import Row, place
 
@@ -172,9 +172,9 @@ class Intake:
     def _titled(self, memory: Memory) -> Memory:
         """The memory under a title that is free for it: its own, or a numbered one if that was asked for."""
         if self._options.on_conflict != "version":
-            must_be_free(self._write, memory)
+            must_be_free(self._hold, self._write, memory)
             return memory
-        for title in (memory.title, *(f"{memory.title} ({number})" for number in range(2, MOST_VERSIONS + 1))):
+        for title in (memory.title, *(numbered(memory.title, number) for number in range(2, MOST_VERSIONS + 1))):
             holder = title_holder(self._write, memory.namespace, title)
             if holder is None or holder.id == memory.id:
                 return replace(memory, title=door.title(title))

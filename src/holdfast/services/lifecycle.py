@@ -10,7 +10,7 @@ from ..domain.memory import Memory
 from ..domain.words import asked
 from ..storage import memories
 from ..storage.memories import Filter
-from ..storage.records import MEMORY, Writing
+from ..storage.records import ALIAS, MEMORY, Writing
 from .amend import must_be_version
 from .find import normal
 from .hold import Hold
@@ -61,7 +61,7 @@ def restore(hold: Hold, id: str) -> Memory:
     with hold.writing() as write:
         memory = _put_away(hold, write, id)
         must_change(hold, write, memory)
-        must_be_free(write, memory)
+        must_be_free(hold, write, memory)
         live = replace(memory, state="live", reason=None, expires_at=_new_end(hold, memory, write.now))
         return write.change(MEMORY, memory, live, "restore")
 
@@ -77,16 +77,28 @@ def _new_end(hold: Hold, memory: Memory, now: int) -> int | None:
     return None if end is None else max(end, memory.expires_at)
 
 
-def forget(hold: Hold, which: Filter, pattern: str | None, *, dry_run: bool) -> list[str]:
-    """Archive every memory that a filter and any word of a pattern name. All of them, or none."""
+class Gone(NamedTuple):
+    """What a bulk change took away, and what it left because it is not the caller's to take."""
+
+    ids: list[str]
+    kept: list[str]
+
+
+def forget(hold: Hold, which: Filter, pattern: str | None, *, dry_run: bool) -> Gone:
+    """Archive every memory that a filter and any word of a pattern name and that the caller may change."""
     with hold.writing() as write:
-        found = _named(hold, write, which, pattern)
+        found, kept = _allowed(hold, write, _named(hold, write, which, pattern))
         for number, memory in enumerate(found):
             hold.progress(number, len(found), "forgetting")
-            must_change(hold, write, memory)
             if not dry_run:
                 put_away(write, memory, "forget", "forget")
-    return [memory.id for memory in found]
+    return Gone([memory.id for memory in found], kept)
+
+
+def _allowed(hold: Hold, write: Writing, found: list[Memory]) -> tuple[list[Memory], list[str]]:
+    """Those that the caller may change, and the ids of the others."""
+    may = {memory.id for memory in found if memories.may_change(write.session, hold.caller, memory.id)}
+    return [memory for memory in found if memory.id in may], [memory.id for memory in found if memory.id not in may]
 
 
 def _named(hold: Hold, write: Writing, which: Filter, pattern: str | None) -> list[Memory]:
@@ -121,24 +133,27 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
             return collected
 
 
-def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> int:
+def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gone:
     """Erase archived memories for good, out of their history too; an id and its state remain."""
     with hold.writing() as write:
         before = write.now - door.days("older_than_days", older_than_days or 0)
         named = None if ids is None else [_put_away(hold, write, id).id for id in ids]
-        gone = memories.put_away_before(write.session, hold.caller, write.now, before, named)
+        found = memories.put_away_before(write.session, hold.caller, write.now, before, named)
+        gone, kept = _allowed(hold, write, found)
         for memory in gone:
-            must_change(hold, write, memory)
             erase(write, memory)
         if gone:
             write.session.do("memory_text_purged")
-    return len(gone)
+    return Gone([memory.id for memory in gone], kept)
 
 
 def erase(write: Writing, memory: Memory) -> None:
     """What remains is who, where in time, and that it is deleted."""
-    write.session.do("memory_purged", id=memory.id)
+    write.session.do("record_purged", id=memory.id, kind="memory")
     write.session.do("memory_access_purged", id=memory.id)
+    for alias in [ALIAS.load(row) for row in write.session.rows("alias_ever", entity=memory.id)]:
+        write.session.do("record_purged", id=alias.id, kind="alias")
+        write.change(ALIAS, alias, replace(alias, name="purged", folded="", state="deleted"), "purge")
     stub = replace(
         memory,
         title=f"purged {memory.id}",

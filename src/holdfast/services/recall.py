@@ -39,10 +39,10 @@ def recall(
     words = asking.question(session, asked(question))
     candidates = asking.candidates(session, hold.caller, words, normal(which), now, limit=3 * limit + 20)
     ranked = rank.ranked((hit for hit in candidates if hit.id not in without), now)[:limit]
-    read = memories.by_ids(session, hold.caller, [id for id, _ in ranked], now)
+    read = memories.by_ids(session, hold.caller, [id for id, _ in ranked], now, "kept" if which.archived else "live")
     hits = [Hit(read[id], score) for id, score in ranked if id in read]
     kept, packed = budget.pack(hits, lambda hit: budget.estimate(rendered(hit.memory)), budget_tokens)
-    hold.uses.note([hit.memory.id for hit in kept], now)
+    hold.uses.note(hold.caller.agent, [hit.memory.id for hit in kept], now)
     return Recalled(kept, len(candidates), packed)
 
 

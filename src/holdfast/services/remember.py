@@ -83,13 +83,15 @@ def title_holder(write: Writing, namespace: str, title: str) -> Memory | None:
     return None
 
 
-def must_be_free(write: Writing, memory: Memory) -> None:
-    """Raise if another memory holds this one's title."""
+def must_be_free(hold: Hold, write: Writing, memory: Memory) -> None:
+    """Raise if another memory holds this one's title; which one is told only to those who may see it."""
     holder = title_holder(write, memory.namespace, memory.title)
-    if holder is not None and holder.id != memory.id:
-        raise TitleTaken(
-            f"The title {memory.title!r} is taken in {memory.namespace!r} by {holder.id}.", existing_id=holder.id
-        )
+    if holder is None or holder.id == memory.id:
+        return
+    taken = f"The title {memory.title!r} is taken in {memory.namespace!r}"
+    if memories.by_ids(write.session, hold.caller, [holder.id], write.now):
+        raise TitleTaken(f"{taken} by {holder.id}.", existing_id=holder.id)
+    raise TitleTaken(f"{taken}.")
 
 
 def must_change(hold: Hold, write: Writing, memory: Memory) -> None:
@@ -111,9 +113,16 @@ def must_agree(hold: Hold, write: Writing, before: Memory, after: Memory) -> Non
         must_decide(hold, write, before)
 
 
+def numbered(title: str, number: int) -> str:
+    """A title with a number behind it, shortened if it would be too long."""
+    ending = f" ({number})"
+    room = door.MOST_BYTES["title"] - len(ending)
+    return door.title(title.encode()[:room].decode(errors="ignore") + ending)
+
+
 def _free_title(write: Writing, memory: Memory) -> str:
     for number in range(2, MOST_VERSIONS + 1):
-        title = door.title(f"{memory.title} ({number})")
+        title = numbered(memory.title, number)
         if title_holder(write, memory.namespace, title) is None:
             return title
     raise Conflict(f"There are {MOST_VERSIONS} versions of {memory.title!r} already.")

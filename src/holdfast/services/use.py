@@ -10,18 +10,20 @@ from .hold import Hold
 def flush(hold: Hold) -> int:
     """Count the uses, lengthen the lives they lengthen, promote what is used often. How many memories it was.
 
+    Each under the name of the agent that used them: a promotion is its doing.
     A store that cannot be written to now loses the counts and nothing else: they are a hint, not a memory.
     """
-    used = hold.uses.take()
-    if not used:
-        return 0
-    try:
-        with hold.writing() as write:
-            for id in sorted(used):
-                _count(hold, write, id, *used[id])
-    except StoreError:
-        return 0
-    return len(used)
+    written = 0
+    for agent, used in hold.uses.take().items():
+        user = hold.seen_by(replace(hold.caller, agent=agent))
+        try:
+            with user.writing() as write:
+                for id in sorted(used):
+                    _count(user, write, id, *used[id])
+            written += len(used)
+        except StoreError:
+            continue
+    return written
 
 
 def _count(hold: Hold, write: Writing, id: str, uses: int, at: int) -> None:

@@ -38,6 +38,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     source_uri_prefix: str | None = None
     confidence: tuple[float, float] | None = None
     as_agent: str | None = None
+    archived: bool = False
+    """Also what was archived or has expired."""
 
 
 EVERYTHING = Filter()
@@ -88,6 +90,8 @@ _CLAUSES = (
 def narrowed(caller: Caller, which: Filter, now: int, view: View = "live") -> tuple[list[Part], dict[str, Any]]:
     """The clauses of a filter, visibility included."""
     parts, params = visible(caller)
+    if which.archived and view == "live":
+        view = "kept"
     parts.append(f"memory.{view}")
     if view in ("live", "put_away"):
         params["now"] = now

@@ -157,9 +157,9 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.id < :before order by m.id desc limit :limit
 -- name: memory.put_away_before
  and case when m.state = 'archived' then m.updated_at else m.lives_until end <= :before order by m.id
--- name: memory_purged
--- A purged memory keeps its id and state; what it said is gone from the history too.
-update journal set body = null, delta = null where record = :id and kind = 'memory'
+-- name: record_purged
+-- A purged record keeps its id and state; what it said is gone from the history too.
+update journal set body = null, delta = null where record = :id and kind = :kind
 -- name: memory_has_expired
 select id from memory where id = :id and lives_until <= :now
 -- name: memory_access_purged

@@ -16,7 +16,7 @@ from weakref import WeakSet
 import apsw
 
 from ...domain import errors
-from .. import statements
+from .. import migrate, statements
 from ..port import Fault, Row
 
 APPLICATION_ID = 0x484F4C44
@@ -305,7 +305,9 @@ class SqliteStore:
                 session = SqliteSession(fresh)
                 found = [_fault(text) for (text,) in session.rows("engine_integrity") if text != "ok"]
                 nowhere = session.rows("engine_foreign_keys")
+                altered = _altered(fresh)
             found += [Fault("storage", f"a row of {table} points to nothing in {to}") for table, _, to, _ in nowhere]
+            found += [Fault("storage", f"the {name} is not as this release makes it") for name in altered]
         except errors.StoreDamaged as error:
             return [Fault("storage", error.message)]
         return found + self._text_faults()
@@ -330,6 +332,20 @@ class SqliteStore:
             self._opened.clear()
             self._writer = None
             self._local = threading.local()
+
+
+def _altered(connection: apsw.Connection) -> list[str]:
+    """Tables, indexes, views and triggers that differ from those that the migrations make; one that was added too."""
+    with closing(apsw.Connection(":memory:")) as made:
+        made.execute(migrate.strict(migrate.TABLE + ";")).fetchall()
+        for migration in migrate.known(*FOLDERS):
+            made.execute(migrate.strict(migration.script)).fetchall()
+        differing = _schema_of(made) ^ _schema_of(connection)
+    return sorted({f"{kind} {name}" for kind, name, _ in differing})
+
+
+def _schema_of(connection: apsw.Connection) -> set[tuple[Any, ...]]:
+    return set(connection.execute("select type, name, sql from sqlite_schema where name not like 'sqlite_stat%'"))
 
 
 @cache

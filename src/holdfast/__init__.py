@@ -1,8 +1,26 @@
 """Holdfast: one persistent memory for every AI agent."""
 
-from .app import Holdfast, open
-from .domain.errors import HoldfastError
-from .domain.memory import Memory
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .version import __version__
 
+if TYPE_CHECKING:
+    from .app import Holdfast, open
+    from .domain.errors import HoldfastError
+    from .domain.memory import Memory
+
 __all__ = ["Holdfast", "HoldfastError", "Memory", "__version__", "open"]
+
+_HOME = {"Holdfast": ".app", "open": ".app", "HoldfastError": ".domain.errors", "Memory": ".domain.memory"}
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when it is asked for: the command line starts before the library is there."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
@@ -221,7 +220,7 @@ def _callback(op: Operation) -> Callable[..., None]:
         with opened(wanted) as hold:
             if follow:
                 return follow_feed(op, hold, arguments, wanted)
-            with progress_of(op, wanted) as progress:
+            with progress_of(op.name, wanted) as progress:
                 answer = hold.call(op.name, arguments, progress=progress)
             show(op, answer, wanted)
             leave(verdict(answer))
@@ -291,19 +290,21 @@ def opened(wanted: dict[str, Any]) -> Iterator[Holdfast]:
 
 
 @contextmanager
-def progress_of(op: Operation, wanted: dict[str, Any]) -> Iterator[Progress]:
-    """A bar on a terminal, nothing when piped; Ctrl-C stops before anything is committed."""
-    stop = threading.Event()
-    if not op.reports or wanted["json"] or not sys.stderr.isatty():
-        yield Progress(stop=stop)
+def progress_of(name: str, wanted: dict[str, Any]) -> Iterator[Progress]:
+    """A bar on a terminal once there is something to tell, nothing when piped."""
+    if wanted["json"] or sys.stderr is None or not sys.stderr.isatty():
+        yield Progress()
         return
-    with click.progressbar(length=1, label=op.name, file=sys.stderr) as bar:
+    with ExitStack() as stack:
+        bars: list[Any] = []
 
         def report(done: int, total: int, what: str) -> None:
-            bar.length, bar.label = max(total, 1), what or op.name
-            bar.update(done - bar.pos)
+            if not bars:
+                bars.append(stack.enter_context(click.progressbar(length=1, file=sys.stderr)))
+            bars[0].length, bars[0].label = max(total, 1), what or name
+            bars[0].update(done - bars[0].pos)
 
-        yield Progress(report, stop)
+        yield Progress(report)
 
 
 def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
@@ -392,7 +393,7 @@ def bench(quick: bool, full: bool, out: str, **given: Any) -> None:
     from ..bench.run import run
 
     wanted = choices(given)
-    with progress_of(REGISTRY["bulk_store"], wanted) as progress:
+    with progress_of("bench", wanted) as progress:
         report = run(Path(out), quick=quick, full=full, progress=progress)
     click.echo(wire.encode(report) if wanted["json"] else report.text())
 
@@ -406,12 +407,6 @@ def completions(shell: str, **_: Any) -> None:
     made = get_completion_class(shell)
     assert made is not None
     click.echo(made(cli, {}, "holdfast", "_HOLDFAST_COMPLETE").source())
-
-
-def main() -> None:
-    """Run a command and exit with its code."""
-    gc.freeze()  # what is loaded stays: looking for garbage in it, at exit above all, takes a tenth of a short run
-    sys.exit(run(sys.argv[1:]))
 
 
 def run(words: list[str]) -> int:

@@ -168,14 +168,19 @@ def template() -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
+def new_store(folder: Path) -> str:
+    """The path of an empty store in a folder."""
+    for name, content in template().items():
+        (folder / name).touch(0o600)
+        (folder / name).write_bytes(content)
+    return str(folder / "memory.db")
+
+
 @contextmanager
 def surface(which: str, folder: Path) -> Iterator[Surface]:
     """A surface over a new store in a folder."""
     folder.mkdir()
-    db = str(folder / "memory.db")
-    for name, content in template().items():
-        (folder / name).touch(0o600)
-        (folder / name).write_bytes(content)
+    db = new_store(folder)
     if which == "cli":
         yield Cli(db, folder)
         return

@@ -137,18 +137,18 @@ class PowerFile(apsw.VFSFile):
         # The platter is ours: to sync the real file too would only take time.
 
 
-_WRITE = ctypes.CFUNCTYPE(
-    ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, use_errno=True
-)
+_AT = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, use_errno=True)
 _TRUNCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int64, use_errno=True)
 
 
 class RefusedCalls(apsw.VFS):
-    """Real errors of the system calls by which SQLite writes, whatever store it has open in this process."""
+    """Real errors of the system calls by which SQLite writes or reads, whatever store it has open in this process."""
 
-    CALLS = (("pwrite64", _WRITE), ("pwrite", _WRITE), ("ftruncate", _TRUNCATE))
+    WRITES = (("pwrite64", _AT), ("pwrite", _AT), ("ftruncate", _TRUNCATE))
+    READS = (("pread64", _AT), ("pread", _AT))
 
-    def __init__(self, error: int, refuses: Callable[[int], bool]) -> None:
+    def __init__(self, error: int, refuses: Callable[[int], bool], calls: tuple[Any, ...] = WRITES) -> None:
+        self._calls = calls
         self.done = 0
         self.refused = 0
         self._error, self._refuses = error, refuses
@@ -157,7 +157,7 @@ class RefusedCalls(apsw.VFS):
         super().__init__(f"calls-{next(_names)}", "unix")
 
     def __enter__(self) -> RefusedCalls:
-        for name, shape in self.CALLS:
+        for name, shape in self._calls:
             if pointer := self.xGetSystemCall(name):
                 self._real[name] = pointer
                 call = shape(self._refusing(shape(pointer)))

@@ -166,6 +166,30 @@ def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
     assert failed > 50
 
 
+def read_much(hold: Holdfast) -> None:
+    """From the disk, not from what a connection remembers."""
+    for _ in range(100):
+        hold.list(limit=10)
+        hold.recall(context="as it was")
+        hold.hold.store.close()
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EBADF], ids=["failing disk", "other reason"])
+@pytest.mark.parametrize("at", range(1, 15, 2))
+def test_a_read_that_is_refused_is_told_once_and_no_later_one_suffers(
+    template: Path, tmp_path: Path, at: int, error: int
+) -> None:
+    shutil.copytree(template, tmp_path / "store")
+    with closing(holding(tmp_path / "store" / "memory.db")) as hold:
+        with RefusedCalls(error, once(at), RefusedCalls.READS) as calls, pytest.raises(StoreError) as told:
+            read_much(hold)
+        assert calls.refused == 1
+        assert "rollback" not in told.value.message
+        assert titles(hold) >= {"read", "changed", "deleted"}
+        hold.store(title="Afterwards", content="The same process goes on.")
+        assert_whole(hold, titles(hold))
+
+
 @pytest.mark.parametrize("when", [once, from_there_on])
 @pytest.mark.parametrize("at", range(1, 6))
 def test_a_commit_whose_sync_is_refused_is_an_error_and_leaves_nothing(

@@ -1,7 +1,9 @@
 """What is not the caller's to see comes out of no operation, whichever there are."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from itertools import islice, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,6 +12,7 @@ import pytest
 import holdfast
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, HoldfastError, NotFound
+from holdfast.domain.moment import from_text
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.operations.registry import bare
 
@@ -17,6 +20,10 @@ CANARY = "CANARY7f3a"
 """Is in everything that is hidden and in nothing that is asked."""
 WORD = "quokka"
 """Is in everything that is hidden and can be asked for."""
+
+
+START = from_text("2026-01-31T09:00:00Z", "start")
+LATER = from_text("2026-01-31T16:00:00Z", "later")
 
 
 class World(NamedTuple):
@@ -28,7 +35,7 @@ class World(NamedTuple):
     changes: list[int]
 
 
-def bury(hold: Any, clock: Any, owner: Caller, **how: Any) -> list[str]:
+def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any) -> list[str]:
     """Memories in every state and with everything around them, all of them hidden; their ids."""
 
     def call(name: str, **arguments: Any) -> Any:
@@ -51,7 +58,7 @@ def bury(hold: Any, clock: Any, owner: Caller, **how: Any) -> list[str]:
     live, archived, deleted = store("live"), store("archived"), store("deleted")
     expired = store("expired", tier="short")
     call("link", source_id=live, target_id=archived)
-    clock.move(hours=7)
+    let_time_pass()
     call("archive", ids=[archived], reason=CANARY)
     call("update", id=live, content=f"the {WORD} live says {CANARY} again")
     call("delete", id=deleted)
@@ -66,23 +73,46 @@ def bury(hold: Any, clock: Any, owner: Caller, **how: Any) -> list[str]:
     return [live, archived, deleted, expired, rule, entity.entity_id]
 
 
-@pytest.fixture(params=["private to another", "outside the key's namespaces"])
-def world(request: pytest.FixtureRequest, timed: Any, clock: Any) -> World:
-    """A store in which much is hidden from one caller and one memory is not; links lead from it to what is."""
-    owner = Caller("ai:owner@here", bound=True)
-    if request.param == "private to another":
-        caller = Caller("ai:snoop@here", right="write", bound=True)
-        hidden = bury(timed, clock, owner, scope="private", namespace="open")
-    else:
-        caller = Caller("ai:snoop@here", right="write", bound=True, namespaces=("open",))
-        hidden = bury(timed, clock, owner, namespace="closed")
-    shown = timed.store(title="shown", content="plain", namespace="open", tier="long").id
-    for relation in ("derived_from", "related_to"):
-        timed.call("link", {"source_id": hidden[0], "target_id": shown, "relation": relation}, caller=owner)
-        timed.call("link", {"source_id": shown, "target_id": hidden[0], "relation": relation}, caller=owner)
-    timed.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
-    changes = [one.seq for one in timed.call("events", {"limit": 1000}, caller=owner).events]
-    return World(timed, caller, hidden, shown, changes)
+class Buried(NamedTuple):
+    """A closed store in which much is hidden from one caller and one memory is not."""
+
+    folder: Path
+    caller: Caller
+    hidden: list[str]
+    shown: str
+    changes: list[int]
+
+
+PRIVATE, OUTSIDE = "private to another", "outside the key's namespaces"
+
+
+@pytest.fixture(scope="module", params=[PRIVATE, OUTSIDE])
+def buried(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Buried:
+    """Links lead from what is shown to what is hidden, and back."""
+    folder, owner, moments = tmp_path_factory.mktemp("buried"), Caller("ai:owner@here", bound=True), [LATER, START]
+    with holdfast.open(str(folder / "memory.db"), agent_id="ai:tester@here", now=lambda: moments[-1]) as hold:
+        if request.param == PRIVATE:
+            caller = Caller("ai:snoop@here", right="write", bound=True)
+            hidden = bury(hold, moments.pop, owner, scope="private", namespace="open")
+        else:
+            caller = Caller("ai:snoop@here", right="write", bound=True, namespaces=("open",))
+            hidden = bury(hold, moments.pop, owner, namespace="closed")
+        shown = hold.store(title="shown", content="plain", namespace="open", tier="long").id
+        for relation in ("derived_from", "related_to"):
+            for source, target in ((hidden[0], shown), (shown, hidden[0])):
+                link = {"source_id": source, "target_id": target, "relation": relation}
+                hold.call("link", link, caller=owner)
+        hold.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
+        changes = [one.seq for one in hold.call("events", {"limit": 1000}, caller=owner).events]
+    return Buried(folder, caller, hidden, shown, changes)
+
+
+@pytest.fixture
+def world(buried: Buried, tmp_path: Path) -> Iterator[World]:
+    for file in buried.folder.iterdir():
+        shutil.copy(file, tmp_path)
+    with holdfast.open(str(tmp_path / "memory.db"), agent_id="ai:tester@here", now=lambda: LATER) as hold:
+        yield World(hold, *buried[1:])
 
 
 def probes(world: World, name: str, type_: Any) -> list[Any]:
@@ -179,7 +209,7 @@ def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(world: World, o
 @pytest.mark.parametrize(
     "op", [pytest.param(op, id=op.name) for op in REGISTRY if op.admin and op.effect is Effect.READ]
 )
-@pytest.mark.parametrize("world", ["outside the key's namespaces"], indirect=True)
+@pytest.mark.parametrize("buried", [OUTSIDE], indirect=True)
 def test_nothing_outside_its_namespaces_is_read_with_an_admin_key(world: World, op: Operation) -> None:
     admin = Caller("ai:snoop@here", right="admin", bound=True, namespaces=("open",))
     assert leaks(world._replace(caller=admin), op) == []

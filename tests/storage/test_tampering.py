@@ -183,6 +183,19 @@ def test_every_dropped_row_is_found(hold: holdfast.Holdfast, raw: apsw.Connectio
             assert findings(hold, raw), f"row {rowid} of {table}"
 
 
+@pytest.mark.parametrize("table", ["journal", "chain"])
+def test_what_no_table_of_ours_would_hold_is_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
+    """As after damage to the file, or in tables that were made anew without their rules."""
+    columns = {name for _, name, _ in cells_of(raw, table)} - {name for _, name in KEPT_OUTSIDE_THE_JOURNAL}
+    lax = [(f"create table lax as select * from {table}", ()), (f"drop table {table}", ())]
+    lax.append((f"alter table lax rename to {table}", ()))
+    for column in columns - {"about", "delta"}:
+        for value in (None, "x", b"x", 1.5):
+            wrong = (f"update {table} set {column} = ? where {column} is not null", (value,))
+            with tampered(raw, *lax, wrong):
+                assert findings(hold, raw), f"{table}.{column} = {value!r}"
+
+
 def test_a_row_put_past_the_journal_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     columns = ", ".join(row[1] for row in raw.execute("pragma table_info(memory)") if row[1] not in ("rowno", "id"))
     forged = (

@@ -1,7 +1,7 @@
 """Every row against its journal: what a table holds must be what the last entry says."""
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,7 +30,11 @@ class Kept(NamedTuple):
 
 def differing(session: Session) -> Iterator[Break]:
     """Every record that is not, column by column, what its journal makes it."""
-    entries = (entry for entry in pages(session, "journal_latest") if entry.kind in KINDS and entry.body is not None)
+    entries = (
+        entry
+        for entry in pages(session, "journal_latest")
+        if entry.kind in KINDS and isinstance(entry.record, str) and isinstance(entry.body, str)
+    )
     for name, page in _paged(entries):
         kept = _memories(session, page) if name == "memory" else _others(session, KINDS[name], page)
         for entry in page:
@@ -44,8 +48,9 @@ def differing(session: Session) -> Iterator[Break]:
 
 def _paged(entries: Iterator[Entry]) -> Iterator[tuple[str, list[Entry]]]:
     """Entries of one kind that follow one another, a page at most."""
-    for (name, _), page in groupby(entries, key=lambda entry: (entry.kind, entry.seq // PAGE)):
-        yield name, list(page)
+    for name, run in groupby(entries, key=lambda entry: entry.kind):
+        while page := list(islice(run, PAGE)):
+            yield name, page
 
 
 def _memories(session: Session, page: list[Entry]) -> dict[str, Kept]:

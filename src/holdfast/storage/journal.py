@@ -200,6 +200,13 @@ class Break(NamedTuple):
 
 def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
     """Everything that an untouched journal cannot show."""
+    try:
+        yield from _breaks(session, own_public_key)
+    except (TypeError, AttributeError):
+        yield Break(0, "the journal holds what its tables do not allow: the file was damaged or rebuilt")
+
+
+def _breaks(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
     head = head_of(session)
     previous, expected, kept_at = GENESIS, 1, 0
     numbers, began = dict[str, int](), dict[str, int]()

@@ -16,7 +16,7 @@ WANTED: dict[str, str] = json.loads((HERE / "package.json").read_text())["depend
 
 
 def cli(*words: str) -> list[str]:
-    return [sys.executable, "-c", "from holdfast.surfaces.cli import main; main()", *words]
+    return [sys.executable, "-c", "from holdfast.__main__ import main; main()", *words]
 
 
 def installed() -> dict[str, str]:

@@ -30,7 +30,7 @@ def run(tmp_path: Path) -> Run:
         environment = {**os.environ, "HOME": str(home), **more.pop("env", {})}
         for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", *more.pop("without", ())):
             environment.pop(name, None)
-        process = [sys.executable, "-c", "from holdfast.surfaces.cli import main; main()", *words]
+        process = [sys.executable, "-c", "from holdfast.__main__ import main; main()", *words]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         done = subprocess.run(process, env=environment, cwd=tmp_path / "here", timeout=60, **{**pipes, **more})
         assert b"Traceback" not in (done.stderr or b""), done.stderr.decode()

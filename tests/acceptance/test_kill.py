@@ -79,7 +79,7 @@ class Witness:
 
 
 def cli(*words: str) -> list[str]:
-    return [sys.executable, "-c", "from holdfast.surfaces.cli import main; main()", *words]
+    return [sys.executable, "-c", "from holdfast.__main__ import main; main()", *words]
 
 
 def killed_library(witness: Witness, random: Random) -> None:

@@ -40,7 +40,7 @@ def start(db: str) -> Iterator[Start]:
 
 
 def mcp(db: str, *more: str) -> list[str]:
-    return [sys.executable, "-c", "from holdfast.surfaces.cli import main; main()", "mcp", "--db", db, *more]
+    return [sys.executable, "-c", "from holdfast.__main__ import main; main()", "mcp", "--db", db, *more]
 
 
 def tell(process: "subprocess.Popen[bytes]", id: Any, method: str, params: dict[str, Any] | None = None) -> None:
@@ -216,7 +216,7 @@ def test_what_it_cannot_work_under_is_said_before_anything_is_served(
 
 def test_starting_it_loads_neither_the_sdk_nor_what_the_sdk_needs(db: str) -> None:
     code = (
-        "import sys; from holdfast.surfaces.cli import main\n"
+        "import sys; from holdfast.__main__ import main\n"
         "try: main()\n"
         "finally: print(sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
     )

@@ -14,7 +14,7 @@ from serving import kept
 
 import holdfast
 
-SERVE = (sys.executable, "-c", "from holdfast.surfaces.cli import main; main()", "serve")
+SERVE = (sys.executable, "-c", "from holdfast.__main__ import main; main()", "serve")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ IMPORT_CLICK = [sys.executable, "-c", "import click"]
 
 def holdfast(*words: str) -> list[str]:
     """The command line as its console script runs it."""
-    return [sys.executable, "-c", "from holdfast.surfaces.cli import main; main()", *words]
+    return [sys.executable, "-c", "from holdfast.__main__ import main; main()", *words]
 
 
 def environment() -> dict[str, str]:

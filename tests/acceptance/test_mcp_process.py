@@ -96,6 +96,7 @@ import os, subprocess, sys
 import holdfast
 from holdfast.operations import core
 from holdfast.operations.registry import REGISTRY, Effect, Nothing, operation
+from holdfast.services.hold import Hold
 from msgspec import Struct
 from holdfast.surfaces.mcp.stdio import serve
 
@@ -103,7 +104,7 @@ class Shouted(Struct):
     done: bool
 
 @operation(Effect.READ, "GET /api/v1/shout", family="core")
-def shout(hold, request: Nothing) -> Shouted:
+def shout(hold: Hold, request: Nothing) -> Shouted:
     "Print on every way out."
     print("printed")
     sys.stdout.write("written")

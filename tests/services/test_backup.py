@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -429,3 +430,12 @@ def test_a_snapshot_without_a_manifest_is_listed_as_unusable(hold: holdfast.Hold
     assert (answer.snapshots, answer.unusable) == ([], [done.snapshot])
     with pytest.raises(Invalid):
         hold.restore(done.snapshot)
+
+
+def test_snapshots_taken_at_the_same_moment_do_not_take_each_others_place(db: str) -> None:
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as hold:
+        hold.store("One", "first")
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(lambda _: hold.backup().snapshot, range(4)))
+        assert sorted(made) == sorted({one.snapshot for one in hold.backup_list().snapshots})
+        assert len(set(made)) == 4

@@ -88,20 +88,18 @@ def _make_private(folder: Path) -> None:
 
 
 def _snapshot(hold: Hold, folder: Path) -> Path:
-    """A snapshot under a name that nobody has; until it is whole it has another."""
-    for at in count(hold.now()):
-        path = folder / name_of(at)
-        partial = folder / f".{path.name}.partial"
-        if path.exists():
-            continue
-        try:
-            hold.store.snapshot(partial)
-            partial.rename(path)
-            return path
-        except FileExistsError:
-            continue
-        finally:
-            partial.unlink(missing_ok=True)
+    """A snapshot under a name that nobody has; until it is whole it has another, of this process alone."""
+    partial = folder / f".{name_of(hold.now())}.{os.getpid()}-{os.urandom(4).hex()}.partial"
+    try:
+        hold.store.snapshot(partial)
+        for at in count(hold.now()):
+            try:
+                os.link(partial, folder / name_of(at))
+            except FileExistsError:
+                continue
+            return folder / name_of(at)
+    finally:
+        partial.unlink(missing_ok=True)
     raise AssertionError("time does not end")
 
 

@@ -36,9 +36,6 @@ fast: tools $(READY)
 run: $(READY)
 	$(BIN)/holdfast serve
 
-demo: $(READY)
-	$(BIN)/holdfast store -T "First memory" -c "Holdfast remembers this." && $(BIN)/holdfast recall "what does it remember"
-
 format: $(READY)
 	$(BIN)/ruff format src tests
 	$(BIN)/ruff check --fix src tests
@@ -52,4 +49,4 @@ bench: $(READY)
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis bench-report
 
-.PHONY: all setup tools check test fast run demo format docs bench clean
+.PHONY: all setup tools check test fast run format docs bench clean

@@ -31,7 +31,7 @@ test: tools check
 	$(BIN)/pytest -n auto --dist worksteal
 
 fast: tools $(READY)
-	$(BIN)/pytest -n auto -m "not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
 run: $(READY)
 	$(BIN)/holdfast serve

@@ -16,6 +16,8 @@ import holdfast
 from holdfast.domain.errors import Misconfigured
 from holdfast.storage.locate import open_store
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 

@@ -16,6 +16,8 @@ from mcp.client.stdio import stdio_client
 
 import holdfast
 
+pytestmark = pytest.mark.slow
+
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tester", "version": "1"}}
 
 Start = Callable[..., "subprocess.Popen[bytes]"]

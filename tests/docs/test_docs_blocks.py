@@ -17,7 +17,7 @@ from holdfast.surfaces.cli import cli
 
 RUN = ("console", "sh", "python")
 FOLLOWED = [page for page in WRITTEN if any(block.language in RUN and block.runs for block in blocks_of(page))]
-FIRST_READ = ("README.md", "tutorial.md")
+FIRST_READ = ("README.md",)
 NOT_RUN = {"README.md": 2, "docs/how-to/connect-agents.md": 3, "docs/how-to/follow-changes.md": 1}
 """How many blocks of each page are shown without being run."""
 

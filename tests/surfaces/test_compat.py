@@ -29,6 +29,8 @@ from holdfast import Holdfast
 from holdfast.surfaces.http import compat
 from holdfast.surfaces.http.app import build
 
+pytestmark = pytest.mark.slow
+
 AGENT = "ai:scout@laptop"
 METHODS = sorted(name for name, _ in inspect.getmembers(AiMemoryClient, inspect.isfunction) if not name.startswith("_"))
 

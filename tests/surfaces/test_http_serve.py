@@ -14,6 +14,8 @@ from serving import kept
 
 import holdfast
 
+pytestmark = pytest.mark.slow
+
 SERVE = (sys.executable, "-c", "from holdfast.__main__ import main; main()", "serve")
 
 

@@ -19,6 +19,8 @@ from holdfast.settings import Settings
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.mcp.streamable import Endpoint
 
+pytestmark = pytest.mark.slow
+
 ACCEPT = {"accept": "application/json, text/event-stream"}
 
 

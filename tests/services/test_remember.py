@@ -233,9 +233,26 @@ def test_a_key_stores_only_where_it_reaches_and_the_default_namespace_is_no_way_
     for where in ({}, {"namespace": "teams"}, {"namespace": "global"}):
         with pytest.raises(Forbidden):
             team.store(title="b", content="x", **where)
-        with pytest.raises(Forbidden):
-            team.bulk_store(memories=[{"title": "b", "content": "x", **where}])
+        refused = team.bulk_store(memories=[{"title": "b", "content": "x", **where}])
+        assert [one.code for one in refused.errors] == ["FORBIDDEN"]
     assert hold.list().count == 1
+
+
+def test_each_item_of_a_batch_has_its_own_outcome_whatever_is_wrong_with_it(hold: Any) -> None:
+    given: list[dict[str, Any]] = [
+        {"title": "Good", "content": "kept"},
+        {"title": "", "content": "no title"},
+        {"title": "No content"},
+        {"title": "Odd", "content": "x", "colour": "red"},
+        {"title": "Wrong", "content": "x", "priority": 11},
+        {"title": "Blank", "content": "  "},
+        {"title": "Also good", "content": "kept", "priority": 9.0},
+    ]
+    answer = hold.bulk_store(memories=given)
+    assert [one.outcome for one in answer.outcomes] == ["created", *["rejected"] * 5, "created"]
+    assert [one.code for one in answer.errors] == ["VALIDATION_FAILED"] * 5
+    assert ["colour" in str(one.error) for one in answer.errors] == [False, False, True, False, False]
+    assert sorted(memory.title for memory in hold.list().memories) == ["Also good", "Good"]
 
 
 def test_the_same_title_stored_by_many_threads_is_one_memory(hold: Any) -> None:

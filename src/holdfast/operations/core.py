@@ -33,7 +33,7 @@ from .fields import (
     TierField,
     Title,
 )
-from .registry import Effect, Example, Request, operation
+from .registry import REGISTRY, Effect, Example, Request, operation
 from .views import (
     CONFIDENCE,
     ConfidenceTier,
@@ -142,7 +142,10 @@ def store(hold: Hold, request: Store) -> Stored:
 
 
 class BulkStore(Request, frozen=True):
-    memories: Annotated[list[Store], Meta(min_length=1, max_length=1000, description="What to keep, in order.")]
+    memories: Annotated[
+        list[dict[str, Any]],
+        Meta(min_length=1, max_length=1000, description="What to keep, in order: each as for store."),
+    ]
     on_conflict: OnConflictField = "merge"
     agent_id: Actor | None = None
 
@@ -172,13 +175,12 @@ class BulkStored(Struct, frozen=True, kw_only=True):
     human="holdfast.surfaces.human:outcomes",
     examples=(
         Example({"memories": [{"title": "One", "content": "first"}, {"title": "Two", "content": "second"}]}),
+        Example({"memories": [{"title": "Good", "content": "kept"}, {"title": "", "content": "refused", "x": 1}]}),
         Example({"memories": []}, error="VALIDATION_FAILED"),
     ),
 )
 def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     """Keep many memories in one transaction, with an outcome for each."""
-    for item in request.memories:
-        hold.caller.must_reach(item.namespace or hold.namespace)
     done = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
     outcomes = [
         ItemOutcome(index=index, outcome=one.outcome, id=one.memory.id)
@@ -196,8 +198,10 @@ def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     )
 
 
-def drafted(hold: Hold, item: Store, request: BulkStore) -> tuple[Draft, OnConflict]:
+def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draft, OnConflict]:
     """One item's draft; a faulty one raises here, where its outcome is collected."""
+    item = REGISTRY["store"].admit(given)
+    assert isinstance(item, Store)
     if item.agent_id not in (None, hold.caller.agent):
         raise Invalid("agent_id: all of a bulk store is by one agent: name it beside memories", fields=["agent_id"])
     return item.draft(hold), item.on_conflict or request.on_conflict

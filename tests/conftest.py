@@ -1,18 +1,25 @@
 """Fixtures that every tier of tests shares: real stores in real files."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import holdfast
+
+# Machines are shared and slow at times: no example has a time limit. CI tries the same examples each time, so that a
+# change is judged by what it changed; by hand they are new ones.
+settings.register_profile(
+    "holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
+settings.load_profile("holdfast")
 
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Tests see neither the settings file nor the environment of whoever runs them."""
-    import os
-
     for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

@@ -1,5 +1,6 @@
 """What being recalled does to a memory: counted in a batch afterwards, never to its harm."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +139,16 @@ def test_closing_writes_down_what_was_used(db: str, clock: Any) -> None:
         hold.recall("deploy")
     with holdfast.open(db, now=clock) as hold:
         assert hold.get(stored.id).access_count == 1
+
+
+def test_uses_that_cannot_be_written_down_now_are_written_down_later(db: str) -> None:
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        memory = hold.store("Plan", "We deploy on Tuesdays.")
+        hold.recall("deploy")
+        away = Path(f"{db}.away")
+        Path(db).rename(away)
+        assert use.flush(hold.hold) == 0
+        away.rename(db)
+        hold.recall("deploy")
+        assert use.flush(hold.hold) == 1
+        assert hold.get(memory.id).access_count == 2

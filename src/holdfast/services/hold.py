@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -47,10 +47,15 @@ class Uses:
         self._seen: dict[str, dict[str, tuple[int, int]]] = {}
 
     def note(self, agent: str, memories: list[str], at: int) -> None:
+        self.add(agent, dict.fromkeys(memories, (1, at)))
+
+    def add(self, agent: str, used: Mapping[str, tuple[int, int]]) -> None:
+        """Uses of an agent, beside those it has: each memory's number and last time."""
         with self._lock:
             seen = self._seen.setdefault(agent, {})
-            for id in memories:
-                seen[id] = (seen.get(id, (0, 0))[0] + 1, at)
+            for id, (uses, at) in used.items():
+                before, last = seen.get(id, (0, 0))
+                seen[id] = (before + uses, max(last, at))
 
     def take(self) -> dict[str, dict[str, tuple[int, int]]]:
         """By agent and memory: how often, and when last. What was taken is not given again."""

@@ -11,7 +11,7 @@ def flush(hold: Hold) -> int:
     """Count the uses, lengthen the lives they lengthen, promote what is used often. How many memories it was.
 
     Each under the name of the agent that used them: a promotion is its doing.
-    A store that cannot be written to now loses the counts and nothing else: they are a hint, not a memory.
+    What a store cannot take now waits for the next time; if there is none it is lost, being a hint and no memory.
     """
     written = 0
     for agent, used in hold.uses.take().items():
@@ -22,7 +22,7 @@ def flush(hold: Hold) -> int:
                     _count(user, write, id, *used[id])
             written += len(used)
         except StoreError:
-            continue
+            hold.uses.add(agent, used)
     return written
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 
 from ..domain.words import asked
-from ..storage.sqlite.engine import wait
+from ..storage.sqlite.engine import use_log, wait
 
 _TABLE = """
 create table if not exists kept (rowno integer primary key, title text not null, content text not null);
@@ -27,7 +27,8 @@ def connect(path: Path) -> apsw.Connection:
     """A connection as durable, as patient and as well cached as a store's own."""
     connection = apsw.Connection(str(path))
     connection.set_busy_handler(wait)
-    for setting in ("journal_mode=wal", "synchronous=full", "cache_size=-16000"):
+    use_log(connection)
+    for setting in ("synchronous=full", "cache_size=-16000"):
         connection.execute(f"pragma {setting}").fetchall()
     return connection
 

@@ -9,6 +9,7 @@ from typing import Literal
 import apsw
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..version import __version__
 from . import plot
@@ -33,32 +34,15 @@ class Row(Struct, frozen=True, kw_only=True):
 def times(what: str, floor_is: str, floor: float, ours: float, *, at_most: float | None = None) -> Row:
     """Seconds against the floor's seconds."""
     ratio = ours / floor
-    target, met = ("", None) if at_most is None else (f"at most {at_most:g}x", ratio <= at_most)
-    return Row(
-        what=what,
-        floor_is=floor_is,
-        unit="ms",
-        floor=floor * 1000,
-        ours=ours * 1000,
-        ratio=ratio,
-        target=target,
-        met=met,
-    )
+    row = Row(what=what, floor_is=floor_is, unit="ms", floor=floor * 1000, ours=ours * 1000, ratio=ratio)
+    return row if at_most is None else replace(row, target=f"at most {at_most:g}x", met=ratio <= at_most)
 
 
 def times_better(what: str, floor_is: str, floor: float, ours: float, *, at_least: float) -> Row:
     """Seconds against the floor's seconds, where ours are to be fewer."""
     ratio = floor / ours
-    return Row(
-        what=what,
-        floor_is=floor_is,
-        unit="ms",
-        floor=floor * 1000,
-        ours=ours * 1000,
-        ratio=ratio,
-        target=f"at least {at_least:g}x better",
-        met=ratio >= at_least,
-    )
+    target = f"at least {at_least:g}x better"
+    return replace(times(what, floor_is, floor, ours), ratio=ratio, target=target, met=ratio >= at_least)
 
 
 def rate(what: str, floor_is: str, floor: float, ours: float) -> Row:

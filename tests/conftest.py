@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import holdfast
+from engines import Postgres, running
 
 # Machines are shared and slow at times: no example has a time limit. CI tries the same examples each time, so that a
 # change is judged by what it changed; by hand they are new ones.
@@ -26,9 +28,27 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server for all the tests of a process."""
+    with TemporaryDirectory(prefix="holdfast-pg-") as folder, running(Path(folder)) as server:
+        yield server
+
+
 @pytest.fixture
-def db(tmp_path: Path) -> str:
-    return str(tmp_path / "memory.db")
+def engine() -> str:
+    """Which engine a test's store is on. A folder or file of tests that must hold on both overrides this."""
+    return "sqlite"
+
+
+@pytest.fixture
+def db(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a store that is not there yet."""
+    if engine == "sqlite":
+        yield str(tmp_path / "memory.db")
+    else:
+        with request.getfixturevalue("postgres").new_store() as url:
+            yield url
 
 
 @pytest.fixture

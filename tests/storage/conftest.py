@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
 
+from engines import ENGINES
 from holdfast.app import Holdfast
 from holdfast.domain import moment
 from holdfast.domain.caller import Caller
@@ -15,10 +15,15 @@ from holdfast.storage.locate import open_store
 from holdfast.storage.port import Store
 
 
-@pytest.fixture(params=["sqlite"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def address(db: str) -> str:
     """Where a new store of an engine is."""
-    return str(tmp_path / "memory.db")
+    return db
 
 
 @pytest.fixture

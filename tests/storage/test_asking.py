@@ -5,6 +5,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.storage import asking
 from holdfast.storage.asking import Question
+from holdfast.storage.port import Store
 
 
 @pytest.fixture
@@ -58,8 +59,8 @@ def test_an_old_memory_is_found_though_newer_ones_elsewhere_hold_the_same_words(
     assert recalled(hold, "apple", namespace="garden") == ["apple tree"]
 
 
-def test_how_common_a_word_is_follows_the_store_as_it_grows(hold: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.storage.sqlite.engine.Counts.COMMON", 2)
+def test_how_common_a_word_is_follows_the_store_as_it_grows(hold: Holdfast, store: Store) -> None:
+    store._counts.common = 2  # type: ignore[attr-defined]
     with hold.hold.reading() as session:
         assert session.holding(["appl"], 8) == {}
     fill(hold, *["apple"] * 8)

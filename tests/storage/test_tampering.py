@@ -87,8 +87,9 @@ def findings(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.Brea
 
 def chain_breaks(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.Break]:
     """What the journal alone tells, without a look at the rows."""
-    key = hold.hold.store.signing_key()
-    return list(journal.verify(SqliteSession(raw), signer.public_of(key) if key else None))
+    session = SqliteSession(raw)
+    key = hold.hold.store.signing_key(session)
+    return list(journal.verify(session, signer.public_of(key) if key else None))
 
 
 def flipped(value: Any) -> list[Any]:
@@ -382,7 +383,7 @@ def test_a_key_that_was_taken_away_is_told(copy: Path) -> None:
     with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
         copy.with_name(f"{copy.name}.key").unlink()
         assert [found.what for found in findings(hold, raw)] == [
-            "the node's key is missing beside the store: nobody can tell who signed the head"
+            "the node's key is missing: nobody can tell who signed the head"
         ]
 
 

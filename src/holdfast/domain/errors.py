@@ -22,7 +22,8 @@
     └── StoreError           the store cannot do it now
         ├── StoreBusy        another writer held the store too long
         ├── StoreFull        no space left; nothing was written
-        ├── StoreUnreachable the file or directory cannot be opened
+        ├── StoreUnreachable the file, directory or database cannot be opened
+        ├── OutcomeUnknown   the connection broke while a change was being committed
         ├── NotAStore        the file is something else
         ├── NewerStore       written by a later release
         └── StoreDamaged     the file is corrupt or was altered
@@ -178,6 +179,12 @@ class StoreUnreachable(StoreError):
     """The store cannot be opened: check its path and permissions."""
 
     code = "STORE_UNREACHABLE"
+
+
+class OutcomeUnknown(StoreError):
+    """The connection broke while the change was being committed: it is kept as a whole or not at all. Look which."""
+
+    code = "OUTCOME_UNKNOWN"
 
 
 class NotAStore(StoreError):

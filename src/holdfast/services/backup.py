@@ -56,7 +56,7 @@ class Restored(NamedTuple):
 
 def folder_of(hold: Hold) -> Path:
     """Where snapshots are kept unless told otherwise: beside the store."""
-    return Path(f"{hold.store.path}.backups")
+    return hold.store.beside("backups")
 
 
 def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | UnsetType = UNSET) -> Backup:
@@ -213,12 +213,14 @@ def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
         with closing(_sound(copy, manifest)) as fresh:
             if dry_run:
                 return Restored(manifest, None, None)
+            with hold.store.writing() as session:
+                owner = journal.owner_of(session, hold.store)
             kept: list[Manifest] = []
             origins: list[str] = []
 
             def prepare() -> None:
                 kept.append(back_up(hold, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
-                origins.append(_begin_anew(hold, fresh))
+                origins.append(_begin_anew(hold, fresh, owner))
 
             hold.store.replace(copy, prepare)
     return Restored(manifest, kept[0], origins[0])
@@ -269,7 +271,7 @@ def _sound(copy: Path, manifest: Manifest) -> Store:
 _KEY_COLUMNS = ("id", "name", "hash", "access_right", "namespaces", "agent", "created_at", "revoked_at")
 
 
-def _begin_anew(hold: Hold, fresh: Store) -> str:
+def _begin_anew(hold: Hold, fresh: Store, owner: journal.Owner) -> str:
     """Make a copy this node's next incarnation. Who may enter is as it was before: keys do not go back."""
     with hold.store.reading() as session:
         now = journal.head_of(session)
@@ -279,7 +281,7 @@ def _begin_anew(hold: Hold, fresh: Store) -> str:
         number = max(now.incarnation, then.incarnation if then.node == now.node else 0) + 1
         for key in keys:
             session.do("key_put", **dict(zip(_KEY_COLUMNS, key, strict=True)))
-        return journal.renew(session, hold.store, now.node, number, adopt=True).origin
+        return journal.renew(session, owner, now.node, number, adopt=True).origin
 
 
 def must_be_local(hold: Hold, field: str) -> None:

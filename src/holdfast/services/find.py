@@ -31,7 +31,7 @@ def search(hold: Hold, session: Session, query: str | None, which: Filter, *, li
     words = list(dict.fromkeys(runs(query)))[:MOST_TERMS]
     if not words:
         return []
-    found = memories.matching(session, hold.caller, memories.all_of(words), normal(which), hold.now(), limit=limit)
+    found = memories.matching(session, hold.caller, words, normal(which), hold.now(), limit=limit, every=True)
     view: memories.View = "kept" if which.archived else "live"
     read = memories.by_ids(session, hold.caller, [hit.id for hit in found], hold.now(), view)
     return [read[hit.id] for hit in found if hit.id in read]

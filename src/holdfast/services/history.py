@@ -172,7 +172,7 @@ def _elements_back(now: Any, before: Any, touched: set[str]) -> Any:
 
 def verify(hold: Hold, session: Session, witness: str | None = None) -> list[journal.Break]:
     """Everything that is wrong with the journal, and every row that is not what its journal says."""
-    key = hold.store.signing_key()
+    key = hold.store.signing_key(session)
     found = list(journal.verify(session, signer.public_of(key) if key else None))
     if witness is not None:
         seq, hash = witness.split(":")

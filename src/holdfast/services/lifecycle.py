@@ -109,8 +109,7 @@ def _named(hold: Hold, write: Writing, which: Filter, pattern: str | None) -> li
     words = asked(pattern)
     if not words:
         return []
-    match = " OR ".join(memories.quoted(word) for word in words)
-    hits = memories.matching(session, hold.caller, match, which, write.now, limit=everything)
+    hits = memories.matching(session, hold.caller, words, which, write.now, limit=everything)
     return list(memories.by_ids(session, hold.caller, [hit.id for hit in hits], write.now).values())
 
 
@@ -143,7 +142,7 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
         for memory in gone:
             erase(write, memory)
         if gone:
-            write.session.do("memory_text_purged")
+            write.session.forget_words()
     return Gone([memory.id for memory in gone], kept)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..domain.caller import Caller
-from .memories import Filter, Found, matching, quoted
+from . import tokens
+from .memories import Filter, Found, matching
 from .port import Session
 
 ROW_BUDGET = 5000
@@ -30,7 +31,7 @@ def question(session: Session, words: Sequence[str]) -> Question:
     ((last,),) = session.rows("memory_last_row")
     if last <= 2 * ROW_BUDGET:
         return Question(tuple(words))
-    stems = {word: session.stems(word) for word in words}
+    stems = {word: tokens.stems(word) for word in words}
     held_by = session.holding([stem for many in stems.values() for stem in many], last)
     held = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
     rarest = sorted((word for word in words if held[word]), key=held.__getitem__)
@@ -55,23 +56,18 @@ def candidates(
     session: Session, caller: Caller, asked: Question, which: Filter, now: int, *, limit: int
 ) -> list[Found]:
     """Hits for any of a question's words, best first; every filter applies before the limit."""
-    found = matching(session, caller, any_of(asked.rare), which, now, limit=limit) if asked.rare else []
+    found = matching(session, caller, asked.rare, which, now, limit=limit) if asked.rare else []
     if not asked.common:
         return found
-    match = any_of((*asked.rare, *asked.common))
-    newest = matching(session, caller, match, which, now, limit=limit, since_row=asked.since_row)
+    words = (*asked.rare, *asked.common)
+    newest = matching(session, caller, words, which, now, limit=limit, since_row=asked.since_row)
     found = _best_of(found, newest)[:limit]
     if len(found) == limit or not asked.since_row:
         return found
-    return matching(session, caller, match, which, now, limit=limit)
+    return matching(session, caller, words, which, now, limit=limit)
 
 
 def _best_of(*many: list[Found]) -> list[Found]:
     """Each hit once, with the best score it got."""
     hits = sorted((hit for found in many for hit in found), key=lambda hit: -hit.score)
     return list({hit.id: hit for hit in reversed(hits)}.values())[::-1]
-
-
-def any_of(words: Sequence[str]) -> str:
-    """A full-text query for any of some words."""
-    return " OR ".join(quoted(word) for word in words)

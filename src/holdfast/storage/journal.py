@@ -60,7 +60,14 @@ class Head(NamedTuple):
     signature: bytes
 
 
-KEY_DAMAGED = StoreDamaged("The key file beside the store is damaged: bring it back from a copy, or move it away.")
+class Owner(NamedTuple):
+    """Who signs for a store: which copy of it this is, and the key kept with it."""
+
+    identity: str
+    key: bytes
+
+
+KEY_DAMAGED = StoreDamaged("The key kept with the store is damaged: bring it back from a copy, or move it away.")
 
 ABOUT = Entry._fields.index("body")
 """An entry's columns before this one say what happened; they outlive a purge, which takes what was said."""
@@ -89,22 +96,22 @@ def head_of(session: Session) -> Head:
     return Head(*row)
 
 
-def begin(session: Session, store: Store) -> None:
+def begin(session: Session, owner: Owner) -> None:
     """The head of a new store: signed from its birth, so that a journal cut down to nothing shows."""
-    key, node = own_key(store), os.urandom(6).hex()
+    node = os.urandom(6).hex()
     head = Head(
         node=node,
         incarnation=1,
         origin=origin_of(node, 1),
-        identity=store.identity(),
-        public_key=signer.public_of(key),
+        identity=owner.identity,
+        public_key=signer.public_of(owner.key),
         seq=0,
         n=0,
         hash=GENESIS,
         kept_at=0,
         signature=UNSIGNED,
     )
-    session.do("chain_begin", **head._replace(signature=signer.sign(key, witness_of(head)))._asdict())
+    session.do("chain_begin", **head._replace(signature=signer.sign(owner.key, witness_of(head)))._asdict())
     session.do("signer_add", origin=head.origin, public_key=head.public_key, since=1)
 
 
@@ -115,31 +122,31 @@ def origin_of(node: str, incarnation: int) -> str:
 
 def settle(session: Session, store: Store) -> tuple[Head, bytes]:
     """The head and the key to sign it with; a copied or re-keyed store first becomes a new incarnation."""
-    head, lost = head_of(session), store.signing_key() is None
-    key = own_key(store)
-    if (head.public_key, head.identity) == (signer.public_of(key), store.identity()):
-        return head, key
-    return renew(session, store, head.node, head.incarnation + 1, adopt=lost), key
+    head, lost = head_of(session), store.signing_key(session) is None
+    owner = owner_of(session, store)
+    if (head.public_key, head.identity) == (signer.public_of(owner.key), owner.identity):
+        return head, owner.key
+    return renew(session, owner, head.node, head.incarnation + 1, adopt=lost), owner.key
 
 
-def own_key(store: Store) -> bytes:
-    """The key beside the store, made if there is none."""
-    key = store.signing_key()
+def owner_of(session: Session, store: Store) -> Owner:
+    """Who signs for this store; a key is made if there is none."""
+    key = store.signing_key(session)
     if key is None:
         key = signer.new_key()
-        store.make_signing_key(key)
+        store.make_signing_key(session, key)
     if len(key) != signer.KEY_SIZE:
         raise KEY_DAMAGED
-    return key
+    return Owner(store.identity(), key)
 
 
-def renew(session: Session, store: Store, node: str, incarnation: int, *, adopt: bool) -> Head:
-    """Begin a new incarnation of a node: from here on this copy numbers its changes anew, under the store's own key.
+def renew(session: Session, owner: Owner, node: str, incarnation: int, *, adopt: bool) -> Head:
+    """Begin a new incarnation of a node: from here on this copy numbers its changes anew, under its owner's key.
 
     A head that was not rightly signed stays unsigned. So does one that another key signed, unless that is to be
     adopted: after the own key was lost, or by a restore.
     """
-    head, key = head_of(session), own_key(store)
+    head, key = head_of(session), owner.key
     if not signer.is_pair(key):
         raise KEY_DAMAGED
     ours = adopt or head.public_key == signer.public_of(key)
@@ -148,7 +155,7 @@ def renew(session: Session, store: Store, node: str, incarnation: int, *, adopt:
         node=node,
         incarnation=incarnation,
         origin=origin_of(node, incarnation),
-        identity=store.identity(),
+        identity=owner.identity,
         public_key=signer.public_of(key),
         n=0,
     )
@@ -252,6 +259,6 @@ def _unsigned(head: Head, own_public_key: bytes | None) -> Iterator[Break]:
     if not signer.verifies(head.public_key, head.signature, witness_of(head)):
         yield Break(head.seq, "the head is not signed by this node's key: the chain was edited or rebuilt")
     if own_public_key is None:
-        yield Break(head.seq, "the node's key is missing beside the store: nobody can tell who signed the head")
+        yield Break(head.seq, "the node's key is missing: nobody can tell who signed the head")
     elif own_public_key != head.public_key:
-        yield Break(head.seq, "the head names another key than the one kept beside the store")
+        yield Break(head.seq, "the head names another key than the one kept with the store")

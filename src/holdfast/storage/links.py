@@ -9,8 +9,8 @@ from ..domain.caller import Caller
 from ..domain.link import Link, Relation
 from ..domain.memory import State
 from . import memories
-from .memories import Filter, Part, View
-from .port import Session
+from .memories import Filter, View
+from .port import Part, Session
 
 LINK_COLUMNS = len(Link.__struct_fields__)
 

@@ -8,7 +8,7 @@ from ..domain.errors import Misconfigured
 from .port import Store
 
 
-def default_path() -> Path:
+def data_folder() -> Path:
     """Where the platform keeps a user's data."""
     if os.environ.get("HOME") == "":
         raise RuntimeError("HOME is empty")  # else Path.home() is the root directory
@@ -19,26 +19,45 @@ def default_path() -> Path:
         base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
     else:
         base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-    return base / "holdfast" / "holdfast.db"
+    return base / "holdfast"
 
 
 def open_store(address: str | None) -> Store:
     """The store at a path or URL; without one, the user's own."""
     if address is None:
-        try:
-            path = default_path()
-        except RuntimeError:
-            raise Misconfigured("There is no home directory: name a store with --db or HOLDFAST_DB.") from None
-    elif "://" in address and not address.startswith("sqlite://"):
-        raise Misconfigured(f"{address.split('://', 1)[0]}: this release keeps a memory in a SQLite file only.")
-    elif not address or any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in address):
+        return _sqlite(_data() / "holdfast.db")
+    if not address or any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in address):
         raise Misconfigured("The store's path is empty, or holds what no path in Unicode does.")
-    else:
-        path = Path(address.removeprefix("sqlite://")).expanduser()
+    scheme, there, _ = address.partition("://")
+    if not there or scheme == "sqlite":
+        return _sqlite(Path(address.removeprefix("sqlite://")).expanduser())
+    if scheme in ("postgresql", "postgres"):
+        return _postgres(address)
+    raise Misconfigured(f"{scheme}: a memory is kept in a SQLite file or in a database at postgresql://...")
 
+
+def _data() -> Path:
+    try:
+        return data_folder()
+    except RuntimeError:
+        raise Misconfigured("There is no home directory: name a store with --db or HOLDFAST_DB.") from None
+
+
+def _sqlite(path: Path) -> Store:
     from .sqlite.opening import open_store as open_sqlite
 
     return open_sqlite(path.absolute())
+
+
+def _postgres(url: str) -> Store:
+    try:
+        from .postgres.address import address_of
+        from .postgres.opening import open_store as open_postgres
+    except ModuleNotFoundError as error:
+        raise Misconfigured(
+            f"A memory in PostgreSQL needs {error.name}: install it with `pip install 'holdfast[postgres]'`."
+        ) from None
+    return open_postgres(address_of(url, _data()))
 
 
 def open_copy(path: Path) -> Store:

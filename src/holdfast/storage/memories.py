@@ -10,10 +10,9 @@ from ..domain.caller import Caller
 from ..domain.errors import AmbiguousId, NotFound
 from ..domain.link import Grant
 from ..domain.memory import Kind, Memory, Tier
-from .port import Session
+from .port import Part, Session
 from .records import memory_of
 
-Part = str | tuple[str, int]
 View = Literal["live", "put_away", "kept", "any"]
 """Live and not expired; archived or expired; everything that is not deleted; or that too."""
 
@@ -207,21 +206,25 @@ def holder(session: Session, namespace: str, title: str) -> Memory | None:
 def matching(
     session: Session,
     caller: Caller,
-    match: str,
+    words: Sequence[str],
     which: Filter,
     now: int,
     *,
     limit: int,
-    view: View = "live",
+    every: bool = False,
     since_row: int = 0,
 ) -> list[Found]:
-    """Full-text hits, best first; every filter applies before the limit. `since_row`: only among the newer ones."""
-    parts, params = narrowed(caller, which, now, view)
-    params |= {"match": match, "limit": limit}
+    """What holds any (or every one) of some words, best first; every filter applies before the limit.
+
+    `since_row`: only among the newer ones.
+    """
+    parts, params = narrowed(caller, which, now)
+    asking, asked = session.asking(words, every=every)
+    params |= asked | {"limit": limit}
     if since_row:
         parts.append("memory_found.since_row")
         params["since_row"] = since_row
-    rows = session.assembled(("memory_found", *parts, "memory_found.best"), params)
+    rows = session.assembled((*asking, *parts, "memory_found.best"), params)
     return [Found(*row) for row in rows]
 
 
@@ -242,12 +245,3 @@ def counts(
 def uses(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """How often, and when last, memories were recalled."""
     return {row[0]: (row[1], row[2]) for row in session.rows("access_of", ids=list(ids))} if ids else {}
-
-
-def all_of(words: Sequence[str]) -> str:
-    """A full-text query for all of some words."""
-    return " ".join(quoted(word) for word in words)
-
-
-def quoted(word: str) -> str:
-    return '"' + word.replace('"', '""') + '"'

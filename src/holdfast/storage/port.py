@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 Row = tuple[Any, ...]
+Part = str | tuple[str, int]
+"""A fragment's name, or that and a number."""
 
 
 class Fault(NamedTuple):
@@ -13,6 +15,14 @@ class Fault(NamedTuple):
 
     part: Literal["storage", "full_text"]
     what: str
+
+
+class Texts(NamedTuple):
+    """What of a memory can be found by its words."""
+
+    title: str
+    content: str
+    tags: str
 
 
 class Session(Protocol):
@@ -30,11 +40,17 @@ class Session(Protocol):
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
         """Run a statement once for each set of parameters."""
 
-    def assembled(self, parts: Sequence[str | tuple[str, int]], params: Mapping[str, Any]) -> list[Row]:
+    def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
         """Rows of a statement joined from named fragments; a number makes a fragment's `_n` parameters its own."""
 
-    def stems(self, text: str) -> list[str]:
-        """The tokens that the full-text index would hold for a text."""
+    def index(self, id: str, texts: Texts | None) -> None:
+        """Make a memory findable by the words of its texts, or by none; done when the transaction is."""
+
+    def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
+        """The beginning of a statement that finds every one, or any, of some words; filters follow."""
+
+    def forget_words(self) -> None:
+        """Rid the full-text index of words that are only remembered from what is gone, if that is ours to do."""
 
     def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
         """In how many memories each stem stands; of the very common ones, in about how many."""
@@ -44,6 +60,7 @@ class Store(Protocol):
     """One memory, kept."""
 
     path: str
+    """Where it is, as it may be shown to anybody."""
 
     def reading(self) -> AbstractContextManager[Session]:
         """One consistent view of the store, shared by one within another. Never waits for a writer, never writes."""
@@ -55,17 +72,23 @@ class Store(Protocol):
         that failed ends it, whoever caught the error. `before_commit` may still raise to leave nothing behind.
         """
 
-    def signing_key(self) -> bytes | None:
-        """The node's private key, kept outside the store, if there is one."""
+    def signing_key(self, session: Session) -> bytes | None:
+        """The node's private key, kept apart from what it signs, if there is one."""
 
-    def make_signing_key(self, key: bytes) -> None:
+    def make_signing_key(self, session: Session, key: bytes) -> None:
         """Keep a new private key, readable by the owner alone."""
 
     def identity(self) -> str:
         """Which copy of the store this is: differs after it was copied or moved to another machine."""
 
+    def beside(self, what: str) -> Path:
+        """Where on this machine something is kept that belongs to the store."""
+
     def size(self) -> int:
         """Bytes that the store takes."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when something may have been committed by anybody, or when the time has passed."""
 
     def snapshot(self, to: Path) -> None:
         """Write one consistent copy to a new file, durable when this returns, while others go on writing."""

@@ -26,7 +26,7 @@ from ..domain.link import (
 )
 from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
 from . import journal
-from .port import Row, Session, Store
+from .port import Row, Session, Store, Texts
 
 R = TypeVar("R", bound=Struct)
 
@@ -79,6 +79,11 @@ def content_hash(title: str, content: str) -> str:
     return sha256(f"{title}\x00{content}".encode()).hexdigest()
 
 
+def texts_of(memory: Memory) -> Texts | None:
+    """What a memory is found by; nothing, once it is deleted."""
+    return Texts(memory.title, memory.content, _column(memory.tags)) if memory.state != "deleted" else None
+
+
 class Writing:
     """One transaction's changes: rows at once, journal entries last."""
 
@@ -107,7 +112,7 @@ class Writing:
     def add(self, kind: Kind[R], record: R, op: str) -> R:
         """Keep a new record: its row, its full-text and its journal entry."""
         stamp = self._stamp(())
-        self._put(kind, record, cells.pack(cells.Cells(stamp, {}), {}), expected=0)
+        self._put(kind, None, record, cells.pack(cells.Cells(stamp, {}), {}))
         self._note(kind, record, op, stamp, None)
         return record
 
@@ -123,10 +128,9 @@ class Writing:
         old = cells.unpack(raw[0], shows)
         stamp = self._stamp(old.floors({name: edit[0] for name, edit in edits.items()}))
         new, delta = cells.edit(kind.shape, old, edits, stamp)
-        version = before.version  # type: ignore[attr-defined]
         changed_at = max(self.now, before.updated_at)  # type: ignore[attr-defined]  # a clock may have been put back
-        after = replace(after, version=version + 1, updated_at=changed_at)
-        self._put(kind, after, cells.pack(new, cells.flatten(kind.shape, after)), expected=version)
+        after = replace(after, version=before.version + 1, updated_at=changed_at)  # type: ignore[attr-defined]
+        self._put(kind, before, after, cells.pack(new, cells.flatten(kind.shape, after)))
         self._note(kind, after, op, stamp, delta.decode())
         return after
 
@@ -143,14 +147,15 @@ class Writing:
         id = record.id  # type: ignore[attr-defined]
         self._entries.append(journal.Pending(stamp.time, op, kind.name, id, kind.about(record), body, delta))
 
-    def _put(self, kind: Kind[R], record: R, packed: bytes, expected: int) -> None:
+    def _put(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
         params = {field: _column(getattr(record, field)) for field in record.__struct_fields__}
         if isinstance(record, Memory):
             params |= self._memory_columns(record)
+        expected = 0 if before is None else before.version  # type: ignore[attr-defined]
         if self.session.row(f"{kind.name}_put", cells=packed, expected=expected, **params) is None:
             raise VersionConflict
         if isinstance(record, Memory):
-            self._put_tags(record, fresh=expected == 0)
+            self._put_around(before if isinstance(before, Memory) else None, record)
 
     def _memory_columns(self, memory: Memory) -> dict[str, Any]:
         used_at = None
@@ -165,11 +170,15 @@ class Writing:
             "content_hash": content_hash(memory.title, memory.content),
         }
 
-    def _put_tags(self, memory: Memory, *, fresh: bool) -> None:
-        if not fresh:
-            self.session.do("memory_tags_clear", memory=memory.id)
-        for tag in memory.tags:
-            self.session.do("memory_tag_add", memory=memory.id, tag=tag)
+    def _put_around(self, before: Memory | None, memory: Memory) -> None:
+        """What finds a memory: its tags and its words."""
+        if before is None or before.tags != memory.tags:
+            if before is not None and before.tags:
+                self.session.do("memory_tags_clear", memory=memory.id)
+            self.session.many("memory_tag_add", ({"memory": memory.id, "tag": tag} for tag in memory.tags))
+        texts = texts_of(memory)
+        if before is None or texts != texts_of(before):
+            self.session.index(memory.id, texts)
 
 
 def _column(value: Any) -> Any:

@@ -1,8 +1,11 @@
 """Named SQL: every statement is written once, in a file, and asked for by name."""
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+
+from .port import Part
 
 _NAME = re.compile(r"^-- name: ([\w.]+)\n(?:--.*\n)*", re.M)
 _INCLUDE = re.compile(r"\{([\w.]+)\}")
@@ -26,11 +29,23 @@ def load(*folders: Path) -> dict[str, str]:
     return {name: _INCLUDE.sub(lambda match: found[match[1]], sql) for name, sql in found.items()}
 
 
-def for_sqlite(sql: str) -> str:
-    """The door binds a list as JSON text."""
-    return _TOKEN.sub(lambda m: f"in (select value from json_each(:{m[2]}))" if m[2] else m[0], sql)
+def joined(named: Mapping[str, str], parts: Sequence[Part]) -> str:
+    """One statement from named fragments; a number makes a fragment's `_n` parameters its own."""
+    return "\n".join(named[part] if isinstance(part, str) else numbered(named[part[0]], part[1]) for part in parts)
 
 
 def numbered(sql: str, number: int) -> str:
     """A fragment for use several times in one statement: `:p_n` becomes `:p_0`, `:p_1`, ..."""
     return sql.replace("_n ", f"_{number} ").replace("_n)", f"_{number})")
+
+
+def for_sqlite(sql: str) -> str:
+    """The door binds a list as JSON text."""
+    return _TOKEN.sub(lambda m: f"in (select value from json_each(:{m[2]}))" if m[2] else m[0], sql)
+
+
+def for_psycopg(sql: str) -> str:
+    """Quotes, comments, casts and a literal % stay what they are."""
+    return _TOKEN.sub(
+        lambda m: m[1].replace("%", "%%") if m[1] else f"= any(%({m[2]})s)" if m[2] else f"%({m[3]})s", sql
+    )

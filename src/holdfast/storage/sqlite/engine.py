@@ -17,10 +17,14 @@ import apsw
 
 from ...domain import errors
 from .. import migrate, statements
-from ..port import Fault, Row
+from ..counts import Counts
+from ..port import Fault, Part, Row, Session, Texts
 
 APPLICATION_ID = 0x484F4C44
 LOG_LIMIT = 16 << 20
+POLL_SECONDS = 0.25
+COMMON = 10_000
+"""Counting a word takes 20 ns for each memory that holds it."""
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "sql", HERE / "sql")
 
@@ -73,9 +77,8 @@ def sql_of(name: str) -> str:
 
 
 @cache
-def joined(parts: tuple[str | tuple[str, int], ...]) -> str:
-    texts = [sql_of(p) if isinstance(p, str) else statements.numbered(sql_of(p[0]), p[1]) for p in parts]
-    return "\n".join(texts)
+def joined(parts: tuple[Part, ...]) -> str:
+    return statements.for_sqlite(statements.joined(statements.load(*FOLDERS), parts))
 
 
 def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -84,32 +87,12 @@ def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**params, **lists} if lists else params
 
 
-class Counts:
-    """In how many memories the very common stems stand.
-
-    Counting one takes 20 ns for each memory that holds it, so it is done once until the store has grown by an eighth.
-    """
-
-    COMMON = 10_000
-
-    def __init__(self) -> None:
-        self._at, self._known = 0, dict[str, int]()
-
-    def known(self, last_row: int) -> dict[str, int]:
-        if 8 * abs(last_row - self._at) > self._at:
-            self._at, self._known = last_row, {}
-        return self._known
-
-    def learn(self, counted: Mapping[str, int]) -> None:
-        self._known.update((stem, count) for stem, count in counted.items() if count >= self.COMMON)
-
-
 class SqliteSession:
     """Statements by name on one connection."""
 
     def __init__(self, connection: apsw.Connection, counts: Counts | None = None) -> None:
         self._connection = connection
-        self._counts = counts or Counts()
+        self._counts = counts or Counts(COMMON)
         self._failed: errors.StoreError | None = None
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
@@ -125,7 +108,7 @@ class SqliteSession:
         for values in params:
             self._run(sql_of(name), values)
 
-    def assembled(self, parts: Sequence[str | tuple[str, int]], params: Mapping[str, Any]) -> list[Row]:
+    def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
         return self._run(joined(tuple(parts)), params)
 
     def _run(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
@@ -141,18 +124,24 @@ class SqliteSession:
         if self._failed is not None:
             raise self._failed
 
-    def stems(self, text: str) -> list[str]:
-        tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61"])
-        tokens = tokenizer(
-            text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
-        )
-        return list(dict.fromkeys(map(str, tokens)))
+    def index(self, id: str, texts: Texts | None) -> None:
+        """Triggers do it."""
+
+    def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
+        return ["memory_found"], {"match": (" " if every else " OR ").join(quoted(word) for word in words)}
+
+    def forget_words(self) -> None:
+        self.do("memory_text_purged")
 
     def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
         known = self._counts.known(last_row)
         counted: dict[str, int] = dict(self.rows("word_counts", stems=[stem for stem in stems if stem not in known]))
         self._counts.learn(counted)
         return {**known, **counted}
+
+
+def quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'
 
 
 class Opened(NamedTuple):
@@ -173,7 +162,7 @@ class SqliteStore:
         self._lock = threading.RLock()
         self._local = threading.local()
         self._writer: Opened | None = None
-        self._counts = Counts()
+        self._counts = Counts(COMMON)
         self._key: bytes | None = None
         self._key_seen: tuple[int, int, int] | None = None
         self._opening = threading.Lock()
@@ -245,41 +234,44 @@ class SqliteStore:
             self._opened.add(connection)
         return connection
 
-    def signing_key(self) -> bytes | None:
+    def signing_key(self, session: Session) -> bytes | None:
         try:
             status = os.stat(self.path + ".key")
             now = (status.st_ino, status.st_mtime_ns, status.st_size)
             if now != self._key_seen:
-                self._key, self._key_seen = self._key_file().read_bytes(), now
+                self._key, self._key_seen = self.beside("key").read_bytes(), now
         except FileNotFoundError:
             return None
         except OSError as error:
             raise foreign(error) from error
         return self._key
 
-    def make_signing_key(self, key: bytes) -> None:
+    def make_signing_key(self, session: Session, key: bytes) -> None:
         fresh = self._file.with_name(f"{self._file.name}.key.{os.getpid()}")
         try:
             with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
                 file.write(key)
                 file.flush()
                 os.fsync(file.fileno())
-            fresh.rename(self._key_file())
+            fresh.rename(self.beside("key"))
             sync_folder(fresh.parent)
         except OSError as error:
             fresh.unlink(missing_ok=True)
             raise foreign(error) from error
-
-    def _key_file(self) -> Path:
-        return self._file.with_name(self._file.name + ".key")
 
     def identity(self) -> str:
         with translated():
             status = os.stat(self.path)
         return f"{_machine()}:{status.st_dev}:{status.st_ino}"
 
+    def beside(self, what: str) -> Path:
+        return self._file.with_name(f"{self._file.name}.{what}")
+
     def size(self) -> int:
         return sum(f.stat().st_size for f in (self._file, Path(f"{self._file}-wal")) if f.exists())
+
+    def wait(self, seconds: float) -> None:
+        sleep(min(seconds, POLL_SECONDS))
 
     def snapshot(self, to: Path) -> None:
         with translated(), closing(connect(self._file, self._vfs)) as connection:

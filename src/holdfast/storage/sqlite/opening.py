@@ -132,7 +132,8 @@ def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: list[mig
             for migration in migrate.pending(done, latest):
                 apply(connection, migration)
             if SqliteSession(connection).row("chain_head") is None:
-                journal.begin(SqliteSession(connection), SqliteStore(path, vfs))
+                session = SqliteSession(connection)
+                journal.begin(session, journal.owner_of(session, SqliteStore(path, vfs)))
         connection.execute("commit")
     except BaseException:
         rolled_back(connection)

@@ -1,0 +1,1 @@
+"""PostgreSQL: one memory for many machines."""

@@ -1,0 +1,74 @@
+"""Where a database is: what is said of it, and how one gets there."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from ...domain.errors import Misconfigured
+
+SCHEMA = "holdfast"
+POOL_SIZE = 10
+WAIT_SECONDS = 10.0
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_OWN = ("schema", "pool_size", "prepare")
+
+
+class Address(NamedTuple):
+    """A database, a schema in it, and how it is to be used."""
+
+    conninfo: str
+    """For the driver; it may hold a password and is never shown."""
+    shown: str
+    """For people: without a password."""
+    schema: str
+    pool_size: int
+    prepares: bool
+    folder: Path
+    """The beginning of the names of what belongs to the store on this machine."""
+    wait_seconds: float = WAIT_SECONDS
+    vector_schema: str = "public"
+    """Where the database has pgvector's types."""
+
+    @property
+    def path_setting(self) -> str:
+        return f'set local search_path = "{self.schema}", "{self.vector_schema}"'
+
+
+def address_of(url: str, data: Path) -> Address:
+    """A PostgreSQL URL, with `schema`, `pool_size` and `prepare` beside what libpq knows."""
+    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    own = {name: given.pop(name) for name in _OWN if name in given}
+    schema, pool_size = own.get("schema", SCHEMA), own.get("pool_size", str(POOL_SIZE))
+    if not _NAME.fullmatch(schema):
+        raise Misconfigured("The schema in the database's address is no name: small letters, digits and _.")
+    if not pool_size.isascii() or not pool_size.isdigit() or not 1 <= int(pool_size) <= 1000:
+        raise Misconfigured("The pool_size in the database's address is no number from 1 to 1000.")
+    if own.get("prepare", "on") not in ("on", "off"):
+        raise Misconfigured("The prepare in the database's address is on or off.")
+    plain = urlunsplit(urlsplit(url)._replace(query=urlencode(given, quote_via=quote)))
+    try:
+        known = conninfo_to_dict(plain)
+        conninfo = make_conninfo(plain)
+    except (psycopg.Error, ValueError, UnicodeError):
+        # What libpq says of it may repeat a part of it.
+        raise Misconfigured(
+            "The address of the database cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
+        ) from None
+    where = _shown(known, schema)
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", where.removeprefix("postgresql://"))
+    return Address(
+        conninfo, where, schema, int(pool_size), own.get("prepare", "on") == "on", data / "postgresql" / name
+    )
+
+
+def _shown(known: Mapping[str, object], schema: str) -> str:
+    user, host, port, database = (known.get(name) for name in ("user", "host", "port", "dbname"))
+    at = "".join(
+        (f"{user}@" if user else "", str(host or ""), f":{port}" if port else "", f"/{database}" if database else "")
+    )
+    return f"postgresql://{at}" + (f"?schema={schema}" if schema != SCHEMA else "")

@@ -1,0 +1,369 @@
+"""PostgreSQL through psycopg: one writer at a time for the whole database, readers that never wait."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import AdaptersMap
+from psycopg.types.numeric import Int8Dumper
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from ...domain import errors
+from .. import statements, tokens
+from ..counts import Counts
+from ..port import Fault, Part, Row, Session, Texts
+from .address import Address
+from .foreign import foreign, translated
+from .text import lexeme, queries_of, rarity, vector_of
+
+HERE = Path(__file__).parent
+FOLDERS = (HERE.parent / "sql", HERE / "sql")
+
+LOCK_SECONDS = 30
+"""How long a writer waits for its turn."""
+IDLE_SECONDS = 60
+"""How long a client that was stopped in the middle of a transaction may hold up all others."""
+CONNECT_SECONDS = 10
+POLL_SECONDS = 1.0
+COMMON = 100
+"""Counting a word takes a microsecond for each memory that holds it."""
+USUAL_LENGTH = 30.0
+"""Words of a memory, as long as there are none to count."""
+
+ADAPTERS = AdaptersMap(psycopg.adapters)
+ADAPTERS.register_dumper(int, Int8Dumper)
+
+Connection = psycopg.Connection[Row]
+
+
+@cache
+def sql_of(name: str) -> str:
+    return statements.for_psycopg(statements.load(*FOLDERS)[name])
+
+
+@cache
+def joined(parts: tuple[Part, ...]) -> str:
+    return statements.for_psycopg(statements.joined(statements.load(*FOLDERS), parts))
+
+
+def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters whose tuples are lists, as the driver binds an array."""
+    lists = {name: list(value) for name, value in params.items() if isinstance(value, tuple)}
+    return {**params, **lists} if lists else params
+
+
+class PostgresSession:
+    """Statements by name on one connection."""
+
+    def __init__(self, connection: Connection, counts: Counts | None = None, key: bytes | None = None) -> None:
+        self._connection = connection
+        self._counts = counts or Counts(COMMON)
+        self._failed: errors.StoreError | None = None
+        self.key = key
+        """The node's key, for a session that writes."""
+
+    def rows(self, name: str, /, **params: Any) -> list[Row]:
+        return self._run(sql_of(name), params)
+
+    def row(self, name: str, /, **params: Any) -> Row | None:
+        return next(iter(self.rows(name, **params)), None)
+
+    def do(self, name: str, /, **params: Any) -> None:
+        self._run(sql_of(name), params)
+
+    def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
+        given = list(params)
+        if len(given) > 1:
+            with self._whole():
+                self._connection.cursor().executemany(sql_of(name), given)
+        elif given:
+            self._run(sql_of(name), given[0])
+
+    def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
+        return self._run(joined(tuple(parts)), params)
+
+    def _run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+        with self._whole():
+            cursor = self._connection.execute(text, bound(params))
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        self.must_be_whole()
+        try:
+            yield
+        except (psycopg.Error, UnicodeError) as error:
+            self._failed = foreign(error)
+            if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+                raise KeyError(str(error)) from error  # a statement that was given too little: our own mistake
+            raise self._failed from error
+
+    def must_be_whole(self) -> None:
+        """A statement that failed ends its transaction, whoever caught the error."""
+        if self._failed is not None:
+            raise self._failed
+
+    def index(self, id: str, texts: Texts | None) -> None:
+        if texts is None:
+            self.do("memory_text_drop", id=id)
+        else:
+            self.do("memory_text_put", id=id, words=vector_of(texts))
+
+    def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
+        ((last,),) = self.rows("memory_last_row")
+        stems = list(dict.fromkeys(stem for word in words for stem in tokens.stems(word)))
+        held = self.holding(stems, last)
+        parts: list[Part] = ["memory_found"]
+        params: dict[str, Any] = {"match": queries_of(words, every=every), "usual": self._usual_length()}
+        for number, stem in enumerate(stems):
+            parts.append(("memory_found.term", number))
+            params[f"term_{number}"] = lexeme(stem)
+            params[f"weight_{number}"] = rarity(min(held.get(stem, 0), last), last)
+        return [*parts, "memory_found.among"], params
+
+    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+        known = self._counts.known(last_row)
+        if not known:
+            self._counts.learn(self._commonest())
+        asked = [stem for stem in stems if stem not in known]
+        counted = dict(self.rows("word_counts", stems=asked, queries=list(map(lexeme, asked)))) if asked else {}
+        self._counts.learn(counted)
+        return {**known, **{stem: count for stem, count in counted.items() if count}}
+
+    def _commonest(self) -> dict[str, int]:
+        """The stems that the database counted for its planner some time ago."""
+        row = self.row("word_statistics")
+        if row is None or row[0] is None:
+            return {}
+        stems, shares, memories = row
+        return {stem: round(share * memories) for stem, share in zip(stems, shares, strict=False)}
+
+    def _usual_length(self) -> float:
+        if not self._counts.usual_length:
+            ((usual,),) = self.rows("word_usual")
+            self._counts.usual_length = float(usual or USUAL_LENGTH)
+        return self._counts.usual_length
+
+    def forget_words(self) -> None:
+        """The database does, when it next vacuums."""
+
+
+class About(NamedTuple):
+    """What a connection tells of the store behind it."""
+
+    identity: str
+    channel: str
+
+
+class PostgresStore:
+    """One schema of a database. Connections come from a pool; every thread reads through one of its own at a time."""
+
+    def __init__(self, address: Address, about: About) -> None:
+        self.path = address.shown
+        self._address = address
+        self._about = about
+        self._lock = threading.RLock()
+        self._local = threading.local()
+        self._pooling = threading.Lock()
+        self._pool: ConnectionPool[Connection] | None = None
+        self._taken = set[Connection]()
+        self._counts = Counts(COMMON)
+        self._listener: Connection | None = None
+        self._listening = threading.Lock()
+        self._pid = os.getpid()
+
+    # Transactions
+
+    @contextmanager
+    def reading(self) -> Iterator[PostgresSession]:
+        connection: Connection | None = getattr(self._local, "reader", None)
+        if connection is not None:
+            yield PostgresSession(connection, self._counts)
+            return
+        connection, _ = self._begun("begin isolation level repeatable read, read only")
+        self._local.reader = connection
+        try:
+            yield PostgresSession(connection, self._counts)
+        finally:
+            self._local.reader = None
+            self._give_back(connection)
+
+    @contextmanager
+    def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
+        with self._lock:
+            if getattr(self._local, "writes", False):
+                raise RuntimeError("a transaction is open in this thread already")
+            waits = f"set local lock_timeout = '{LOCK_SECONDS}s'"
+            connection, held = self._begun(f"begin; {waits}; {sql_of('engine_alone')}")
+            self._local.writes = True
+            try:
+                if held is None:
+                    raise errors.StoreDamaged
+                session = PostgresSession(connection, self._counts, held[0])
+                yield session
+                before_commit()
+                session.must_be_whole()
+                self._commit(connection)
+            finally:
+                self._local.writes = False
+                self._give_back(connection)
+
+    def _commit(self, connection: Connection) -> None:
+        try:
+            connection.execute("commit")
+        except psycopg.Error as error:
+            if connection.broken:
+                raise errors.OutcomeUnknown from error
+            raise foreign(error) from error
+
+    def _begun(self, begin: str) -> tuple[Connection, Row | None]:
+        """A connection inside a transaction, and the last row that beginning it gave.
+
+        One that was cut while it lay in the pool has done nothing yet: the next one is tried.
+        """
+        if self._pid != os.getpid():
+            raise errors.StoreError("The store was opened before a fork: open it again in the child.")
+        guards = f"set local idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'; set local jit = off"
+        first, _, rest = begin.partition("; ")
+        script = "; ".join(part for part in (first, guards, self._address.path_setting, rest) if part)
+        for tries_left in reversed(range(self._address.pool_size + 1)):
+            connection = self._take()
+            try:
+                cursor = connection.execute(script)
+                while cursor.nextset():
+                    pass
+                return connection, cursor.fetchone() if cursor.description else None
+            except psycopg.Error as error:
+                self._give_back(connection)
+                if not (connection.broken and tries_left):
+                    raise foreign(error) from error
+        raise AssertionError("the last try returns or raises")
+
+    # Connections
+
+    def _take(self) -> Connection:
+        with self._pooling:
+            if self._pool is None:
+                self._pool = self._opened()
+            pool = self._pool
+        try:
+            connection = pool.getconn(self._address.wait_seconds)
+        except (PoolTimeout, PoolClosed) as error:
+            # Why there is none: the database does not answer, or all are taken.
+            self._connected().close()
+            raise errors.StoreBusy(
+                f"All {self._address.pool_size} connections to the database are taken: try again, or allow more."
+            ) from error
+        with self._pooling:
+            self._taken.add(connection)
+        return connection
+
+    def _opened(self) -> "ConnectionPool[Connection]":
+        pool = ConnectionPool(
+            self._address.conninfo,
+            kwargs=self._options(),
+            min_size=0,
+            max_size=self._address.pool_size,
+            open=False,
+            name="holdfast",
+            reconnect_timeout=CONNECT_SECONDS,
+        )
+        pool.open()
+        return pool
+
+    def _options(self) -> dict[str, Any]:
+        return options(self._address)
+
+    def _connected(self) -> Connection:
+        with translated():
+            return connect(self._address)
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._pooling:
+            pool = self._pool if connection in self._taken else None
+            self._taken.discard(connection)
+        with suppress(psycopg.Error):
+            if connection.info.transaction_status not in (pq.TransactionStatus.IDLE, pq.TransactionStatus.UNKNOWN):
+                connection.execute("rollback")
+        if pool is None:
+            connection.close()
+        else:
+            pool.putconn(connection)
+
+    def close(self) -> None:
+        if self._pid != os.getpid():
+            return  # the connections are the parent's
+        with self._pooling:
+            pool, self._pool = self._pool, None
+            taken, self._taken = self._taken, set()
+            listener, self._listener = self._listener, None
+        for connection in taken:
+            connection.close()
+        if listener is not None:
+            listener.close()
+        if pool is not None:
+            pool.close()
+
+    # What belongs to the store
+
+    def signing_key(self, session: Session) -> bytes | None:
+        if isinstance(session, PostgresSession) and session.key is not None:
+            return session.key
+        row = session.row("node_key_get")
+        return None if row is None else bytes(row[0])
+
+    def make_signing_key(self, session: Session, key: bytes) -> None:
+        session.do("node_key_put", key=key)
+
+    def identity(self) -> str:
+        return self._about.identity
+
+    def beside(self, what: str) -> Path:
+        return self._address.folder.with_name(f"{self._address.folder.name}.{what}")
+
+    def size(self) -> int:
+        with self.reading() as session:
+            ((size,),) = session.rows("engine_size")
+        return int(size)
+
+    def wait(self, seconds: float) -> None:
+        """Woken by a commit anywhere; where a pooler keeps that from coming through, by the clock."""
+        raise NotImplementedError
+
+    def snapshot(self, to: Path) -> None:
+        raise NotImplementedError
+
+    def replace(self, by: Path, prepare: Callable[[], None]) -> None:
+        raise NotImplementedError
+
+    def faults(self) -> list[Fault]:
+        return []
+
+
+def options(address: Address) -> dict[str, Any]:
+    """How every connection is made. Settings go with each transaction, for poolers share connections between them."""
+    return {
+        "autocommit": True,
+        "context": ADAPTERS_CONTEXT,
+        "prepare_threshold": 5 if address.prepares else None,
+        "connect_timeout": CONNECT_SECONDS,
+        "application_name": "holdfast",
+    }
+
+
+class _Context:
+    adapters = ADAPTERS
+    connection = None
+
+
+ADAPTERS_CONTEXT = _Context()
+
+
+def connect(address: Address) -> Connection:
+    return psycopg.connect(address.conninfo, **options(address))

@@ -1,0 +1,132 @@
+"""Opening a store in a database: ours, whole, and of this release."""
+
+from psycopg import errors as refusals
+from psycopg import sql
+
+from ...domain import errors
+from ...domain.moment import now
+from .. import journal, migrate, signer
+from .address import Address
+from .engine import FOLDERS, About, Connection, PostgresSession, PostgresStore, connect
+from .foreign import translated
+
+OLDEST = 14
+MARK = "A memory of Holdfast."
+"""The comment on the table of migrations, by which a store is known."""
+
+
+def open_store(address: Address) -> PostgresStore:
+    """The store at this address, made if its schema is empty. Any number of servers may do this at once."""
+    with translated(), connect(address) as connection:
+        address = usable(connection, address)
+        with connection.transaction():
+            connection.execute(address.path_setting)
+            if not current(connection, address):
+                bring_up(connection, address)
+            about = about_of(connection, address)
+    return PostgresStore(address, about)
+
+
+def usable(connection: Connection, address: Address) -> Address:
+    """The address with the schema of pgvector's types; a database that cannot be used is refused."""
+    version = connection.info.server_version // 10_000
+    if version < OLDEST:
+        raise errors.StoreUnreachable(f"This is PostgreSQL {version}: {OLDEST} or later is needed.")
+    ((encoding,),) = connection.execute("show server_encoding").fetchall()
+    if encoding != "UTF8":
+        raise errors.StoreUnreachable(f"The database is encoded in {encoding}: make one with `encoding 'UTF8'`.")
+    with connection.transaction():
+        connection.execute("select pg_advisory_xact_lock(hashtext('holdfast'))")
+        row = found_vector(connection)
+        if row is None:
+            add_vector(connection)
+            row = found_vector(connection)
+    assert row is not None
+    return address._replace(vector_schema=row[0])
+
+
+def found_vector(connection: Connection) -> tuple[str] | None:
+    return connection.execute(
+        "select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
+    ).fetchone()
+
+
+def add_vector(connection: Connection) -> None:
+    try:
+        with connection.transaction():
+            connection.execute("create extension vector")
+    except (refusals.UndefinedFile, refusals.FeatureNotSupported):
+        raise errors.StoreUnreachable(
+            "The database server has no pgvector: install it there (Debian: postgresql-NN-pgvector; "
+            "others: github.com/pgvector/pgvector), then run `create extension vector` in this database."
+        ) from None
+    except refusals.InsufficientPrivilege:
+        raise errors.StoreUnreachable(
+            "pgvector is not switched on in this database, and this user may not do it: "
+            "run `create extension vector` there as a superuser."
+        ) from None
+
+
+def current(connection: Connection, address: Address) -> bool:
+    """Whether the store is ours and complete; what another program keeps in the schema is refused untouched."""
+    there, mark = connection.execute(
+        """select (select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                   where n.nspname = %(schema)s and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')),
+                  obj_description(to_regclass(%(table)s), 'pg_class')""",
+        {"schema": address.schema, "table": f'"{address.schema}".migration'},
+    ).fetchall()[0]
+    if not there:
+        return False
+    if mark != MARK:
+        raise errors.NotAStore(
+            f"The schema {address.schema} of this database belongs to another program; it was left as it is. "
+            "Name another one: `?schema=NAME` at the end of the address."
+        )
+    return not migrate.pending(recorded(connection), migrate.known(*FOLDERS))
+
+
+def recorded(connection: Connection) -> dict[int, str]:
+    return dict(PostgresSession(connection).rows("migration_list"))
+
+
+def bring_up(connection: Connection, address: Address) -> None:
+    """Apply what is missing, all of it or nothing. Whoever comes second finds it done."""
+    connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (f"holdfast {address.schema}",))
+    if current(connection, address):
+        return
+    session = PostgresSession(connection)
+    try:
+        connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(address.schema)))
+        fresh = connection.execute("select to_regclass('migration')").fetchall() == [(None,)]
+        if fresh:
+            connection.execute(migrate.portable(migrate.TABLE + ";"))
+            connection.execute(sql.SQL("comment on table migration is {}").format(MARK))
+        for migration in migrate.pending({} if fresh else recorded(connection), migrate.known(*FOLDERS)):
+            apply(session, connection, migration)
+    except refusals.InsufficientPrivilege:
+        raise errors.StoreUnreachable(
+            "The tables of the store have to be made or brought up to this release, and this user may not do it: "
+            "open it once as the owner of the schema."
+        ) from None
+    if session.row("chain_head") is None:
+        key = signer.new_key()
+        session.do("node_key_put", key=key)
+        journal.begin(session, journal.Owner(about_of(connection, address).identity, key))
+
+
+def apply(session: PostgresSession, connection: Connection, migration: migrate.Migration) -> None:
+    connection.execute(migrate.portable(migration.script), prepare=False)
+    session.do(
+        "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
+    )
+
+
+def about_of(connection: Connection, address: Address) -> About:
+    """Which copy of which store this is: the cluster, the database and the schema in it."""
+    ((cluster, database, schema, chain),) = connection.execute(
+        """select (select system_identifier from pg_control_system()),
+                  (select oid from pg_database where datname = current_database()),
+                  %(schema)s::regnamespace::oid, to_regclass('chain')::oid""",
+        {"schema": f'"{address.schema}"'},
+    ).fetchall()
+    return About(f"postgresql:{cluster}:{database}:{schema}", f"holdfast_{chain}")

@@ -1,0 +1,39 @@
+-- name: engine_alone
+-- Hold the head from the first statement on: one writer at a time, whoever and wherever it is.
+select (select secret from node_key) from chain for update
+-- name: engine_size
+select cast(coalesce(sum(pg_total_relation_size(c.oid)), 0) as bigint) from pg_class c
+where c.relnamespace = current_schema::regnamespace and c.relkind = 'r'
+-- name: node_key_get
+select secret from node_key
+-- name: node_key_put
+insert into node_key (secret) values (:key) on conflict (only_one) do update set secret = excluded.secret
+-- name: memory_text_put
+insert into memory_text (rowno, words) select rowno, cast(:words as tsvector) from memory where id = :id
+on conflict (rowno) do update set words = excluded.words
+-- name: memory_text_drop
+delete from memory_text where rowno = (select rowno from memory where id = :id)
+-- name: memory_found
+-- Best first by a sum over the words asked for: how rare each is, how often it stands there, how long the memory is.
+select m.id, (0.0
+-- name: memory_found.term
+ + :weight_n * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
+-- name: memory_found.among
+ ) / (0.59 + 0.41 * length(t.words) / :usual) as score, m.priority, m.confidence, m.updated_at
+from memory_text t join memory m on m.rowno = t.rowno where t.words @@ cast(:match as tsquery)
+-- name: memory_found.since_row
+ and t.rowno >= :since_row
+-- name: memory_found.best
+order by score desc, m.rowno desc limit :limit
+-- name: word_counts
+-- In how many memories a stem stands.
+select a.stem, (select count(*) from memory_text t where t.words @@ cast(a.query as tsquery))
+from unnest(cast(:stems as text[]), cast(:queries as text[])) as a(stem, query)
+-- name: word_statistics
+-- What the planner knows of the commonest stems: no counting needed. The last three shares are bounds, not of stems.
+select cast(cast(most_common_elems as text) as text[]), most_common_elem_freqs, (select reltuples from pg_class
+  where oid = cast('memory_text' as regclass))
+from pg_stats where schemaname = current_schema and tablename = 'memory_text' and attname = 'words'
+-- name: word_usual
+-- How many words a memory has, by its newest ones.
+select avg(length(t.words)) from (select words from memory_text order by rowno desc limit 200) t

@@ -132,7 +132,9 @@ class PostgresSession:
         if not known:
             self._counts.learn(self._commonest())
         asked = [stem for stem in stems if stem not in known]
-        counted = dict(self.rows("word_counts", stems=asked, queries=list(map(lexeme, asked)))) if asked else {}
+        counted: dict[str, int] = {}
+        if asked:
+            counted.update(self.rows("word_counts", stems=asked, queries=list(map(lexeme, asked))))
         self._counts.learn(counted)
         return {**known, **{stem: count for stem, count in counted.items() if count}}
 

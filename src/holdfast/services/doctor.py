@@ -21,6 +21,7 @@ LITTLE_SPACE = 256 << 20
 NO_SPACE = 32 << 20
 SLOW_CLOCK = 120 * SECOND
 WRONG_CLOCK = 7 * DAY
+MANY_CONNECTIONS = 0.9
 MOST_FINDINGS = 20
 
 
@@ -75,33 +76,46 @@ def _broken(fault: Fault) -> Finding:
 
 
 def _storage(hold: Hold, faults: list[Fault]) -> Examined:
-    import shutil
-
-    file = Path(hold.store.path)
     faults += hold.store.faults()
-    size = hold.store.size()
-    log, free = size - file.stat().st_size, shutil.disk_usage(file.parent).free
-    facts = {"path": str(file), "bytes": size, "log_bytes": log, "free_bytes": free}
+    facts = hold.store.facts()
     findings = [_broken(fault) for fault in faults if fault.part == "storage"]
+    return facts, [*findings, *_room(facts), *_server(facts), *_modes(hold.store.private_files())]
+
+
+def _room(facts: dict[str, Any]) -> Iterator[Finding]:
+    """Whether a store in a file has room to grow."""
+    if "free_bytes" not in facts:
+        return
+    log, free = facts["log_bytes"], facts["free_bytes"]
     if log > LARGE_LOG:
-        findings.append(Finding("warn", f"The write-ahead log has {log} bytes: a reader holds it, or has not ended."))
+        yield Finding("warn", f"The write-ahead log has {log} bytes: a reader holds it, or has not ended.")
     if free < NO_SPACE:
-        findings.append(Finding("critical", f"Only {free} bytes are free where the store is kept."))
-    elif free < max(LITTLE_SPACE, size):
-        findings.append(Finding("warn", f"Only {free} bytes are free where the store is kept: no room for a backup."))
-    return facts, [*findings, *_modes(file)]
+        yield Finding("critical", f"Only {free} bytes are free where the store is kept.")
+    elif free < max(LITTLE_SPACE, facts["bytes"]):
+        yield Finding("warn", f"Only {free} bytes are free where the store is kept: no room for a backup.")
 
 
-def _modes(file: Path) -> Iterator[Finding]:
+def _server(facts: dict[str, Any]) -> Iterator[Finding]:
+    """Whether a database keeps what it acknowledges, and takes those who come."""
+    if not facts.get("fsync", True):
+        yield Finding("warn", "The database does not wait for its disk (fsync is off): a power cut may lose changes.")
+    if facts.get("replica"):
+        yield Finding("warn", "The database is a replica: it can be read, and takes no changes.")
+    if facts.get("connections", 0) > MANY_CONNECTIONS * facts.get("most_connections", 1):
+        yield Finding("warn", f"{facts['connections']} of {facts['most_connections']} connections are taken.")
+
+
+def _modes(private_files: list[Path]) -> Iterator[Finding]:
     """Who else can read or replace what is private."""
     if os.name == "nt":
         return
-    for private in (file, file.with_name(f"{file.name}.key")):
+    for private in private_files:
         if private.exists() and (mode := stat.S_IMODE(private.stat().st_mode)) & 0o077:
             yield Finding("warn", f"{private} can be read by others (mode {mode:04o}): chmod 600 it.")
-    folder = file.parent.stat().st_mode
-    if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
-        yield Finding("warn", f"Anybody may replace files in {file.parent}: chmod o-w it.")
+    for parent in sorted({private.parent for private in private_files}):
+        folder = parent.stat().st_mode
+        if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
+            yield Finding("warn", f"Anybody may replace files in {parent}: chmod o-w it.")
 
 
 def _journal(hold: Hold) -> Examined:

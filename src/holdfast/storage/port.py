@@ -102,5 +102,11 @@ class Store(Protocol):
     def faults(self) -> list[Fault]:
         """What the engine finds wrong with its own files, tables and full-text index. Changes nothing, locks nobody."""
 
+    def facts(self) -> dict[str, Any]:
+        """Where it is kept, how much it takes, and what else an operator wants to know of it."""
+
+    def private_files(self) -> list[Path]:
+        """The files of the store that are for its owner alone."""
+
     def close(self) -> None:
         """Let go of every connection."""

@@ -345,6 +345,17 @@ class PostgresStore:
         raise NotImplementedError
 
     def faults(self) -> list[Fault]:
+        from . import health
+
+        return health.faults(self._address)
+
+    def facts(self) -> dict[str, Any]:
+        from . import health
+
+        with self.reading() as session:
+            return health.facts(session, self._address)
+
+    def private_files(self) -> list[Path]:
         return []
 
 

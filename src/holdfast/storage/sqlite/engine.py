@@ -304,6 +304,20 @@ class SqliteStore:
             return [Fault("storage", error.message)]
         return found + self._text_faults()
 
+    def facts(self) -> dict[str, Any]:
+        import shutil
+
+        size = self.size()
+        return {
+            "path": self.path,
+            "bytes": size,
+            "log_bytes": size - self._file.stat().st_size,
+            "free_bytes": shutil.disk_usage(self._file.parent).free,
+        }
+
+    def private_files(self) -> list[Path]:
+        return [self._file, self.beside("key")]
+
     def _text_faults(self) -> list[Fault]:
         """FTS5 compares its index with the rows only by an insert, so a private copy takes it: the store stays free."""
         with translated(), closing(apsw.Connection("")) as apart:

@@ -37,3 +37,35 @@ from pg_stats where schemaname = current_schema and tablename = 'memory_text' an
 -- name: word_usual
 -- How many words a memory has, by its newest ones.
 select avg(length(t.words)) from (select words from memory_text order by rowno desc limit 200) t
+-- name: engine_catalog
+-- Everything that a migration makes in a schema, and how it is defined.
+select 'column ' || c.relname || '.' || a.attname, format_type(a.atttypid, a.atttypmod) || ' ' || cast(a.attnotnull as text) || ' '
+  || cast(a.attidentity as text) || ' ' || coalesce((select collname from pg_collation where oid = a.attcollation), '') || ' '
+  || coalesce(pg_get_expr(d.adbin, d.adrelid), '')
+from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+where c.relnamespace = cast(:schema as regnamespace) and c.relkind in ('r', 'v')
+union all
+select 'constraint ' || conname, pg_get_constraintdef(oid) from pg_constraint
+where connamespace = cast(:schema as regnamespace)
+union all
+select 'index ' || c.relname, pg_get_indexdef(c.oid) || ' ' || cast(i.indisvalid as text)
+from pg_class c join pg_index i on i.indexrelid = c.oid where c.relnamespace = cast(:schema as regnamespace)
+union all
+select 'trigger ' || t.tgname, pg_get_triggerdef(t.oid) || ' ' || cast(t.tgenabled as text)
+from pg_trigger t join pg_class c on c.oid = t.tgrelid
+where c.relnamespace = cast(:schema as regnamespace) and not t.tgisinternal
+union all
+select 'function ' || p.proname, pg_get_functiondef(p.oid) from pg_proc p
+where p.pronamespace = cast(:schema as regnamespace) and p.prokind = 'f'
+-- name: engine_texts
+select rowno, id, title, content, tags from memory where state <> 'deleted' and rowno > :after order by rowno limit :limit
+-- name: engine_text_differs
+select a.rowno from unnest(cast(:rows as bigint[]), cast(:words as text[])) as a(rowno, words)
+left join memory_text t on t.rowno = a.rowno where t.words is distinct from cast(a.words as tsvector)
+-- name: engine_text_strays
+select t.rowno from memory_text t join memory m on m.rowno = t.rowno where m.state = 'deleted' order by t.rowno limit 20
+-- name: engine_facts
+select current_setting('server_version'), (select extversion from pg_extension where extname = 'vector'),
+  case when pg_is_in_recovery() then 1 else 0 end, current_setting('fsync'),
+  (select count(*) from pg_stat_activity), current_setting('max_connections'), ({engine_size})

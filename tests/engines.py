@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import psycopg
 
+from holdfast.storage.postgres.address import address_of
+
 ENGINES = ("sqlite", "postgres")
 _numbers = count(1)
 
@@ -60,3 +62,12 @@ def running(folder: Path) -> Iterator[Postgres]:
         yield Postgres(server.get_uri())
     finally:
         server.cleanup()
+
+
+@contextmanager
+def past_holdfast(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """The tables of a store in PostgreSQL, as somebody with a client of the database has them."""
+    address = address_of(url, Path())
+    with psycopg.connect(address.conninfo, autocommit=True) as connection:
+        connection.execute(f'set search_path = "{address.schema}", public')
+        yield connection

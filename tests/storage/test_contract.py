@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.app import Holdfast
-from holdfast.domain.errors import Cancelled, StoreError, StoreUnreachable, VersionConflict
+from holdfast.domain.errors import Cancelled, StoreError, VersionConflict
 from holdfast.domain.memory import Memory
 from holdfast.services.hold import Progress
 from holdfast.storage.port import Session, Store
@@ -300,31 +300,7 @@ def test_a_child_of_a_fork_is_refused_and_its_parent_goes_on(store: Store) -> No
     assert read(store) == {"colour": "blue", "shape": "round"}
 
 
-# The file
-
-
-def test_what_was_put_in_the_place_of_the_store_is_what_is_read_and_written(
-    opened: Callable[[], Store], address: str, tmp_path: Path
-) -> None:
-    store = opened()
-    put(store, colour="blue")
-    store.snapshot(tmp_path / "copy.db")
-    put(store, colour="red")
-    for beside in ("-wal", "-shm"):
-        Path(address + beside).unlink()
-    os.replace(tmp_path / "copy.db", address)
-    assert read(store) == {"colour": "blue"}
-    put(store, shape="round")
-    assert read(opened()) == {"colour": "blue", "shape": "round"}
-
-
-def test_a_store_whose_file_is_gone_acknowledges_nothing(store: Store, address: str) -> None:
-    put(store, colour="blue")
-    Path(address).unlink()
-    with pytest.raises(StoreUnreachable):
-        put(store, colour="red")
-    with pytest.raises(StoreUnreachable):
-        read(store)
+# Copies
 
 
 def test_a_snapshot_is_consistent_whole_and_private_while_others_write(

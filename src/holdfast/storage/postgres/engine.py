@@ -59,12 +59,22 @@ def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class PostgresSession:
-    """Statements by name on one connection."""
+    """Statements by name on one connection.
 
-    def __init__(self, connection: Connection, counts: Counts | None = None, key: bytes | None = None) -> None:
+    What a writer does only for its effect waits for the next statement that answers, and goes with it: a database far
+    away is asked half as often, and other writers wait half as long.
+    """
+
+    def __init__(
+        self, connection: Connection, counts: Counts | None = None, *, writes: bool = False, key: bytes | None = None
+    ) -> None:
         self._connection = connection
+        self._cursor = connection.cursor()
         self._counts = counts or Counts(COMMON)
         self._failed: errors.StoreError | None = None
+        self._writes = writes
+        self._waiting: list[tuple[str, list[Mapping[str, Any]]]] = []
+        self._last_row: int | None = None
         self.key = key
         """The node's key, for a session that writes."""
 
@@ -75,23 +85,44 @@ class PostgresSession:
         return next(iter(self.rows(name, **params)), None)
 
     def do(self, name: str, /, **params: Any) -> None:
-        self._run(sql_of(name), params)
+        self.many(name, [params])
 
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
-        given = list(params)
-        if len(given) > 1:
-            with self._whole():
-                self._connection.cursor().executemany(sql_of(name), given)
-        elif given:
-            self._run(sql_of(name), given[0])
+        self.must_be_whole()
+        if given := [bound(one) for one in params]:
+            self._waiting.append((sql_of(name), given))
+            if not self._writes:
+                self.finish()
 
     def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
         return self._run(joined(tuple(parts)), params)
 
     def _run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
         with self._whole():
-            cursor = self._connection.execute(text, bound(params))
-            return cursor.fetchall() if cursor.description else []
+            if not self._waiting:
+                return self._answer(text, params)
+            with self._connection.pipeline():
+                self._send_waiting()
+                return self._answer(text, params)
+
+    def _answer(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+        self._cursor.execute(text, bound(params))
+        return self._cursor.fetchall()
+
+    def _send_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for text, given in waiting:
+            if len(given) == 1:
+                self._connection.execute(text, given[0])
+            else:
+                self._connection.cursor().executemany(text, given)
+
+    def finish(self, last: str = "") -> None:
+        """Do what waits, and one thing more."""
+        with self._whole(), self._connection.pipeline():
+            self._send_waiting()
+            if last:
+                self._connection.execute(last)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -116,7 +147,7 @@ class PostgresSession:
             self.do("memory_text_put", id=id, words=vector_of(texts))
 
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
-        ((last,),) = self.rows("memory_last_row")
+        last = self._newest_row()
         stems = list(dict.fromkeys(stem for word in words for stem in tokens.stems(word)))
         held = self.holding(stems, last)
         parts: list[Part] = ["memory_found"]
@@ -126,6 +157,11 @@ class PostgresSession:
             params[f"term_{number}"] = lexeme(stem)
             params[f"weight_{number}"] = rarity(min(held.get(stem, 0), last), last)
         return [*parts, "memory_found.among"], params
+
+    def _newest_row(self) -> int:
+        if self._last_row is None or self._writes:
+            ((self._last_row,),) = self.rows("memory_last_row")
+        return self._last_row
 
     def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
         known = self._counts.known(last_row)
@@ -207,22 +243,22 @@ class PostgresStore:
             try:
                 if held is None:
                     raise errors.StoreDamaged
-                session = PostgresSession(connection, self._counts, held[0])
+                session = PostgresSession(connection, self._counts, writes=True, key=held[0])
                 yield session
                 before_commit()
                 session.must_be_whole()
-                self._commit(connection)
+                self._commit(connection, session)
             finally:
                 self._local.writes = False
                 self._give_back(connection)
 
-    def _commit(self, connection: Connection) -> None:
+    def _commit(self, connection: Connection, session: PostgresSession) -> None:
         try:
-            connection.execute("commit")
-        except psycopg.Error as error:
+            session.finish("commit")
+        except errors.StoreError as error:
             if connection.broken:
                 raise errors.OutcomeUnknown from error
-            raise foreign(error) from error
+            raise
 
     def _begun(self, begin: str) -> tuple[Connection, Row | None]:
         """A connection inside a transaction, and the last row that beginning it gave.

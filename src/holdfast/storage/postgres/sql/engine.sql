@@ -15,11 +15,11 @@ on conflict (rowno) do update set words = excluded.words
 delete from memory_text where rowno = (select rowno from memory where id = :id)
 -- name: memory_found
 -- Best first by a sum over the words asked for: how rare each is, how often it stands there, how long the memory is.
-select m.id, (0.0
+select m.id, (cast(0 as float8)
 -- name: memory_found.term
  + :weight_n * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
 -- name: memory_found.among
- ) / (0.59 + 0.41 * length(t.words) / :usual) as score, m.priority, m.confidence, m.updated_at
+ ) / (cast(0.59 as float8) + cast(0.41 as float8) * length(t.words) / :usual) as score, m.priority, m.confidence, m.updated_at
 from memory_text t join memory m on m.rowno = t.rowno where t.words @@ cast(:match as tsquery)
 -- name: memory_found.since_row
  and t.rowno >= :since_row

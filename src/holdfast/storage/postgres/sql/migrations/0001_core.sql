@@ -2,11 +2,12 @@
 drop index memory_uri;
 create index memory_uri on memory using hash (source_uri) where source_uri is not null;
 
--- The words of every memory that is not deleted: FTS5's tokens, so that both engines find the same.
+-- The words of every memory that is not deleted: FTS5's tokens, so that both engines find the same. Kept in the row as
+-- long as that can be, for a score reads them once for each word that is asked for.
 create table memory_text (
   rowno bigint primary key references memory (rowno),
   words tsvector not null
-);
+) with (toast_tuple_target = 8160);
 -- No pending list: a search would have to read it from end to end.
 create index memory_text_words on memory_text using gin (words) with (fastupdate = off);
 

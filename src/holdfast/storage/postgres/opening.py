@@ -96,7 +96,9 @@ def bring_up(connection: Connection, address: Address) -> None:
         return
     session = PostgresSession(connection)
     try:
-        connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(address.schema)))
+        # A schema that is there may belong to somebody who may make no other: `if not exists` would refuse them.
+        if connection.execute("select 1 from pg_namespace where nspname = %s", (address.schema,)).fetchone() is None:
+            connection.execute(sql.SQL("create schema {}").format(sql.Identifier(address.schema)))
         fresh = connection.execute("select to_regclass('migration')").fetchall() == [(None,)]
         if fresh:
             connection.execute(migrate.portable(migrate.TABLE + ";"))

@@ -10,6 +10,7 @@ import pytest
 from holdfast.domain import errors
 from holdfast.domain.errors import HoldfastError, Invalid
 from holdfast.surfaces import wire
+from holdfast.surfaces.http.front import refusal
 
 ERRORS = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, HoldfastError)]
 CODES = {error.code for error in ERRORS}
@@ -47,13 +48,21 @@ def test_no_error_exits_as_a_success() -> None:
 def test_an_error_without_words_says_what_its_class_says(error: type[HoldfastError]) -> None:
     made = error()
     assert str(made) == made.message == inspect.cleandoc(error.__doc__ or "")
-    assert made.body() == {"error": made.message, "code": error.code}
+    again = {"retryable": True} if error is errors.StoreBusy else {}
+    assert made.body() == {"error": made.message, "code": error.code, **again}
     assert made.message.endswith(".")
 
 
 def test_an_error_carries_its_details_beside_its_message() -> None:
     error = Invalid("title: required", fields=["title"])
     assert error.body() == {"error": "title: required", "code": "VALIDATION_FAILED", "fields": ["title"]}
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_an_error_says_whether_repeating_may_help(again: bool) -> None:
+    told = refusal(errors.StoreUnreachable("The database is being started.", retryable=again))
+    assert json.loads(bytes(told.body)).get("retryable", False) is again
+    assert ("retry-after" in told.headers) is again
 
 
 def test_an_error_of_our_own_tells_nothing_of_its_inside() -> None:

@@ -28,7 +28,8 @@
         ├── NewerStore       written by a later release
         └── StoreDamaged     the file is corrupt or was altered
 
-Each class has one stable `code`; its docstring is the default message.
+Each class has one stable `code`; its docstring is the default message. Where `retryable` is true nothing was
+written and the same request may succeed later, with nothing changed.
 """
 
 from typing import Any, ClassVar
@@ -38,15 +39,19 @@ class HoldfastError(Exception):
     """Something went wrong."""
 
     code: ClassVar[str] = "ERROR"
+    retryable: bool = False
 
-    def __init__(self, message: str | None = None, **details: Any) -> None:
+    def __init__(self, message: str | None = None, *, retryable: bool | None = None, **details: Any) -> None:
         self.message = message or (type(self).__doc__ or "").strip()
         self.details = details
+        if retryable is not None:
+            self.retryable = retryable
         super().__init__(self.message)
 
     def body(self) -> dict[str, Any]:
         """The one JSON shape of an error, the same on every surface."""
-        return {"error": self.message, "code": self.code, **self.details}
+        again = {"retryable": True} if self.retryable else {}
+        return {"error": self.message, "code": self.code, **again, **self.details}
 
 
 class Invalid(HoldfastError):
@@ -167,6 +172,7 @@ class StoreBusy(StoreError):
     """Another process held the store for too long: try again."""
 
     code = "STORE_BUSY"
+    retryable = True
 
 
 class StoreFull(StoreError):

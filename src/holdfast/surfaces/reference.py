@@ -291,7 +291,10 @@ def errors_page() -> str:
         'Every error has one stable `code` and one shape on every surface: `{"error": MESSAGE, "code": CODE, ...}`. '
         "Over HTTP it comes with a status; on the command line with an exit code, on standard error, as JSON if "
         "`--json` was given; over MCP as a result with `isError`; in the library as an exception of "
-        "`holdfast.domain.errors` with `.code`, `.message` and `.details`. A particular error says more precisely "
+        "`holdfast.domain.errors` with `.code`, `.message`, `.retryable` and `.details`. Where it says "
+        "`retryable: true` (over HTTP with `Retry-After`) nothing was written and the same request may succeed later, "
+        "with nothing changed: the store is busy, or its database is being restarted. A particular error says more "
+        "precisely "
         "what is wrong than the meanings given here."
     )
     return page("Errors", intro, table(("code", "exception", "meaning", "HTTP", "exit"), _errors(HoldfastError)))

@@ -61,11 +61,15 @@ EXIT = {
     "STORE_BUSY": 5,
     "STORE_FULL": 5,
     "STORE_UNREACHABLE": 5,
+    "OUTCOME_UNKNOWN": 5,
     "NOT_A_STORE": 5,
     "NEWER_STORE": 5,
     "STORE_DAMAGED": 5,
 }
 """Exit code of the command line by error code."""
+
+RETRY_AFTER_SECONDS = 1
+"""When a client may repeat what failed only for now."""
 
 PARTLY_REJECTED = 6
 """Exit code of a batch of which some items were rejected."""

@@ -77,6 +77,8 @@ def refusal(error: Exception) -> Response:
         headers["allow"] = ", ".join(known.details["allow"])
     if isinstance(known, TooLarge):
         headers["connection"] = "close"
+    if known.retryable:
+        headers["retry-after"] = str(wire.RETRY_AFTER_SECONDS)
     return Response(
         wire.encode(known.body()), status_code=wire.STATUS[known.code], headers=headers, media_type="application/json"
     )

@@ -69,6 +69,7 @@ ERROR: Json = {
     "properties": {
         "error": {"type": "string", "description": "What is wrong, and what to do."},
         "code": {"enum": sorted(wire.STATUS), "description": "Stable; the same on every surface."},
+        "retryable": {"const": True, "description": "The same request may succeed later; nothing was written."},
         "fields": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["error", "code"],

@@ -14,7 +14,7 @@ from ...domain.errors import Misconfigured
 SCHEMA = "holdfast"
 POOL_SIZE = 10
 WAIT_SECONDS = 10.0
-_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _OWN = ("schema", "pool_size", "prepare")
 
 
@@ -34,6 +34,9 @@ class Address(NamedTuple):
     vector_schema: str = "public"
     """Where the database has pgvector's types."""
 
+    def __repr__(self) -> str:
+        return self.shown
+
     @property
     def path_setting(self) -> str:
         return f'set local search_path = "{self.schema}", "{self.vector_schema}"'
@@ -41,29 +44,41 @@ class Address(NamedTuple):
 
 def address_of(url: str, data: Path) -> Address:
     """A PostgreSQL URL, with `schema`, `pool_size` and `prepare` beside what libpq knows."""
-    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
-    own = {name: given.pop(name) for name in _OWN if name in given}
-    schema, pool_size = own.get("schema", SCHEMA), own.get("pool_size", str(POOL_SIZE))
-    if not _NAME.fullmatch(schema):
-        raise Misconfigured("The schema in the database's address is no name: small letters, digits and _.")
-    if not pool_size.isascii() or not pool_size.isdigit() or not 1 <= int(pool_size) <= 1000:
-        raise Misconfigured("The pool_size in the database's address is no number from 1 to 1000.")
-    if own.get("prepare", "on") not in ("on", "off"):
-        raise Misconfigured("The prepare in the database's address is on or off.")
-    plain = urlunsplit(urlsplit(url)._replace(query=urlencode(given, quote_via=quote)))
     try:
-        known = conninfo_to_dict(plain)
-        conninfo = make_conninfo(plain)
-    except (psycopg.Error, ValueError, UnicodeError):
+        given, known, conninfo = _read(url)
+    except (psycopg.Error, ValueError):
         # What libpq says of it may repeat a part of it.
         raise Misconfigured(
-            "The address of the database cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
+            "The address of the database cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; "
+            "in a password, write @ as %40, : as %3A, / as %2F, ? as %3F, # as %23 and % as %25."
         ) from None
+    schema, pool_size = given.get("schema", SCHEMA), given.get("pool_size", str(POOL_SIZE))
+    prepare = given.get("prepare", "on")
+    if not _NAME.fullmatch(schema):
+        raise Misconfigured(
+            "The schema in the database's address is no name of yours: small letters, digits and _, not pg_ first."
+        )
+    if not pool_size.isascii() or not pool_size.isdigit() or not 1 <= int(pool_size) <= 1000:
+        raise Misconfigured("The pool_size in the database's address is no number from 1 to 1000.")
+    if prepare not in ("on", "off"):
+        raise Misconfigured("The prepare in the database's address is on or off.")
     where = _shown(known, schema)
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", where.removeprefix("postgresql://"))
-    return Address(
-        conninfo, where, schema, int(pool_size), own.get("prepare", "on") == "on", data / "postgresql" / name
-    )
+    return Address(conninfo, where, schema, int(pool_size), prepare == "on", data / "postgresql" / name)
+
+
+def _read(url: str) -> tuple[dict[str, str], Mapping[str, object], str]:
+    """What a URL says to us, what it says to libpq, and the same as the driver takes it."""
+    parts = urlsplit(url)
+    if parts.netloc.count("@") > 1 or "@" in parts.path + parts.fragment:
+        raise ValueError("a password that is not written as it must be would be taken for a host or a database")
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    theirs = {name: value for name, value in given.items() if name not in _OWN}
+    plain = urlunsplit(parts._replace(query=urlencode(theirs, quote_via=quote)))
+    known = conninfo_to_dict(plain)
+    if not re.fullmatch(r"[0-9,]*", str(known.get("port") or "")):
+        raise ValueError("a password without a host would be taken for a port")
+    return given, known, make_conninfo(plain)
 
 
 def _shown(known: Mapping[str, object], schema: str) -> str:

@@ -1,7 +1,5 @@
 """Processes that share a store: they open it at once, write in turns, and each finds at once what another kept."""
 
-import json
-import os
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -10,39 +8,13 @@ from typing import Any
 
 import apsw
 import pytest
+from processes import at_once
 
 from holdfast.app import Holdfast
 from holdfast.services import history
 from holdfast.storage import journal
 from holdfast.storage.locate import open_store
 from holdfast.storage.port import Store
-
-
-def at_once(processes: int, work: Callable[[int], Any]) -> list[Any]:
-    """What several processes, which all begin at the same moment, make of a piece of work: its answer or its error."""
-    gate, opener = os.pipe()
-    results = []
-    for number in range(processes):
-        theirs, ours = os.pipe()
-        if os.fork() == 0:
-            os.close(opener)
-            os.read(gate, 1)
-            try:
-                answer = {"answer": work(number)}
-            except Exception as error:  # noqa: BLE001 - whatever it is, the test is to see it
-                answer = {"error": f"{type(error).__name__}: {error}"}
-            os.write(ours, json.dumps(answer).encode())
-            os._exit(0)
-        os.close(ours)
-        results.append(theirs)
-    os.close(gate)
-    os.close(opener)
-    answers = []
-    for theirs in results:
-        with open(theirs, "rb") as pipe:
-            answers.append(json.loads(pipe.read()))
-        os.wait()
-    return answers
 
 
 @pytest.mark.parametrize("round", range(10))

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -17,8 +17,15 @@ import pytest
 
 import holdfast
 from holdfast.domain import errors
+from holdfast.domain.vector import embedding
+from holdfast.storage import migrate, vectors
+from holdfast.storage.records import MEMORY
 from holdfast.storage.sqlite import engine, opening
 from holdfast.storage.sqlite.opening import open_store
+
+LATEST = migrate.known(*engine.FOLDERS)[-1].number
+"""The last migration of this release."""
+NEXT = LATEST + 1
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -119,9 +126,8 @@ def test_a_store_of_a_later_release_is_refused_untouched(tmp_path: Path) -> None
     path = tmp_path / "memory.db"
     open_store(path).close()
     with closing(apsw.Connection(str(path))) as later:
-        later.execute(
-            "insert into migration values (2, 'later', 'x', 0); pragma user_version=2; create table later (x)"
-        )
+        later.execute(f"insert into migration values ({NEXT}, 'later', 'x', 0); create table later (x)")
+        later.execute(f"pragma user_version={NEXT}")
     before = contents(tmp_path)
     with pytest.raises(errors.NewerStore):
         open_store(path)
@@ -216,7 +222,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     def release(script: str) -> None:
         folder = tmp_path / "next" / "migrations"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "0002_next.sql").write_text(script)
+        (folder / f"{NEXT:04}_next.sql").write_text(script)
         monkeypatch.setattr(opening, "FOLDERS", (*engine.FOLDERS, tmp_path / "next"))
 
     return release
@@ -238,7 +244,7 @@ def version(path: Path) -> tuple[int, set[str]]:
 def test_a_new_store_has_every_migration_and_no_backup(tmp_path: Path, next_release: Callable[[str], None]) -> None:
     next_release("create table later (\n  x text not null\n);\n")
     open_store(tmp_path / "memory.db").close()
-    assert version(tmp_path / "memory.db") == (2, {"memory", "later"})
+    assert version(tmp_path / "memory.db") == (NEXT, {"memory", "later"})
     assert list(tmp_path.glob("*.before-*")) == []
 
 
@@ -250,12 +256,41 @@ def test_a_later_migration_is_applied_once_after_a_backup(tmp_path: Path, next_r
     for _ in range(2):
         with holdfast.open(str(path)) as hold:
             assert hold.get(id=kept).content == "the migration"
-    (backup,) = tmp_path.glob("memory.db.before-v2-*")
-    assert version(path) == (2, {"memory", "later"})
-    assert version(backup) == (1, {"memory"})
+    (backup,) = tmp_path.glob(f"memory.db.before-v{NEXT}-*")
+    assert version(path) == (NEXT, {"memory", "later"})
+    assert version(backup) == (LATEST, {"memory"})
     assert mode(backup) == 0o600
     with closing(apsw.Connection(str(backup))) as raw:
         assert raw.execute("select id from memory").fetchall() == [(kept,)]
+
+
+@contextmanager
+def first_release(tmp_path: Path) -> Iterator[None]:
+    """Makes this the release that had one migration."""
+    folders = []
+    for folder in engine.FOLDERS:
+        folders.append(tmp_path / "first" / folder.parent.name)
+        (folders[-1] / "migrations").mkdir(parents=True)
+        shutil.copy(folder / "migrations" / "0001_core.sql", folders[-1] / "migrations")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "FOLDERS", tuple(folders))
+        yield
+
+
+def test_a_store_of_the_first_release_is_brought_up_to_this_one_after_a_backup(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with first_release(tmp_path), holdfast.open(str(path)) as hold:
+        kept = hold.store(title="Before", content="there were vectors").id
+    assert version(path) == (1, {"memory"})
+    for _ in range(2):
+        with holdfast.open(str(path)) as hold:
+            assert hold.get(id=kept).content == "there were vectors"
+            with hold.hold.writing() as write:
+                vectors.put(write.session, write.get(MEMORY, kept), embedding("any", [1.0, 0.0]), write.now)
+            assert hold.hold.store.faults() == []
+            assert hold.verify().intact
+    (backup,) = tmp_path.glob("memory.db.before-v2-*")
+    assert (version(path), version(backup)) == ((LATEST, {"memory"}), (1, {"memory"}))
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, next_release: Callable[[str], None]) -> None:
@@ -264,7 +299,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, next_
     next_release("create table later (\n  x text not null\n);\ninsert into no_such_table values (1);\n")
     with pytest.raises(errors.StoreError):
         open_store(path)
-    assert version(path) == (1, {"memory"})
+    assert version(path) == (LATEST, {"memory"})
 
 
 def killed_after(seconds: float, work: Callable[[], object]) -> bool:
@@ -295,9 +330,9 @@ def test_a_killed_migration_leaves_the_old_store_or_the_new_one(
         shutil.copy(tmp_path / "old.db", path)
     open_store(path).close()
     lasts, random, killed = time.monotonic() - begun, Random(2), 0
-    allowed = [(0, set()), (2, {"memory", "later", "last"})]
+    allowed = [(0, set()), (NEXT, {"memory", "later", "last"})]
     if before != "a new store":
-        allowed = [(1, {"memory"}), (2, {"memory", "later", "last"})]
+        allowed = [(LATEST, {"memory"}), (NEXT, {"memory", "later", "last"})]
     for round in range(40):
         path = tmp_path / f"{round}.db"
         if before != "a new store":

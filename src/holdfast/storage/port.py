@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ..domain.vector import Vector
+
 Row = tuple[Any, ...]
 Part = str | tuple[str, int]
 """A fragment's name, or that and a number."""
@@ -48,6 +50,10 @@ class Session(Protocol):
 
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
         """The beginning of a statement that finds every one, or any, of some words; filters follow."""
+
+    def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
+        """Rows of id, cosine, priority, confidence and time of change of what lies nearest by a model; filters before
+        the limit. Of equals, the lesser id first."""
 
     def forget_words(self) -> None:
         """Rid the full-text index of words that are only remembered from what is gone, if that is ours to do."""

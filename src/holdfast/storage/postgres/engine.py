@@ -15,12 +15,14 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from ...domain import errors
+from ...domain.vector import Vector
 from .. import statements, tokens
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
 from .address import Address
 from .foreign import foreign, translated
 from .text import lexeme, queries_of, rarity, vector_of
+from .vectors import VectorDumper, nearest
 
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "sql", HERE / "sql")
@@ -38,6 +40,7 @@ USUAL_LENGTH = 30.0
 
 ADAPTERS = AdaptersMap(psycopg.adapters)
 ADAPTERS.register_dumper(int, Int8Dumper)
+ADAPTERS.register_dumper(Vector, VectorDumper)
 
 Connection = psycopg.Connection[Row]
 
@@ -187,6 +190,9 @@ class PostgresSession:
             ((usual,),) = self.rows("word_usual")
             self._counts.usual_length = float(usual or USUAL_LENGTH)
         return self._counts.usual_length
+
+    def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
+        return nearest(self, vector, parts, params, limit)
 
     def forget_words(self) -> None:
         """The database does, when it next vacuums."""

@@ -7,8 +7,9 @@ from ...domain import errors
 from ...domain.moment import now
 from .. import journal, migrate, signer
 from .address import Address
-from .engine import FOLDERS, About, Connection, PostgresSession, PostgresStore, connect
+from .engine import ADAPTERS, FOLDERS, About, Connection, PostgresSession, PostgresStore, connect
 from .foreign import translated
+from .vectors import VectorLoader
 
 OLDEST = 14
 MARK = "A memory of Holdfast."
@@ -42,12 +43,16 @@ def usable(connection: Connection, address: Address) -> Address:
             add_vector(connection)
             row = found_vector(connection)
     assert row is not None
-    return address._replace(vector_schema=row[0])
+    schema, vector_type = row
+    ADAPTERS.register_loader(vector_type, VectorLoader)
+    return address._replace(vector_schema=schema)
 
 
-def found_vector(connection: Connection) -> tuple[str] | None:
+def found_vector(connection: Connection) -> tuple[str, int] | None:
+    """The schema and the number of pgvector's type."""
     return connection.execute(
-        "select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
+        """select n.nspname, t.oid from pg_extension e join pg_namespace n on n.oid = e.extnamespace
+           join pg_type t on t.typnamespace = n.oid and t.typname = 'vector' where e.extname = 'vector'"""
     ).fetchone()
 
 

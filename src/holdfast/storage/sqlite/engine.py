@@ -16,9 +16,11 @@ from weakref import WeakSet
 import apsw
 
 from ...domain import errors
+from ...domain.vector import Vector
 from .. import migrate, statements
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
+from .vectors import nearest
 
 APPLICATION_ID = 0x484F4C44
 LOG_LIMIT = 16 << 20
@@ -112,9 +114,14 @@ class SqliteSession:
         return self._run(joined(tuple(parts)), params)
 
     def _run(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        with self._whole():
+            return self._connection.execute(sql, bound(params)).fetchall()
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
         self.must_be_whole()
         try:
-            return self._connection.execute(sql, bound(params)).fetchall()
+            yield
         except (apsw.Error, UnicodeDecodeError) as error:
             self._failed = foreign(error)
             raise self._failed from error
@@ -129,6 +136,10 @@ class SqliteSession:
 
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
         return ["memory_found"], {"match": (" " if every else " OR ").join(quoted(word) for word in words)}
+
+    def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
+        with self._whole():
+            return nearest(self._connection.execute(joined(("embedding_found", *parts)), bound(params)), vector, limit)
 
     def forget_words(self) -> None:
         self.do("memory_text_purged")

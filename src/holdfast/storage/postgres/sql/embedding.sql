@@ -1,0 +1,28 @@
+-- name: embedding_tuned
+-- For the rest of the transaction, the index is walked on until enough of what it finds passes the filters. Before
+-- pgvector 0.8 it is only searched more broadly.
+select set_config('hnsw.ef_search', cast(:breadth as text), true), case when (
+  select string_to_array(extversion, '.')::int[] >= '{0,8}' from pg_extension where extname = 'vector')
+  then set_config('hnsw.iterative_scan', 'strict_order', true) end
+-- name: embedding_found
+select m.id, 1 - (e.vector <=> :vector), m.priority, m.confidence, m.updated_at
+from memory m join embedding e on e.memory = m.id where e.model = :model and e.text_hash = m.content_hash
+-- name: embedding_few
+-- Whether the filters, which follow, leave only a few.
+select count(*) from (
+select 1 from memory m join embedding e on e.memory = m.id where e.model = :model and e.text_hash = m.content_hash
+-- name: embedding_few.end
+ limit :most) as left_over
+-- name: embedding_found.exact
+-- The measure is not the one of any index, so that every vector is looked at.
+ order by e.vector <=> :vector, m.id limit :limit
+-- name: embedding_found.by_384
+ and e.dim = 384 order by (e.vector::vector(384)) <=> :vector, m.id limit :limit
+-- name: embedding_found.by_512
+ and e.dim = 512 order by (e.vector::vector(512)) <=> :vector, m.id limit :limit
+-- name: embedding_found.by_768
+ and e.dim = 768 order by (e.vector::vector(768)) <=> :vector, m.id limit :limit
+-- name: embedding_found.by_1024
+ and e.dim = 1024 order by (e.vector::vector(1024)) <=> :vector, m.id limit :limit
+-- name: embedding_found.by_1536
+ and e.dim = 1536 order by (e.vector::vector(1536)) <=> :vector, m.id limit :limit

@@ -1,0 +1,66 @@
+"""Vectors as pgvector takes, gives and finds them."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from struct import pack
+from typing import TYPE_CHECKING, Any
+
+from psycopg import pq
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper, Loader
+
+from ...domain.vector import Vector
+from ..port import Part, Row
+
+if TYPE_CHECKING:
+    from .engine import PostgresSession
+
+INDEXED = (384, 512, 768, 1024, 1536)
+"""The dimensions that have an index."""
+FEW = 1000
+"""So many vectors are measured one by one in less time than an index is walked for those that pass a narrow filter."""
+BREADTH = 100
+MOST_BREADTH = 1000
+
+
+class VectorDumper(Dumper):
+    """In binary, whose numbers are big-endian. The place where it stands says that it is a vector."""
+
+    format = pq.Format.BINARY
+
+    def dump(self, obj: Vector) -> Buffer:
+        return pack(">HH", obj.dim, 0) + swapped(obj)
+
+
+class VectorLoader(Loader):
+    """From text, as the server writes it: enough digits for every bit."""
+
+    def load(self, data: Buffer) -> Vector:
+        numbers = [float(number) for number in bytes(data)[1:-1].split(b",")]
+        return Vector(pack(f"<{len(numbers)}f", *numbers))
+
+
+def swapped(numbers: bytes) -> bytes:
+    """Numbers of four bytes in the other order."""
+    turned = array("I", numbers)
+    turned.byteswap()
+    return turned.tobytes()
+
+
+def nearest(
+    session: "PostgresSession", vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int
+) -> list[Row]:
+    """By an index if there is one for the dimension and the filters leave many; otherwise, or if the index gives too
+    few, by looking at each."""
+    asked = {**params, "vector": vector, "limit": limit}
+    if vector.dim in INDEXED and not _few(session, parts, params):
+        session.rows("embedding_tuned", breadth=min(max(BREADTH, 2 * limit), MOST_BREADTH))
+        found = session.assembled(("embedding_found", *parts, f"embedding_found.by_{vector.dim}"), asked)
+        if len(found) == limit:
+            return found
+    return session.assembled(("embedding_found", *parts, "embedding_found.exact"), asked)
+
+
+def _few(session: "PostgresSession", parts: Sequence[Part], params: Mapping[str, Any]) -> bool:
+    ((count,),) = session.assembled(("embedding_few", *parts, "embedding_few.end"), {**params, "most": FEW})
+    return int(count) < FEW

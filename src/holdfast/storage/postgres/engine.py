@@ -3,16 +3,15 @@
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import pq
 from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
-from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from ...domain import errors
 from ...domain.vector import Vector
@@ -20,7 +19,9 @@ from .. import statements, tokens
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
 from .address import Address
-from .foreign import foreign, translated
+from .foreign import foreign
+from .listening import Listener
+from .pool import Connection, Pool
 from .text import lexeme, queries_of, rarity, vector_of
 from .vectors import VectorDumper, nearest
 
@@ -32,7 +33,12 @@ LOCK_SECONDS = 30
 IDLE_SECONDS = 60
 """How long a client that was stopped in the middle of a transaction may hold up all others."""
 CONNECT_SECONDS = 10
-POLL_SECONDS = 1.0
+GONE_SECONDS = 30
+"""How long a machine that does not answer any more is believed to be there."""
+BEGINNINGS = 3
+PLANNING = ("set local jit = off", "set local max_parallel_workers_per_gather = 0", "set local random_page_cost = 1.1")
+"""Statements are short and many at once: compiling one or starting workers for it takes longer than it does. And an index
+is to be preferred even to reading a small table from end to end, which would take every memory's words apart."""
 COMMON = 100
 """Counting a word takes a microsecond for each memory that holds it."""
 USUAL_LENGTH = 30.0
@@ -41,8 +47,6 @@ USUAL_LENGTH = 30.0
 ADAPTERS = AdaptersMap(psycopg.adapters)
 ADAPTERS.register_dumper(int, Int8Dumper)
 ADAPTERS.register_dumper(Vector, VectorDumper)
-
-Connection = psycopg.Connection[Row]
 
 
 @cache
@@ -214,12 +218,9 @@ class PostgresStore:
         self._about = about
         self._lock = threading.RLock()
         self._local = threading.local()
-        self._pooling = threading.Lock()
-        self._pool: ConnectionPool[Connection] | None = None
-        self._taken = set[Connection]()
         self._counts = Counts(COMMON)
-        self._listener: Connection | None = None
-        self._listening = threading.Lock()
+        self._pool = Pool(lambda: connect(address), address.pool_size, address.wait_seconds)
+        self._listener = Listener(lambda: connect(address), about.channel)
         self._pid = os.getpid()
 
     # Transactions
@@ -231,12 +232,12 @@ class PostgresStore:
             yield PostgresSession(connection, self._counts)
             return
         connection, _ = self._begun("begin isolation level repeatable read, read only")
-        self._local.reader = connection
         try:
+            self._local.reader = connection
             yield PostgresSession(connection, self._counts)
         finally:
             self._local.reader = None
-            self._give_back(connection)
+            self._pool.give_back(connection)
 
     @contextmanager
     def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
@@ -245,8 +246,8 @@ class PostgresStore:
                 raise RuntimeError("a transaction is open in this thread already")
             waits = f"set local lock_timeout = '{LOCK_SECONDS}s'"
             connection, held = self._begun(f"begin; {waits}; {sql_of('engine_alone')}")
-            self._local.writes = True
             try:
+                self._local.writes = True
                 if held is None:
                     raise errors.StoreDamaged
                 session = PostgresSession(connection, self._counts, writes=True, key=held[0])
@@ -256,7 +257,7 @@ class PostgresStore:
                 self._commit(connection, session)
             finally:
                 self._local.writes = False
-                self._give_back(connection)
+                self._pool.give_back(connection)
 
     def _commit(self, connection: Connection, session: PostgresSession) -> None:
         try:
@@ -271,88 +272,35 @@ class PostgresStore:
 
         One that was cut while it lay in the pool has done nothing yet: the next one is tried.
         """
-        if self._pid != os.getpid():
-            raise errors.StoreError("The store was opened before a fork: open it again in the child.")
-        guards = f"set local idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'; set local jit = off"
+        self._must_be_ours()
+        guard = f"set local idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'"
         first, _, rest = begin.partition("; ")
-        script = "; ".join(part for part in (first, guards, self._address.path_setting, rest) if part)
-        for tries_left in reversed(range(self._address.pool_size + 1)):
-            connection = self._take()
+        script = "; ".join(part for part in (first, guard, *PLANNING, self._address.path_setting, rest) if part)
+        for tries_left in reversed(range(BEGINNINGS)):
+            connection = self._pool.take()
             try:
                 cursor = connection.execute(script)
                 while cursor.nextset():
                     pass
                 return connection, cursor.fetchone() if cursor.description else None
             except psycopg.Error as error:
-                self._give_back(connection)
+                self._pool.give_back(connection)
                 if not (connection.broken and tries_left):
                     raise foreign(error) from error
+            except BaseException:
+                self._pool.give_back(connection)
+                raise
         raise AssertionError("the last try returns or raises")
 
-    # Connections
-
-    def _take(self) -> Connection:
-        with self._pooling:
-            if self._pool is None:
-                self._pool = self._opened()
-            pool = self._pool
-        try:
-            connection = pool.getconn(self._address.wait_seconds)
-        except (PoolTimeout, PoolClosed) as error:
-            # Why there is none: the database does not answer, or all are taken.
-            self._connected().close()
-            raise errors.StoreBusy(
-                f"All {self._address.pool_size} connections to the database are taken: try again, or allow more."
-            ) from error
-        with self._pooling:
-            self._taken.add(connection)
-        return connection
-
-    def _opened(self) -> "ConnectionPool[Connection]":
-        pool = ConnectionPool(
-            self._address.conninfo,
-            kwargs=self._options(),
-            min_size=0,
-            max_size=self._address.pool_size,
-            open=False,
-            name="holdfast",
-            reconnect_timeout=CONNECT_SECONDS,
-        )
-        pool.open()
-        return pool
-
-    def _options(self) -> dict[str, Any]:
-        return options(self._address)
-
-    def _connected(self) -> Connection:
-        with translated():
-            return connect(self._address)
-
-    def _give_back(self, connection: Connection) -> None:
-        with self._pooling:
-            pool = self._pool if connection in self._taken else None
-            self._taken.discard(connection)
-        with suppress(psycopg.Error):
-            if connection.info.transaction_status not in (pq.TransactionStatus.IDLE, pq.TransactionStatus.UNKNOWN):
-                connection.execute("rollback")
-        if pool is None:
-            connection.close()
-        else:
-            pool.putconn(connection)
+    def _must_be_ours(self) -> None:
+        if self._pid != os.getpid():
+            raise errors.StoreError("The store was opened before a fork: open it again in the child.")
 
     def close(self) -> None:
         if self._pid != os.getpid():
             return  # the connections are the parent's
-        with self._pooling:
-            pool, self._pool = self._pool, None
-            taken, self._taken = self._taken, set()
-            listener, self._listener = self._listener, None
-        for connection in taken:
-            connection.close()
-        if listener is not None:
-            listener.close()
-        if pool is not None:
-            pool.close()
+        self._listener.close()
+        self._pool.close()
 
     # What belongs to the store
 
@@ -377,8 +325,8 @@ class PostgresStore:
         return int(size)
 
     def wait(self, seconds: float) -> None:
-        """Woken by a commit anywhere; where a pooler keeps that from coming through, by the clock."""
-        raise NotImplementedError
+        self._must_be_ours()
+        self._listener.wait(seconds)
 
     def snapshot(self, to: Path) -> None:
         raise NotImplementedError
@@ -403,12 +351,20 @@ class PostgresStore:
 
 def options(address: Address) -> dict[str, Any]:
     """How every connection is made. Settings go with each transaction, for poolers share connections between them."""
+    patience = {
+        "connect_timeout": CONNECT_SECONDS,
+        "keepalives_idle": GONE_SECONDS,
+        "keepalives_interval": GONE_SECONDS // 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": GONE_SECONDS * 1000,
+    }
+    given = conninfo_to_dict(address.conninfo)
     return {
         "autocommit": True,
         "context": ADAPTERS_CONTEXT,
         "prepare_threshold": 5 if address.prepares else None,
-        "connect_timeout": CONNECT_SECONDS,
         "application_name": "holdfast",
+        **{name: value for name, value in patience.items() if name not in given},
     }
 
 

@@ -10,8 +10,9 @@ from psycopg import sql
 from .. import migrate
 from ..port import Fault, Texts
 from .address import Address
-from .engine import FOLDERS, Connection, PostgresSession, connect
+from .engine import FOLDERS, PostgresSession, connect
 from .foreign import translated
+from .pool import Connection
 from .text import vector_of
 
 PAGE = 500

@@ -7,9 +7,10 @@ from ...domain import errors
 from ...domain.moment import now
 from .. import journal, migrate, signer
 from .address import Address
-from .engine import ADAPTERS, FOLDERS, About, Connection, PostgresSession, PostgresStore, connect
+from .engine import ADAPTERS, FOLDERS, About, PostgresSession, PostgresStore, connect
 from .foreign import translated
 from .vectors import VectorLoader
+from .pool import Connection
 
 OLDEST = 14
 MARK = "A memory of Holdfast."

@@ -1,0 +1,118 @@
+"""Connections that are kept for the next one who needs one. No thread of its own: whoever needs one makes it."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic, sleep
+
+import psycopg
+from psycopg import pq
+
+from ...domain import errors
+from ..port import Row
+from .foreign import foreign
+
+Connection = psycopg.Connection[Row]
+
+AGAIN_SECONDS = 0.2
+"""Between two tries to reach a database that is away."""
+IDLE_SECONDS = 300
+"""What was not needed for so long is let go."""
+
+
+class Pool:
+    """At most `size` connections, the last given back first. A database that is away is waited for, but not long."""
+
+    def __init__(self, connect: Callable[[], Connection], size: int, wait_seconds: float) -> None:
+        self._connect = connect
+        self._size = size
+        self._wait_seconds = wait_seconds
+        self._places = threading.Semaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[tuple[float, Connection]] = []
+        self._taken = set[Connection]()
+        self._away = (0.0, 0.0)
+        """When the database was first and when it was last found to be away."""
+
+    def take(self) -> Connection:
+        """A connection that is nobody else's until it is given back."""
+        if not self._places.acquire(timeout=self._wait_seconds):
+            raise errors.StoreBusy(
+                f"All {self._size} connections to the database are taken: try again, or allow more (pool_size)."
+            )
+        try:
+            connection = self._kept() or self._made()
+            with self._lock:
+                self._taken.add(connection)
+            return connection
+        except BaseException:
+            self._places.release()
+            raise
+
+    def give_back(self, connection: Connection) -> None:
+        """Whatever state it is in: a transaction in it is undone, a broken one is let go, and its like with it."""
+        try:
+            with suppress(psycopg.Error):
+                if connection.info.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR):
+                    connection.execute("rollback")
+        finally:
+            pipelined = connection.info.pipeline_status != pq.PipelineStatus.OFF
+            whole = connection.info.transaction_status == pq.TransactionStatus.IDLE and not pipelined
+            with self._lock:
+                ours = connection in self._taken
+                self._taken.discard(connection)
+                if whole and ours:
+                    self._idle.append((monotonic(), connection))
+                let_go = self._old() if whole else self._all_idle()
+            if ours:
+                self._places.release()
+            if not (whole and ours):
+                connection.close()
+            for one in let_go:
+                one.close()
+
+    def close(self) -> None:
+        """Let go of all of them; one that is in use ends where it is."""
+        with self._lock:
+            let_go = [*self._all_idle(), *self._taken]
+            for _ in self._taken:
+                self._places.release()
+            self._taken.clear()
+        for connection in let_go:
+            connection.close()
+
+    def _kept(self) -> Connection | None:
+        with self._lock:
+            return self._idle.pop()[1] if self._idle else None
+
+    def _old(self) -> list[Connection]:
+        since = monotonic() - IDLE_SECONDS
+        old = [connection for at, connection in self._idle if at < since]
+        self._idle = [(at, connection) for at, connection in self._idle if at >= since]
+        return old
+
+    def _all_idle(self) -> list[Connection]:
+        let_go, self._idle = [connection for _, connection in self._idle], []
+        return let_go
+
+    def _made(self) -> Connection:
+        """A new one. Who comes when the database has been away for long already is told so at once."""
+        while True:
+            try:
+                connection = self._connect()
+            except psycopg.Error as error:
+                ours = foreign(error)
+                if not ours.retryable or self._has_been_away() >= self._wait_seconds:
+                    raise ours from error
+                sleep(AGAIN_SECONDS)
+            else:
+                self._away = (0.0, 0.0)
+                return connection
+
+    def _has_been_away(self) -> float:
+        """For how many seconds; an absence that nobody has noticed for a while is a new one."""
+        now = monotonic()
+        first, last = self._away
+        first = first if now - last < self._wait_seconds else now
+        self._away = (first, now)
+        return now - first

@@ -1,12 +1,8 @@
 """Processes that share a store: they open it at once, write in turns, and each finds at once what another kept."""
 
-import threading
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
-import apsw
 import pytest
 from processes import at_once
 
@@ -30,55 +26,6 @@ def test_eight_processes_that_open_a_new_store_at_once_all_get_the_same_one(addr
         assert len(session.rows("kept_all")) == 8
         assert len(session.rows("migration_list")) == len({number for number, _ in session.rows("migration_list")})
     assert store.faults() == []
-
-
-def test_a_store_that_another_makes_while_we_look_is_not_taken_for_another_programs(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other one gets as far as it can between our look at the mark and our look at the version."""
-    looking, other = threading.current_thread(), threading.Thread(target=lambda: open_store(address).close())
-
-    def trace(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
-        if "user_version" in sql and threading.current_thread() is looking and other.ident is None:
-            other.start()
-            other.join(0.5)
-        return True
-
-    def hook(connection: apsw.Connection) -> None:
-        connection.exec_trace = trace
-
-    monkeypatch.setattr(apsw, "connection_hooks", [hook])
-    open_store(address).close()
-    other.join()
-
-
-def test_a_new_file_that_another_holds_is_waited_for(address: str) -> None:
-    """Here SQLite answers 'locked' at once, whatever its busy handler says."""
-    Path(address).touch(0o600)
-    holder = apsw.Connection(address)
-    holder.execute("begin immediate")
-    opener = threading.Thread(target=lambda: open_store(address).close())
-    opener.start()
-    opener.join(0.2)
-    assert opener.is_alive()
-    holder.execute("rollback")
-    holder.close()
-    opener.join()
-    with closing(open_store(address)) as store, store.reading() as session:
-        assert session.rows("migration_list")
-
-
-def test_two_opening_processes_migrate_a_store_once(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from holdfast.storage.sqlite import engine, opening
-
-    open_store(address).close()
-    (tmp_path / "next" / "migrations").mkdir(parents=True)
-    (tmp_path / "next" / "migrations" / "9000_next.sql").write_text("create table later (\n  x text\n);\n")
-    monkeypatch.setattr(opening, "FOLDERS", (*engine.FOLDERS, tmp_path / "next"))
-    assert at_once(6, lambda number: open_store(address).close()) == [{"answer": None}] * 6
-    assert len(list(tmp_path.glob("*.before-v*"))) == 1
 
 
 def test_processes_that_count_lose_no_count(address: str, store: Store) -> None:

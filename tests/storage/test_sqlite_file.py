@@ -1,14 +1,22 @@
-"""What only a store in a file can meet: another file in its place, none at all, a key beside it."""
+"""What only a store in a file can meet: another file in its place, none at all, a key beside it, locks on it."""
 
 import os
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
+from processes import at_once
 
 from holdfast.app import Holdfast
 from holdfast.domain.errors import StoreUnreachable
+from holdfast.storage.locate import open_store
 from holdfast.storage.port import Store
+from holdfast.storage.sqlite import engine as sqlite_engine
+from holdfast.storage.sqlite import opening
 
 
 @pytest.fixture
@@ -54,3 +62,53 @@ def test_a_store_whose_file_is_gone_acknowledges_nothing(store: Store, address: 
 def test_the_key_is_the_owners_alone(hold: Holdfast, address: str) -> None:
     hold.store(title="One", content="first")
     assert Path(f"{address}.key").stat().st_mode & 0o777 == 0o600
+
+
+# Processes that open one file
+
+
+def test_a_store_that_another_makes_while_we_look_is_not_taken_for_another_programs(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one gets as far as it can between our look at the mark and our look at the version."""
+    looking, other = threading.current_thread(), threading.Thread(target=lambda: open_store(address).close())
+
+    def trace(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
+        if "user_version" in sql and threading.current_thread() is looking and other.ident is None:
+            other.start()
+            other.join(0.5)
+        return True
+
+    def hook(connection: apsw.Connection) -> None:
+        connection.exec_trace = trace
+
+    monkeypatch.setattr(apsw, "connection_hooks", [hook])
+    open_store(address).close()
+    other.join()
+
+
+def test_a_new_file_that_another_holds_is_waited_for(address: str) -> None:
+    """Here SQLite answers 'locked' at once, whatever its busy handler says."""
+    Path(address).touch(0o600)
+    holder = apsw.Connection(address)
+    holder.execute("begin immediate")
+    opener = threading.Thread(target=lambda: open_store(address).close())
+    opener.start()
+    opener.join(0.2)
+    assert opener.is_alive()
+    holder.execute("rollback")
+    holder.close()
+    opener.join()
+    with closing(open_store(address)) as store, store.reading() as session:
+        assert session.rows("migration_list")
+
+
+def test_two_opening_processes_migrate_a_store_once(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(address).close()
+    (tmp_path / "next" / "migrations").mkdir(parents=True)
+    (tmp_path / "next" / "migrations" / "9000_next.sql").write_text("create table later (\n  x text\n);\n")
+    monkeypatch.setattr(opening, "FOLDERS", (*sqlite_engine.FOLDERS, tmp_path / "next"))
+    assert at_once(6, lambda number: open_store(address).close()) == [{"answer": None}] * 6
+    assert len(list(tmp_path.glob("*.before-v*"))) == 1

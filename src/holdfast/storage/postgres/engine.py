@@ -37,8 +37,8 @@ GONE_SECONDS = 30
 """How long a machine that does not answer any more is believed to be there."""
 BEGINNINGS = 3
 PLANNING = ("set local jit = off", "set local max_parallel_workers_per_gather = 0", "set local random_page_cost = 1.1")
-"""Statements are short and many at once: compiling one or starting workers for it takes longer than it does. And an index
-is to be preferred even to reading a small table from end to end, which would take every memory's words apart."""
+"""Statements are short: compiling one, or starting workers for it, takes longer than it does. And an index is better
+than reading a table from end to end, which would take every memory's words apart."""
 COMMON = 100
 """Counting a word takes a microsecond for each memory that holds it."""
 USUAL_LENGTH = 30.0
@@ -95,9 +95,18 @@ class PostgresSession:
         self.many(name, [params])
 
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
+        self._wait(sql_of(name), params)
+
+    def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        return self._run(statements.for_psycopg(sql), params)
+
+    def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
+        self._wait(statements.for_psycopg(sql), params)
+
+    def _wait(self, text: str, params: Iterable[Mapping[str, Any]]) -> None:
         self.must_be_whole()
         if given := [bound(one) for one in params]:
-            self._waiting.append((sql_of(name), given))
+            self._waiting.append((text, given))
             if not self._writes:
                 self.finish()
 
@@ -329,10 +338,20 @@ class PostgresStore:
         self._listener.wait(seconds)
 
     def snapshot(self, to: Path) -> None:
-        raise NotImplementedError
+        from . import copying
+
+        with self.reading() as session:
+            copying.write_copy(session, to)
 
     def replace(self, by: Path, prepare: Callable[[], None]) -> None:
-        raise NotImplementedError
+        from . import copying
+
+        self._must_be_ours()
+        with self._lock, copying.alone(self._address) as (connection, session):
+            prepare()
+            copying.take_over(session, by)
+            self._commit(connection, session)
+            self._counts = Counts(COMMON)
 
     def faults(self) -> list[Fault]:
         from . import health

@@ -14,17 +14,19 @@ on conflict (rowno) do update set words = excluded.words
 -- name: memory_text_drop
 delete from memory_text where rowno = (select rowno from memory where id = :id)
 -- name: memory_found
--- Best first by a sum over the words asked for: how rare each is, how often it stands there, how long the memory is.
-select m.id, (cast(0 as float8)
+-- Best first by a sum over the words asked for: how rare each is, how often it stands there, how long the memory is. In
+-- order before any memory is read: those are read one by one, until enough are there that the filters let through.
+select m.id, s.score, m.priority, m.confidence, m.updated_at from (select t.rowno, (cast(0 as float8)
 -- name: memory_found.term
  + :weight_n * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
 -- name: memory_found.among
- ) / (cast(0.59 as float8) + cast(0.41 as float8) * length(t.words) / :usual) as score, m.priority, m.confidence, m.updated_at
-from memory_text t join memory m on m.rowno = t.rowno where t.words @@ cast(:match as tsquery)
+ ) / (cast(0.59 as float8) + cast(0.41 as float8) * length(t.words) / :usual) as score
+from memory_text t where t.words @@ cast(:match as tsquery) order by score desc, t.rowno desc) s
+join memory m on m.rowno = s.rowno where true
 -- name: memory_found.since_row
- and t.rowno >= :since_row
+ and s.rowno >= :since_row
 -- name: memory_found.best
-order by score desc, m.rowno desc limit :limit
+order by s.score desc, s.rowno desc limit :limit
 -- name: word_counts
 -- In how many memories a stem stands.
 select a.stem, (select count(*) from memory_text t where t.words @@ cast(a.query as tsquery))

@@ -7,6 +7,7 @@ import pytest
 from processes import at_once
 
 from holdfast.app import Holdfast
+from holdfast.domain.errors import TitleTaken
 from holdfast.services import history
 from holdfast.storage import journal
 from holdfast.storage.locate import open_store
@@ -92,3 +93,50 @@ def test_two_changes_of_one_version_in_two_processes_are_one_change_and_one_conf
     assert [answer for answer in answers if "answer" in answer] == [{"answer": 2}]
     assert all("VersionConflict" in answer["error"] for answer in answers if "error" in answer)
     assert hold.get(id=id).version == 2
+
+
+def test_a_title_that_many_processes_want_is_held_by_one_memory(
+    address: str, hold: Holdfast, held: Callable[..., Holdfast]
+) -> None:
+    def take(number: int) -> int:
+        taken = 0
+        with closing(open_store(address)) as own:
+            for title in range(10):
+                try:
+                    held(own).store(title=f"Title {title}", content=f"by {number}", on_conflict="error")
+                    taken += 1
+                except TitleTaken:
+                    continue
+        return taken
+
+    answers = at_once(8, take)
+    assert sum(answer["answer"] for answer in answers) == 10
+    assert sorted(memory.title for memory in hold.list().memories) == [f"Title {title}" for title in range(10)]
+    with hold.hold.reading() as session:
+        assert history.verify(hold.hold, session) == []
+
+
+def test_who_follows_the_journal_sees_no_change_before_an_earlier_one(
+    address: str, store: Store, held: Callable[..., Holdfast]
+) -> None:
+    """A number that is drawn before it is committed would be skipped by whoever has seen a later one."""
+    writers, each = 16, 8
+
+    def write(number: int) -> None:
+        with closing(open_store(address)) as own:
+            hold = held(own)
+            for change in range(0, each, 2):
+                hold.store(title=f"{number}-{change}", content="word")
+                hold.bulk_store(memories=[{"title": f"{number}-{change + 1}", "content": "word"}])
+
+    def follow() -> list[int]:
+        seen: list[int] = []
+        with closing(open_store(address)) as own:
+            while not seen or seen[-1] < writers * each:
+                with own.reading() as session:
+                    seen += [row[0] for row in session.rows("journal_page", after=seen[-1] if seen else 0, limit=5)]
+        return seen
+
+    answers = at_once(writers + 2, lambda number: follow() if number < 2 else write(number))
+    assert answers[2:] == [{"answer": None}] * writers
+    assert answers[:2] == [{"answer": list(range(1, writers * each + 1))}] * 2

@@ -1,11 +1,19 @@
 """Which engine a store's address means."""
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..domain.errors import Misconfigured
+from ..domain.errors import Misconfigured, NotFound
 from .port import Store
+
+if TYPE_CHECKING:
+    from .moving import Place, Table
 
 
 def data_folder() -> Path:
@@ -24,15 +32,66 @@ def data_folder() -> Path:
 
 def open_store(address: str | None) -> Store:
     """The store at a path or URL; without one, the user's own."""
+    file = _file(address)
+    return _postgres(address or "") if file is None else _sqlite(file)
+
+
+def open_existing(address: str | None) -> Store:
+    """The store at a path or URL, which is not made if there is none."""
+    place = place_at(address)
+    if place.look().state == "nothing":
+        raise NotFound(f"There is no memory at {place.path}.")
+    return open_store(address)
+
+
+def place_at(address: str | None) -> Place:
+    """A path or URL as the place that a store could be moved to."""
+    file = _file(address)
+    if file is not None:
+        from .sqlite.copying import SqlitePlace
+
+        return SqlitePlace(file.absolute())
+    with _postgres_there():
+        from .postgres.address import address_of
+        from .postgres.copying import PostgresPlace
+    return PostgresPlace(address_of(address or "", _data()))
+
+
+def tables() -> Sequence[Table]:
+    """Every table that a store has, whatever its engine."""
+    from .sqlite.copying import tables as of_sqlite
+
+    return of_sqlite()
+
+
+class Later:
+    """The store at an address, opened when it is first asked for something, and never made."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+        self._store: Store | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._store is None:
+            self._store = open_existing(self._address)
+        return getattr(self._store, name)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+
+def _file(address: str | None) -> Path | None:
+    """The file that an address means; None: it is a database's."""
     if address is None:
-        return _sqlite(_data() / "holdfast.db")
+        return _data() / "holdfast.db"
     if not address or any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in address):
         raise Misconfigured("The store's path is empty, or holds what no path in Unicode does.")
     scheme, there, _ = address.partition("://")
     if not there or scheme == "sqlite":
-        return _sqlite(Path(address.removeprefix("sqlite://")).expanduser())
+        return Path(address.removeprefix("sqlite://")).expanduser()
     if scheme in ("postgresql", "postgres"):
-        return _postgres(address)
+        return None
     raise Misconfigured(f"{scheme}: a memory is kept in a SQLite file or in a database at postgresql://...")
 
 
@@ -50,14 +109,20 @@ def _sqlite(path: Path) -> Store:
 
 
 def _postgres(url: str) -> Store:
-    try:
+    with _postgres_there():
         from .postgres.address import address_of
         from .postgres.opening import open_store as open_postgres
+    return open_postgres(address_of(url, _data()))
+
+
+@contextmanager
+def _postgres_there() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise Misconfigured(
             f"A memory in PostgreSQL needs {error.name}: install it with `pip install 'holdfast[postgres]'`."
         ) from None
-    return open_postgres(address_of(url, _data()))
 
 
 def open_copy(path: Path) -> Store:

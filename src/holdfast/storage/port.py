@@ -45,6 +45,12 @@ class Session(Protocol):
     def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
         """Rows of a statement joined from named fragments; a number makes a fragment's `_n` parameters its own."""
 
+    def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        """Rows of a statement that is made from the schema's own names; for whole tables."""
+
+    def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
+        """Run such a statement for its effect, once for each set of parameters."""
+
     def index(self, id: str, texts: Texts | None) -> None:
         """Make a memory findable by the words of its texts, or by none; done when the transaction is."""
 

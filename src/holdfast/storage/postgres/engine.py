@@ -102,6 +102,7 @@ class PostgresSession:
 
     def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
         self._wait(statements.for_psycopg(sql), params)
+        self.finish()
 
     def _wait(self, text: str, params: Iterable[Mapping[str, Any]]) -> None:
         self.must_be_whole()

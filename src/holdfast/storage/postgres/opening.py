@@ -15,6 +15,8 @@ from .pool import Connection
 OLDEST = 14
 MARK = "A memory of Holdfast."
 """The comment on the table of migrations, by which a store is known."""
+UNFINISHED = "A memory of Holdfast, being moved here: "
+"""How that comment begins in a store that is being filled; the rest is the move's own."""
 
 
 def open_store(address: Address) -> PostgresStore:
@@ -73,8 +75,8 @@ def add_vector(connection: Connection) -> None:
         ) from None
 
 
-def current(connection: Connection, address: Address) -> bool:
-    """Whether the store is ours and complete; what another program keeps in the schema is refused untouched."""
+def found_mark(connection: Connection, address: Address) -> str | None:
+    """By what the schema is known; None if nothing is in it. What another program keeps there is refused untouched."""
     there, mark = connection.execute(
         """select (select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
                    where n.nspname = %(schema)s and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')),
@@ -82,12 +84,22 @@ def current(connection: Connection, address: Address) -> bool:
         {"schema": address.schema, "table": f'"{address.schema}".migration'},
     ).fetchall()[0]
     if not there:
-        return False
-    if mark != MARK:
+        return None
+    if mark != MARK and not str(mark).startswith(UNFINISHED):
         raise errors.NotAStore(
             f"The schema {address.schema} of this database belongs to another program; it was left as it is. "
             "Name another one: `?schema=NAME` at the end of the address."
         )
+    return str(mark)
+
+
+def current(connection: Connection, address: Address) -> bool:
+    """Whether the store is ours and complete."""
+    mark = found_mark(connection, address)
+    if mark is None:
+        return False
+    if mark != MARK:
+        raise errors.NotAStore(f"A move to {address.shown} was not finished: run it again.")
     return not migrate.pending(recorded(connection), migrate.known(*FOLDERS))
 
 
@@ -100,6 +112,16 @@ def bring_up(connection: Connection, address: Address) -> None:
     connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (f"holdfast {address.schema}",))
     if current(connection, address):
         return
+    build(connection, address, MARK)
+    session = PostgresSession(connection)
+    if session.row("chain_head") is None:
+        key = signer.new_key()
+        session.do("node_key_put", key=key)
+        journal.begin(session, journal.Owner(about_of(connection, address).identity, key))
+
+
+def build(connection: Connection, address: Address, mark: str) -> None:
+    """The tables of this release, made or brought up to it; new ones under a mark."""
     session = PostgresSession(connection)
     try:
         # A schema that is there may belong to somebody who may make no other: `if not exists` would refuse them.
@@ -108,7 +130,7 @@ def bring_up(connection: Connection, address: Address) -> None:
         fresh = connection.execute("select to_regclass('migration')").fetchall() == [(None,)]
         if fresh:
             connection.execute(migrate.portable(migrate.TABLE + ";"))
-            connection.execute(sql.SQL("comment on table migration is {}").format(MARK))
+            connection.execute(sql.SQL("comment on table migration is {}").format(mark))
         for migration in migrate.pending({} if fresh else recorded(connection), migrate.known(*FOLDERS)):
             apply(session, connection, migration)
     except refusals.InsufficientPrivilege:
@@ -116,10 +138,6 @@ def bring_up(connection: Connection, address: Address) -> None:
             "The tables of the store have to be made or brought up to this release, and this user may not do it: "
             "open it once as the owner of the schema."
         ) from None
-    if session.row("chain_head") is None:
-        key = signer.new_key()
-        session.do("node_key_put", key=key)
-        journal.begin(session, journal.Owner(about_of(connection, address).identity, key))
 
 
 def apply(session: PostgresSession, connection: Connection, migration: migrate.Migration) -> None:

@@ -113,6 +113,13 @@ class SqliteSession:
     def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
         return self._run(joined(tuple(parts)), params)
 
+    def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        return self._run(sql, params)
+
+    def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
+        for values in params:
+            self._run(sql, values)
+
     def _run(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
         with self._whole():
             return self._connection.execute(sql, bound(params)).fetchall()

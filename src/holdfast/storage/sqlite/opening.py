@@ -24,6 +24,8 @@ from .engine import (
     wait,
 )
 
+UNFINISHED = 0x484D0000
+"""The mark of a file into which a store is being moved; its lower half is the move's own."""
 SMALLEST = 512
 """Bytes of the smallest database. SQLite takes a file of one byte for an empty one and would write over it."""
 
@@ -97,10 +99,16 @@ def found_current(connection: apsw.Connection, path: Path, latest: list[migrate.
         rolled_back(connection)
 
 
+def is_unfinished(application: object) -> bool:
+    return isinstance(application, int) and application & ~0xFFFF == UNFINISHED
+
+
 def current(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> bool:
     """Whether the store is ours and complete; a foreign file is refused untouched."""
     application, version = connection.pragma("application_id"), connection.pragma("user_version")
     assert isinstance(version, int)
+    if is_unfinished(application):
+        raise errors.NotAStore(f"A move to {path} was not finished: run it again.")
     if application != APPLICATION_ID:
         if version or connection.execute("select count(*) from sqlite_schema").fetchall()[0][0]:
             raise errors.NotAStore(f"{path} is a database of another program; it was left as it is.")
@@ -123,14 +131,11 @@ def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: list[mig
     connection.execute("begin immediate")
     try:
         if not current(connection, path, latest):
-            done = recorded(connection)
-            if done:
+            if done := recorded(connection):
                 back_up(path, vfs, max(done))
             else:
                 connection.execute(f"pragma application_id={APPLICATION_ID}")
-                connection.execute(migrate.strict(migrate.TABLE + ";"))
-            for migration in migrate.pending(done, latest):
-                apply(connection, migration)
+            build(connection)
             if SqliteSession(connection).row("chain_head") is None:
                 session = SqliteSession(connection)
                 journal.begin(session, journal.owner_of(session, SqliteStore(path, vfs)))
@@ -138,6 +143,15 @@ def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: list[mig
     except BaseException:
         rolled_back(connection)
         raise
+
+
+def build(connection: apsw.Connection) -> None:
+    """The tables of this release, made or brought up to it."""
+    done = recorded(connection)
+    if not done:
+        connection.execute(migrate.strict(migrate.TABLE + ";"))
+    for migration in migrate.pending(done, migrate.known(*FOLDERS)):
+        apply(connection, migration)
 
 
 def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain.moment import SECOND
 from ..services.hold import Hold
-from ..storage import journal, links, memories
+from ..storage import journal, links, memories, vectors
 from ..storage.memories import EVERYTHING
 from ..version import __version__
 from .lifecycle import NamespaceCount
@@ -21,6 +21,13 @@ class TierCount(Struct, frozen=True):
     count: int
 
 
+class EmbeddingCount(Struct, frozen=True):
+    model: str
+    dim: int
+    count: int
+    stale: int
+
+
 class Stats(Struct, frozen=True, kw_only=True):
     total: int
     by_tier: list[TierCount]
@@ -28,6 +35,8 @@ class Stats(Struct, frozen=True, kw_only=True):
     archived_total: int
     expiring_soon: int
     links_count: int
+    embeddings: list[EmbeddingCount]
+    """Vectors by model. A stale one is of what its memory said before, and is not used."""
     changes: int
     db_size_bytes: int
 
@@ -50,6 +59,7 @@ def stats(hold: Hold, request: Nothing) -> Stats:
             archived_total=memories.count(session, caller, EVERYTHING, now, view="put_away"),
             expiring_soon=soon[0][0],
             links_count=links.count(session, caller),
+            embeddings=[EmbeddingCount(*one) for one in vectors.counts(session, caller, now)],
             changes=journal.head_of(session).seq,
             db_size_bytes=hold.store.size(),
         )

@@ -4,11 +4,13 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from ..domain.admit import Draft
 from ..domain.errors import Invalid
 from ..domain.memory import Category, Kind, OnConflict, Scope
 from ..domain.moment import from_text
+from ..domain.vector import Embedding
 from ..services import amend, find, history, relate, remember, standards
 from ..services import recall as recalling
 from ..services.hold import Hold
@@ -20,6 +22,7 @@ from .fields import (
     CitationGiven,
     Confidence,
     Content,
+    EmbeddingField,
     Id,
     Limit,
     Metadata,
@@ -32,6 +35,7 @@ from .fields import (
     Tags,
     TierField,
     Title,
+    embedding_of,
 )
 from .registry import REGISTRY, Effect, Example, Request, operation
 from .views import (
@@ -76,6 +80,7 @@ class Store(Request, frozen=True):
     occurred_at: Moment | None = None
     thread: Annotated[str, Meta(max_length=512)] | None = None
     place: Annotated[int, Meta(ge=0, le=(1 << 53) - 1)] | None = None
+    embedding: EmbeddingField | None = None
     agent_id: Actor | None = None
 
     def draft(self, hold: Hold) -> Draft:
@@ -131,12 +136,19 @@ class Stored(MemoryView, frozen=True, kw_only=True):
     examples=(
         Example({"title": "Deploy day", "content": "We deploy on Tuesdays.", "namespace": "team", "tags": ["ops"]}),
         Example({"title": "Empty", "content": "   "}, error="VALIDATION_FAILED"),
+        Example({"title": "Way", "content": "home", "embedding": {"model": "own", "vector": [0.6, 0.8]}}),
+        Example(
+            {"title": "Nowhere", "content": "to be", "embedding": {"model": "own", "vector": [0, 0]}},
+            error="VALIDATION_FAILED",
+        ),
         Example({"title": "No such tier", "content": "x", "tier": "eternal"}, error="VALIDATION_FAILED"),
     ),
 )
 def store(hold: Hold, request: Store) -> Stored:
     """Keep a memory: durable, findable and journalled when this returns."""
-    memory, outcome = remember.remember(hold, request.draft(hold), request.on_conflict or "merge")
+    memory, outcome = remember.remember(
+        hold, request.draft(hold), request.on_conflict or "merge", embedding_of(request.embedding)
+    )
     used = (0, 0) if outcome == "created" else used_once(hold, memory.id)
     return memory_view(memory, used, type=Stored, outcome=outcome)
 
@@ -176,6 +188,7 @@ class BulkStored(Struct, frozen=True, kw_only=True):
     examples=(
         Example({"memories": [{"title": "One", "content": "first"}, {"title": "Two", "content": "second"}]}),
         Example({"memories": [{"title": "Good", "content": "kept"}, {"title": "", "content": "refused", "x": 1}]}),
+        Example({"memories": [{"title": "A", "content": "b", "embedding": {"model": "own", "vector": [1]}}]}),
         Example({"memories": []}, error="VALIDATION_FAILED"),
     ),
 )
@@ -198,13 +211,13 @@ def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     )
 
 
-def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draft, OnConflict]:
+def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draft, OnConflict, Embedding | None]:
     """One item's draft; a faulty one raises here, where its outcome is collected."""
     item = REGISTRY["store"].admit(given)
     assert isinstance(item, Store)
     if item.agent_id not in (None, hold.caller.agent):
         raise Invalid("agent_id: all of a bulk store is by one agent: name it beside memories", fields=["agent_id"])
-    return item.draft(hold), item.on_conflict or request.on_conflict
+    return item.draft(hold), item.on_conflict or request.on_conflict, embedding_of(item.embedding)
 
 
 class Get(Request, frozen=True):
@@ -261,6 +274,7 @@ class Update(Request, frozen=True):
     expected_version: (
         Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")] | None
     ) = None
+    embedding: EmbeddingField | None = None
     agent_id: Actor | None = None
 
 
@@ -298,7 +312,7 @@ def update(hold: Hold, request: Update) -> MemoryView:
             patch[name] = from_text(value, name)
     if request.expires_at is not UNSET:
         patch["expires_at"] = from_text(request.expires_at, "expires_at") if request.expires_at else None
-    memory = amend.amend(hold, request.id, patch, request.expected_version)
+    memory = amend.amend(hold, request.id, patch, request.expected_version, embedding_of(request.embedding))
     return memory_view(memory, used_once(hold, memory.id))
 
 
@@ -399,11 +413,17 @@ class Recall(Request, frozen=True):
     source_uri_prefix: Annotated[str, Meta(max_length=4096)] | None = None
     confidence_tier: ConfidenceTier | None = None
     include_archived: bool = False
+    embedding: EmbeddingField | None = None
+
+
+NO_VECTORS = "None of these memories has a current vector by this model: they were found by words alone."
 
 
 class RecallMeta(Struct, frozen=True, kw_only=True):
     recall_mode: str
     candidates: int
+    degraded: str | UnsetType = UNSET
+    """Why the answer is less than what was asked for."""
     budget_tokens_used: int | UnsetType = UNSET
     budget_tokens_remaining: int | UnsetType = UNSET
     memories_dropped: int | UnsetType = UNSET
@@ -428,6 +448,8 @@ class Recalled(Struct, frozen=True, kw_only=True):
     human="holdfast.surfaces.human:recalled",
     examples=(
         Example({"context": "when do we deploy?"}),
+        Example({"context": "which way?", "embedding": {"model": "own", "vector": [1, 0.5]}}),
+        Example({"context": "which way?", "embedding": {"model": "own", "vector": []}}, error="VALIDATION_FAILED"),
         Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
     ),
 )
@@ -444,6 +466,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
             limit=request.limit,
             budget_tokens=request.budget_tokens,
             without={memory.id for memory in stated},
+            embedding=embedding_of(request.embedding),
         )
         used = memories.uses(session, [hit.memory.id for hit in found.hits])
     shown: list[MemoryView] = [
@@ -456,11 +479,14 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         for hit in found.hits
     ]
     budget = request.budget_tokens
-    meta = RecallMeta(recall_mode="keyword_only", candidates=found.candidates)
+    meta = RecallMeta(
+        recall_mode="hybrid" if found.by_vectors else "keyword_only",
+        candidates=found.candidates,
+        degraded=UNSET if request.embedding is None or found.by_vectors else NO_VECTORS,
+    )
     if budget is not None:
-        meta = RecallMeta(
-            recall_mode="keyword_only",
-            candidates=found.candidates,
+        meta = replace(
+            meta,
             budget_tokens_used=found.packed.tokens,
             budget_tokens_remaining=max(0, budget - found.packed.tokens),
             memories_dropped=found.packed.dropped,
@@ -469,7 +495,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     return Recalled(
         memories=shown,
         count=len(shown),
-        mode="keyword",
+        mode="hybrid" if found.by_vectors else "keyword",
         tokens_used=found.packed.tokens,
         meta=meta,
         budget_tokens=UNSET if budget is None else budget,

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ..domain.memory import Citation, Span
+from ..domain.vector import MOST_MODEL, MOST_NUMBERS, Embedding, embedding
 
 _NAMESPACE = Meta(
     min_length=1,
@@ -37,6 +38,23 @@ Limit = Annotated[int, Meta(ge=1, le=1000, description="At most this many.")]
 Skip = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Leave out this many first.")]
 Metadata = Annotated[dict[str, Any], Meta(description="Any JSON object of your own.")]
 SourceUri = Annotated[str, Meta(min_length=5, max_length=4096, description="uri:, doc: or file: and what it names.")]
+
+
+class EmbeddingGiven(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a text lies in the space of a model, as the caller computed it."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=MOST_MODEL)]
+    vector: Annotated[list[float], Meta(min_length=1, max_length=MOST_NUMBERS)]
+
+
+EmbeddingField = Annotated[
+    EmbeddingGiven, Meta(description="A vector of your own: model and vector.", extra={"not_on": ("mcp",)})
+]
+
+
+def embedding_of(given: EmbeddingGiven | None) -> Embedding | None:
+    """The vector that came with a request."""
+    return None if given is None else embedding(given.model, given.vector)
 
 
 class SpanGiven(Span, frozen=True, forbid_unknown_fields=True):

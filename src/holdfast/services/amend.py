@@ -7,21 +7,29 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain.errors import Invalid, VersionConflict
 from ..domain.memory import TIERS, Memory, Tier
-from ..storage import memories
+from ..domain.vector import Embedding
+from ..storage import memories, vectors
 from ..storage.records import MEMORY, Writing
 from .hold import Hold
 from .remember import must_agree, must_be_free, must_change
 
 
-def amend(hold: Hold, id: str, patch: dict[str, Any], expected_version: int | None = None) -> Memory:
-    """Apply a patch to a live memory; whatever it does not name stays."""
+def amend(
+    hold: Hold, id: str, patch: dict[str, Any], expected_version: int | None = None, embedding: Embedding | None = None
+) -> Memory:
+    """Apply a patch to a live memory; whatever it does not name stays. A vector is of the text after it."""
     with hold.writing() as write:
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         must_change(hold, write, memory)
         must_be_version(memory, expected_version)
         changed = patched(hold, memory, patch, write.now)
         must_agree(hold, write, memory, changed)
-        return keep(hold, write, memory, changed, "update")
+        if embedding is not None:
+            vectors.check(write.session, embedding)
+        changed = keep(hold, write, memory, changed, "update")
+        if embedding is not None:
+            vectors.put(write.session, changed, embedding, write.now)
+        return changed
 
 
 def must_be_version(memory: Memory, expected: int | None) -> None:

@@ -8,7 +8,7 @@ from ..domain import admit as door
 from ..domain.errors import HoldfastError, StoreError
 from ..domain.memory import Memory
 from ..domain.words import asked
-from ..storage import memories
+from ..storage import memories, vectors
 from ..storage.memories import Filter
 from ..storage.records import ALIAS, MEMORY, Writing
 from .amend import must_be_version
@@ -150,6 +150,7 @@ def erase(write: Writing, memory: Memory) -> None:
     """What remains is who, where in time, and that it is deleted."""
     write.session.do("record_purged", id=memory.id, kind="memory")
     write.session.do("memory_access_purged", id=memory.id)
+    vectors.drop(write.session, memory.id)
     for alias in [ALIAS.load(row) for row in write.session.rows("alias_ever", entity=memory.id)]:
         write.session.do("record_purged", id=alias.id, kind="alias")
         write.change(ALIAS, alias, replace(alias, name="purged", folded="", state="deleted"), "purge")

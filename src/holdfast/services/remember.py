@@ -11,7 +11,8 @@ from ..domain import ids
 from ..domain.admit import Draft, admit, check, declared_scope
 from ..domain.errors import Conflict, Forbidden, HoldfastError, StoreError, TitleTaken
 from ..domain.memory import Memory, OnConflict, Tier, higher
-from ..storage import memories
+from ..domain.vector import Embedding
+from ..storage import memories, vectors
 from ..storage.records import GRANT, MEMORY, Writing
 from .hold import Hold
 
@@ -23,14 +24,16 @@ class Remembered(NamedTuple):
     outcome: Literal["created", "merged", "unchanged"]
 
 
-def remember(hold: Hold, draft: Draft, on_conflict: OnConflict = "merge") -> Remembered:
+def remember(
+    hold: Hold, draft: Draft, on_conflict: OnConflict = "merge", embedding: Embedding | None = None
+) -> Remembered:
     """Keep one memory. A taken title is an error, is merged into, or makes a numbered one, as asked."""
     with hold.writing() as write:
-        return put(hold, write, draft, on_conflict)
+        return put(hold, write, draft, on_conflict, embedding)
 
 
 def remember_all(
-    hold: Hold, drafts: Sequence[Callable[[], tuple[Draft, OnConflict]]]
+    hold: Hold, drafts: Sequence[Callable[[], tuple[Draft, OnConflict, Embedding | None]]]
 ) -> list[Remembered | HoldfastError]:
     """Keep many in one transaction; each has an outcome of its own, and a rejected one leaves the others be."""
     outcomes: list[Remembered | HoldfastError] = []
@@ -46,8 +49,19 @@ def remember_all(
     return outcomes
 
 
-def put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict) -> Remembered:
+def put(
+    hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict, embedding: Embedding | None = None
+) -> Remembered:
     """Keep one memory inside a transaction. Raises before it writes, so that a rejected item leaves nothing."""
+    if embedding is not None:
+        vectors.check(write.session, embedding)
+    remembered = _put(hold, write, draft, on_conflict)
+    if embedding is not None:
+        vectors.put(write.session, remembered.memory, embedding, write.now)
+    return remembered
+
+
+def _put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict) -> Remembered:
     memory = admit(
         draft, id=hold.new_id(), agent=hold.caller.agent, origin=write.origin, now=write.now, lifetimes=hold.lifetimes
     )

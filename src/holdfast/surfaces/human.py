@@ -92,6 +92,8 @@ def recalled(answer: Any) -> Iterator[str]:
         yield click.style(f"{hit.score:.2f}  {safe(hit.title)}", bold=True)
         yield click.style(f"      {hit.id}  {safe(hit.namespace)}  by {safe(hit.agent_id)}", dim=True)
         yield "      " + one_line(hit.content, 200)
+    if answer.meta.degraded:
+        yield click.style(answer.meta.degraded, fg="yellow")
 
 
 def namespaces(answer: Any) -> Iterator[str]:
@@ -254,6 +256,8 @@ def stats(answer: Any) -> Iterator[str]:
         yield f"  {count.tier:<6} {count.count}"
     for count in answer.by_namespace[:50]:
         yield f"  {safe(count.namespace):<30} {count.count}"
+    for model in answer.embeddings:
+        yield f"  {safe(model.model):<30} {_many(model.count, 'vector')} of {model.dim}, {model.stale} stale"
 
 
 def granted(answer: Any) -> Iterator[str]:

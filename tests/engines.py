@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import psycopg
 
+import holdfast
 from holdfast.storage.postgres.address import address_of
 
 ENGINES = ("sqlite", "postgres")
@@ -26,6 +27,7 @@ class Postgres:
                 connection.execute(f"alter system set {setting} = off")
             connection.execute("select pg_reload_conf()")
         self.database = self.new_database()
+        self._emptied: list[str] = []
 
     def url(self, database: str = "postgres", **more: str) -> str:
         asked = "".join(f"&{name}={quote(value)}" for name, value in more.items())
@@ -49,6 +51,49 @@ class Postgres:
         yield self.url(self.database, schema=schema)
         with self.admin(self.database) as connection:
             connection.execute(f"drop schema if exists {schema} cascade")
+
+    @contextmanager
+    def empty_store(self) -> Iterator[str]:
+        """The address of a store with nothing in it, for tests that leave its tables be.
+
+        Making one costs twenty times as much as putting one that was used back to its beginning.
+        """
+        url = self._emptied.pop() if self._emptied else self._made()
+        yield url
+        self.put_back(url)
+        self._emptied.append(url)
+
+    def _made(self) -> str:
+        url = self.url(self.database, schema=f"store_{next(_numbers)}")
+        holdfast.open(url).close()
+        self.keep(url)
+        return url
+
+    def keep(self, url: str) -> None:
+        """Note what a store holds, to be put back later."""
+        schema = address_of(url, Path()).schema
+        with self.admin(self.database) as connection:
+            connection.execute(f"create schema kept_{schema}")
+            for table in self._tables(connection, schema):
+                connection.execute(f"create table kept_{schema}.{table} as table {schema}.{table}")
+
+    def put_back(self, url: str) -> None:
+        """Let a store hold again what was noted, whatever happened to its rows since."""
+        schema = address_of(url, Path()).schema
+        with self.admin(self.database) as connection, connection.transaction():
+            connection.execute("set local lock_timeout = '20s'; set local session_replication_role = replica")
+            for table in self._tables(connection, schema):
+                connection.execute(
+                    f"delete from {schema}.{table}; insert into {schema}.{table} table kept_{schema}.{table}"
+                )
+            connection.execute(
+                f"select setval(pg_get_serial_sequence('{schema}.memory', 'rowno'), coalesce(max(rowno), 0) + 1, false)"
+                f" from {schema}.memory"
+            )
+
+    def _tables(self, connection: psycopg.Connection[tuple[object, ...]], schema: str) -> list[object]:
+        found = connection.execute("select tablename from pg_tables where schemaname = %s", (schema,))
+        return [table for (table,) in found]
 
 
 @contextmanager

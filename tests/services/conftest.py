@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from engines import ENGINES
 from holdfast.domain.caller import Caller
 from holdfast.domain.moment import SECOND, from_text, to_text
 from holdfast.operations import REGISTRY
@@ -45,13 +46,18 @@ class Seen:
         return operation
 
 
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
 
 
 @pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with nothing in it: making one costs thirty times as much as copying it."""
     folder = tmp_path_factory.mktemp("empty")
     holdfast.open(str(folder / "memory.db")).close()
@@ -59,9 +65,19 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def timed(db: str, clock: Clock, empty_store: Path) -> Iterator[holdfast.Holdfast]:
-    for file in empty_store.iterdir():
-        shutil.copy(file, Path(db).parent)
+def db(engine: str, tmp_path: Path, empty_file: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a store with nothing in it."""
+    if engine == "postgres":
+        with request.getfixturevalue("postgres").empty_store() as url:
+            yield url
+        return
+    for file in empty_file.iterdir():
+        shutil.copy(file, tmp_path)
+    yield str(tmp_path / "memory.db")
+
+
+@pytest.fixture
+def timed(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
     with holdfast.open(db, agent_id="ai:tester@here", now=clock) as opened:
         yield opened
 

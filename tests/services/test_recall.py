@@ -20,7 +20,8 @@ def titles(answer: Any) -> list[str]:
 def test_any_word_of_a_question_finds_and_the_best_match_comes_first(hold: Any) -> None:
     hold.store(title="Deploy day", content="We deploy on Tuesdays.")
     hold.store(title="Lunch", content="Tuesdays we have soup.")
-    hold.store(title="Weather", content="It rains.")
+    for day in ("Monday", "Thursday", "Friday", "Sunday"):
+        hold.store(title=f"Weather of {day}", content="It rains.")
     answer = hold.recall("On which day do we deploy, Tuesdays?")
     assert titles(answer) == ["Deploy day", "Lunch"]
     assert [hit.score for hit in answer.memories] == sorted([hit.score for hit in answer.memories], reverse=True)
@@ -28,10 +29,10 @@ def test_any_word_of_a_question_finds_and_the_best_match_comes_first(hold: Any) 
 
 
 def test_recall_prefers_the_newer_of_two_equal_memories(hold: Any, clock: Any) -> None:
-    for title in ("one", "two"):
+    for title in ("first", "second"):
         hold.store(title=title, content="We deploy on Tuesdays.")
         clock.move(days=3)
-    assert titles(hold.recall("deploy")) == ["two", "one"]
+    assert titles(hold.recall("deploy")) == ["second", "first"]
 
 
 def test_words_in_the_title_and_in_tags_count(hold: Any) -> None:

@@ -1,11 +1,14 @@
 """What being recalled does to a memory: counted in a batch afterwards, never to its harm."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
+from engines import past_holdfast
 from holdfast.domain.lifetime import Lifetimes
 from holdfast.services import use
 from holdfast.settings import Settings
@@ -141,14 +144,27 @@ def test_closing_writes_down_what_was_used(db: str, clock: Any) -> None:
         assert hold.get(stored.id).access_count == 1
 
 
+@contextmanager
+def taken_away(db: str) -> Iterator[None]:
+    """The store is where nobody finds it, for a while."""
+    if db.startswith("postgresql:"):
+        with past_holdfast(db) as connection:
+            ((schema,),) = connection.execute("select current_schema").fetchall()
+            connection.execute(f"alter schema {schema} rename to away")
+            yield
+            connection.execute(f"alter schema away rename to {schema}")
+    else:
+        away = Path(db).rename(f"{db}.away")
+        yield
+        away.rename(db)
+
+
 def test_uses_that_cannot_be_written_down_now_are_written_down_later(db: str) -> None:
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
         memory = hold.store("Plan", "We deploy on Tuesdays.")
         hold.recall("deploy")
-        away = Path(f"{db}.away")
-        Path(db).rename(away)
-        assert use.flush(hold.hold) == 0
-        away.rename(db)
+        with taken_away(db):
+            assert use.flush(hold.hold) == 0
         hold.recall("deploy")
         assert use.flush(hold.hold) == 1
         assert hold.get(memory.id).access_count == 2

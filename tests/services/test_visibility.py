@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import holdfast
+from engines import ENGINES
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, HoldfastError, NotFound
 from holdfast.domain.moment import from_text
@@ -76,7 +77,7 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
 class Buried(NamedTuple):
     """A closed store in which much is hidden from one caller and one memory is not."""
 
-    folder: Path
+    address: str
     caller: Caller
     hidden: list[str]
     shown: str
@@ -86,12 +87,28 @@ class Buried(NamedTuple):
 PRIVATE, OUTSIDE = "private to another", "outside the key's namespaces"
 
 
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module", params=[PRIVATE, OUTSIDE])
-def buried(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Buried:
+def buried(engine: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buried]:
+    if engine == "sqlite":
+        yield burial(str(tmp_path_factory.mktemp("buried") / "memory.db"), request.param)
+        return
+    postgres = request.getfixturevalue("postgres")
+    with postgres.new_store() as url:
+        done = burial(url, request.param)
+        postgres.keep(url)
+        yield done
+
+
+def burial(address: str, how: str) -> Buried:
     """Links lead from what is shown to what is hidden, and back."""
-    folder, owner, moments = tmp_path_factory.mktemp("buried"), Caller("ai:owner@here", bound=True), [LATER, START]
-    with holdfast.open(str(folder / "memory.db"), agent_id="ai:tester@here", now=lambda: moments[-1]) as hold:
-        if request.param == PRIVATE:
+    owner, moments = Caller("ai:owner@here", bound=True), [LATER, START]
+    with holdfast.open(address, agent_id="ai:tester@here", now=lambda: moments[-1]) as hold:
+        if how == PRIVATE:
             caller = Caller("ai:snoop@here", right="write", bound=True)
             hidden = bury(hold, moments.pop, owner, scope="private", namespace="open")
         else:
@@ -104,14 +121,18 @@ def buried(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
                 hold.call("link", link, caller=owner)
         hold.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
         changes = [one.seq for one in hold.call("events", {"limit": 1000}, caller=owner).events]
-    return Buried(folder, caller, hidden, shown, changes)
+    return Buried(address, caller, hidden, shown, changes)
 
 
 @pytest.fixture
-def world(buried: Buried, tmp_path: Path) -> Iterator[World]:
-    for file in buried.folder.iterdir():
-        shutil.copy(file, tmp_path)
-    with holdfast.open(str(tmp_path / "memory.db"), agent_id="ai:tester@here", now=lambda: LATER) as hold:
+def world(engine: str, buried: Buried, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    """Every test has what was buried anew."""
+    address = buried.address
+    if engine == "postgres":
+        request.getfixturevalue("postgres").put_back(address)
+    else:
+        address = str(shutil.copytree(Path(address).parent, tmp_path / "copy") / "memory.db")
+    with holdfast.open(address, agent_id="ai:tester@here", now=lambda: LATER) as hold:
         yield World(hold, *buried[1:])
 
 

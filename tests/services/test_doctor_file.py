@@ -1,0 +1,84 @@
+"""What the doctor finds in a store that is one file."""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_doctor import by_hand, filled, said, severities, well
+
+import holdfast
+from holdfast.domain.errors import StoreDamaged
+
+__all__ = ["filled", "well"]
+
+
+@pytest.fixture
+def engine() -> str:
+    return "sqlite"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "delete from memory_text_data where id > 10",
+        "update memory_text_data set block = x'0000' where id > 10",
+        "insert into memory_text (memory_text) values ('delete-all')",
+        "insert into memory_text (rowid, title, content, tags) values (1, 'ghost', 'ghost', '')",
+        "insert into memory_text (memory_text, rowid, title, content, tags)"
+        " select 'delete', rowno, title, content, tags from memory where rowno = 7",
+    ],
+    ids=["blocks gone", "blocks changed", "emptied", "words too many", "a row left out"],
+)
+def test_a_full_text_index_that_differs_from_the_rows_is_found(filled: holdfast.Holdfast, db: str, sql: str) -> None:
+    by_hand(db, sql)
+    assert (filled.doctor().status, severities(filled)["full_text"]) == ("critical", "critical")
+
+
+def test_a_row_that_points_to_nothing_is_found(filled: holdfast.Holdfast, db: str) -> None:
+    by_hand(db, "pragma foreign_keys=off; insert into access values ('nobody', 'x', 1, 1)")
+    assert severities(filled)["storage"] == "critical"
+    assert "a row of access points to nothing in memory" in said(filled)
+
+
+def test_a_page_overwritten_by_chance_is_found(filled: holdfast.Holdfast, db: str) -> None:
+    filled.close()
+    with open(db, "r+b") as file:
+        file.seek(os.path.getsize(db) // 2 // 4096 * 4096)
+        file.write(b"\xff" * 4096)
+    with holdfast.open(db, agent_id="ai:tester@here") as hurt:
+        assert hurt.doctor().status == "critical"
+
+
+@pytest.mark.parametrize("pages", [1, 5, 20])
+def test_a_file_cut_short_is_a_clear_error_and_left_as_it_is(filled: holdfast.Holdfast, db: str, pages: int) -> None:
+    filled.close()
+    os.truncate(db, os.path.getsize(db) - pages * 4096)
+    before = Path(db).read_bytes()
+    with pytest.raises(StoreDamaged, match="restore a backup"), holdfast.open(db, agent_id="ai:tester@here") as hurt:
+        hurt.doctor()
+    assert Path(db).read_bytes() == before
+
+
+def test_a_file_and_a_key_that_others_can_read_are_found(
+    filled: holdfast.Holdfast, db: str, well: dict[str, str]
+) -> None:
+    os.chmod(db, 0o644)
+    os.chmod(f"{db}.key", 0o640)
+    assert (filled.doctor().status, severities(filled)) == ("warn", {**well, "storage": "warn"})
+    assert said(filled).count("can be read by others") == 2
+
+
+def test_a_directory_that_anybody_writes_to_is_found(filled: holdfast.Holdfast, tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o777)
+    assert severities(filled)["storage"] == "warn"
+
+
+def test_the_doctor_changes_no_byte(filled: holdfast.Holdfast, db: str) -> None:
+    def digests() -> dict[str, Any]:
+        return {end: sha256(Path(db + end).read_bytes()).hexdigest() for end in ("", "-wal", ".key")}
+
+    before = digests()
+    filled.doctor()
+    assert digests() == before

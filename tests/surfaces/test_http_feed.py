@@ -2,19 +2,33 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 import pytest
 from serving import listening
 
+import holdfast
+from engines import ENGINES
 from holdfast import Holdfast
+from holdfast.domain.errors import StoreUnreachable
 from holdfast.surfaces.http import feed
 from holdfast.surfaces.http.app import build
 
 LIVE = {"accept": "text/event-stream"}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Told(msgspec.Struct):
+    seq: int
 
 
 @pytest.fixture
@@ -150,6 +164,62 @@ def test_an_idle_stream_says_that_it_is_alive() -> None:
         return Page
 
     async def first_words() -> bytes:
-        return await anext(feed.events(Page, page, asyncio.Event(), poll=0, keep_alive=-1))
+        watch = feed.Watch(lambda seconds: False, asyncio.Event())
+        return await anext(feed.events(Page, page, watch, keep_alive=-1))
 
     assert asyncio.run(first_words()) == b": keep-alive\n\n"
+
+
+def test_a_stream_tells_what_another_server_stored(hold: Holdfast, db: str, url: str) -> None:
+    hold.store(title="Here", content="first")
+    with (
+        holdfast.open(db) as other,
+        listening(build(other)) as elsewhere,
+        httpx.stream("GET", f"{elsewhere}/api/v1/events", headers=LIVE, timeout=30) as stream,
+    ):
+        coming = events(stream.iter_lines())
+        assert next(coming)["memory"]["title"] == "Here"
+        for number in range(5):
+            body = {"title": f"There {number}", "content": "x"}
+            assert httpx.post(f"{url}/api/v1/memories", json=body).status_code == 201
+            assert next(coming)["memory"]["title"] == f"There {number}"
+
+
+def test_many_streams_are_woken_by_one_thread_and_none_runs_when_nobody_follows(
+    hold: Holdfast, client: httpx.Client
+) -> None:
+    def watching() -> int:
+        return sum(thread.name.startswith(("holdfast-watch", "holdfast-listener")) for thread in threading.enumerate())
+
+    with ExitStack() as stack:
+        one = stack.enter_context(httpx.Client(base_url=client.base_url, timeout=30))
+        streams = [stack.enter_context(one.stream("GET", "/api/v1/events", headers=LIVE)) for _ in range(10)]
+        hold.store(title="One", content="first")
+        assert [next(events(stream.iter_lines()))["seq"] for stream in streams] == [1] * 10
+        assert 1 <= watching() <= 2
+    while watching():
+        pass
+
+
+def test_a_stream_lasts_while_its_store_is_away_and_ends_when_it_is_gone_for_good() -> None:
+    class Page(NamedTuple):
+        events: tuple[Any, ...]
+        next: int
+
+    answers: list[Any] = [
+        StoreUnreachable("The database is being started.", retryable=True),
+        Page((Told(1),), 1),
+        StoreUnreachable("The database refused the user."),
+    ]
+
+    async def page(after: int) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def told() -> list[bytes]:
+        watch = feed.Watch(lambda seconds: True, asyncio.Event())
+        return [said async for said in feed.events(Page((), 0), page, watch)]
+
+    assert asyncio.run(told()) == [b'id: 1\ndata: {"seq":1}\n\n']

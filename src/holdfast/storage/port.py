@@ -99,8 +99,11 @@ class Store(Protocol):
     def size(self) -> int:
         """Bytes that the store takes."""
 
-    def wait(self, seconds: float) -> None:
-        """Return when something may have been committed by anybody, or when the time has passed."""
+    def wait(self, seconds: float) -> bool:
+        """Wait until something may have been committed by anybody, and say whether that is so or the time has passed.
+
+        Nothing is missed that was committed since this thread came back from here before; the first time is at once.
+        """
 
     def snapshot(self, to: Path) -> None:
         """Write one consistent copy to a new file, durable when this returns, while others go on writing."""

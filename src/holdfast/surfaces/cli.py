@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from time import sleep
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
@@ -24,6 +24,10 @@ from . import wire
 if TYPE_CHECKING:
     from ..app import Holdfast
 
+AGAIN_SECONDS = 1.0
+"""Between two looks at a store that is away."""
+FOLLOW_SECONDS = 15.0
+"""The longest time between two looks at a feed."""
 GLOBAL = ("db", "json", "agent_id")
 FAMILY_NAMES = {
     "core": "Store and find",
@@ -217,7 +221,7 @@ def _callback(op: Operation) -> Callable[..., None]:
         arguments = arguments_of(op, words)
         if op.irreversible and not yes and not arguments.get("dry_run"):
             confirm(op, wanted)
-        with opened(wanted) as hold:
+        with opened(wanted, later=op.opens_nothing) as hold:
             if follow:
                 return follow_feed(op, hold, arguments, wanted)
             with progress_of(op.name, wanted) as progress:
@@ -281,11 +285,11 @@ def confirm(op: Operation, wanted: dict[str, Any]) -> None:
 
 
 @contextmanager
-def opened(wanted: dict[str, Any]) -> Iterator[Holdfast]:
+def opened(wanted: dict[str, Any], *, later: bool = False) -> Iterator[Holdfast]:
     from ..app import open as open_memory
 
     settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]})
-    with open_memory(settings=settings, source="cli") as hold:
+    with open_memory(settings=settings, source="cli", later=later) as hold:
         yield hold
 
 
@@ -335,10 +339,17 @@ def leave(code: int) -> None:
 
 
 def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Print pages as they come, until interrupted."""
-    wait = threading.Event()
+    """Print pages as they come, until interrupted. A store that goes away for a while is waited for."""
+    came = False
     while True:
-        answer = hold.call(op.name, arguments)
+        try:
+            answer, came = hold.call(op.name, arguments), True
+        except HoldfastError as error:
+            if not (came and error.retryable):
+                raise
+            complain(error, wanted["json"])
+            sleep(AGAIN_SECONDS)
+            continue
         for item in answer.events:
             if wanted["json"]:
                 click.echo(wire.encode(item))
@@ -346,7 +357,7 @@ def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted
             show(op, answer, wanted)
         arguments = {**arguments, "after": answer.next}
         if not answer.events:
-            wait.wait(0.25)
+            hold.hold.store.wait(FOLLOW_SECONDS)
 
 
 @click.command(cls=Commands, params=global_options(), context_settings={"help_option_names": ["-h", "--help"]})

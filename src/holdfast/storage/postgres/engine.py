@@ -334,9 +334,9 @@ class PostgresStore:
             ((size,),) = session.rows("engine_size")
         return int(size)
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> bool:
         self._must_be_ours()
-        self._listener.wait(seconds)
+        return self._listener.wait(seconds)
 
     def snapshot(self, to: Path) -> None:
         from . import copying

@@ -30,8 +30,8 @@ class Listener:
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
 
-    def wait(self, seconds: float) -> None:
-        """Return when something may have been committed since this thread last returned from here, or in time.
+    def wait(self, seconds: float) -> bool:
+        """Whether something may have been committed since this thread last returned from here; it waits for that.
 
         The first time this is as soon as there is somebody who listens.
         """
@@ -42,14 +42,16 @@ class Listener:
                 self._thread = threading.Thread(target=self._run, name="holdfast-listener", daemon=True)
                 self._thread.start()
                 known = self._moves
-            self._changed.wait_for(lambda: self._moves != known, seconds)
+            moved = self._changed.wait_for(lambda: self._moves != known, seconds)
             self._seen.moves = self._moves
+            return moved
 
     def close(self) -> None:
         """End the listening: its thread is gone when this returns."""
         with self._changed:
             self._wanted_until = 0.0
             thread, connection = self._thread, self._connection
+            self._moves += 1
             self._changed.notify_all()
         if connection is not None:
             _hang_up(connection)
@@ -85,22 +87,18 @@ class Listener:
                     self._connection = None
 
     def _tell(self, connection: Connection) -> None:
-        seen: tuple[object, ...] | None = None
+        """What was committed before the snapshot is seen by whoever looks after being told of it."""
+        told, seen = True, None
         while True:
             now = connection.execute("select cast(pg_current_snapshot() as text)").fetchone()
-            if now != seen:
-                seen = now
-                self._moved()
             with self._changed:
+                if told or now != seen:
+                    self._moves += 1
+                    self._changed.notify_all()
                 if monotonic() >= self._wanted_until:
                     return
-            for _ in connection.notifies(timeout=LOOK_SECONDS, stop_after=1):
-                self._moved()
-
-    def _moved(self) -> None:
-        with self._changed:
-            self._moves += 1
-            self._changed.notify_all()
+            seen = now
+            told = bool(list(connection.notifies(timeout=LOOK_SECONDS, stop_after=1)))
 
 
 def _hang_up(connection: Connection) -> None:

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -24,7 +24,7 @@ from .vectors import nearest
 
 APPLICATION_ID = 0x484F4C44
 LOG_LIMIT = 16 << 20
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.05
 COMMON = 10_000
 """Counting a word takes 20 ns for each memory that holds it."""
 HERE = Path(__file__).parent
@@ -288,8 +288,19 @@ class SqliteStore:
     def size(self) -> int:
         return sum(f.stat().st_size for f in (self._file, Path(f"{self._file}-wal")) if f.exists())
 
-    def wait(self, seconds: float) -> None:
-        sleep(min(seconds, POLL_SECONDS))
+    def wait(self, seconds: float) -> bool:
+        """A commit leaves its mark in the log's index, in memory: looking there often costs next to nothing."""
+        until = monotonic() + seconds
+        while True:
+            self._local.reader = self._current(getattr(self._local, "reader", None), "query_only=on")
+            with translated():
+                ((version,),) = self._local.reader.connection.execute("pragma data_version").fetchall()
+            seen = (self._local.reader, version)
+            before, self._local.seen = getattr(self._local, "seen", None), seen
+            left = until - monotonic()
+            if seen != before or left <= 0:
+                return seen != before
+            sleep(min(left, POLL_SECONDS))
 
     def snapshot(self, to: Path) -> None:
         with translated(), closing(connect(self._file, self._vfs)) as connection:

@@ -84,6 +84,7 @@ class Site:
         self.probe = Threads(PROBE_SECONDS, threads=1)
         self.metrics = Metrics()
         self.closing = asyncio.Event()
+        self.watch = feed.Watch(holdfast.hold.store.wait, self.closing)
 
     def close(self) -> None:
         self.threads.close()
@@ -141,7 +142,7 @@ class Site:
             return await self.threads.run(partial(look, {"after": after}))
 
         first = await self.threads.run(partial(look, {}))
-        return StreamingResponse(self.counted(feed.events(first, page, self.closing)), media_type=feed.MEDIA_TYPE)
+        return StreamingResponse(self.counted(feed.events(first, page, self.watch)), media_type=feed.MEDIA_TYPE)
 
     async def counted(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self.metrics.streams += 1

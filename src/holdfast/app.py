@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from .domain import moment
 from .domain.caller import Caller, admit_agent
@@ -14,7 +14,8 @@ from .operations import REGISTRY
 from .services import use
 from .services.hold import Hold, Progress
 from .settings import Settings, load
-from .storage.locate import open_store
+from .storage.locate import Later, open_store
+from .storage.port import Store
 
 
 class Holdfast:
@@ -64,11 +65,16 @@ def open(
     settings: Settings | None = None,
     source: str = "library",
     now: Callable[[], int] = moment.now,
+    later: bool = False,
 ) -> Holdfast:
-    """Open a memory, made if there is none. Without a path it is the user's own."""
+    """Open a memory, made if there is none. Without a path it is the user's own.
+
+    `later` opens it when it is first needed, and makes none.
+    """
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
-    hold = Hold(store=open_store(chosen.db), caller=caller, lifetimes=chosen.ttl, namespace=chosen.namespace, now=now)
+    store = cast(Store, Later(chosen.db)) if later else open_store(chosen.db)
+    hold = Hold(store=store, caller=caller, lifetimes=chosen.ttl, namespace=chosen.namespace, now=now)
     return Holdfast(hold, chosen)
 
 

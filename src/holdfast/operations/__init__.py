@@ -1,6 +1,6 @@
 """What may be asked: each operation is declared once, here, and so on every surface."""
 
-from . import about, agents, core, digest, graph, keys, lifecycle, namespaces, past, transfer, upkeep
+from . import about, agents, core, digest, graph, keys, lifecycle, moving, namespaces, past, transfer, upkeep
 from .registry import REGISTRY, Effect, Operation
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "graph",
     "keys",
     "lifecycle",
+    "moving",
     "namespaces",
     "past",
     "transfer",

@@ -68,6 +68,8 @@ class Operation(Struct, frozen=True):
     at_least_one: tuple[str, ...] = ()
     irreversible: bool = False
     """The CLI asks before it does this."""
+    opens_nothing: bool = False
+    """The command line opens no store for it, and so makes none."""
     feed: bool = False
     """Its pages follow one another by `after` and `next`: it can be streamed live."""
     reports: bool = False

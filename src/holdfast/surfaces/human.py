@@ -212,6 +212,17 @@ def restored(answer: Any) -> Iterator[str]:
         yield f"What was there before is {safe(answer.before)}: restore that to go back."
 
 
+def moved(answer: Any) -> Iterator[str]:
+    yield from table(((one.table, f"{one.rows:,}") for one in answer.tables if one.rows), ("TABLE", "ROWS"))
+    there = "go on with the move to" if answer.resumed else "move to"
+    if answer.dry_run:
+        yield f"Could {there} {safe(answer.target)}: {_many(answer.rows, 'row')}. Nothing was changed."
+    else:
+        yield f"Moved {safe(answer.source)} to {safe(answer.target)}."
+        yield f"All {_many(answer.rows, 'row')} are the same on both sides."
+        yield "Name the new place with --db or HOLDFAST_DB from now on; the old store is as it was."
+
+
 def imported(answer: Any) -> Iterator[str]:
     """What became of the memories, of what came with them, and of every row that was rejected."""
     yield _told("memories", answer) + (" (dry run: nothing was changed)" if answer.dry_run else "")

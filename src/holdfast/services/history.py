@@ -90,7 +90,7 @@ def undo(hold: Hold, seq: int) -> tuple[journal.Entry, Any, int]:
             raise ChangedSince(f"Change {seq} has been taken back already.", change=seq)
         _must_be_allowed(hold, write, record, undone)
         after = write.change(kind, record, undone, "undo")
-    return entry, after, write.places[-1]
+    return entry, after, write.places[-1].seq
 
 
 def _touched(kind: records.Kind[Any], before: Any, made: Any) -> list[str]:

@@ -6,13 +6,19 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from time import monotonic, sleep
 
 from ..domain import ids, moment
 from ..domain.caller import Caller
-from ..domain.errors import Cancelled
+from ..domain.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreachable
 from ..domain.lifetime import Lifetimes
+from ..storage import journal
 from ..storage.port import Session, Store
 from ..storage.records import Writing
+
+SETTLE_SECONDS = 10.0
+"""How long a database is waited for that went away in the middle of a commit."""
+AGAIN_SECONDS = 0.5
 
 
 class Progress:
@@ -92,8 +98,33 @@ class Hold:
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
-        """One transaction: rows, full-text and journal entries together, or nothing."""
-        with self.store.writing(self.progress.check) as session:
-            write = Writing(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
-            yield write
-            write.flush()
+        """One transaction: rows, full-text and journal entries together, or nothing.
+
+        If the connection breaks while it is committed, the journal tells which: what is there was kept.
+        """
+        places: list[journal.Place] = []
+        try:
+            with self.store.writing(self.progress.check) as session:
+                write = Writing(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
+                yield write
+                write.flush()
+                places = write.places
+        except OutcomeUnknown as unknown:
+            if not places:
+                raise
+            if not self._was_kept(places[-1], unknown):
+                raise StoreUnreachable(
+                    "The connection to the database broke; nothing was written: try again.", retryable=True
+                ) from unknown
+
+    def _was_kept(self, place: journal.Place, unknown: OutcomeUnknown) -> bool:
+        """Looked up as a writer, who waits until the transaction that was cut has come to its end."""
+        until = monotonic() + SETTLE_SECONDS
+        while True:
+            try:
+                with self.store.writing() as session:
+                    return journal.holds(session, place)
+            except StoreError as error:
+                if not error.retryable or monotonic() > until:
+                    raise unknown from error
+                sleep(AGAIN_SECONDS)

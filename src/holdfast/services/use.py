@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ..domain.errors import StoreError
+from ..domain.errors import OutcomeUnknown, StoreError
 from ..storage.records import MEMORY, Writing
 from .hold import Hold
 
@@ -21,6 +21,8 @@ def flush(hold: Hold) -> int:
                 for id in sorted(used):
                     _count(user, write, id, *used[id])
             written += len(used)
+        except OutcomeUnknown:
+            continue  # rather never counted than twice
         except StoreError:
             hold.uses.add(agent, used)
     return written

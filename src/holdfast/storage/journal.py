@@ -47,6 +47,13 @@ class Pending(NamedTuple):
     delta: str | None
 
 
+class Place(NamedTuple):
+    """Where an entry is in the chain, and what makes it that entry."""
+
+    seq: int
+    hash: bytes
+
+
 class Head(NamedTuple):
     node: str
     incarnation: int
@@ -165,7 +172,7 @@ def renew(session: Session, owner: Owner, node: str, incarnation: int, *, adopt:
     return renewed
 
 
-def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], actor: str, now: int) -> list[int]:
+def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], actor: str, now: int) -> list[Place]:
     """Append entries at the end of the chain, dense and in commit order, and sign the new head.
 
     A head that this key did not sign is extended unsigned: what was done to it stays to be found.
@@ -188,7 +195,13 @@ def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], 
     after = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
     signature = signer.sign(key, witness_of(after)) if whole else UNSIGNED
     session.do("chain_set", node=head.node, hash=previous, kept_at=kept_at, signature=signature)
-    return [row["seq"] for row in rows]
+    return [Place(row["seq"], row["hash"]) for row in rows]
+
+
+def holds(session: Session, place: Place) -> bool:
+    """Whether the chain has this very entry."""
+    row = session.row("journal_one", seq=place.seq)
+    return row is not None and Entry(*row).hash == place.hash
 
 
 def pages(session: Session, statement: str = "journal_page", size: int = 1000) -> Iterator[Entry]:

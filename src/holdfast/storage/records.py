@@ -95,7 +95,7 @@ class Writing:
         self._head, self._key = journal.settle(session, store)
         self._last = 0
         self._entries: list[journal.Pending] = []
-        self.places: list[int] = []
+        self.places: list[journal.Place] = []
 
     @property
     def origin(self) -> str:

@@ -12,11 +12,12 @@ import pytest
 from serving import kept, listening, reached, with_settings
 
 from holdfast import Holdfast
-from holdfast.domain.errors import Cancelled
+from holdfast.domain.errors import Cancelled, OutcomeUnknown
 from holdfast.operations import REGISTRY
 from holdfast.operations.registry import Effect, Nothing, Registry
 from holdfast.services.hold import Hold, Progress
 from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.threads import Threads
 
 begun = threading.Event()
 slow = Registry()
@@ -179,3 +180,22 @@ def test_what_is_not_http_is_refused_and_the_server_goes_on(hold: Holdfast, requ
             caller.sendall(request_line + b"\r\nhost: localhost\r\n\r\n")
             assert not caller.recv(100).startswith((b"HTTP/1.1 2", b"HTTP/1.1 5"))
         assert httpx.get(f"{url}/health").status_code == 200
+
+
+def test_what_is_still_being_committed_when_nobody_waits_any_more_is_not_called_undone() -> None:
+    done = threading.Event()
+
+    def commits(progress: Progress) -> None:
+        progress.commit()
+        done.wait()
+
+    async def asked() -> None:
+        threads = Threads(0.05, grace=0.05)
+        try:
+            await threads.run(commits)
+        finally:
+            done.set()
+            threads.close()
+
+    with pytest.raises(OutcomeUnknown):
+        asyncio.run(asked())

@@ -31,15 +31,21 @@ class Progress:
     ) -> None:
         self._report = report
         self._stop = stop
+        self.has_begun_to_commit = False
 
     def __call__(self, done: int, total: int, what: str = "") -> None:
         self.check()
         self._report(done, total, what)
 
     def check(self) -> None:
-        """Raise if the caller has given up: the store looks at this just before it commits."""
+        """Raise if the caller has given up."""
         if self._stop is not None and self._stop.is_set():
             raise Cancelled
+
+    def commit(self) -> None:
+        """The last moment to give up: the store looks at this just before it commits."""
+        self.check()
+        self.has_begun_to_commit = True
 
 
 SILENT = Progress()
@@ -104,7 +110,7 @@ class Hold:
         """
         places: list[journal.Place] = []
         try:
-            with self.store.writing(self.progress.check) as session:
+            with self.store.writing(self.progress.commit) as session:
                 write = Writing(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
                 yield write
                 write.flush()

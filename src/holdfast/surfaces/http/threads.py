@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from ...domain.errors import Cancelled, TimedOut
+from ...domain.errors import Cancelled, OutcomeUnknown, TimedOut
 from ...services.hold import Progress
 
 T = TypeVar("T")
@@ -32,7 +32,8 @@ class Threads:
     async def run(self, work: Callable[[Progress], T], gone: Awaitable[None] | None = None) -> T:
         """The work's result, unless the time limit passes or `gone` comes first."""
         stop = threading.Event()
-        job = self._pool.submit(copy_context().run, work, Progress(stop=stop))
+        progress = Progress(stop=stop)
+        job = self._pool.submit(copy_context().run, work, progress)
         result = asyncio.wrap_future(job)
         left = asyncio.ensure_future(gone) if gone is not None else None
         try:
@@ -41,18 +42,23 @@ class Threads:
             if result.done():
                 return result.result()
             stop.set()
-            return await self._settled(job, result, Cancelled if left is not None and left.done() else TimedOut)
+            refusal = Cancelled if left is not None and left.done() else TimedOut
+            return await self._settled(job, result, progress, refusal)
         finally:
             stop.set()
             if left is not None:
                 left.cancel()
 
-    async def _settled(self, job: "Future[T]", result: "asyncio.Future[T]", refusal: type[Cancelled]) -> T:
+    async def _settled(
+        self, job: "Future[T]", result: "asyncio.Future[T]", progress: Progress, refusal: type[Cancelled]
+    ) -> T:
         if job.cancel():
             raise refusal
         await asyncio.wait({result}, timeout=self._grace)
         if not result.done():
             result.add_done_callback(lambda late: late.exception())
+            if progress.has_begun_to_commit:
+                raise OutcomeUnknown("The change was being committed for too long: it may be kept or not. Look which.")
             raise refusal
         try:
             return result.result()

@@ -1,14 +1,18 @@
-"""How SQLite finds memories under every filter and view: the plans that keep a large memory quick."""
+"""How memories are found under every filter and view: the plans that keep a large memory quick."""
 
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, get_args
 
 import pytest
+from plans import ASKS, Plans, SqlitePlans, Statement, fill, plans_of
 
-from holdfast import Holdfast
+import holdfast
+from engines import ENGINES
 from holdfast.domain.caller import Caller
 from holdfast.storage import memories
 from holdfast.storage.memories import EVERYTHING, Filter, Part, View
-from holdfast.storage.sqlite.engine import SqliteSession, bound, joined
 
 ME = Caller("ai:tester@here")
 FILTERS = [
@@ -29,45 +33,96 @@ FILTERS = [
 ]
 
 
-def plan(hold: Holdfast, parts: tuple[Part, ...], params: dict[str, Any]) -> list[str]:
-    """The steps over the memories themselves; those of subqueries are left out."""
-    with hold.hold.store.reading() as session:
-        assert isinstance(session, SqliteSession)
-        steps = session._connection.execute("explain query plan " + joined(parts), bound(params)).fetchall()
-    return [text for _, _, _, text in steps if " m " in f"{text} " or " t " in text or "ORDER BY" in text]
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def selecting(hold: Holdfast, which: Filter, view: View, then: str, **params: Any) -> list[str]:
+@pytest.fixture(scope="module")
+def hold(
+    engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[holdfast.Holdfast]:
+    """One store for all of them: nothing is changed in it."""
+    with ExitStack() as stack:
+        address = str(tmp_path_factory.mktemp("plans") / "memory.db")
+        if engine == "postgres":
+            address = stack.enter_context(request.getfixturevalue("postgres").new_store())
+        opened = stack.enter_context(holdfast.open(address, agent_id="ai:tester@here"))
+        fill(opened, address)
+        yield opened
+
+
+@pytest.fixture
+def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    return plans_of(hold.hold.store, monkeypatch)
+
+
+Ask = Callable[[Sequence[Part], dict[str, Any]], list[Statement]]
+
+
+@pytest.fixture
+def ask(hold: holdfast.Holdfast, plans: Plans) -> Ask:
+    """Runs a statement joined from parts; what the engine ran for it."""
+
+    def run(parts: Sequence[Part], params: dict[str, Any]) -> list[Statement]:
+        with plans.noted() as seen, hold.hold.store.reading() as session:
+            session.assembled(parts, params)
+        return [statement for statement in seen if ASKS.match(statement[0])][-1:]
+
+    return run
+
+
+def selecting(which: Filter, view: View, then: str, **params: Any) -> tuple[Sequence[Part], dict[str, Any]]:
     parts, narrowing = memories.narrowed(ME, which, now=1, view=view)
-    return plan(hold, ("memory_select", *parts, then), narrowing | params)
+    return ("memory_select", *parts, then), narrowing | params
+
+
+def over_memories(steps: list[str]) -> list[str]:
+    """The steps over the memories themselves; those of subqueries are left out."""
+    return [
+        step for step in steps if re.search(r" m | t |ORDER BY| memory |memory_text|memory_archive|Sort", f"{step} ")
+    ]
 
 
 @pytest.mark.parametrize("which", FILTERS, ids=str)
-def test_recall_asks_the_full_text_once_whatever_the_filter(hold: Holdfast, which: Filter) -> None:
+def test_recall_asks_the_full_text_once_whatever_the_filter(
+    hold: holdfast.Holdfast, plans: Plans, ask: Ask, which: Filter
+) -> None:
     parts, params = memories.narrowed(ME, which, now=1)
-    params |= {"match": "apple", "limit": 10, "since_row": 1}
-    steps = plan(hold, ("memory_found", *parts, "memory_found.since_row", "memory_found.best"), params)
-    assert steps == ["SCAN t VIRTUAL TABLE INDEX 32:M3>", "SEARCH m USING INTEGER PRIMARY KEY (rowid=?)"]
+    with hold.hold.store.reading() as session:
+        asking, asked = session.asking(["thing"], every=False)
+    params |= asked | {"limit": 10, "since_row": 1}
+    run = ask((*asking, *parts, "memory_found.since_row", "memory_found.best"), params)
+    steps = over_memories(plans.steps(run))
+    if isinstance(plans, SqlitePlans):
+        assert steps == ["SCAN t VIRTUAL TABLE INDEX 32:M3>", "SEARCH m USING INTEGER PRIMARY KEY (rowid=?)"]
+    else:
+        assert sum("memory_text_words" in step for step in steps) == 1
+        assert plans.walks(run) == []
 
 
 @pytest.mark.parametrize("view", get_args(View))
-def test_memories_are_read_by_id_through_the_index_of_ids(hold: Holdfast, view: View) -> None:
-    by_id = "SEARCH m USING INDEX sqlite_autoindex_memory_1 "
-    assert selecting(hold, EVERYTHING, view, "memory.one", id="a") == [by_id + "(id=?)"]
-    assert selecting(hold, EVERYTHING, view, "memory.some", ids=["a"]) == [by_id + "(id=?)"]
-    assert selecting(hold, EVERYTHING, view, "memory.prefixed", prefix="a") == [by_id + "(id>? AND id<?)"]
+def test_memories_are_read_by_id_through_the_index_of_ids(plans: Plans, ask: Ask, view: View) -> None:
+    for then, given in (("one", {"id": "a"}), ("some", {"ids": ["a"]}), ("prefixed", {"prefix": "a"})):
+        (step,) = over_memories(plans.steps(ask(*selecting(EVERYTHING, view, f"memory.{then}", **given))))
+        assert re.match(r"SEARCH m USING INDEX sqlite_autoindex_memory_1 \(id|Index Scan memory_id_key memory \(", step)
 
 
 @pytest.mark.parametrize("which", [EVERYTHING, Filter(namespace="a"), Filter(min_priority=5)], ids=str)
-def test_a_page_of_the_most_important_is_read_in_order(hold: Holdfast, which: Filter) -> None:
-    (step,) = selecting(hold, which, "live", "memory.by_importance", limit=10, skip=0)
-    assert "USING INDEX memory_" in step
+def test_a_page_of_the_most_important_is_read_in_order(plans: Plans, ask: Ask, which: Filter) -> None:
+    run = ask(*selecting(which, "live", "memory.by_importance", limit=10, skip=0))
+    (step,) = over_memories(plans.steps(run))
+    assert re.search("(USING INDEX|Index Scan) memory_(order|namespace)", step)
 
 
-def test_the_archive_is_read_without_walking_the_live_memories(hold: Holdfast) -> None:
-    steps = selecting(hold, EVERYTHING, "put_away", "memory.by_archival", limit=10, skip=0)
-    assert steps == [
-        "SEARCH m USING INDEX memory_archive (state=?)",
-        "SEARCH m USING INDEX memory_expiry (lives_until<?)",
-        "USE TEMP B-TREE FOR ORDER BY",
-    ]
+def test_the_archive_is_read_without_walking_the_live_memories(plans: Plans, ask: Ask) -> None:
+    steps = plans.steps(ask(*selecting(EVERYTHING, "put_away", "memory.by_archival", limit=10, skip=0)))
+    if isinstance(plans, SqlitePlans):
+        assert over_memories(steps) == [
+            "SEARCH m USING INDEX memory_archive (state=?)",
+            "SEARCH m USING INDEX memory_expiry (lives_until<?)",
+            "USE TEMP B-TREE FOR ORDER BY",
+        ]
+    else:
+        indexes = [step for step in steps if step.startswith("Bitmap Index Scan")]
+        assert [step.split()[3] for step in indexes] == ["memory_archive", "memory_expiry"]

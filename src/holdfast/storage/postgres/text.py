@@ -1,13 +1,14 @@
 """Words as PostgreSQL keeps and finds them: a tsvector of FTS5's tokens, and a score as near to BM25 as it allows."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from math import log
 
 from ..port import Texts
 from ..tokens import tokens
 
 LONGEST_WORD = 2046
-"""Bytes of a lexeme. A longer word is known by its beginning."""
+"""Bytes of a lexeme. A longer word is known by its digest."""
 LAST_PLACE = 16_383
 GAP = 2
 """Between two fields, so that no phrase goes from one into the other."""
@@ -16,8 +17,9 @@ FIELDS = (("title", "A"), ("tags", "B"), ("content", ""))
 
 def lexeme(token: str) -> str:
     """A token, quoted."""
-    cut = token.encode()[:LONGEST_WORD].decode(errors="ignore")
-    return "'" + cut.replace("\\", "\\\\").replace("'", "''") + "'"
+    if len(token.encode()) > LONGEST_WORD:
+        token = sha256(token.encode()).hexdigest()
+    return "'" + token.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def vector_of(texts: Texts) -> str:

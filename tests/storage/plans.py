@@ -1,0 +1,146 @@
+"""What engines do for the statements that they run, as each explains it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+
+from engines import past_holdfast
+from holdfast.app import Holdfast
+from holdfast.storage.postgres.engine import PLANNING, PostgresStore
+from holdfast.storage.postgres.engine import connect as connect_postgres
+from holdfast.storage.sqlite.engine import SqliteStore
+from holdfast.storage.sqlite.engine import connect as connect_sqlite
+
+Statement = tuple[str, Any]
+GROWING = "memory|memory_text|journal|link|alias|memory_grant|agent|access|notice|api_key|embedding"
+"""A namespace has one standard, and SQLite looks through them only for a dangling reference."""
+ASKS = re.compile(r"\s*(select|update|delete|insert|with)\b")
+
+
+class SqlitePlans:
+    """As SQLite explains them."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+
+    @contextmanager
+    def noted(self) -> Iterator[list[Statement]]:
+        """Every statement that the store runs meanwhile."""
+        seen: list[Statement] = []
+
+        def trace(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
+            seen.append((sql, bindings))
+            return True
+
+        def hook(connection: apsw.Connection) -> None:
+            connection.exec_trace = trace
+
+        apsw.connection_hooks.append(hook)
+        self.store.close()
+        try:
+            yield seen
+        finally:
+            apsw.connection_hooks.remove(hook)
+            self.store.close()
+
+    def steps(self, seen: list[Statement]) -> list[str]:
+        with closing(connect_sqlite(self.store._file, "")) as connection:
+            return [
+                step
+                for sql, bindings in seen
+                if ASKS.match(sql)
+                for *_, step in connection.execute(f"explain query plan {sql}", bindings)
+            ]
+
+    def walks(self, seen: list[Statement]) -> list[str]:
+        """The steps that go through a whole table or index."""
+        scan = re.compile(rf"SCAN ({GROWING}|[mjlag])\b")
+        return [step for step in self.steps(seen) if scan.match(step) and "VIRTUAL TABLE" not in step]
+
+
+class PostgresPlans:
+    """As PostgreSQL explains them, once whole tables are not to be read if there is another way."""
+
+    def __init__(self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store = store
+        self.monkeypatch = monkeypatch
+
+    @contextmanager
+    def noted(self) -> Iterator[list[Statement]]:
+        seen: list[Statement] = []
+        execute, executemany = psycopg.Cursor.execute, psycopg.Cursor.executemany
+
+        def one(cursor: Any, sql: Any, params: Any = None, **more: Any) -> Any:
+            seen.append((sql, params))
+            return execute(cursor, sql, params, **more)
+
+        def many(cursor: Any, sql: Any, params: Any, **more: Any) -> None:
+            seen.extend((sql, each) for each in params)
+            executemany(cursor, sql, params, **more)
+
+        with self.monkeypatch.context() as patched:
+            patched.setattr(psycopg.Cursor, "execute", one)
+            patched.setattr(psycopg.Cursor, "executemany", many)
+            yield seen
+
+    def nodes(self, seen: list[Statement]) -> Iterator[dict[str, Any]]:
+        """Every node of every plan."""
+        with connect_postgres(self.store._address) as connection, connection.transaction():
+            connection.execute(
+                "; ".join((*PLANNING, self.store._address.path_setting, "set local enable_seqscan = off"))
+            )
+            for sql, params in seen:
+                if ASKS.match(sql):
+                    ((explained,),) = connection.execute(f"explain (format json) {sql}", params).fetchall()
+                    yield from within(explained[0]["Plan"])
+
+    def steps(self, seen: list[Statement]) -> list[str]:
+        return [described(node) for node in self.nodes(seen)]
+
+    def walks(self, seen: list[Statement]) -> list[str]:
+        return [
+            described(node)
+            for node in self.nodes(seen)
+            if node.get("Relation Name") in GROWING.split("|") and "Scan" in node["Node Type"] and not seeks(node)
+        ]
+
+
+def within(node: dict[str, Any], above: str = "") -> Iterator[dict[str, Any]]:
+    yield {**node, "above": above}
+    for below in node.get("Plans", ()):
+        yield from within(below, node["Node Type"])
+
+
+def seeks(node: dict[str, Any]) -> bool:
+    """Or reads an index in its order until there is enough. A bitmap is filled by nodes below, which seek."""
+    ordered = "Index" in node["Node Type"] and node["above"] == "Limit"
+    return "Index Cond" in node or ordered or node["Node Type"] == "Bitmap Heap Scan"
+
+
+def described(node: dict[str, Any]) -> str:
+    words = [node["Node Type"], *(node[key] for key in ("Index Name", "Relation Name", "Index Cond") if key in node)]
+    return " ".join(words)
+
+
+Plans = SqlitePlans | PostgresPlans
+
+
+def plans_of(store: Any, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    return SqlitePlans(store) if isinstance(store, SqliteStore) else PostgresPlans(store, monkeypatch)
+
+
+def fill(hold: Holdfast, address: str) -> None:
+    """Enough memories for PostgreSQL to see which way is the shorter one."""
+    if isinstance(hold.hold.store, PostgresStore):
+        for batch in range(10):
+            places = [f"n{number}/{batch}" for number in range(60)]
+            hold.bulk_store(
+                memories=[{"title": place, "content": "some thing", "namespace": place} for place in places]
+            )
+        with past_holdfast(address) as raw:
+            raw.execute("analyze")

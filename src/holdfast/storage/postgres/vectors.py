@@ -19,7 +19,10 @@ INDEXED = (384, 512, 768, 1024, 1536)
 """The dimensions that have an index."""
 FEW = 1000
 """So many vectors are measured one by one in less time than an index is walked for those that pass a narrow filter."""
+WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
+"""Clauses that usually leave most."""
 BREADTH = 100
+"""How many vectors a walk through an index keeps in view: more are slower and miss less."""
 MOST_BREADTH = 1000
 
 
@@ -50,8 +53,7 @@ def swapped(numbers: bytes) -> bytes:
 def nearest(
     session: "PostgresSession", vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int
 ) -> list[Row]:
-    """By an index if there is one for the dimension and the filters leave many; otherwise, or if the index gives too
-    few, by looking at each."""
+    """By the index of the dimension; if there is none, the filters leave few or the index finds too few, one by one."""
     asked = {**params, "vector": vector, "limit": limit}
     if vector.dim in INDEXED and not _few(session, parts, params):
         session.rows("embedding_tuned", breadth=min(max(BREADTH, 2 * limit), MOST_BREADTH))
@@ -62,5 +64,8 @@ def nearest(
 
 
 def _few(session: "PostgresSession", parts: Sequence[Part], params: Mapping[str, Any]) -> bool:
+    """Whether filters leave only a few."""
+    if WIDE.issuperset(parts) or "memory.some" in parts:
+        return "memory.some" in parts
     ((count,),) = session.assembled(("embedding_few", *parts, "embedding_few.end"), {**params, "most": FEW})
     return int(count) < FEW

@@ -116,15 +116,14 @@ class PostgresSession:
 
     def _run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
         with self._whole():
-            if not self._waiting:
-                return self._answer(text, params)
-            with self._connection.pipeline():
-                self._send_waiting()
-                return self._answer(text, params)
-
-    def _answer(self, text: str, params: Mapping[str, Any]) -> list[Row]:
-        self._cursor.execute(text, bound(params))
-        return self._cursor.fetchall()
+            if self._waiting:
+                # What it answers is fetched after the pipeline's end, which waits for it: before, each would wait.
+                with self._connection.pipeline():
+                    self._send_waiting()
+                    self._cursor.execute(text, bound(params))
+            else:
+                self._cursor.execute(text, bound(params))
+            return self._cursor.fetchall()
 
     def _send_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []

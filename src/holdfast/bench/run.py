@@ -4,15 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import speed
-from .report import Machine, Report, write
+from . import growing, speed
+from .database import database
+from .growing import NOT_GROWN
+from .report import Curve, Machine, Report, Row, write
 from .speed import Rounds
 from .timing import Meter, Progress
 
 SIZES = (10_000, 100_000)
 FULL = (*SIZES, 1_000_000)
 QUICK = (1_000,)
-QUICK_ROUNDS = Rounds(questions=20, stores=20, batches=1, each=5, starts=2, calls=20)
+GROWING = (1_000, 3_000, 10_000, 30_000, 100_000)
+QUICK_ROUNDS = Rounds(questions=20, stores=20, batches=1, each=5, starts=2, calls=20, grown=10)
 
 
 def silent(done: int, total: int, what: str) -> None:
@@ -26,23 +29,31 @@ def run(
     *,
     quick: bool = False,
     full: bool = False,
+    postgres: str | None = None,
     rounds: Rounds | None = None,
 ) -> Report:
-    """Measure this machine and put report.md, report.json and recall.svg into a directory.
+    """Measure this machine and put report.md, report.json and the plots into a directory.
 
-    The stores that are measured lie in that directory too, so that it decides the disk, and are gone afterwards.
+    The stores that are measured lie in that directory too, so that it decides the disk, and are gone afterwards. So
+    does a server of PostgreSQL, unless the address of one is given: there they are schemas of their own.
     """
+    grown = sizes or (QUICK if quick else GROWING)
     sizes = sizes or (QUICK if quick else FULL if full else SIZES)
     rounds = rounds or (QUICK_ROUNDS if quick else Rounds())
     out.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=out, prefix="stores-") as place:
-        report = measured(Path(place), sizes, rounds, Meter(rounds.steps(sizes), progress))
+    with TemporaryDirectory(dir=out, prefix="stores-") as place, database(postgres, Path(place) / "server") as server:
+        meter = Meter(rounds.steps(sizes) + (growing.steps(grown, rounds) if server else 0), progress)
+        rows, curves = measured(Path(place), sizes, rounds, meter)
+        both = growing.growing(made(Path(place) / "growing"), server, grown, rounds, meter) if server else NOT_GROWN
+    rows += both.rows
+    met = all(row.met is not False for row in rows)
+    report = Report(machine=Machine(), rows=rows, recall=curves, met=met, database=both.about, growth=both.growth)
     write(report, out)
     return report
 
 
-def measured(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) -> Report:
-    """Every figure, each in a directory of its own."""
+def measured(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) -> tuple[list[Row], list[Curve]]:
+    """Every figure of a store in a file, each in a directory of its own."""
     rows = []
     for measure in (speed.storing, speed.storing_in_bulk, speed.storing_together):
         rows += measure(made(place / measure.__name__), rounds, meter)
@@ -50,14 +61,9 @@ def measured(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) ->
     rows += recall
     for measure in (speed.starting, speed.connecting, speed.calling):
         rows += measure(made(place / measure.__name__), rounds, meter)
-    return Report(machine=Machine(), rows=rows, recall=curves, met=all(row.met is not False for row in rows))
+    return rows, curves
 
 
 def made(folder: Path) -> Path:
     folder.mkdir()
     return folder
-
-
-def main(out: Path, quick: bool, report: Progress = silent) -> Report:
-    """The whole of `holdfast bench`, quick or as it is by default."""
-    return run(out, progress=report, quick=quick)

@@ -28,6 +28,8 @@ class Rounds(Struct, frozen=True):
     """Stores of each of the eight processes."""
     starts: int = 15
     calls: int = 500
+    grown: int = 100
+    """Stores at each size of a memory that grows."""
 
     def steps(self, sizes: Sequence[int]) -> int:
         filling = sum(-(-size // BATCH) for size in sizes)
@@ -193,5 +195,5 @@ def calling(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     ]
 
 
-def opened(path: Path) -> Holdfast:
-    return app.open(str(path), agent_id="ai:bench@here")
+def opened(address: Path | str) -> Holdfast:
+    return app.open(str(address), agent_id="ai:bench@here")

@@ -1,0 +1,210 @@
+"""Both engines while a memory grows, and PostgreSQL beside the bare database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..app import Holdfast
+from ..domain.vector import unit
+from ..storage import vectors
+from .cloud import DIM, Cloud
+from .database import Database
+from .floors import Text
+from .prose import Prose
+from .report import POSTGRES, SQLITE, Growth, Row, growth_of, times
+from .speed import BATCH, Rounds, opened
+from .timing import Meter, Spread, in_turns, took
+
+if TYPE_CHECKING:
+    from .bare_database import BareDatabase
+
+BARE, AT_ONCE = "bare PostgreSQL", "bare PostgreSQL, at once"
+MODEL = "bench"
+TARGET_FROM = 10_000
+"""In a smaller memory the ways to the server and back are nearly all there is."""
+
+Found = dict[str, Spread]
+
+
+class Grown(NamedTuple):
+    about: str
+    """The server, and how durable it is."""
+    rows: list[Row]
+    growth: list[Growth]
+
+
+NOT_GROWN = Grown("", [], [])
+
+
+class Stores(NamedTuple):
+    """A memory on each engine, and the bare tables: those of the memory to read, others like them to write."""
+
+    sqlite: Holdfast
+    postgres: Holdfast
+    reading: BareDatabase
+    writing: BareDatabase
+
+
+def steps(sizes: Sequence[int], rounds: Rounds) -> int:
+    filling = sum(len(range(before, size, BATCH)) for before, size in pairwise((0, *sizes)))
+    kept = sizes[-1] + rounds.grown * len(sizes)
+    with_vectors = len(range(0, kept, BATCH)) + 1 + rounds.questions
+    return 2 * filling + len(sizes) * (1 + rounds.questions + rounds.grown) + with_vectors
+
+
+def growing(place: Path, database: Database, sizes: Sequence[int], rounds: Rounds, meter: Meter) -> Grown:
+    """The same memories, questions and stores at one size after the other; at last with vectors."""
+    rows, growth = list[Row](), list[Growth]()
+    with stores_of(place, database) as stores:
+        for before, size in pairwise((0, *sizes)):
+            grow(stores, before, size, meter)
+            recall = recalling(stores, rounds, meter.stepping(f"recalling among {size:,}"))
+            sample = Sample(size, rounds.grown, database.store("sample"))
+            store = storing(stores, sample, meter.stepping(f"storing among {size:,}"))
+            growth += [growth_of(name, size, store[name], recall[name]) for name in (SQLITE, POSTGRES, BARE)]
+            rows += recall_rows(size, recall)
+        rows += store_rows(sizes[-1], store)
+        rows += recalling_near(stores, sizes[-1], rounds, meter)
+        return Grown(stores.reading.about(), rows, growth)
+
+
+@contextmanager
+def stores_of(place: Path, database: Database) -> Iterator[Stores]:
+    from .bare_database import BareDatabase
+
+    ours, bare = database.store("ours"), database.store("bare")
+    with ExitStack() as stack:
+        sqlite, postgres = (stack.enter_context(opened(address)) for address in (str(place / "growing.db"), ours))
+        opened(bare).close()
+        reading, writing = BareDatabase(ours), BareDatabase(bare)
+        stack.callback(reading.close)
+        stack.callback(writing.close)
+        yield Stores(sqlite, postgres, reading, writing)
+
+
+def grow(stores: Stores, before: int, size: int, meter: Meter) -> None:
+    """Let every store hold so many memories."""
+    for name, hold in ((SQLITE, stores.sqlite), (POSTGRES, stores.postgres)):
+        prose, step = Prose(size), meter.stepping(f"filling {size:,} memories on {name}")
+        for begin in range(before, size, BATCH):
+            memories = [prose.memory(number) for number in range(begin, min(begin + BATCH, size))]
+            hold.call("bulk_store", {"memories": memories})
+            step()
+    step = meter.stepping("filling the bare database")
+    stores.writing.follow(stores.reading)
+    for bare in (stores.reading, stores.writing):
+        bare.tidy()
+    step()
+
+
+def recalling(stores: Stores, rounds: Rounds, step: Callable[[], None]) -> Found:
+    prose = Prose(3)
+    doers = {
+        SQLITE: took(lambda question: stores.sqlite.call("recall", {"context": question})),
+        POSTGRES: took(lambda question: stores.postgres.call("recall", {"context": question})),
+        BARE: took(stores.reading.ask),
+    }
+    for ask in doers.values():
+        ask("What was it about?")
+    return in_turns(doers, [prose.question() for _ in range(rounds.questions)], step)
+
+
+class Sample:
+    """Texts to be stored, and the bare statements that keep what a store of others like them keeps."""
+
+    def __init__(self, seed: int, count: int, url: str) -> None:
+        from .bare_database import transactions
+
+        prose = Prose(seed + 1)
+        self.texts, others, more = (
+            [(f"{part} {prose.title(seed + number)}", prose.content()) for number in range(count)] for part in range(3)
+        )
+        with opened(url) as hold:
+            for text in (*others, *more):
+                store(hold, text)
+        found = transactions(url, 2 * count)
+        self.one_by_one, self.at_once = found[:count], found[count:]
+
+
+def storing(stores: Stores, sample: Sample, step: Callable[[], None]) -> Found:
+    """Each durable before the next."""
+    doers = {
+        SQLITE: took(lambda number: store(stores.sqlite, sample.texts[number])),
+        POSTGRES: took(lambda number: store(stores.postgres, sample.texts[number])),
+        BARE: took(lambda number: stores.writing.store(sample.one_by_one[number])),
+        AT_ONCE: took(lambda number: stores.writing.store_at_once(sample.at_once[number])),
+    }
+    return in_turns(doers, range(len(sample.texts)), step)
+
+
+def store(hold: Holdfast, text: Text) -> None:
+    hold.call("store", {"title": text[0], "content": text[1], "tier": "long", "tags": ["kept", "measured"]})
+
+
+def recalling_near(stores: Stores, size: int, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Questions with a vector, among memories that have one."""
+    give_vectors(stores, meter)
+    prose, step = Prose(6), meter.stepping(f"recalling among {size:,} with vectors")
+    asked = [(prose.question(), numbers, unit(numbers)) for numbers in Cloud(2).vectors(rounds.questions)]
+
+    def recall(question: str, numbers: list[float]) -> None:
+        stores.postgres.call("recall", {"context": question, "embedding": {"model": MODEL, "vector": numbers}})
+
+    doers = {
+        "bare": took(lambda item: stores.reading.ask_near(item[0], item[2])),
+        "ours": took(lambda item: recall(item[0], item[1])),
+    }
+    for ask in doers.values():
+        ask(asked[0])
+    return near_rows(size, in_turns(doers, asked, step))
+
+
+def give_vectors(stores: Stores, meter: Meter) -> None:
+    """One to each memory, a thousand a transaction, as one would fill an empty table: its indexes are made last."""
+    cloud, step = Cloud(1), meter.stepping("filling vectors")
+    indexes = stores.reading.unindex()
+    texts = stores.reading.texts()
+    for begin in range(0, len(texts), BATCH):
+        batch = texts[begin : begin + BATCH]
+        kept = [
+            vectors.Kept(id, MODEL, DIM, text_hash, 0, unit(numbers))
+            for (id, text_hash), numbers in zip(batch, cloud.vectors(len(batch)), strict=True)
+        ]
+        with stores.postgres.hold.writing() as write:
+            vectors.keep(write.session, kept)
+        step()
+    stores.reading.index(indexes)
+    stores.reading.tidy()
+    step()
+
+
+def recall_rows(size: int, found: Found) -> list[Row]:
+    bare, ours, most = found[BARE], found[POSTGRES], 2 if size >= TARGET_FROM else None
+    what = f"recall on PostgreSQL among {size:,}"
+    return [
+        times(f"{what}, p50", "the tsvector query, then reading", bare.p50, ours.p50, at_most=most),
+        times(f"{what}, p95", "the same", bare.p95, ours.p95, at_most=most),
+    ]
+
+
+def store_rows(size: int, found: Found) -> list[Row]:
+    bare, at_once, ours = found[BARE], found[AT_ONCE], found[POSTGRES]
+    what = f"store on PostgreSQL among {size:,}"
+    return [
+        times(f"{what}, p50", "the same rows through psycopg", bare.p50, ours.p50, at_most=2),
+        times(f"{what}, p95", "the same", bare.p95, ours.p95, at_most=2),
+        times(f"{what}, p50", "the same rows in one pipeline", at_once.p50, ours.p50),
+    ]
+
+
+def near_rows(size: int, found: Found) -> list[Row]:
+    bare, ours, most = found["bare"], found["ours"], 3 if size >= TARGET_FROM else None
+    what = f"recall on PostgreSQL among {size:,} with vectors"
+    return [
+        times(f"{what}, p50", "the pgvector and tsvector queries", bare.p50, ours.p50),
+        times(f"{what}, p95", "the same", bare.p95, ours.p95, at_most=most),
+    ]

@@ -1,0 +1,417 @@
+"""Moving a whole store: between any two engines nothing is lost, and nothing half is taken for a store."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import psycopg
+import pytest
+
+import holdfast
+from engines import ENGINES, Postgres
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Cancelled, Forbidden, HoldfastError
+from holdfast.domain.moment import SECOND, from_text, to_text
+from holdfast.services import use
+from holdfast.services.hold import Progress
+from holdfast.storage.locate import open_store, tables
+from holdfast.storage.postgres.address import address_of
+
+
+class Clock:
+    """Goes on by itself, and by leaps."""
+
+    at = from_text("2026-01-31T09:00:00Z", "at")
+
+    def __call__(self) -> int:
+        self.at += 1000
+        return self.at
+
+
+NOW = Clock()
+NEAR = {"model": "own", "vector": [0.1, -0.7, 0.3]}
+ODD = (
+    "Ελληνικά, 中文, עברית, e\u0301 and \U0001f9e0",
+    "quotes ' \" ` and \\ backslash %s %(x)s {braces} :name $1",
+    "lines\r\nand\ttabs, \u2028 and \u202e turned",
+    "<|end|> \u00a0\u200b\ufeff",
+)
+
+
+class Pair(NamedTuple):
+    """Where a store is, and where it is to go."""
+
+    source: str
+    target: str
+
+
+@pytest.fixture(params=ENGINES)
+def target_engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
+    """Addresses at which there is nothing yet."""
+    numbers = count(1)
+    with ExitStack() as stack:
+
+        def new_place(engine: str) -> str:
+            if engine == "postgres":
+                server: Postgres = request.getfixturevalue("postgres")
+                return stack.enter_context(server.new_store())
+            return str(tmp_path / f"place-{next(numbers)}" / "memory.db")
+
+        yield new_place
+
+
+@pytest.fixture
+def pair(engine: str, target_engine: str, new_place: Callable[[str], str]) -> Pair:
+    return Pair(new_place(engine), new_place(target_engine))
+
+
+@pytest.fixture
+def source(pair: Pair) -> Iterator[holdfast.Holdfast]:
+    with opened(pair.source) as hold:
+        furnish(hold)
+        yield hold
+
+
+def opened(address: str, now: Callable[[], int] = NOW) -> holdfast.Holdfast:
+    return holdfast.open(address, agent_id="ai:tester@here", now=now)
+
+
+def furnish(hold: holdfast.Holdfast) -> None:
+    """Something of everything that a store can hold."""
+    kept = [hold.store(title=f"Odd {number}", content=text, tags=["odd", text[:5]]) for number, text in enumerate(ODD)]
+    kept += [
+        hold.store(title=f"Memory {number}", content=f"number {number} of many", tags=["some"], embedding=NEAR)
+        for number in range(20)
+    ]
+    hold.update(kept[5].id, content="changed", tags=["other"])
+    hold.update(kept[5].id, content="changed again", priority=9)
+    hold.link(source_id=kept[0].id, target_id=kept[1].id, relation="supersedes")
+    hold.link(source_id=kept[2].id, target_id=kept[3].id)
+    hold.kg_invalidate(source_id=kept[2].id, target_id=kept[3].id, relation="related_to")
+    hold.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess", "A. L."])
+    private = hold.store(title="Secret", content="for few", scope="private")
+    hold.grant(private.id, "ai:friend@here")
+    hold.namespace_set_standard(namespace="global", id=kept[6].id)
+    hold.agent_register(agent_id="ai:other@here", agent_type="ai:helper", capabilities=["x"])
+    hold.notify(target_agent_id="ai:tester@here", title="Hello", payload="read")
+    hold.inbox_read(ids=[hold.inbox().messages[0].id])
+    hold.notify(target_agent_id="ai:tester@here", title="Hello", payload="unread")
+    hold.key_create(name="laptop", scope="read", namespaces=["team/*"])
+    hold.key_revoke(hold.key_create(name="lost").id)
+    hold.delete(kept[7].id)
+    hold.archive(ids=[kept[8].id, kept[9].id])
+    hold.archive_purge(ids=[kept[9].id])
+    hold.store(title="Short", content="soon over", tier="short", expires_at=to_text(NOW.at + SECOND))
+    NOW.at += 2 * SECOND
+    hold.gc()
+    hold.recall(context="number of many")
+    use.flush(hold.hold)
+
+
+def everything(hold: holdfast.Holdfast) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table."""
+    with hold.hold.store.reading() as session:
+        return {table.name: table.rows(session, None) for table in tables()}
+
+
+def told(hold: holdfast.Holdfast) -> dict[str, Any]:
+    """What users see of a store."""
+    return {
+        "export": {**hold.export(), "exported_at": ""},
+        "events": hold.events(after=0, limit=1000).events,
+        "keys": hold.key_list().keys,
+        "inbox": hold.inbox().messages,
+        "archive": hold.archive_list(),
+        "found": {found.title for found in hold.search(query="number many").results},
+        "near": {found.title for found in hold.recall(context="of", embedding=NEAR, limit=50).memories},
+    }
+
+
+def must_be_well(hold: holdfast.Holdfast) -> None:
+    assert hold.verify().intact
+    assert hold.hold.store.faults() == []
+    assert [one for one in hold.doctor().sections if one.severity == "critical"] == []
+
+
+def stopping(after: int, before: Callable[[], None] = lambda: None) -> Progress:
+    """Gives up after so many reports."""
+    stop, seen = threading.Event(), []
+
+    def report(done: int, total: int, what: str) -> None:
+        seen.append(done)
+        if len(seen) == after:
+            before()
+            stop.set()
+
+    return Progress(report, stop)
+
+
+def test_a_moved_store_has_everything_that_the_old_one_has(pair: Pair, source: holdfast.Holdfast) -> None:
+    before = everything(source)
+    assert [name for name, rows in before.items() if not rows and name != "kept"] == []
+    answer = source.migrate(to=pair.target)
+    assert {one.table: one.rows for one in answer.tables} == {name: len(rows) for name, rows in before.items()}
+    assert (answer.moved, answer.resumed, answer.rows) == (True, False, sum(map(len, before.values())))
+    with opened(pair.target) as moved:
+        assert everything(moved) == before == everything(source)
+        assert told(moved) == told(source)
+        must_be_well(moved)
+
+
+def test_a_moved_store_goes_on_as_a_new_incarnation_under_the_same_key(pair: Pair, source: holdfast.Holdfast) -> None:
+    source.migrate(to=pair.target)
+    last = source.events(after=0, limit=1000).events[-1]
+    with opened(pair.target) as moved:
+        made = moved.store(title="Afterwards", content="written in the new place")
+        change = moved.events(after=last.seq).events[0]
+        assert (change.seq, change.number, change.origin != last.origin) == (last.seq + 1, 1, True)
+        assert [found.id for found in moved.search(query="afterwards").results] == [made.id]
+        must_be_well(moved)
+        assert moved.verify().node == source.verify().node
+        with moved.hold.reading() as there, source.hold.reading() as here:
+            assert moved.hold.store.signing_key(there) == source.hold.store.signing_key(here)
+
+
+def test_what_was_moved_there_and_back_is_the_same(
+    pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str], engine: str
+) -> None:
+    back = new_place(engine)
+    there = source.migrate(to=pair.target)
+    with opened(pair.target) as moved:
+        assert moved.migrate(to=back).sha256 == there.sha256
+    with opened(back) as again:
+        assert told(again) == told(source)
+        must_be_well(again)
+
+
+def test_a_dry_run_says_what_would_be_moved_and_leaves_no_trace(
+    pair: Pair, source: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    files = sorted(map(str, tmp_path.rglob("*")))
+    answer = source.migrate(to=pair.target, dry_run=True)
+    assert {one.table: one.rows for one in answer.tables} == {n: len(rows) for n, rows in everything(source).items()}
+    assert (answer.moved, answer.dry_run, answer.resumed) == (False, True, False)
+    assert sorted(map(str, tmp_path.rglob("*"))) == files
+    with pytest.raises(HoldfastError) as refused:
+        source.migrate(**{"from": pair.target, "to": pair.target + "x"})
+    assert refused.value.code == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("after", [2, 20, 40])
+def test_an_interrupted_move_is_no_store_and_goes_on_when_it_is_run_again(
+    pair: Pair, source: holdfast.Holdfast, after: int
+) -> None:
+    with pytest.raises(Cancelled):
+        source.call("migrate", {"to": pair.target}, progress=stopping(after))
+    with pytest.raises(HoldfastError) as refused:
+        opened(pair.target)
+    assert (refused.value.code, "run it again" in refused.value.message) == ("NOT_A_STORE", True)
+    with pytest.raises(HoldfastError):
+        source.migrate(**{"from": pair.target, "to": pair.target + "x"})
+    change(source)
+    assert source.migrate(to=pair.target, dry_run=True).resumed
+    assert source.migrate(to=pair.target).resumed
+    with opened(pair.target) as moved:
+        assert everything(moved) == everything(source)
+        must_be_well(moved)
+
+
+def change(hold: holdfast.Holdfast) -> None:
+    """What a copy that was begun before must not keep: titles that went elsewhere, tags and vectors that are gone."""
+    one, other = (hold.search(query=f"Memory {number}").results[0].id for number in (12, 17))
+    hold.update(one, title="Aside")
+    hold.update(other, title="Memory 12", tags=[], content="it has another's title")
+    hold.update(one, title="Memory 17")
+    hold.delete(hold.search(query="Memory 13").results[0].id)
+    hold.store(title="New", content="came between")
+
+
+def test_what_is_written_while_a_store_is_moved_is_moved_too(pair: Pair, source: holdfast.Holdfast) -> None:
+    written, first = list[str](), source.search(query="Odd").results[0].id
+
+    def write(done: int, total: int, what: str) -> None:
+        if len(written) < 12:
+            with opened(pair.source) as other:
+                written.append(other.store(title=f"Meanwhile {len(written)}", content=what, tags=[what]).id)
+                other.link(source_id=written[-1], target_id=first)
+
+    source.call("migrate", {"to": pair.target}, progress=Progress(write))
+    with opened(pair.target) as moved:
+        assert everything(moved) == everything(source)
+        assert {row["id"] for row in moved.export()["memories"]}.issuperset(written)
+        must_be_well(moved)
+
+
+def test_a_store_that_was_put_back_since_is_moved_as_it_is_now(pair: Pair, source: holdfast.Holdfast) -> None:
+    snapshot = source.backup().snapshot
+    for number in range(5):
+        source.store(title=f"Undone {number}", content="taken back", embedding=NEAR, tags=["undone"])
+    with pytest.raises(Cancelled):
+        source.call("migrate", {"to": pair.target}, progress=stopping(40))
+    source.restore(snapshot)
+    for number in range(3):
+        source.store(title=f"Instead {number}", content="under the same row number")
+    source.migrate(to=pair.target)
+    with opened(pair.target) as moved:
+        assert everything(moved) == everything(source)
+        assert moved.search(query="undone").results == []
+        must_be_well(moved)
+
+
+def test_the_move_that_was_begun_last_goes_on_and_the_other_ends(pair: Pair, source: holdfast.Holdfast) -> None:
+    def begin_another() -> None:
+        with opened(pair.source) as other, pytest.raises(Cancelled):
+            other.call("migrate", {"to": pair.target}, progress=stopping(2))
+
+    with pytest.raises(HoldfastError) as ended:
+        source.call("migrate", {"to": pair.target}, progress=Progress(once(begin_another)))
+    assert ended.value.code == "STORE_BUSY"
+    source.migrate(to=pair.target)
+    with opened(pair.target) as moved:
+        assert everything(moved) == everything(source)
+
+
+def once(act: Callable[[], None]) -> Callable[[int, int, str], None]:
+    left = [act]
+
+    def report(done: int, total: int, what: str) -> None:
+        if left:
+            left.pop()()
+
+    return report
+
+
+def run_in(address: str, sql: str) -> None:
+    """Past the store."""
+    if "://" not in address:
+        with closing(apsw.Connection(address)) as connection:
+            connection.execute(sql).fetchall()
+    else:
+        where = address_of(address, Path())
+        with psycopg.connect(where.conninfo, autocommit=True) as connection:
+            connection.execute(f"set search_path = {where.schema}")
+            connection.execute(sql)
+
+
+def test_a_copy_that_differs_is_found_and_is_no_store(pair: Pair, source: holdfast.Holdfast) -> None:
+    def spoil(done: int, total: int, what: str) -> None:
+        if done == 2 * total // 3 and not spoilt:
+            run_in(pair.target, "update access set uses = uses + 1")
+            spoilt.append(what)
+
+    spoilt = list[str]()
+    with pytest.raises(HoldfastError) as found:
+        source.call("migrate", {"to": pair.target}, progress=Progress(spoil))
+    assert (len(spoilt), found.value.code, "access" in found.value.message) == (1, "STORE_DAMAGED", True)
+    with pytest.raises(HoldfastError) as refused:
+        opened(pair.target)
+    assert refused.value.code == "NOT_A_STORE"
+    source.migrate(to=pair.target)
+    with opened(pair.target) as moved:
+        assert everything(moved) == everything(source)
+
+
+def test_a_place_that_holds_a_memory_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
+    with opened(pair.target) as there:
+        there.store(title="Mine", content="was here first")
+        before = everything(there)
+        for dry_run in (True, False):
+            with pytest.raises(HoldfastError) as refused:
+                source.migrate(to=pair.target, dry_run=dry_run)
+            assert refused.value.code == "CONFLICT"
+        assert everything(there) == before
+        must_be_well(there)
+
+
+def test_a_store_is_not_moved_onto_itself(pair: Pair, source: holdfast.Holdfast) -> None:
+    before = everything(source)
+    with pytest.raises(HoldfastError) as refused:
+        source.migrate(to=pair.source)
+    assert refused.value.code == "VALIDATION_FAILED"
+    assert everything(source) == before
+
+
+def test_an_unfinished_move_of_another_store_is_left_as_it_is(
+    pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str]
+) -> None:
+    with opened(new_place("sqlite")) as other:
+        other.store(title="Theirs", content="not done yet")
+        with pytest.raises(Cancelled):
+            other.call("migrate", {"to": pair.target}, progress=stopping(3))
+        with pytest.raises(HoldfastError) as refused:
+            source.migrate(to=pair.target)
+        assert refused.value.code == "CONFLICT"
+        other.migrate(to=pair.target)
+        with opened(pair.target) as moved:
+            assert everything(moved) == everything(other)
+
+
+def test_what_another_program_keeps_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
+    if "://" in pair.target:
+        run_in(pair.target, f"create schema {address_of(pair.target, Path()).schema}")
+    else:
+        Path(pair.target).parent.mkdir()
+    run_in(pair.target, "create table theirs (x text)")
+    for dry_run in (True, False):
+        with pytest.raises(HoldfastError) as refused:
+            source.migrate(to=pair.target, dry_run=dry_run)
+        assert refused.value.code == "NOT_A_STORE"
+    run_in(pair.target, "insert into theirs values ('still there')")
+
+
+def test_a_source_that_is_not_there_is_not_made(pair: Pair) -> None:
+    for _ in range(2):
+        with opened(pair.target) as other, pytest.raises(HoldfastError) as refused:
+            other.migrate(**{"from": pair.source, "to": pair.source + "x"})
+        assert refused.value.code == "NOT_FOUND"
+
+
+def test_a_store_without_its_key_is_moved_and_makes_one_when_it_is_next_written_to(
+    pair: Pair, source: holdfast.Holdfast
+) -> None:
+    if "://" in pair.source:
+        run_in(pair.source, "delete from node_key")
+    else:
+        Path(pair.source + ".key").unlink()
+    source.migrate(to=pair.target)
+    with opened(pair.target) as moved:
+        assert everything(moved) == everything(source)
+        moved.store(title="Afterwards", content="under a new key")
+        must_be_well(moved)
+
+
+def test_a_key_that_lies_where_a_store_is_to_go_is_not_written_over(source: holdfast.Holdfast, tmp_path: Path) -> None:
+    (tmp_path / "new.db.key").write_bytes(b"k" * 64)
+    with pytest.raises(HoldfastError) as refused:
+        source.migrate(to=str(tmp_path / "new.db"))
+    assert refused.value.code == "CONFLICT"
+    assert ((tmp_path / "new.db.key").read_bytes(), (tmp_path / "new.db").exists()) == (b"k" * 64, False)
+
+
+def test_moving_is_for_whoever_is_at_the_machine_and_may_do_everything(pair: Pair, source: holdfast.Holdfast) -> None:
+    for caller in (
+        Caller(agent="ai:far@away", source="api"),
+        Caller(agent="ai:writer@here", right="write"),
+        Caller(agent="ai:some@here", namespaces=("team",)),
+    ):
+        with pytest.raises(Forbidden):
+            source.call("migrate", {"to": pair.target}, caller=caller)
+
+
+def test_a_moved_store_numbers_its_next_memory_after_all_others(pair: Pair, source: holdfast.Holdfast) -> None:
+    source.migrate(to=pair.target)
+    with opened(pair.target) as moved, closing(open_store(pair.target)) as store:
+        with store.reading() as session:
+            before = session.rows("memory_last_row")[0][0]
+        moved.store(title="Next", content="one more")
+        with store.reading() as session:
+            assert session.rows("memory_last_row")[0][0] > before

@@ -6,11 +6,13 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from holdfast.bench.report import Report, Row, rate, times, times_better
+from engines import Postgres
+from holdfast.bench.report import Machine, Report, Row, rate, times, times_better
 from holdfast.bench.run import run
 from holdfast.bench.speed import Rounds
+from holdfast.domain.errors import StoreUnreachable
 
-SMALLEST = Rounds(questions=3, stores=2, batches=1, each=1, starts=1, calls=2)
+SMALLEST = Rounds(questions=3, stores=2, batches=1, each=1, starts=1, calls=2, grown=2)
 SIZES = (100, 200)
 
 
@@ -18,9 +20,10 @@ Reported = tuple[Report, Path, list[tuple[int, int, str]]]
 
 
 @pytest.fixture(scope="module")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+def reported(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Reported:
     out, seen = tmp_path_factory.mktemp("bench") / "report", list[tuple[int, int, str]]()
-    report = run(out, SIZES, lambda done, total, what: seen.append((done, total, what)), rounds=SMALLEST)
+    url = postgres.url(postgres.database)
+    report = run(out, SIZES, lambda done, total, what: seen.append((done, total, what)), rounds=SMALLEST, postgres=url)
     return report, out, seen
 
 
@@ -40,6 +43,15 @@ def test_a_run_reports_every_figure(reported: Reported) -> None:
         "`holdfast recall`, cold, best",
         "MCP over stdio, cold to `initialize`, best",
         "MCP calls over stdio (memory_get)",
+        "recall on PostgreSQL among 100, p50",
+        "recall on PostgreSQL among 100, p95",
+        "recall on PostgreSQL among 200, p50",
+        "recall on PostgreSQL among 200, p95",
+        "store on PostgreSQL among 200, p50",
+        "store on PostgreSQL among 200, p95",
+        "store on PostgreSQL among 200, p50",
+        "recall on PostgreSQL among 200 with vectors, p50",
+        "recall on PostgreSQL among 200 with vectors, p95",
     ]
     assert all(row.floor > 0 and row.ours > 0 and row.ratio > 0 for row in reported[0].rows)
 
@@ -47,11 +59,13 @@ def test_a_run_reports_every_figure(reported: Reported) -> None:
 @pytest.mark.slow
 def test_the_written_report_says_what_was_measured(reported: Reported) -> None:
     report, out, _ = reported
-    assert sorted(file.name for file in out.iterdir()) == ["recall.svg", "report.json", "report.md"]
+    plots = ["growth-recall.svg", "growth-store.svg", "recall.svg"]
+    assert sorted(file.name for file in out.iterdir()) == [*plots, "report.json", "report.md"]
     assert msgspec.json.decode((out / "report.json").read_bytes(), type=Report) == report
     table = (out / "report.md").read_text()
     assert table == report.text()
     assert all(f"| {row.what} | {row.floor_is} |" in table for row in report.rows)
+    assert all(f"| {one.size} | {one.engine} |" in table for one in report.growth)
 
 
 @pytest.mark.slow
@@ -61,6 +75,40 @@ def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(report
     assert {"Holdfast p50", "Holdfast p95", "bare FTS5 p50", "bare FTS5 p95", "memories", "100", "1,000"} <= names
     points = [line.attrib["points"].split() for line in drawing.iter("{http://www.w3.org/2000/svg}polyline")]
     assert [len(line) for line in points] == [len(SIZES)] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["store", "recall"])
+def test_a_plot_of_growth_has_a_line_for_each_percentile_of_each_engine(reported: Reported, what: str) -> None:
+    drawing = ElementTree.fromstring((reported[1] / f"growth-{what}.svg").read_text())
+    names = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"SQLite p50", "SQLite p95", "PostgreSQL p50", "PostgreSQL p95"} <= names
+    points = [line.attrib["points"].split() for line in drawing.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert [len(line) for line in points] == [len(SIZES)] * 4
+
+
+@pytest.mark.slow
+def test_growth_is_told_of_both_engines_and_of_the_bare_database(reported: Reported, postgres: Postgres) -> None:
+    found = [(one.size, one.engine) for one in reported[0].growth]
+    assert found == [(size, engine) for size in SIZES for engine in ("SQLite", "PostgreSQL", "bare PostgreSQL")]
+    assert "fsync off" in reported[0].database  # as this server is set up
+
+
+@pytest.mark.slow
+def test_nothing_of_a_run_stays_in_the_database(reported: Reported, postgres: Postgres) -> None:
+    with postgres.admin(postgres.database) as connection:
+        assert connection.execute("select nspname from pg_namespace where nspname like 'bench%'").fetchall() == []
+
+
+def test_a_database_that_cannot_be_measured_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnreachable):
+        run(tmp_path, SIZES, rounds=SMALLEST, postgres="postgresql://nobody@127.0.0.1:1/none")
+
+
+def test_a_report_without_a_database_says_how_to_have_one() -> None:
+    report = Report(machine=Machine(), rows=[], recall=[], met=True)
+    assert "PostgreSQL was not measured" in report.text()
+    assert "## Two engines" not in report.text()
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from .. import app
+
 STORES = ("ours", "bare", "sample")
 
 
@@ -33,6 +35,7 @@ def database(url: str | None, place: Path) -> Iterator[Database | None]:
             yield own
         return
     given = Database(url, f"bench_{os.urandom(4).hex()}")
+    app.open(given.store("ours")).close()  # before anything is measured: says what is wrong with the address
     try:
         yield given
     finally:

@@ -396,8 +396,11 @@ def mcp(profile: str | None, **given: Any) -> None:
 @cli.command(params=global_options())
 @click.option("--quick", is_flag=True, help="Small sizes only: does it run?")
 @click.option("--full", is_flag=True, help="A million memories too.")
+@click.option(
+    "--postgres", metavar="URL", help="A database to measure, in schemas of its own that are gone afterwards."
+)
 @click.option("--out", default="bench-report", metavar="DIR", help="Where the report goes [default: bench-report].")
-def bench(quick: bool, full: bool, out: str, **given: Any) -> None:
+def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any) -> None:
     """Measure this machine: speed as ratios against floors, with a table and a plot."""
     from pathlib import Path
 
@@ -405,7 +408,7 @@ def bench(quick: bool, full: bool, out: str, **given: Any) -> None:
 
     wanted = choices(given)
     with progress_of("bench", wanted) as progress:
-        report = run(Path(out), quick=quick, full=full, progress=progress)
+        report = run(Path(out), quick=quick, full=full, postgres=postgres, progress=progress)
     click.echo(wire.encode(report) if wanted["json"] else report.text())
 
 

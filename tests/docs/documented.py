@@ -6,8 +6,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import psycopg
+
+from engines import Postgres
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -16,7 +21,11 @@ WRITTEN = [page for page in PAGES if "reference" not in page.parts]
 
 _FENCE = re.compile(r"^(?P<reason><!-- not run: [^\n]* -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _PRINTED = re.compile(r"print\(.*\)  # (.*)")
+_AS = re.compile(r"-- As (?P<role>\w+), in the database (?P<database>\w+):\n")
+Connection = psycopg.Connection[tuple[str, ...]]
 PORT = "9077"
+DATABASE_HOST = "db.example.org"
+_ADDRESS = re.compile(rf"postgresql://(?P<role>\w+)(:\w+)?@{re.escape(DATABASE_HOST)}/(?P<database>\w+)\??")
 
 
 class Block(NamedTuple):
@@ -40,8 +49,16 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def steps_of(block: Block) -> Iterator[Step]:
-    """The commands of a block: `$ ` begins one and `> ` continues it; a block without `$ ` is one script."""
-    if block.language == "python":
+    """The commands of a block: `$ ` begins one and `> ` continues it; a block without `$ ` is one script.
+
+    SQL says first who runs it, and where.
+    """
+    if block.language == "sql":
+        said = _AS.match(block.text)
+        assert said, f"Nobody knows who is to run this:\n{block.text}"
+        address = f"postgresql://{said['role']}@{DATABASE_HOST}/{said['database']}"
+        yield Step(f"psql --quiet --no-psqlrc -v ON_ERROR_STOP=1 '{address}' <<'SQL'\n{block.text}SQL", "...")
+    elif block.language == "python":
         shown = "\n".join(_PRINTED.findall(block.text))
         yield Step(f"python - <<'PYTHON'\n{block.text}PYTHON", shown)
     elif not block.text.startswith("$ "):
@@ -67,9 +84,12 @@ def _lined(text: str) -> str:
 class Shell:
     """One bash in a home of its own, so that a page's later commands see what its earlier ones did."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, server: "Documented | None" = None) -> None:
         self.port = str(_free_port())
+        self._server = server
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        if server:
+            path = f"{server.programs}:{path}"
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=home,
@@ -83,6 +103,8 @@ class Shell:
     def run(self, command: str) -> tuple[str, int]:
         """What a command prints, and its exit code. One that ends with & is waited for until its port is open."""
         script = command.replace(PORT, self.port).rstrip()
+        if self._server:
+            script = self._server.reached(script)
         if script.endswith("&"):
             script = f"{script[:-1]} > served.log 2>&1 &\n{_UNTIL_OPEN.format(port=self.port)}"
         self._write(f'{script}\n{{ _code=$?; echo; echo "-- exit $_code"; (exit $_code); }}\n')
@@ -90,7 +112,8 @@ class Shell:
         while not (found := re.fullmatch(r"-- exit (\d+)\n", line := self._read())):
             assert line, f"The shell ended in: {command}\n{''.join(lines)}"
             lines.append(line)
-        return "".join(lines).replace(self.port, PORT), int(found[1])
+        printed = "".join(lines).replace(self.port, PORT)
+        return self._server.named(printed) if self._server else printed, int(found[1])
 
     def _write(self, text: str) -> None:
         assert self._bash.stdin is not None
@@ -105,6 +128,55 @@ class Shell:
         """End what was left running."""
         self._write("kill $(jobs -p) 2> /dev/null; wait; exit\n")
         self._bash.wait(20)
+
+
+class Documented:
+    """A real server in the place of the one that pages speak of."""
+
+    def __init__(self, server: Postgres) -> None:
+        with server.admin() as connection:
+            ((self._folder,),) = connection.execute("show unix_socket_directories").fetchall()
+            ((self.programs,),) = connection.execute("select setting from pg_config where name = 'BINDIR'").fetchall()
+
+    def reached(self, script: str) -> str:
+        """A command with the addresses that lead to the real server."""
+
+        def address(found: re.Match[str]) -> str:
+            more = "&" if found[0].endswith("?") else ""
+            return f"postgresql://{found['role']}@/{found['database']}?host={self._folder}{more}"
+
+        return _ADDRESS.sub(address, script)
+
+    def named(self, printed: str) -> str:
+        """What was printed, as the page calls the server."""
+        return printed.replace(str(self._folder), DATABASE_HOST)
+
+
+@contextmanager
+def documented_server(server: Postgres, page: str) -> Iterator[Documented]:
+    """A server with what a page takes for granted, and without it and what the page made of its own afterwards."""
+    with server.admin() as connection:
+        before = _databases(connection), _roles(connection)
+        for found in _ADDRESS.finditer(page):
+            for kind, name, how in (("role", found["role"], " superuser login"), ("database", found["database"], "")):
+                there = _roles(connection) if kind == "role" else _databases(connection)
+                if name not in there and f"create {kind} {name}" not in page:
+                    connection.execute(f"create {kind} {name}{how}")
+        try:
+            yield Documented(server)
+        finally:
+            for database in _databases(connection) - before[0]:
+                connection.execute(f"drop database {database} with (force)")
+            for role in _roles(connection) - before[1]:
+                connection.execute(f"drop role {role}")
+
+
+def _databases(connection: Connection) -> set[str]:
+    return {name for (name,) in connection.execute("select datname from pg_database").fetchall()}
+
+
+def _roles(connection: Connection) -> set[str]:
+    return {name for (name,) in connection.execute("select rolname from pg_roles").fetchall()}
 
 
 _UNTIL_OPEN = "for _ in {{1..400}}; do (: < /dev/tcp/127.0.0.1/{port}) 2> /dev/null && break; sleep 0.05; done"

@@ -4,21 +4,27 @@ import json
 import shutil
 import tomllib
 from collections import Counter
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 import pytest
-from documented import ROOT, WRITTEN, Block, Shell, agrees, blocks_of, steps_of
+from documented import DATABASE_HOST, ROOT, WRITTEN, Block, Shell, agrees, blocks_of, documented_server, steps_of
 
 from holdfast.settings import Settings
 from holdfast.surfaces.cli import cli
 
-RUN = ("console", "sh", "python")
+RUN = ("console", "sh", "python", "sql")
 FOLLOWED = [page for page in WRITTEN if any(block.language in RUN and block.runs for block in blocks_of(page))]
 FIRST_READ = ("README.md",)
-NOT_RUN = {"README.md": 2, "docs/how-to/connect-agents.md": 3, "docs/how-to/follow-changes.md": 1}
+NOT_RUN = {
+    "README.md": 2,
+    "docs/how-to/connect-agents.md": 3,
+    "docs/how-to/follow-changes.md": 1,
+    "docs/how-to/postgresql.md": 1,
+}
 """How many blocks of each page are shown without being run."""
 
 
@@ -31,17 +37,21 @@ def name_of(page: Path) -> str:
     [pytest.param(page, marks=[] if page.name in FIRST_READ else pytest.mark.slow) for page in FOLLOWED],
     ids=[name_of(page) for page in FOLLOWED],
 )
-def test_every_command_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_every_command_of_a_page_does_what_the_page_says(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     for program in ("jq", "curl"):
         if program in page.read_text() and shutil.which(program) is None:
             pytest.skip(f"the page uses {program}, which is not here")
-    shell = Shell(tmp_path)
-    try:
+    with ExitStack() as stack:
+        server = None
+        if DATABASE_HOST in page.read_text():
+            running = request.getfixturevalue("postgres")
+            server = stack.enter_context(documented_server(running, page.read_text()))
+        shell = stack.enter_context(closing(Shell(tmp_path, server)))
         for block in blocks_of(page):
             if block.language in RUN and block.runs:
                 follow(shell, block)
-    finally:
-        shell.close()
 
 
 def follow(shell: Shell, block: Block) -> None:

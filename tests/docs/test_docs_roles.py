@@ -1,0 +1,143 @@
+"""The roles of the page on PostgreSQL may do what they are for, and no more."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+from documented import ROOT, Shell, blocks_of, documented_server, steps_of
+
+import holdfast
+from engines import Postgres
+from holdfast.domain.errors import HoldfastError, StoreUnreachable
+from holdfast.operations import REGISTRY, Effect
+from holdfast.operations.registry import Example
+
+PAGE = ROOT / "docs" / "how-to" / "postgresql.md"
+MADE = "$ export HOLDFAST_DB="
+"""With this the page begins to use what it has made."""
+
+ELSEWHERE = {"migrate"}
+"""What makes a store somewhere else."""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def addresses(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The address of the store for each role, made as the page says."""
+    home = tmp_path_factory.mktemp("home")
+    with documented_server(postgres, PAGE.read_text()) as server, closing(Shell(home, server)) as shell:
+        for block in blocks_of(PAGE):
+            if block.text.startswith(MADE):
+                break
+            for step in steps_of(block) if block.runs else ():
+                printed, code = shell.run(step.command)
+                assert code == 0, printed
+        yield {
+            role: server.reached(f"postgresql://holdfast_{role}@db.example.org/holdfast")
+            for role in ("owner", "app", "reader")
+        }
+
+
+def every_change(hold: holdfast.Holdfast) -> set[str]:
+    """Every operation that writes, each so that it has something to do."""
+    done = set()
+
+    def do(name: str, /, **arguments: Any) -> Any:
+        done.add(name)
+        return hold.call(name, arguments)
+
+    plan = do("store", title="Plan", content="Deploys.", tags=["ops"], embedding={"model": "own", "vector": [0.6, 0.8]})
+    lunch = do("store", title="Lunch", content="Soup.", scope="private", tier="short")
+    more = do("bulk_store", memories=[{"title": "A", "content": "first"}, {"title": "B", "content": "second"}])
+    do("update", id=plan.id, tags=["day"])
+    do("promote", id=lunch.id)
+    do("link", source_id=plan.id, target_id=lunch.id, relation="derived_from")
+    do("kg_invalidate", source_id=plan.id, target_id=lunch.id, relation="derived_from")
+    do("entity_register", canonical_name="Ada", namespace="people", aliases=["Countess"])
+    do("namespace_set_standard", namespace="team", id=plan.id)
+    do("namespace_clear_standard", namespace="team")
+    do("grant", id=lunch.id, agent_id="ai:scout@here", permission="write")
+    do("revoke", id=lunch.id, agent_id="ai:scout@here")
+    do("agent_register", agent_id="ai:scout@here", agent_type="ai:scout", capabilities=["search"])
+    do("inbox_read", ids=[do("notify", target_agent_id=hold.hold.caller.agent, title="Ping", payload="there?").id])
+    week = do("consolidate", ids=[plan.id, lunch.id], title="Week", summary="Deploys and soup.")
+    do("delete", id=week.id)
+    do("undo", change=hold.verify().entries)
+    do("archive", ids=[more.ids[0]])
+    do("archive_restore", id=more.ids[0])
+    do("forget", pattern="first")
+    do("archive_purge", ids=[more.ids[0]])
+    do("gc")
+    do("import", envelope={"memories": [{"title": "In", "content": "from outside"}], "links": []})
+    do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
+    do("restore", **{"from": do("backup").snapshot})
+    return done
+
+
+def test_the_application_may_do_everything_that_holdfast_does(addresses: dict[str, str]) -> None:
+    with holdfast.open(addresses["app"], agent_id="ai:tester@here") as hold:
+        done = every_change(hold)
+        assert hold.recall("soup").count >= 1
+        assert hold.verify().intact
+        assert [section.name for section in hold.doctor().sections if section.severity == "critical"] == []
+    assert {op.name for op in REGISTRY if op.effect is not Effect.READ} - done == ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create table holdfast.mine (x int)",
+        "drop table holdfast.kept",
+        "alter table holdfast.memory add column x int",
+        "truncate holdfast.journal",
+        "drop trigger chain_moved on holdfast.chain",
+        "delete from holdfast.migration",
+    ],
+)
+def test_the_application_cannot_change_what_the_tables_are(addresses: dict[str, str], statement: str) -> None:
+    with psycopg.connect(addresses["app"]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(statement)
+
+
+def outcome(hold: holdfast.Holdfast, name: str, example: Example) -> str | None:
+    """The code of the error that an example of an operation ends with."""
+    try:
+        hold.call(name, dict(example.arguments))
+    except HoldfastError as error:
+        return error.code
+    return None
+
+
+def test_the_reader_may_ask_everything_but_what_needs_the_key(addresses: dict[str, str]) -> None:
+    with holdfast.open(addresses["owner"]) as owner:
+        id = owner.store(title="Read me", content="By whoever may.").id
+    with holdfast.open(addresses["reader"]) as hold:
+        assert hold.recall("whoever").memories[0].id == id
+        for op in REGISTRY:
+            if op.effect is Effect.READ and op.name not in ("verify", "doctor"):
+                assert [outcome(hold, op.name, example) for example in op.examples] == [e.error for e in op.examples]
+        with pytest.raises(StoreUnreachable):
+            hold.verify()
+        with pytest.raises(StoreUnreachable):
+            hold.store(title="Not by me", content="No.")
+
+
+def test_the_reader_does_not_get_the_key_that_signs(addresses: dict[str, str]) -> None:
+    with psycopg.connect(addresses["reader"]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("select secret from holdfast.node_key")
+
+
+def test_later_tables_are_the_roles_to_use_as_well(addresses: dict[str, str]) -> None:
+    with psycopg.connect(addresses["owner"], autocommit=True) as owner:
+        owner.execute("create table holdfast.later (x bigint generated by default as identity)")
+        try:
+            with psycopg.connect(addresses["app"], autocommit=True) as app:
+                app.execute("insert into holdfast.later default values")
+                app.execute("update holdfast.later set x = 2")
+            with psycopg.connect(addresses["reader"]) as reader:
+                assert reader.execute("select x from holdfast.later").fetchall() == [(2,)]
+        finally:
+            owner.execute("drop table holdfast.later")

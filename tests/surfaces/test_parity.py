@@ -37,9 +37,10 @@ def test_every_operation_has_an_example_and_one_that_fails_if_it_can(op: Operati
 
 
 def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
-    """The secret of a new key is for a person, not for a model's context."""
+    """The secret of a new key is for a person, not for a model's context; a database's address is for neither."""
     assert {op.name: set(SURFACES) - op.surfaces for op in REGISTRY if op.surfaces != set(SURFACES)} == {
-        "key_create": {"mcp"}
+        "key_create": {"mcp"},
+        "migrate": {"http", "mcp"},
     }
 
 

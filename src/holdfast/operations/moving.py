@@ -56,7 +56,7 @@ class StoreMoved(Struct, frozen=True, kw_only=True):
     ),
 )
 def migrate(hold: Hold, request: Migrate, progress: Progress) -> StoreMoved:
-    """Move the whole store to a new file or database, history, keys and vectors included, and compare every row.
+    """Move the whole store, with its history and keys, to a new file or database, and compare every row.
 
     Others may write meanwhile, until the last changes are copied. The source stays as it is. If this is interrupted,
     nobody takes the target for a store; run it again to go on.

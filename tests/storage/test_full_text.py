@@ -1,7 +1,8 @@
 """Whatever happens to memories, the full-text index holds the words of those that are not deleted, and no others."""
 
 import tempfile
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 import holdfast
+from engines import Postgres, past_holdfast
 from holdfast.domain.errors import HoldfastError, StoreError
 from holdfast.services import history
 from holdfast.storage import journal
+from holdfast.storage.port import Texts
+from holdfast.storage.postgres.text import vector_of
 from holdfast.storage.sqlite.engine import LOG_LIMIT
 
 WORDS = ["deploy", "Tuesday", "café", "naïve", "running", "ran", "run", "日本語", "x1", "don't", "C++", "e-mail"]
@@ -22,21 +26,26 @@ TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 TAGS = st.lists(st.sampled_from(["a", "b", "deploy"]), max_size=2, unique=True)
 
 
+NewStore = Callable[[], AbstractContextManager[str]]
+TextFaults = Callable[[str], list[str]]
+
+
 class AnyHistory(RuleBasedStateMachine):
     """A store to which anything may happen in any order."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_store: NewStore, text_faults: TextFaults) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.hold = holdfast.open(str(Path(self.folder.name) / "memory.db"), agent_id="ai:tester@here")
+        self.stack = ExitStack()
+        self.address = self.stack.enter_context(new_store())
+        self.hold = self.stack.enter_context(holdfast.open(self.address, agent_id="ai:tester@here"))
+        self.text_faults = text_faults
         self.ids: list[str] = []
 
     def teardown(self) -> None:
         with self.hold.hold.reading() as session:
             assert history.verify(self.hold.hold, session) == []
         assert self.hold.hold.store.faults() == []
-        self.hold.close()
-        self.folder.cleanup()
+        self.stack.close()
 
     def attempt(self, operation: str, **arguments: Any) -> Any:
         try:
@@ -89,12 +98,18 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def the_index_equals_the_rows(self) -> None:
-        assert text_faults(Path(self.hold.hold.store.path)) == []
+        assert self.text_faults(self.address) == []
 
 
-def text_faults(path: Path) -> list[str]:
+@contextmanager
+def new_file() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield str(Path(folder) / "memory.db")
+
+
+def fts5_faults(path: str) -> list[str]:
     """What FTS5 itself finds when it compares its index with the rows."""
-    with closing(apsw.Connection(str(path))) as raw:
+    with closing(apsw.Connection(path)) as raw:
         try:
             raw.execute("begin immediate; insert into memory_text (memory_text, rank) values ('integrity-check', 1)")
         except apsw.Error as error:
@@ -104,17 +119,39 @@ def text_faults(path: Path) -> list[str]:
     return []
 
 
-TestAnyHistory = pytest.mark.slow(AnyHistory.TestCase)
-TestAnyHistory.settings = settings(
-    max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-)
+def tsvector_faults(url: str) -> list[str]:
+    """The memories whose words are not those of their texts, and words without a memory."""
+    with past_holdfast(url) as raw:
+        rows = raw.execute("select rowno, title, content, tags from memory where state <> 'deleted'").fetchall()
+        words = dict(raw.execute("select rowno, words::text from memory_text").fetchall())
+        for rowno, *texts in rows:
+            ((expected,),) = raw.execute("select %s::tsvector::text", (vector_of(Texts(*texts)),)).fetchall()
+            if words.pop(rowno, None) == expected:
+                continue
+            words[rowno] = "not the words of its texts"
+    return [f"{rowno}: {found}" for rowno, found in words.items()]
 
 
-def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
-    """But the names of its cells: a tag and a key of the metadata must be known for others to forget them too."""
-    path = tmp_path / "memory.db"
-    words = {"titlecanary", "contentcanary", "valuecanary", "oldcanary", "uricanary"}
-    with holdfast.open(str(path), agent_id="ai:tester@here") as hold:
+@pytest.mark.slow
+def test_the_index_equals_the_rows_after_any_history(engine: str, request: pytest.FixtureRequest) -> None:
+    if engine == "sqlite":
+        new_store, text_faults, examples = new_file, fts5_faults, 30
+    else:
+        new_store, text_faults, examples = request.getfixturevalue("postgres").new_store, tsvector_faults, 10
+    run_state_machine_as_test(
+        lambda: AnyHistory(new_store, text_faults),
+        settings=settings(
+            max_examples=examples, stateful_step_count=25, suppress_health_check=list(HealthCheck), derandomize=True
+        ),
+    )
+
+
+CANARIES = {"titlecanary", "contentcanary", "valuecanary", "oldcanary", "uricanary"}
+
+
+def purge_canaries(address: str) -> None:
+    """Keeps a memory with a history, and rids the store of it."""
+    with holdfast.open(address, agent_id="ai:tester@here") as hold:
         for number in range(40):
             hold.store(title=f"Ordinary {number}", content="ordinary words " * 20)
         id = hold.store(
@@ -128,9 +165,28 @@ def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
         hold.recall(context="contentcanary")
         hold.archive(ids=[id], reason="no longer true")
         hold.archive_purge(ids=[id])
-    found = {file.name: {word for word in words if word.encode() in file.read_bytes()} for file in tmp_path.iterdir()}
+
+
+def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
+    """But the names of its cells: a tag and a key of the metadata must be known for others to forget them too."""
+    path = tmp_path / "memory.db"
+    purge_canaries(str(path))
+    found = {
+        file.name: {word for word in CANARIES if word.encode() in file.read_bytes()} for file in tmp_path.iterdir()
+    }
     assert found == {"memory.db": set(), "memory.db.key": set()}
-    assert text_faults(path) == []
+    assert fts5_faults(str(path)) == []
+
+
+def test_nothing_of_a_purged_memory_is_left_in_the_tables(postgres: Postgres) -> None:
+    with postgres.new_store() as url:
+        purge_canaries(url)
+        with past_holdfast(url) as raw:
+            tables = raw.execute("select tablename from pg_tables where schemaname = current_schema").fetchall()
+            rows = [row for (table,) in tables for row in raw.execute(f"select t::text from {table} t").fetchall()]
+        assert {word for word in CANARIES for (row,) in rows if word in str(row)} == set()
+        assert len(rows) > 40
+        assert tsvector_faults(url) == []
 
 
 @pytest.mark.slow

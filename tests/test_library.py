@@ -93,7 +93,7 @@ def test_a_store_can_be_named_by_the_environment(db: str, monkeypatch: pytest.Mo
     assert os.path.exists(db)
 
 
-@pytest.mark.parametrize("address", ["postgres://localhost/x", "a\x00b"], ids=["engine", "nul"])
+@pytest.mark.parametrize("address", ["mysql://localhost/x", "a\x00b"], ids=["engine", "nul"])
 def test_an_address_that_means_no_store_is_refused(address: str) -> None:
     with pytest.raises(Misconfigured):
         holdfast.open(address)

@@ -37,11 +37,16 @@ def test_what_the_caller_does_not_see_makes_no_beginning_ambiguous(hold: Any, se
     assert seen_by("ai:other@here").get(shown.id[:8]).id == shown.id
 
 
-@pytest.mark.parametrize("id", ["no-such-memory", "%", "_" * 36, "' or 1=1 --", "~", "\U0010ffff", "a\x00b", "../x"])
+@pytest.mark.parametrize("id", ["no-such-memory", "%", "_" * 36, "' or 1=1 --", "~", "\U0010ffff", "../x"])
 def test_an_id_that_is_none_finds_nothing(hold: Any, id: str) -> None:
     hold.store(title="Plan", content="x")
     with pytest.raises(NotFound):
         hold.get(id)
+
+
+def test_an_id_that_no_store_can_look_up_is_refused(hold: Any) -> None:
+    with pytest.raises(Invalid, match="id: must not contain NUL"):
+        hold.get("a\x00b")
 
 
 def test_the_most_important_and_then_the_newest_come_first(hold: Any, clock: Any) -> None:

@@ -203,7 +203,7 @@ VOLATILE = (
     (re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b"), "<hash>"),
     (re.compile(r"\b[0-9a-f]{12}\b(\.[0-9]+(-[0-9a-f]+)?)?"), "<origin>"),
     (re.compile(r"\bhf_[\w-]+"), "<secret>"),
-    (re.compile(r'"/[^"]*"'), '"<path>"'),
+    (re.compile(r'"/(?:[^"\\]|\\.)*"'), '"<path>"'),
 )
 OWN = {"source": "<surface>", "db_size_bytes": 0, "bytes": 0, "free_bytes": 0, "log_bytes": 0, "access_count": 0}
 """What each surface says of itself, what depends on the file, and uses: a command line writes its own down at once."""

@@ -327,9 +327,10 @@ def test_head_answers_as_get_without_a_body(client: TestClient) -> None:
 
 
 def test_an_id_that_cannot_be_is_not_found(client: TestClient) -> None:
-    for id in ("none", "%00", "..%2f..", "%ff", "'", "a" * 128):
+    for id in ("none", "..%2f..", "%ff", "'", "a" * 128):
         assert client.get(f"/api/v1/memories/{id}").status_code == 404, id
-    assert client.get(f"/api/v1/memories/{'a' * 129}").status_code == 400
+    for id in ("%00", "a" * 129):
+        assert client.get(f"/api/v1/memories/{id}").status_code == 400, id
 
 
 SEARCHES = ['"', "*", "AND", "a AND", "NEAR(", "title:", "-a", "C++", "'", "", "(" * 2000, "x" * 60_000, "a\x00b", "%"]

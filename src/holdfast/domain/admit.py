@@ -203,6 +203,14 @@ def foreign(field: str, value: Any) -> Any:
     return value
 
 
+def foreign_name(name: str) -> str:
+    """The name under which another program says something; it can be looked up, so it is no longer than a title."""
+    foreign("field", name)
+    if (size := len(name.encode())) > MOST_BYTES["title"]:
+        raise _invalid("field", f"a name of at most {MOST_BYTES['title']} bytes, got {size}")
+    return name
+
+
 def _walk(field: str, value: Any, depth: int) -> None:
     """Everything inside is JSON that every store and client can hold; `depth` objects and arrays are around it."""
     match value:

@@ -352,7 +352,10 @@ def browse(hold: Hold, request: Browse) -> Page:
 
 class Search(Request, frozen=True):
     query: (
-        Annotated[str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True})] | None
+        Annotated[
+            str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True, "role": "words"})
+        ]
+        | None
     ) = None
     namespace: Namespace | None = None
     tier: TierField | None = None
@@ -398,7 +401,10 @@ def search(hold: Hold, request: Search) -> Searched:
 
 class Recall(Request, frozen=True):
     context: Annotated[
-        str, Meta(min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True})
+        str,
+        Meta(
+            min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True, "role": "words"}
+        ),
     ]
     namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=50)] = 10

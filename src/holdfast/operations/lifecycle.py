@@ -73,7 +73,12 @@ def promote(hold: Hold, request: Promote) -> Promoted:
 class Forget(Request, frozen=True):
     namespace: Namespace | None = None
     pattern: (
-        Annotated[str, Meta(min_length=1, max_length=4096, description="Any of these words.", extra={"short": "p"})]
+        Annotated[
+            str,
+            Meta(
+                min_length=1, max_length=4096, description="Any of these words.", extra={"short": "p", "role": "words"}
+            ),
+        ]
         | None
     ) = None
     tier: TierField | None = None

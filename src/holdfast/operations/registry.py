@@ -116,6 +116,9 @@ class Operation(Struct, frozen=True):
             raise Invalid(f"{', '.join(missing)}: required", fields=missing)
         if self.at_least_one and all(arguments.get(name) in (None, "", [], ()) for name in self.at_least_one):
             raise FilterRequired(f"Name at least one of {', '.join(self.at_least_one)}.", fields=[*self.at_least_one])
+        for name, value in arguments.items():
+            if _holds_nul(value) and name not in self.having("words"):
+                raise Invalid(f"{name}: must not contain NUL", fields=[name])
         try:
             _json_encoder.encode(arguments)
             return _convert(dict(arguments), self.request)
@@ -136,12 +139,18 @@ class Operation(Struct, frozen=True):
         return dict(zip(names, positional, strict=False))
 
     def having(self, role: str) -> tuple[str, ...]:
-        """The fields of a role: `namespace` (a key must reach it), `actor` (who the caller claims to be)."""
+        """The fields of a role: `namespace` (a key must reach it), `actor` (who the caller claims to be), `words`."""
         return _having(self.request, role)
 
     def extra(self, name: str, key: str, default: Any = None) -> Any:
         """What a field's declaration says for one surface: `short`, `stdin`, `argument`, `role`, `not_on`."""
         return _extras(self.request).get(name, {}).get(key, default)
+
+
+def _holds_nul(value: Any) -> bool:
+    """What no store looks up or keeps; the parts of larger things are looked at one by one, by `admit`."""
+    texts = value if isinstance(value, list) else [value]
+    return any("\x00" in text for text in texts if isinstance(text, str))
 
 
 _json_encoder = msgspec.json.Encoder()

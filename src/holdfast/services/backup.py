@@ -64,7 +64,7 @@ def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | U
     must_reach_all(hold)
     if to is not None:
         must_be_local(hold, "to")
-    folder = folder_of(hold) if to is None else Path(to).expanduser().absolute()
+    folder = folder_of(hold) if to is None else local_path(to)
     with filing(folder):
         _make_private(folder)
         path = _snapshot(hold, folder)
@@ -80,6 +80,14 @@ def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | U
         _write(manifest_of(path), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
         _settle(folder)
         return Backup(manifest, path, _prune(folder, keep, hold.now()))
+
+
+def local_path(text: str) -> Path:
+    """A path as a person writes it."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:  # there is no user of that name, so that it is the name of a file
+        return Path(text).absolute()
 
 
 def _make_private(folder: Path) -> None:
@@ -202,9 +210,9 @@ def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
     import tempfile
 
     must_reach_all(hold)
-    snapshot = find(hold, source)
     folder = folder_of(hold)
     with filing(folder):
+        snapshot = find(hold, source)
         _make_private(folder)
     with filing(folder), tempfile.TemporaryDirectory(prefix=f".{name_of(hold.now())}.", dir=folder) as scratch:
         copy = Path(scratch) / "copy.db"
@@ -233,7 +241,7 @@ def find(hold: Hold, source: str) -> Path:
         return named
     if not _NAME.fullmatch(source):
         must_be_local(hold, "from")
-    path = Path(source).expanduser().absolute()
+    path = local_path(source)
     if hold.caller.source in LOCAL and path.is_dir() and (names := names_in(path)):
         return path / names[-1]
     if hold.caller.source in LOCAL and path.is_file():

@@ -1,0 +1,244 @@
+"""What cannot be kept is refused alike on both engines, whatever field of whatever operation it stands in."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from four_surfaces import AGENT, Json
+from twins import Twins, comparable, twins
+
+from engines import Postgres
+from holdfast.operations import REGISTRY, Effect, Operation
+
+_letters = random.Random(7)
+
+
+def noise(size: int, alphabet: str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") -> str:
+    """Text that does not become shorter by being compressed."""
+    return "".join(_letters.choice(alphabet) for _ in range(size))
+
+
+SWELLING = "\ufdfa\ufdfa\ufdfa\ufdfb\u3316\u3307\u3315\u3317\u3319\u331a\u3320\u332b\u332e\u3332\u3347\u334a\u3356"
+"""Letters whose folded form is five to eleven times as long."""
+WIDE = "".join(map(chr, range(0x10400, 0x10428)))
+BAD_TEXTS = [
+    "a\x00b",
+    "\x00",
+    "\ud800",
+    "",
+    " ",
+    "a\nb",
+    "\x7f",
+    "\ufffe\U0010ffff",
+    "%s %(id)s :id ? $1 {0} \\ ' \"",
+    "e\u0301",
+    "2026-02-30",
+    "9999-12-31T23:59:59.999999Z",
+    "0001-01-01",
+    "*",
+    "~nobody at all",
+]
+LONG_TEXTS = [
+    *(noise(size) for size in (128, 512, 4096, 65_536)),
+    *(noise(size // 4, WIDE) for size in (128, 512)),
+    "doc:" + noise(4092),
+    "doc:" + noise(1023, WIDE),
+    noise(170, SWELLING),
+    "/".join(noise(62) for _ in range(8)),
+    noise(512, WIDE),
+    " ".join(noise(2100) for _ in range(20)),
+    "word " * 13_000,
+]
+BAD_NUMBERS: list[Any] = [
+    -1,
+    0,
+    2**31,
+    2**53 - 1,
+    2**53,
+    2**63,
+    10**40,
+    5e-324,
+    1e308,
+    float("nan"),
+    float("inf"),
+    True,
+]
+BAD_TYPES: list[Any] = [None, [], {}, [[]], {"a": {"b": None}}]
+
+CITATION = {"uri": "doc:a", "accessed_at": "2026-01-31", "hash": "0" * 64, "span": {"start": 0, "end": 1}}
+MEMORY = {
+    "title": "T",
+    "content": "deploy",
+    "namespace": "team",
+    "tags": ["ops"],
+    "metadata": {"k": ["v", 1]},
+    "citations": [CITATION],
+    "source_uri": "doc:a",
+    "speaker": "Ada",
+    "thread": "t",
+    "place": 1,
+    "agent_id": AGENT,
+}
+TIMES = {"created_at": "2026-01-30", "updated_at": "2026-01-31", "origin": "elsewhere", "version": 3, "unknown": "x"}
+ROWS: dict[str, Any] = {
+    "memories": [MEMORY | TIMES | {"id": "new", "access_count": 3, "last_accessed_at": "2026-01-31", "scope": "team"}],
+    "archived": [MEMORY | TIMES | {"id": "old", "archive_reason": "done", "archived_at": "2026-01-31"}],
+    "agents": [{"agent_id": "ai:x", "agent_type": "ai:x", "capabilities": ["c"], "registered_at": "2026-01-30"}],
+    "entities": [TIMES | {"entity_id": "m-1", "alias": "Ada"}],
+    "links": [
+        TIMES
+        | {"source_id": "m-1", "target_id": "m-2", "relation": "related_to", "observed_by": "ai:x", "signature": "s"}
+    ],
+    "namespaces": [TIMES | {"namespace": "team", "standard_id": "m-1", "parent_namespace": "all"}],
+    "grants": [TIMES | {"memory_id": "m-1", "agent_id": "ai:x", "permission": "read", "granted_by": AGENT}],
+    "notices": [
+        {"id": "n", "sender": "ai:x", "recipient": AGENT, "title": "t", "body": "b", "created_at": "2026-01-31"}
+        | {"metadata": {"k": "v"}, "read_at": "2026-01-31", "priority": 5, "unknown": "x"}
+    ],
+    "made_by": "another program",
+}
+
+FIELDS: dict[str, Any] = {
+    "agent_type": "human",
+    "aliases": ["Countess"],
+    "allowed_agents": ["ai:x"],
+    "capabilities": ["search"],
+    "citations": [CITATION],
+    "change": 2,
+    "embedding": {"model": "m", "vector": [0.5, 0.5]},
+    "envelope": {"memories": []},
+    "from": "holdfast-20200101T000000.000000Z.db",
+    "id": "m-1",
+    "ids": ["m-1", "m-2"],
+    "kinds": ["fact"],
+    "memories": [MEMORY],
+    "metadata": {"k": ["v", 1, {"deep": "x"}]},
+    "name": "reader",
+    "namespaces": ["team"],
+    "relation": "related_to",
+    "relations": ["related_to"],
+    "source_id": "m-1",
+    "source_span": {"start": 0, "end": 1},
+    "source_uri": "doc:a",
+    "source_uri_prefix": "doc:",
+    "tags": ["ops"],
+    "target_id": "m-2",
+    "title": "T",
+    "valid_until": "2026-03-01",
+    "witness": "1:" + "0" * 64,
+}
+BY_TYPE: dict[type, Any] = {
+    msgspec.inspect.StrType: "deploy",
+    msgspec.inspect.IntType: 1,
+    msgspec.inspect.FloatType: 0.5,
+    msgspec.inspect.BoolType: True,
+}
+ELSEWHERE = {"migrate": "it is told where another store is", "backup": "it is told a path, on which systems differ"}
+"""Operations that are not tried here, and why."""
+
+
+def spoilt(value: Any, texts: list[str], numbers: list[Any]) -> Iterator[Any]:
+    """Every copy of a value in which one text or number inside, or the name of one more field, is a bad one."""
+    match value:
+        case bool():
+            yield from ()
+        case str():
+            yield from texts
+        case int() | float():
+            yield from numbers
+        case list():
+            for at, item in enumerate(value):
+                yield from ([*value[:at], bad, *value[at + 1 :]] for bad in spoilt(item, texts, numbers))
+        case dict():
+            for name, item in value.items():
+                yield from ({**value, name: bad} for bad in spoilt(item, texts, numbers))
+            yield from ({**value, bad: "x"} for bad in texts)
+
+
+FEW_TEXTS = ["a\x00b", "\ud800", noise(512), noise(4096), noise(128, WIDE), noise(512, WIDE), noise(170, SWELLING)]
+FEW_NUMBERS = [-1, 2**53, 2**63, 2**64, float("nan")]
+
+
+def bad_values(good: Any) -> Iterator[Any]:
+    """Bad ones of every kind for a plain field, and fewer for each part of a large one."""
+    if isinstance(good, dict | list) and len(str(good)) > 100:
+        yield from spoilt(good, FEW_TEXTS, FEW_NUMBERS)
+    else:
+        yield from spoilt(good, BAD_TEXTS + LONG_TEXTS, BAD_NUMBERS)
+    yield from BAD_TYPES
+
+
+def good_value(op: Operation, field: msgspec.structs.FieldInfo) -> Any:
+    from holdfast.operations.registry import bare
+
+    if op.name == "import" and field.encode_name == "envelope":
+        return {"memories": [], "links": []}
+    if field.encode_name in FIELDS:
+        return FIELDS[field.encode_name]
+    if field.encode_name.endswith("agent_id"):
+        return AGENT
+    info = bare(msgspec.inspect.type_info(field.type))
+    if isinstance(info, msgspec.inspect.LiteralType):
+        return info.values[0]
+    return BY_TYPE[type(info)]
+
+
+def cases(op: Operation) -> Iterator[Json]:
+    """The operation asked with each of its fields gone bad, one at a time."""
+    needed = {field.encode_name: good_value(op, field) for field in op.fields if field.required}
+    for name in op.at_least_one[:1]:
+        needed[name] = next(good_value(op, field) for field in op.fields if field.encode_name == name)
+    for field in op.fields:
+        for bad in bad_values(good_value(op, field)):
+            yield needed | {field.encode_name: bad}
+    if op.name == "import":
+        for name, rows in ROWS.items():
+            for bad in spoilt(rows, FEW_TEXTS, FEW_NUMBERS):
+                yield {"envelope": {"memories": []} | {name: bad}}
+        for bad in BAD_TEXTS + LONG_TEXTS:
+            yield {"envelope": {"memories": [], bad: "x"}}
+
+
+def begin(asked: Twins, number: int) -> None:
+    """Two memories that nothing has happened to."""
+    rows = [MEMORY | {"id": f"m-{number}-{which}", "title": f"deploy {number} {which}"} for which in (1, 2)]
+    links = [{"source_id": rows[0]["id"], "target_id": rows[1]["id"], "relation": "related_to"}]
+    assert asked.differing("import", {"envelope": {"memories": rows, "links": links}}) is None
+
+
+def aimed(value: Any, number: int) -> Any:
+    """The arguments with the ids of those two memories."""
+    match value:
+        case "m-1" | "m-2":
+            return f"m-{number}-{value[-1]}"
+        case list():
+            return [aimed(item, number) for item in value]
+        case dict():
+            return {name: aimed(item, number) for name, item in value.items()}
+    return value
+
+
+def puts_away(op: Operation) -> bool:
+    return op.effect is Effect.DESTROY or op.name in ("archive", "consolidate")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, id=op.name) for op in REGISTRY if op.fields and op.name not in ELSEWHERE]
+)
+def test_a_bad_value_has_one_outcome_on_both_engines(postgres: Postgres, tmp_path: Path, op: Operation) -> None:
+    codes, differing, turn = set(), [], 0
+    with twins(postgres, tmp_path) as asked:
+        begin(asked, turn)
+        for arguments in cases(op):
+            one, other = asked.ask(op.name, aimed(arguments, turn))
+            codes |= {one.code, other.code}
+            if comparable(one) != comparable(other):
+                differing.append((arguments, one, other))
+            if one.error is None and puts_away(op):
+                begin(asked, turn := turn + 1)
+    assert differing == []
+    assert "STORE_ERROR" not in codes

@@ -1,0 +1,225 @@
+"""Vectors that a caller brings: stored with a memory, found in recall, stale when the text is another."""
+
+from collections.abc import Callable
+from math import inf, nan
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.domain.errors import Invalid
+from holdfast.storage import vectors
+
+
+def by(*numbers: float, model: str = "own") -> dict[str, Any]:
+    return {"model": model, "vector": list(numbers)}
+
+
+def recalled(hold: Holdfast, *numbers: float, context: str = "nothing of these words", **more: Any) -> list[str]:
+    found = hold.recall(context=context, embedding=by(*numbers), **more)
+    return [memory.title for memory in found.memories]
+
+
+def kept(hold: Holdfast) -> list[vectors.Kept]:
+    with hold.hold.reading() as session:
+        return vectors.page(session, ("", ""), 100)
+
+
+# Brought
+
+
+def test_a_memory_is_found_by_its_vector_alone(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(1, 0))
+    hold.store(title="North", content="cold", embedding=by(0, 1))
+    hold.store(title="Nowhere", content="no vector")
+    found = hold.recall(context="quelle direction", embedding=by(1, 0.1))
+    assert [memory.title for memory in found.memories] == ["East"]
+    assert (found.mode, found.meta.recall_mode, bool(found.meta.degraded)) == ("hybrid", "hybrid", False)
+
+
+def test_words_and_nearness_count_together(hold: Holdfast) -> None:
+    hold.store(title="Both", content="the harbour at dawn", embedding=by(1, 0.2))
+    hold.store(title="Words", content="the harbour at night", embedding=by(-1, 0))
+    hold.store(title="Near", content="ships and tides", embedding=by(1, 0))
+    assert recalled(hold, 1, 0, context="harbour")[0] == "Both"
+    assert set(recalled(hold, 1, 0, context="harbour")) == {"Both", "Words", "Near"}
+
+
+def test_a_question_without_a_vector_goes_by_words_as_before(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(1, 0))
+    found = hold.recall(context="sunrise")
+    assert (found.mode, found.meta.recall_mode, found.count) == ("keyword", "keyword_only", 1)
+    assert not found.meta.degraded
+
+
+def test_an_update_brings_a_vector_of_the_text_after_it(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise").id
+    before = hold.history(id=id).changes
+    assert hold.update(id=id, embedding=by(1, 0)).version == 1
+    assert hold.history(id=id).changes == before, "a vector is no change of the memory"
+    assert recalled(hold, 1, 0) == ["East"]
+    hold.update(id=id, content="evening", embedding=by(-1, 0))
+    assert recalled(hold, 1, 0) == []
+    assert recalled(hold, -1, 0) == ["East"]
+
+
+def test_storing_again_with_a_vector_brings_it_to_the_memory_under_the_title(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", tier="long", embedding=by(0, 1))
+    again = hold.store(title="East", content="sunrise", embedding=by(1, 0))
+    assert again.outcome == "unchanged"
+    assert recalled(hold, 1, 0) == ["East"]
+    hold.store(title="East", content="more of it", on_conflict="version", embedding=by(-1, 0))
+    assert recalled(hold, -1, 0) == ["East (2)"]
+
+
+def test_many_are_stored_with_their_vectors_and_a_wrong_one_is_refused_alone(hold: Holdfast) -> None:
+    done = hold.bulk_store(
+        memories=[
+            {"title": "East", "content": "sunrise", "embedding": by(1, 0)},
+            {"title": "Longer", "content": "three numbers", "embedding": by(1, 0, 0)},
+            {"title": "Zero", "content": "points nowhere", "embedding": by(0, 0)},
+            {"title": "North", "content": "cold", "embedding": by(0, 1)},
+        ]
+    )
+    assert [one.outcome for one in done.outcomes] == ["created", "rejected", "rejected", "created"]
+    assert "embedding.vector" in done.outcomes[1].error
+    assert len(kept(hold)) == 2
+    assert hold.list().count == 2
+
+
+# Stale
+
+
+def test_a_changed_text_makes_its_vector_stale_until_there_is_a_new_one(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    hold.store(title="South", content="noon", embedding=by(0.9, 0.4))
+    hold.update(id=id, priority=9, tags=["x"], namespace="elsewhere")
+    assert recalled(hold, 1, 0) == ["East", "South"]
+    hold.update(id=id, content="evening")
+    assert recalled(hold, 1, 0) == ["South"]
+    assert [(one.model, one.dim, one.count, one.stale) for one in hold.stats().embeddings] == [("own", 2, 2, 1)]
+    hold.undo(change=hold.history(id=id).changes[-1].seq)
+    assert recalled(hold, 1, 0) == ["East", "South"], "the text is again what was embedded"
+
+
+def test_a_stale_vector_does_not_weigh_on_a_hit_by_words(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    hold.store(title="South", content="sunrise at noon", embedding=by(0.9, 0.4))
+    hold.update(id=id, content="sunrise and more of it")
+    assert recalled(hold, 1, 0, context="sunrise")[0] == "South"
+
+
+# By which model
+
+
+def test_a_model_that_the_store_does_not_know_is_answered_by_words_and_said(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(1, 0))
+    found = hold.recall(context="sunrise", embedding=by(1, 0, 0, model="another"))
+    assert [memory.title for memory in found.memories] == ["East"]
+    assert (found.mode, found.meta.recall_mode) == ("keyword", "keyword_only")
+    assert "by words alone" in found.meta.degraded
+
+
+def test_two_models_live_side_by_side(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    hold.update(id=id, embedding=by(0, 0, 1, model="another"))
+    assert [(one.model, one.dim, one.count) for one in hold.stats().embeddings] == [("another", 3, 1), ("own", 2, 1)]
+    assert recalled(hold, 1, 0) == ["East"]
+    assert recalled(hold, 0, 1) == []
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "not a number": by(nan, 1),
+    "without end": by(1, -inf),
+    "empty": by(),
+    "too long": by(*[1.0] * 2001),
+    "all zero": by(0, 0.0),
+    "of another dimension": by(1, 0, 0),
+    "a text in it": {"model": "own", "vector": [1, "0"]},
+    "a truth in it": {"model": "own", "vector": [1, True]},
+    "a number beyond all": {"model": "own", "vector": [1, 10**400]},
+    "no vector": {"model": "own"},
+    "no model": {"vector": [1, 0]},
+    "an empty model": by(1, 0, model=""),
+    "a model too long": by(1, 0, model="x" * 129),
+    "a model of two lines": by(1, 0, model="a\nb"),
+    "a model with a NUL": by(1, 0, model="a\x00"),
+    "something else": {"model": "own", "vector": [1, 0], "dim": 2},
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda hold, id, given: hold.store(title="New", content="never kept", embedding=given),
+        lambda hold, id, given: hold.update(id=id, content="never kept", embedding=given),
+        lambda hold, id, given: hold.recall(context="sunrise", embedding=given),
+    ],
+    ids=["store", "update", "recall"],
+)
+def test_a_vector_that_is_none_is_refused_by_its_field(
+    hold: Holdfast, ask: Callable[[Holdfast, str, Any], object], what: str
+) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    with pytest.raises(Invalid) as refused:
+        ask(hold, id, REFUSED[what])
+    assert "embedding" in refused.value.message
+    assert (hold.list().count, hold.get(id=id).content, len(kept(hold))) == (1, "sunrise", 1)
+
+
+def test_a_refusal_of_another_dimension_says_which_one_is_known(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(1, 0))
+    with pytest.raises(Invalid, match="'own' here have 2 numbers, got 3") as refused:
+        hold.recall(context="sunrise", embedding=by(1, 0, 0))
+    assert refused.value.details["fields"] == ["embedding.vector"]
+
+
+@pytest.mark.parametrize("dim", [1, 2000])
+def test_vectors_of_one_number_and_of_two_thousand_are_taken(hold: Holdfast, dim: int) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(*[1.0] * dim))
+    assert recalled(hold, *[1.0] * dim) == ["East"]
+
+
+# Gone
+
+
+def test_a_purged_memory_leaves_no_vector(hold: Holdfast) -> None:
+    gone = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    stays = hold.store(title="North", content="cold", embedding=by(0, 1)).id
+    hold.archive(ids=[gone])
+    assert len(kept(hold)) == 2
+    hold.archive_purge(ids=[gone])
+    assert [one.memory for one in kept(hold)] == [stays]
+
+
+def test_a_deleted_memory_is_near_again_when_that_is_undone(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    hold.delete(id=id)
+    assert recalled(hold, 1, 0) == []
+    hold.undo(change=hold.history(id=id).changes[-1].seq)
+    assert recalled(hold, 1, 0) == ["East"]
+
+
+def test_an_export_has_no_vectors(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(0.6, 0.8))
+    assert "0.6" not in str(hold.export())
+
+
+# Who sees it
+
+
+def test_a_private_memory_is_near_for_its_owner_only(timed: Holdfast, seen_by: Callable[..., Any]) -> None:
+    timed.store(title="East", content="sunrise", scope="private", embedding=by(1, 0))
+    timed.store(title="North", content="cold", embedding=by(0.9, 0.4))
+    other = seen_by("ai:other@here")
+    assert [m.title for m in other.recall(context="x", embedding=by(1, 0)).memories] == ["North"]
+    assert [one.count for one in other.stats().embeddings] == [1]
+
+
+def test_filters_hold_for_what_is_near(hold: Holdfast) -> None:
+    for number in range(30):
+        hold.store(title=f"Noise {number}", content="noise", namespace="noise", embedding=by(1, 0))
+    hold.store(title="Few", content="far off", namespace="few", tags=["rare"], embedding=by(0.5, 0.8))
+    assert recalled(hold, 1, 0, namespace="few", limit=1) == ["Few"]
+    assert recalled(hold, 1, 0, tags=["rare"], limit=1) == ["Few"]

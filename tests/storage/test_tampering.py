@@ -1,8 +1,6 @@
 """Whoever edits a store past Holdfast is found by `verify`: any column, any row, the end, a whole new chain."""
 
-import json
 import random
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -11,18 +9,13 @@ from typing import Any
 
 import apsw
 import pytest
+from tampering import JOURNALLED, KEPT_OUTSIDE_THE_JOURNAL, flipped, live_through_everything, same
 
 import holdfast
 from holdfast.domain import errors
-from holdfast.domain.link import Agent, Alias, Grant, Link, Standard
 from holdfast.services import history
-from holdfast.storage import journal, records, signer
+from holdfast.storage import journal, signer
 from holdfast.storage.sqlite.engine import SqliteSession
-
-KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("chain", "identity")}
-"""Where a row lies is the engine's business (`doctor` finds it), which file it was is the machine's."""
-
-JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent")
 
 
 @pytest.fixture(scope="module")
@@ -30,26 +23,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in which everything that is journalled has happened."""
     path = tmp_path_factory.mktemp("tampering") / "memory.db"
     with holdfast.open(str(path), agent_id="ai:tester@here") as hold:
-        first, second, third = (
-            hold.store(title=f"Memory {n}", content=f"It says {n}.", tags=["x", "y"], metadata={"n": n}).id
-            for n in range(3)
-        )
-        hold.update(id=first, content="It says more.", tags=["y", "z"], priority=9)
-        hold.update(id=first, tier="long")
-        hold.store(title="Memory 1", content="It says something else.", metadata={"more": True})
-        hold.bulk_store(memories=[{"title": f"Batch {n}", "content": "One of a batch."} for n in range(3)])
-        hold.delete(id=third)
-        with hold.hold.writing() as write:
-            now, origin = write.now, write.origin
-            write.add(records.LINK, Link("l", first, second, "related_to", now, None, "a", now, now, origin, 1), "link")
-            write.add(records.ALIAS, Alias("a", first, "Name", "name", now, now, origin, 1), "alias")
-            write.add(records.GRANT, Grant("g", first, "b", "read", "a", now, now, origin, 1), "grant")
-            write.add(records.STANDARD, Standard("ns", first, None, now, now, origin, 1), "standard")
-            write.add(records.AGENT, Agent("ns", "human", ("x",), now, now, origin, 1), "register")
-        purged = hold.store(title="Soon purged", content="A secret.").id
-        hold.forget(namespace="global", pattern="secret")
-        hold.archive_purge(ids=[purged])
-        hold.undo(change=4)
+        live_through_everything(hold)
     return path
 
 
@@ -92,32 +66,6 @@ def chain_breaks(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.
     return list(journal.verify(session, signer.public_of(key) if key else None))
 
 
-def flipped(value: Any) -> list[Any]:
-    """The smallest changes of a value, and its loss."""
-    match value:
-        case None:
-            return ["x", 1, b"x"]
-        case int() | float():
-            return [value + 1, value - 1, 0 if value else 7, None]
-        case bytes():
-            return (
-                [bytes([value[0] ^ 1]) + value[1:], value[:-1], counted_on(value), b"", None] if value else [b"x", None]
-            )
-        case _:
-            return (
-                [value[:-1] + chr(ord(value[-1]) ^ 1), value + " ", counted_on(value), "", None]
-                if value
-                else ["x", None]
-            )
-
-
-def counted_on(value: Any) -> Any:
-    """With its last digit another one: still JSON, if it was."""
-    text = value if isinstance(value, str) else value.decode("latin-1")
-    changed = re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), text)
-    return changed if isinstance(value, str) else changed.encode("latin-1")
-
-
 def cells_of(raw: apsw.Connection, table: str) -> list[tuple[int, str, Any]]:
     """Every value of a table, by row and column."""
     columns = [row[1] for row in raw.execute(f"pragma table_info({table})")]
@@ -133,14 +81,6 @@ def mutations(raw: apsw.Connection, table: str) -> list[tuple[str, int, str, Any
         for changed in flipped(value)
         if not same(changed, value)
     ]
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal, or the same JSON written with another blank."""
-    try:
-        return one == other or (isinstance(other, str | bytes) and json.loads(one) == json.loads(other))
-    except (ValueError, TypeError):
-        return False
 
 
 def unnoticed(hold: holdfast.Holdfast, raw: apsw.Connection, tables: tuple[str, ...]) -> tuple[list[Any], int]:
@@ -265,7 +205,7 @@ def test_a_chain_rebuilt_under_another_key_is_found(hold: holdfast.Holdfast, raw
     with tampered(raw, ("update journal set actor = 'mallory' where seq = 1", ())):
         rebuild(raw, 1)
         sign_head(raw, signer.new_key())
-        assert "the head names another key than the one kept beside the store" in [
+        assert "the head names another key than the one kept with the store" in [
             found.what for found in findings(hold, raw)
         ]
 

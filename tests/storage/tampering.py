@@ -1,0 +1,72 @@
+"""What may be done to a store past Holdfast, and a store worth doing it to."""
+
+import json
+import re
+from typing import Any
+
+from holdfast import Holdfast
+from holdfast.domain.link import Agent, Alias, Grant, Link, Standard
+from holdfast.storage import records
+
+KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("chain", "identity")}
+"""Where a row lies is the engine's business (`doctor` finds it), which file it was is the machine's."""
+
+JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent")
+
+
+def live_through_everything(hold: Holdfast) -> None:
+    """Everything that is journalled happens."""
+    first, second, third = (
+        hold.store(title=f"Memory {n}", content=f"It says {n}.", tags=["x", "y"], metadata={"n": n}).id
+        for n in range(3)
+    )
+    hold.update(id=first, content="It says more.", tags=["y", "z"], priority=9)
+    hold.update(id=first, tier="long")
+    hold.store(title="Memory 1", content="It says something else.", metadata={"more": True})
+    hold.bulk_store(memories=[{"title": f"Batch {n}", "content": "One of a batch."} for n in range(3)])
+    hold.delete(id=third)
+    with hold.hold.writing() as write:
+        now, origin = write.now, write.origin
+        write.add(records.LINK, Link("l", first, second, "related_to", now, None, "a", now, now, origin, 1), "link")
+        write.add(records.ALIAS, Alias("a", first, "Name", "name", now, now, origin, 1), "alias")
+        write.add(records.GRANT, Grant("g", first, "b", "read", "a", now, now, origin, 1), "grant")
+        write.add(records.STANDARD, Standard("ns", first, None, now, now, origin, 1), "standard")
+        write.add(records.AGENT, Agent("ns", "human", ("x",), now, now, origin, 1), "register")
+    purged = hold.store(title="Soon purged", content="A secret.").id
+    hold.forget(namespace="global", pattern="secret")
+    hold.archive_purge(ids=[purged])
+    hold.undo(change=4)
+
+
+def flipped(value: Any) -> list[Any]:
+    """The smallest changes of a value, and its loss."""
+    match value:
+        case None:
+            return ["x", 1, b"x"]
+        case int() | float():
+            return [value + 1, value - 1, 0 if value else 7, None]
+        case bytes():
+            return (
+                [bytes([value[0] ^ 1]) + value[1:], value[:-1], counted_on(value), b"", None] if value else [b"x", None]
+            )
+        case _:
+            return (
+                [value[:-1] + chr(ord(value[-1]) ^ 1), value + " ", counted_on(value), "", None]
+                if value
+                else ["x", None]
+            )
+
+
+def counted_on(value: Any) -> Any:
+    """With its last digit another one: still JSON, if it was."""
+    text = value if isinstance(value, str) else value.decode("latin-1")
+    changed = re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), text)
+    return changed if isinstance(value, str) else changed.encode("latin-1")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, or the same JSON written with another blank."""
+    try:
+        return one == other or (isinstance(other, str | bytes) and json.loads(one) == json.loads(other))
+    except (ValueError, TypeError):
+        return False

@@ -1,0 +1,190 @@
+"""Whoever edits the tables of a database past Holdfast is found by `verify`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+from tampering import JOURNALLED, KEPT_OUTSIDE_THE_JOURNAL, flipped, live_through_everything, same
+
+import holdfast
+from engines import Postgres, past_holdfast
+from holdfast import Holdfast
+from holdfast.services import history
+from holdfast.storage import journal, signer
+from holdfast.storage.postgres.engine import PostgresSession
+
+Raw = psycopg.Connection[tuple[Any, ...]]
+UNSIGNED = "the head is not signed by this node's key: the chain was edited or rebuilt"
+
+
+@pytest.fixture
+def engine() -> str:
+    return "postgres"
+
+
+@pytest.fixture(scope="module")
+def lived(postgres: Postgres) -> Iterator[tuple[Holdfast, Raw]]:
+    """A store in which everything that is journalled has happened, and the same past Holdfast."""
+    with postgres.new_store() as url, holdfast.open(url, agent_id="ai:tester@here") as hold, past_holdfast(url) as raw:
+        live_through_everything(hold)
+        yield hold, raw
+
+
+@pytest.fixture
+def spoilt(db: str) -> Iterator[tuple[Holdfast, Raw]]:
+    """Another one, to be spoilt for good."""
+    with holdfast.open(db, agent_id="ai:tester@here") as hold, past_holdfast(db) as raw:
+        live_through_everything(hold)
+        yield hold, raw
+
+
+@contextmanager
+def tampered(raw: Raw, sql: str, *values: Any) -> Iterator[None]:
+    with raw.transaction(force_rollback=True):
+        raw.execute(sql, values)
+        yield
+
+
+def findings(hold: Holdfast, raw: Raw) -> list[str]:
+    return [found.what for found in history.verify(hold.hold, PostgresSession(raw))]
+
+
+def columns_of(raw: Raw, table: str) -> list[str]:
+    found = "select column_name from information_schema.columns where table_schema = current_schema and table_name = %s"
+    return [str(name) for (name,) in raw.execute(found, (table,)).fetchall()]
+
+
+def edits(raw: Raw, table: str) -> Iterator[tuple[str, Any, Any]]:
+    """Of every column: where a row lies, and a value that it does not have; six of them, by chance."""
+    chance = Random(table)
+    for column in columns_of(raw, table):
+        rows = raw.execute(f"select ctid::text, {column} from {table}").fetchall()
+        changes = [(ctid, new) for ctid, old in rows for new in flipped(old) if not same(new, old)]
+        if (table, column) not in KEPT_OUTSIDE_THE_JOURNAL:
+            for ctid, new in chance.sample(changes, min(6, len(changes))):
+                yield column, ctid, new
+
+
+def test_an_untouched_store_has_no_findings(lived: tuple[Holdfast, Raw]) -> None:
+    assert findings(*lived) == []
+
+
+@pytest.mark.parametrize("table", ["journal", "chain", *JOURNALLED])
+def test_every_column_is_guarded(lived: tuple[Holdfast, Raw], table: str) -> None:
+    hold, raw = lived
+    missed, tried = [], set()
+    for column, ctid, value in edits(raw, table):
+        try:
+            with tampered(raw, f"update {table} set {column} = %s where ctid = %s::tid", value, ctid):
+                tried.add(column)
+                if not findings(hold, raw):
+                    missed.append((column, value))
+        except (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError):
+            continue  # the tables do not take it
+    assert missed == []
+    assert len(tried) >= len(columns_of(raw, table)) - 2
+
+
+@pytest.mark.parametrize("column", ["public_key", "since", "origin"])
+def test_the_record_of_who_signs_is_guarded(lived: tuple[Holdfast, Raw], column: str) -> None:
+    changed: Any = 99 if column == "since" else b"x" * 32 if column == "public_key" else "elsewhere"
+    with tampered(lived[1], f"update signer set {column} = %s", changed):
+        assert findings(*lived)
+    with tampered(lived[1], "delete from signer"):
+        assert findings(*lived)
+
+
+@pytest.mark.parametrize("table", ["journal", *JOURNALLED])
+def test_every_dropped_row_is_found(lived: tuple[Holdfast, Raw], table: str) -> None:
+    hold, raw = lived
+    for (ctid,) in raw.execute(f"select ctid::text from {table}").fetchall():
+        unchecked = "set local session_replication_role = replica"
+        with tampered(raw, unchecked):
+            raw.execute(f"delete from {table} where ctid = %s::tid", (ctid,))
+            assert findings(hold, raw), f"{ctid} of {table}"
+
+
+def test_a_row_put_past_the_journal_is_found(lived: tuple[Holdfast, Raw]) -> None:
+    columns = ", ".join(name for name in columns_of(lived[1], "memory") if name not in ("rowno", "id"))
+    forged = (
+        f"insert into memory (id, {columns}) select 'forged', {columns} from memory where state = 'deleted' limit 1"
+    )
+    with tampered(lived[1], forged):
+        assert findings(*lived) == ["the memory forged was put into its table past the journal"]
+
+
+def put_head_right(raw: Raw) -> None:
+    """What somebody without the key can do: let the head say what the journal says."""
+    raw.execute(
+        """update chain set
+        seq = coalesce((select max(seq) from journal), 0),
+        n = coalesce((select max(n) from journal where journal.origin = chain.origin), 0),
+        hash = coalesce((select hash from journal order by seq desc limit 1), ''),
+        kept_at = coalesce((select max(kept_at) from journal), 0)"""
+    )
+
+
+@pytest.mark.parametrize("head", ["as it was", "put right without the key"])
+def test_a_cut_tail_is_found(lived: tuple[Holdfast, Raw], head: str) -> None:
+    with tampered(lived[1], "delete from journal where seq = (select max(seq) from journal)"):
+        if head != "as it was":
+            put_head_right(lived[1])
+        assert findings(*lived)
+
+
+def rebuild(raw: Raw) -> None:
+    """Every digest and hash made anew as Holdfast makes them."""
+    previous = journal.GENESIS
+    for entry in list(journal.pages(PostgresSession(raw))):
+        digest = entry.digest if entry.body is None else journal.digest_of(entry.body, entry.delta)
+        previous = journal.link_of(previous, entry[: journal.ABOUT], digest)
+        raw.execute("update journal set digest = %s, hash = %s where seq = %s", (digest, previous, entry.seq))
+    put_head_right(raw)
+
+
+def test_a_chain_rebuilt_without_the_key_is_found(lived: tuple[Holdfast, Raw]) -> None:
+    with tampered(lived[1], "update journal set actor = 'mallory' where seq = 1"):
+        rebuild(lived[1])
+        assert findings(*lived) == [UNSIGNED]
+
+
+def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
+    hold, raw = spoilt
+    kept = hold.store(title="Kept", content="Before the cut.").id
+    hold.store(title="Cut", content="Nobody is to know.")
+    raw.execute("delete from journal where seq = (select max(seq) from journal)")
+    raw.execute("delete from memory_text where rowno = (select rowno from memory where title = 'Cut')")
+    raw.execute("delete from memory where title = 'Cut'")
+    put_head_right(raw)
+    hold.update(id=kept, priority=7)
+    hold.store(title="Later", content="As if nothing had happened.")
+    assert findings(hold, raw) == [UNSIGNED]
+
+
+def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
+    hold, raw = spoilt
+    emptied = [f"delete from {table}" for table in (*JOURNALLED, "memory_text", "access", "journal", "signer")]
+    zero = "seq = 0, n = 0, hash = '', kept_at = 0, signature = '', public_key = '', identity = ''"
+    with raw.transaction():
+        raw.execute("set local session_replication_role = replica")
+        for statement in (*emptied, f"update chain set {zero}"):
+            raw.execute(statement)
+    assert findings(hold, raw)
+    hold.store(title="Later", content="As if nothing had happened.")
+    assert findings(hold, raw)
+
+
+def test_a_key_that_was_taken_away_is_told(spoilt: tuple[Holdfast, Raw]) -> None:
+    spoilt[1].execute("delete from node_key")
+    assert findings(*spoilt) == ["the node's key is missing: nobody can tell who signed the head"]
+
+
+def test_a_key_that_was_replaced_is_told_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
+    hold, raw = spoilt
+    raw.execute("update node_key set secret = %s", (signer.new_key(),))
+    assert findings(hold, raw) == ["the head names another key than the one kept with the store"]
+    hold.store(title="Later", content="As if nothing had happened.")
+    assert findings(hold, raw) == [UNSIGNED]

@@ -102,7 +102,7 @@ class TestOnPostgres:
         settled(hold.hold.store.wait)
         with postgres.admin() as admin:
             admin.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holdfast'"
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'holdfast'"
             ).fetchall()
         assert hold.hold.store.wait(LONG)
         settled(hold.hold.store.wait)

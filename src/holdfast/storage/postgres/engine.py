@@ -19,9 +19,9 @@ from .. import statements, tokens
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
 from .address import Address
-from .foreign import foreign
+from .foreign import BROKEN, foreign
 from .listening import Listener
-from .pool import Connection, Pool
+from .pool import Connection, Pool, hung_up
 from .text import lexeme, queries_of, rarity, vector_of
 from .vectors import VectorDumper, nearest
 
@@ -30,8 +30,10 @@ FOLDERS = (HERE.parent / "sql", HERE / "sql")
 
 LOCK_SECONDS = 30
 """How long a writer waits for its turn."""
-IDLE_SECONDS = 60
-"""How long a client that was stopped in the middle of a transaction may hold up all others."""
+IDLE_SECONDS = 20
+"""How long a client that was stopped in the middle of a change may hold up all others: they wait for longer."""
+VIEW_SECONDS = 600
+"""How long a client may stop in the middle of reading."""
 CONNECT_SECONDS = 10
 GONE_SECONDS = 30
 """How long a machine that does not answer any more is believed to be there."""
@@ -240,7 +242,7 @@ class PostgresStore:
         if connection is not None:
             yield PostgresSession(connection, self._counts)
             return
-        connection, _ = self._begun("begin isolation level repeatable read, read only")
+        connection, _ = self._begun("begin isolation level repeatable read, read only", VIEW_SECONDS)
         try:
             self._local.reader = connection
             yield PostgresSession(connection, self._counts)
@@ -254,7 +256,7 @@ class PostgresStore:
             if getattr(self._local, "writes", False):
                 raise RuntimeError("a transaction is open in this thread already")
             waits = f"set local lock_timeout = '{LOCK_SECONDS}s'"
-            connection, held = self._begun(f"begin; {waits}; {sql_of('engine_alone')}")
+            connection, held = self._begun(f"begin; {waits}; {sql_of('engine_alone')}", IDLE_SECONDS)
             try:
                 self._local.writes = True
                 if held is None:
@@ -269,6 +271,8 @@ class PostgresStore:
                 self._pool.give_back(connection)
 
     def _commit(self, connection: Connection, session: PostgresSession) -> None:
+        if hung_up(connection):
+            raise BROKEN.error()
         try:
             session.finish("commit")
         except errors.StoreError as error:
@@ -276,13 +280,13 @@ class PostgresStore:
                 raise errors.OutcomeUnknown from error
             raise
 
-    def _begun(self, begin: str) -> tuple[Connection, Row | None]:
+    def _begun(self, begin: str, idle_seconds: int) -> tuple[Connection, Row | None]:
         """A connection inside a transaction, and the last row that beginning it gave.
 
         One that was cut while it lay in the pool has done nothing yet: the next one is tried.
         """
         self._must_be_ours()
-        guard = f"set local idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'"
+        guard = f"set local idle_in_transaction_session_timeout = '{idle_seconds}s'"
         first, _, rest = begin.partition("; ")
         script = "; ".join(part for part in (first, guard, *PLANNING, self._address.path_setting, rest) if part)
         for tries_left in reversed(range(BEGINNINGS)):
@@ -396,4 +400,4 @@ ADAPTERS_CONTEXT = _Context()
 
 
 def connect(address: Address) -> Connection:
-    return psycopg.connect(address.conninfo, **options(address))
+    return Connection.connect(address.conninfo, **options(address))

@@ -25,7 +25,9 @@ FULL_OF_CLIENTS = Meaning(errors.StoreBusy, "The database takes no more connecti
 REFUSED = Meaning(errors.StoreUnreachable, "The database refused the user or the password.")
 NO_DATABASE = Meaning(errors.StoreUnreachable, "There is no such database: create it first.")
 TURNING = Meaning(errors.StoreUnreachable, "The database is being stopped or started: try again.", retryable=True)
-BROKEN = Meaning(errors.StoreUnreachable, "The connection to the database broke: try again.", retryable=True)
+BROKEN = Meaning(
+    errors.StoreUnreachable, "The connection to the database broke; nothing was written: try again.", retryable=True
+)
 POOLED = Meaning(
     errors.StoreError, "A pooler stands before the database: add `prepare=off` to the query of its address."
 )

@@ -9,8 +9,8 @@ from .. import journal, migrate, signer
 from .address import Address
 from .engine import ADAPTERS, FOLDERS, About, PostgresSession, PostgresStore, connect
 from .foreign import translated
-from .vectors import VectorLoader
 from .pool import Connection
+from .vectors import VectorLoader
 
 OLDEST = 14
 MARK = "A memory of Holdfast."

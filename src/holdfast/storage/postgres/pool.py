@@ -1,9 +1,11 @@
 """Connections that are kept for the next one who needs one. No thread of its own: whoever needs one makes it."""
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic, sleep
+from typing import Any
 
 import psycopg
 from psycopg import pq
@@ -12,12 +14,31 @@ from ...domain import errors
 from ..port import Row
 from .foreign import foreign
 
-Connection = psycopg.Connection[Row]
+logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it says of a broken connection, we say
 
 AGAIN_SECONDS = 0.2
 """Between two tries to reach a database that is away."""
 IDLE_SECONDS = 300
 """What was not needed for so long is let go."""
+
+
+class Pipeline(psycopg.Pipeline):
+    """Statements that wait for their answers together.
+
+    The driver's own asks once more to flush after its end, and the database takes that for work: it would never time
+    out who stops then, in the middle of a transaction. Nothing may be fetched inside.
+    """
+
+    def _fetch_gen(self, *, flush: bool) -> Any:
+        return super()._fetch_gen(flush=False)
+
+
+class Connection(psycopg.Connection[Row]):
+    """One whose pipelines end where they end."""
+
+    def pipeline(self) -> Any:
+        self._pipeline = self._pipeline or Pipeline(self)
+        return super().pipeline()
 
 
 class Pool:
@@ -116,3 +137,13 @@ class Pool:
         first = first if now - last < self._wait_seconds else now
         self._away = (first, now)
         return now - first
+
+
+def hung_up(connection: Connection) -> bool:
+    """Whether the database has ended a connection on which it was asked nothing."""
+    try:
+        for _ in ("its last words", "the end"):
+            connection.pgconn.consume_input()
+    except psycopg.Error:
+        return True
+    return connection.broken

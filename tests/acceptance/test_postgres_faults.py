@@ -1,0 +1,441 @@
+"""A database fails in every way that it can: callers are told what happened, and the store goes on by itself."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psycopg
+import pytest
+from clusters import Cluster, Wire, cluster, wire
+
+import holdfast
+from holdfast import Holdfast
+from holdfast.domain.errors import OutcomeUnknown, StoreBusy, StoreError, StoreFull, StoreUnreachable
+from holdfast.services import history, use
+from holdfast.services import hold as holding
+from holdfast.storage.postgres import engine as postgres_engine
+
+pytestmark = pytest.mark.slow
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with TemporaryDirectory(prefix="holdfast-pg-") as folder, cluster(Path(folder)) as running:
+        yield running
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"fault_{next(_numbers)}"
+
+
+@pytest.fixture
+def db(server: Cluster, schema: str) -> str:
+    return server.url(server.database, schema=schema)
+
+
+@pytest.fixture
+def impatient(hold: Holdfast) -> Holdfast:
+    """One that does not wait long for a connection."""
+    hold.hold.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
+    return hold
+
+
+@pytest.fixture
+def wired(server: Cluster, schema: str) -> Iterator[tuple[Holdfast, Wire]]:
+    """A memory at the other end of a wire; every statement goes over it in full."""
+    with wire(server) as line, holdfast.open(server.by_wire(line, schema, prepare="off")) as opened:
+        opened.store(title="Before", content="the wire was whole")
+        yield opened, line
+
+
+@contextmanager
+def configured(server: Cluster, **settings: str) -> Iterator[None]:
+    server.setting(**settings)
+    try:
+        yield
+    finally:
+        server.setting(**dict.fromkeys(settings))
+
+
+def titles(hold: Holdfast) -> list[str]:
+    return sorted(memory.title for memory in hold.list().memories)
+
+
+def assert_whole(hold: Holdfast) -> None:
+    with hold.hold.reading() as session:
+        assert history.verify(hold.hold, session) == []
+
+
+# The database goes away and comes back
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restarted_database_is_used_again_without_a_word(server: Cluster, hold: Holdfast, mode: str) -> None:
+    hold.store(title="Before", content="x")
+    server.control("-m", mode, "restart")
+    assert titles(hold) == ["Before"]
+    server.control("-m", mode, "restart")
+    hold.store(title="After", content="x")
+    assert titles(hold) == ["After", "Before"]
+    assert_whole(hold)
+
+
+def test_who_asks_while_the_database_restarts_waits_for_it(server: Cluster, hold: Holdfast) -> None:
+    hold.store(title="Before", content="x")
+    server.stop("fast")
+    with ThreadPoolExecutor(2) as pool:
+        reads, writes = pool.submit(titles, hold), pool.submit(hold.store, title="Waited", content="x")
+        server.start()
+        assert "Before" in reads.result(timeout=60)
+        assert writes.result(timeout=60).title == "Waited"
+
+
+def test_a_database_that_stays_away_is_said_to_be_and_repeating_may_help(server: Cluster, impatient: Holdfast) -> None:
+    server.stop("fast")
+    try:
+        for ask in (lambda: impatient.list(), lambda: impatient.store(title="T", content="x")):
+            with pytest.raises(StoreUnreachable) as told:
+                ask()
+            assert told.value.retryable
+    finally:
+        server.start()
+    assert titles(impatient) == []
+
+
+def test_connections_that_were_ended_while_nobody_used_them_are_replaced(server: Cluster, hold: Holdfast) -> None:
+    with ThreadPoolExecutor(5) as pool:
+        meet = threading.Barrier(5)
+
+        def reads(_: int) -> None:
+            with hold.hold.reading():
+                meet.wait()
+
+        list(pool.map(reads, range(5)))
+    assert server.terminate() >= 5
+    hold.store(title="After", content="x")
+    server.terminate()
+    assert titles(hold) == ["After"]
+
+
+def test_a_read_whose_connection_ends_says_that_repeating_may_help(server: Cluster, hold: Holdfast) -> None:
+    with hold.hold.reading() as session:
+        server.terminate()
+        with pytest.raises(StoreUnreachable) as told:
+            session.row("chain_head")
+    assert told.value.retryable
+    assert titles(hold) == []
+
+
+@pytest.mark.parametrize("more", [True, False], ids=["in the middle", "before its commit"])
+def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, hold: Holdfast, more: bool) -> None:
+    def half() -> None:
+        with hold.hold.writing() as write:
+            write.session.do("kept_put", name="half", body="{}")
+            write.session.rows("kept_all")
+            server.terminate()
+            if more:
+                write.session.rows("kept_all")
+
+    with pytest.raises(StoreUnreachable) as told:
+        half()
+    assert told.value.retryable
+    with hold.hold.reading() as session:
+        assert session.rows("kept_all") == []
+    hold.store(title="After", content="x")
+
+
+# The wire is cut at a commit
+
+
+def test_a_commit_that_never_arrived_has_written_nothing_and_may_be_repeated(wired: tuple[Holdfast, Wire]) -> None:
+    hold, line = wired
+    line.cut_at(b"commit", arrives=False)
+    with pytest.raises(StoreUnreachable) as told:
+        hold.store(title="Lost", content="x")
+    assert line.is_cut.is_set()
+    assert told.value.retryable
+    assert titles(hold) == ["Before"]
+    hold.store(title="Lost", content="repeated")
+    assert_whole(hold)
+
+
+def test_a_commit_whose_answer_got_lost_is_answered_as_kept(wired: tuple[Holdfast, Wire]) -> None:
+    hold, line = wired
+    line.cut_at(b"commit", arrives=True)
+    kept = hold.store(title="Kept", content="x")
+    assert line.is_cut.is_set()
+    assert (kept.version, titles(hold)) == (1, ["Before", "Kept"])
+    assert [change.op for change in hold.history(id=kept.id).changes] == ["store"]
+    assert_whole(hold)
+
+
+def test_a_commit_that_still_goes_on_at_the_database_is_waited_for(
+    server: Cluster, wired: tuple[Holdfast, Wire]
+) -> None:
+    """It waits for a replica that is not there, and holds the store until somebody lets it go."""
+    hold, line = wired
+    with configured(server, synchronous_standby_names="nobody"), ThreadPoolExecutor(1) as pool:
+        storing = pool.submit(hold.store, title="Kept", content="x")
+        with server.admin() as admin:
+            while not admin.execute("select 1 from pg_stat_activity where wait_event = 'SyncRep'").fetchall():
+                pass
+        line.cut()
+        with pytest.raises(TimeoutError):
+            storing.result(timeout=1)
+        server.setting(synchronous_standby_names=None)
+        assert storing.result(timeout=60).title == "Kept"
+    assert titles(hold) == ["Before", "Kept"]
+
+
+def test_of_a_commit_at_a_database_that_stays_away_the_outcome_is_unknown(
+    wired: tuple[Holdfast, Wire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, line = wired
+    hold.hold.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
+    monkeypatch.setattr(holding, "SETTLE_SECONDS", 0.3)
+    line.cut_at(b"commit", arrives=True, stays=True)
+    with pytest.raises(OutcomeUnknown) as told:
+        hold.store(title="Kept or not", content="x")
+    assert not told.value.retryable
+    line.stays_cut = False
+    assert_whole(hold)
+
+
+def test_of_a_change_that_the_journal_does_not_tell_of_the_outcome_is_unknown(wired: tuple[Holdfast, Wire]) -> None:
+    hold, line = wired
+    line.cut_at(b"commit", arrives=True)
+    with pytest.raises(OutcomeUnknown):
+        hold.key_create(name="laptop")
+    assert [key.name for key in hold.key_list().keys] == ["laptop"]
+
+
+def test_uses_are_not_counted_twice_when_nobody_knows_whether_they_were_counted(wired: tuple[Holdfast, Wire]) -> None:
+    hold, line = wired
+    before = hold.list().memories[0]
+    hold.recall(context="whole")
+    line.cut_at(b"commit", arrives=True)
+    use.flush(hold.hold)
+    assert line.is_cut.is_set()
+    use.flush(hold.hold)
+    assert hold.get(id=before.id).access_count == 1
+
+
+# There is not enough of something
+
+
+def test_who_finds_every_connection_taken_waits_and_is_told_then(server: Cluster, schema: str) -> None:
+    with holdfast.open(server.url(server.database, schema=schema, pool_size="2")) as hold, ExitStack() as stack:
+        hold.hold.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
+        taken, done = threading.Barrier(3), threading.Event()
+
+        def reads() -> None:
+            with hold.hold.reading():
+                taken.wait()
+                done.wait()
+
+        pool = stack.enter_context(ThreadPoolExecutor(3))
+        stack.callback(done.set)
+        readers = [pool.submit(reads) for _ in range(2)]
+        taken.wait()
+        with pytest.raises(StoreBusy) as told:
+            hold.list()
+        assert told.value.retryable
+        hold.hold.store._pool._wait_seconds = 60  # type: ignore[attr-defined]
+        waiting = pool.submit(titles, hold)
+        done.set()
+        assert waiting.result(timeout=60) == []
+        assert [reader.result() for reader in readers] == [None, None]
+
+
+def test_a_database_that_takes_no_more_connections_is_said_to_be_busy(server: Cluster, db: str) -> None:
+    with configured(server, max_connections="12"):
+        server.control("-m", "fast", "restart")
+        with holdfast.open(db) as hold, ExitStack() as stack:
+            hold.hold.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
+            with suppress(psycopg.OperationalError):
+                while True:
+                    stack.enter_context(psycopg.connect(server.url()))
+            for ask in (hold.list, lambda: holdfast.open(db)):
+                with pytest.raises(StoreBusy) as told:
+                    ask()
+                assert told.value.retryable
+            stack.pop_all().close()
+            assert titles(hold) == []
+    server.control("-m", "fast", "restart")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk can only be mounted by root")
+def test_a_full_disk_takes_nothing_and_loses_nothing(server: Cluster) -> None:
+    with TemporaryDirectory(prefix="holdfast-disk-") as small:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m,mode=777", "tmpfs", small]).returncode:
+            pytest.skip("no file system can be mounted here")
+        try:
+            fill_a_disk(server, Path(small))
+        finally:
+            subprocess.run(["umount", "-l", small], check=True)
+
+
+def fill_a_disk(server: Cluster, small: Path) -> None:
+    (small / "tablespace").mkdir()
+    server.own(small / "tablespace")
+    with server.admin() as admin:
+        admin.execute(f"create tablespace small location '{small}/tablespace'")
+        admin.execute("create database small tablespace small")
+    kept: list[str] = []
+    with holdfast.open(server.url("small")) as hold:
+        with pytest.raises(StoreFull) as told:
+            kept.extend(hold.store(title=f"M {number}", content=os.urandom(20_000).hex()).id for number in count())
+        assert not told.value.retryable
+        assert kept
+        assert [hold.get(id=id).id for id in (kept[0], kept[-1])] == [kept[0], kept[-1]]
+        assert_whole(hold)
+        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        kept.append(hold.store(title="There is room again", content="x").id)
+        assert hold.stats().total == len(kept)
+        assert_whole(hold)
+    with server.admin() as admin:
+        admin.execute("drop database small with (force)")
+        admin.execute("drop tablespace small")
+
+
+# Somebody stands in the way
+
+
+HOLDS = """
+import sys, holdfast
+from holdfast.storage.postgres import engine
+engine.IDLE_SECONDS = 1
+hold = holdfast.open(sys.argv[1])
+try:
+    with hold.hold.writing() as write:
+        write.session.do("kept_put", name="half", body="{}")
+        write.session.rows("kept_all")
+        print("holding", flush=True)
+        sys.stdin.readline()
+except holdfast.HoldfastError as error:
+    print(error.code, error.retryable, flush=True)
+hold.store(title="The stopped one", content="goes on")
+hold.close()
+"""
+
+
+def test_a_stopped_client_that_holds_the_store_is_thrown_out_and_goes_on_later(hold: Holdfast, db: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, db], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "holding\n"
+        client.send_signal(signal.SIGSTOP)
+        hold.store(title="Another", content="did not wait for ever")
+        client.send_signal(signal.SIGCONT)
+        out, _ = client.communicate("\n", timeout=60)
+    assert (client.returncode, out) == (0, "STORE_UNREACHABLE True\n")
+    with hold.hold.reading() as session:
+        assert session.rows("kept_all") == []
+    assert titles(hold) == ["Another", "The stopped one"]
+
+
+def test_a_writer_that_waits_too_long_for_its_turn_is_told_so(
+    server: Cluster, hold: Holdfast, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_engine, "LOCK_SECONDS", 1)
+    with psycopg.connect(server.url(server.database)) as other:
+        other.execute(f"select 1 from {schema}.chain for update")
+        with pytest.raises(StoreBusy) as told:
+            hold.store(title="T", content="x")
+        assert titles(hold) == []
+    assert told.value.retryable
+    hold.store(title="T", content="x")
+
+
+def test_a_statement_that_the_database_stops_is_told_as_such(server: Cluster, hold: Holdfast, schema: str) -> None:
+    with psycopg.connect(server.url(server.database)) as other, configured(server, statement_timeout="300ms"):
+        other.execute("set statement_timeout = 0")
+        other.execute(f"select 1 from {schema}.chain for update")
+        with pytest.raises(StoreBusy) as told:
+            hold.store(title="T", content="x")
+    assert told.value.retryable
+    hold.store(title="T", content="x")
+
+
+# It only lets itself be read
+
+
+def assert_only_reads(url: str) -> None:
+    with holdfast.open(url) as hold:
+        assert titles(hold) == ["Before"]
+        assert [memory.title for memory in hold.recall(context="written").memories] == ["Before"]
+        with pytest.raises(StoreUnreachable) as told:
+            hold.store(title="After", content="x")
+    assert "read only" in told.value.message
+    assert not told.value.retryable
+
+
+def test_a_database_that_is_read_only_is_read_and_says_that_it_takes_no_changes(
+    server: Cluster, hold: Holdfast, db: str
+) -> None:
+    hold.store(title="Before", content="written")
+    with configured(server, default_transaction_read_only="on"):
+        assert_only_reads(db)
+
+
+def test_a_replica_is_read_and_follows_what_is_written_elsewhere(server: Cluster, hold: Holdfast, schema: str) -> None:
+    hold.store(title="Before", content="written")
+    with server.replica() as url, holdfast.open(f"{url}&schema={schema}") as reading:
+        assert_only_reads(f"{url}&schema={schema}")
+        while reading.hold.store.wait(1.5):
+            pass
+        hold.store(title="Later", content="written on the other side")
+        assert reading.hold.store.wait(60)
+        while titles(reading) != ["Before", "Later"]:
+            reading.hold.store.wait(1)
+
+
+# Our own side
+
+
+def test_who_is_interrupted_while_waiting_leaves_no_connection_behind(
+    server: Cluster, hold: Holdfast, schema: str
+) -> None:
+    with psycopg.connect(server.url(server.database)) as other:
+        other.execute(f"select 1 from {schema}.chain for update")
+        for _ in range(3):
+            timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                hold.store(title="T", content="x")
+            timer.join()
+        assert hold.hold.store._pool._taken == set()  # type: ignore[attr-defined]
+    hold.store(title="T", content="x")
+
+
+def test_a_child_is_told_to_open_the_store_itself_and_the_parents_connections_stay(hold: Holdfast) -> None:
+    hold.store(title="Before", content="x")
+    child = os.fork()
+    if not child:
+        try:
+            hold.list()
+        except StoreError as error:
+            os._exit(7 if "fork" in error.message else 1)
+        finally:
+            hold.close()
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert titles(hold) == ["Before"]
+
+
+def test_a_program_that_never_closes_the_store_ends_all_the_same(db: str) -> None:
+    script = "import sys, holdfast; h = holdfast.open(sys.argv[1]); h.store('T', 'x'); h.hold.store.wait(5)"
+    ended = subprocess.run([sys.executable, "-c", script, db], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

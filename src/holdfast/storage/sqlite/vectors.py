@@ -23,7 +23,7 @@ def _measured(rows: Iterable[Row], vector: bytes) -> Iterator[Sequence[Row]]:
     batch = list(islice(waiting, BATCH))
     if not batch:
         return
-    import numpy  # takes a tenth of a second, which only a search by vectors is worth
+    import numpy  # takes up to two tenths of a second, which only a search by vectors is worth
 
     asked = numpy.frombuffer(vector, "<f4")
     while batch:

@@ -28,7 +28,7 @@ class Question(NamedTuple):
 
 def question(session: Session, words: Sequence[str]) -> Question:
     """The words worth asking for, rarest first."""
-    ((last,),) = session.rows("memory_last_row")
+    last = session.newest_row()
     if last <= 2 * ROW_BUDGET:
         return Question(tuple(words))
     stems = {word: tokens.stems(word) for word in words}

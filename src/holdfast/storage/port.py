@@ -64,6 +64,9 @@ class Session(Protocol):
     def forget_words(self) -> None:
         """Rid the full-text index of words that are only remembered from what is gone, if that is ours to do."""
 
+    def newest_row(self) -> int:
+        """The number of the memory added last: about how many there are."""
+
     def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
         """In how many memories each stem stands; of the very common ones, in about how many."""
 

@@ -84,6 +84,7 @@ class PostgresSession:
         self._writes = writes
         self._waiting: list[tuple[str, list[Mapping[str, Any]]]] = []
         self._last_row: int | None = None
+        self._counted: dict[str, int] = {}
         self.key = key
         """The node's key, for a session that writes."""
 
@@ -165,46 +166,42 @@ class PostgresSession:
             self.do("memory_text_put", id=id, words=vector_of(texts))
 
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
-        last = self._newest_row()
+        last = self.newest_row()
         stems = list(dict.fromkeys(stem for word in words for stem in tokens.stems(word)))
         held = self.holding(stems, last)
         parts: list[Part] = ["memory_found"]
-        params: dict[str, Any] = {"match": queries_of(words, every=every), "usual": self._usual_length()}
+        usual = self._counts.usual_length or USUAL_LENGTH
+        params: dict[str, Any] = {"match": queries_of(words, every=every), "usual": usual}
         for number, stem in enumerate(stems):
             parts.append(("memory_found.term", number))
             params[f"term_{number}"] = lexeme(stem)
             params[f"weight_{number}"] = rarity(min(held.get(stem, 0), last), last)
         return [*parts, "memory_found.among"], params
 
-    def _newest_row(self) -> int:
+    def newest_row(self) -> int:
         if self._last_row is None or self._writes:
             ((self._last_row,),) = self.rows("memory_last_row")
         return self._last_row
 
     def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
         known = self._counts.known(last_row)
-        if not known:
-            self._counts.learn(self._commonest())
-        asked = [stem for stem in stems if stem not in known]
-        counted: dict[str, int] = {}
-        if asked:
-            counted.update(self.rows("word_counts", stems=asked, queries=list(map(lexeme, asked))))
-        self._counts.learn(counted)
-        return {**known, **{stem: count for stem, count in counted.items() if count}}
-
-    def _commonest(self) -> dict[str, int]:
-        """The stems that the database counted for its planner some time ago."""
-        row = self.row("word_statistics")
-        if row is None or row[0] is None:
-            return {}
-        stems, shares, memories = row
-        return {stem: round(share * memories) for stem, share in zip(stems, shares, strict=False)}
-
-    def _usual_length(self) -> float:
         if not self._counts.usual_length:
-            ((usual,),) = self.rows("word_usual")
-            self._counts.usual_length = float(usual or USUAL_LENGTH)
-        return self._counts.usual_length
+            self._look_around()
+        if self._writes:
+            self._counted = {}
+        if asked := [stem for stem in stems if stem not in known and stem not in self._counted]:
+            self._counted.update(self.rows("word_counts", stems=asked, queries=list(map(lexeme, asked))))
+            self._counts.learn(self._counted)
+        return {**{stem: count for stem, count in self._counted.items() if count}, **known}
+
+    def _look_around(self) -> None:
+        """Which stems are common, as the database found out for its planner some time ago; how long memories are."""
+        stems, shares, memories = self.row("word_statistics") or (None, None, 0)
+        self._counts.learn(
+            {stem: round(share * memories) for stem, share in zip(stems or (), shares or (), strict=False)}
+        )
+        ((usual,),) = self.rows("word_usual")
+        self._counts.usual_length = float(usual or USUAL_LENGTH)
 
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
         return nearest(self, vector, parts, params, limit)

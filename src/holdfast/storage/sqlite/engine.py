@@ -151,6 +151,10 @@ class SqliteSession:
     def forget_words(self) -> None:
         self.do("memory_text_purged")
 
+    def newest_row(self) -> int:
+        ((last,),) = self.rows("memory_last_row")
+        return int(last)
+
     def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
         known = self._counts.known(last_row)
         counted: dict[str, int] = dict(self.rows("word_counts", stems=[stem for stem in stems if stem not in known]))

@@ -38,7 +38,7 @@ Statement = tuple[str, Sequence[Any]]
 def connected(url: str) -> Connection:
     """A connection as well tuned as a store's own, with every statement prepared."""
     address = address_of(url, Path())
-    connection = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=0, context=ADAPTERS)
+    connection = Connection.connect(address.conninfo, autocommit=True, prepare_threshold=0, context=ADAPTERS)
     for setting in (f'set search_path = "{address.schema}", public', *PLANNING, f"set hnsw.ef_search = {BREADTH}"):
         connection.execute(setting.replace("set local", "set"))
     return connection
@@ -99,7 +99,7 @@ class BareDatabase:
     def unindex(self) -> list[str]:
         """Drop the indexes of vectors: filling them one by one takes many times as long as making them anew."""
         found = self.connection.execute(
-            "select indexname, indexdef from pg_indexes where schemaname = %s and indexdef like '%% using hnsw %%'",
+            "select indexname, indexdef from pg_indexes where schemaname = %s and indexdef ilike '%% using hnsw %%'",
             (self.schema,),
         ).fetchall()
         for name, _ in found:

@@ -1,7 +1,9 @@
 """Vectors: kept to the bit, found by cosine among what a caller may see, the same on every engine."""
 
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ from holdfast.domain.vector import Embedding, Vector, unit
 from holdfast.storage import memories, vectors
 from holdfast.storage.memories import EVERYTHING, Filter
 from holdfast.storage.port import Session
+from holdfast.storage.postgres import opening
 from holdfast.storage.postgres.engine import FOLDERS, PostgresSession, joined
 from holdfast.storage.postgres.vectors import FEW, INDEXED
 from holdfast.storage.records import MEMORY
@@ -137,6 +140,26 @@ def test_vectors_are_counted_by_model_among_what_a_caller_sees(hold: Holdfast) -
         assert vectors.counts(session, ME, now) == [("one", 2, 3, 1), ("other", 3, 1, 1)]
         assert vectors.counts(session, other, now) == [("one", 2, 2, 1), ("other", 3, 1, 1)]
         assert vectors.counts(session, narrow, now) == []
+
+
+@pytest.mark.parametrize("engine", ["postgres"])
+def test_a_schema_from_before_there_were_vectors_is_brought_up_to_this_release(
+    db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [tmp_path / folder.parent.name for folder in FOLDERS]
+    for folder, copy in zip(FOLDERS, before, strict=True):
+        (copy / "migrations").mkdir(parents=True)
+        shutil.copy(folder / "migrations" / "0001_core.sql", copy / "migrations")
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "FOLDERS", tuple(before))
+        with holdfast.open(db, agent_id=ME.agent) as hold:
+            id = str(hold.store(title="Before", content="there were vectors").id)
+    for _ in range(2):
+        with holdfast.open(db, agent_id=ME.agent) as hold:
+            put(hold, id, unit([1, 0]))
+            assert near(hold, unit([1, 0])) == [id]
+            assert hold.hold.store.faults() == []
+            assert hold.verify().intact
 
 
 # Found

@@ -116,3 +116,18 @@ def past_holdfast(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
     with psycopg.connect(address.conninfo, autocommit=True) as connection:
         connection.execute(f'set search_path = "{address.schema}", public')
         yield connection
+
+
+@contextmanager
+def taken_away(db: str) -> Iterator[None]:
+    """The store is where nobody finds it, for a while."""
+    if db.startswith("postgresql:"):
+        with past_holdfast(db) as connection:
+            ((schema,),) = connection.execute("select current_schema").fetchall()
+            connection.execute(f"alter schema {schema} rename to away")
+            yield
+            connection.execute(f"alter schema away rename to {schema}")
+    else:
+        away = Path(db).rename(f"{db}.away")
+        yield
+        away.rename(db)

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 import holdfast
+from engines import ENGINES
 from holdfast import app
 from holdfast.domain.caller import admit_agent
 from holdfast.domain.errors import Invalid, Misconfigured, NotAStore, StoreUnreachable
 from holdfast.operations import REGISTRY, Effect
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def test_what_is_public_is_what_is_listed() -> None:
@@ -89,8 +95,10 @@ def test_the_store_is_where_the_platform_keeps_data_unless_named(tmp_path: Path)
 
 def test_a_store_can_be_named_by_the_environment(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DB", db)
-    holdfast.open().close()
-    assert os.path.exists(db)
+    with holdfast.open() as hold:
+        hold.store("Plan", "x", tier="long")
+    with holdfast.open(db) as hold:
+        assert hold.list().count == 1
 
 
 @pytest.mark.parametrize("address", ["mysql://localhost/x", "a\x00b"], ids=["engine", "nul"])

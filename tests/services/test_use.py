@@ -1,14 +1,11 @@
 """What being recalled does to a memory: counted in a batch afterwards, never to its harm."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
-from engines import past_holdfast
+from engines import taken_away
 from holdfast.domain.lifetime import Lifetimes
 from holdfast.services import use
 from holdfast.settings import Settings
@@ -142,21 +139,6 @@ def test_closing_writes_down_what_was_used(db: str, clock: Any) -> None:
         hold.recall("deploy")
     with holdfast.open(db, now=clock) as hold:
         assert hold.get(stored.id).access_count == 1
-
-
-@contextmanager
-def taken_away(db: str) -> Iterator[None]:
-    """The store is where nobody finds it, for a while."""
-    if db.startswith("postgresql:"):
-        with past_holdfast(db) as connection:
-            ((schema,),) = connection.execute("select current_schema").fetchall()
-            connection.execute(f"alter schema {schema} rename to away")
-            yield
-            connection.execute(f"alter schema away rename to {schema}")
-    else:
-        away = Path(db).rename(f"{db}.away")
-        yield
-        away.rename(db)
 
 
 def test_uses_that_cannot_be_written_down_now_are_written_down_later(db: str) -> None:

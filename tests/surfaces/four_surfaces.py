@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import sys
 import tempfile
@@ -10,12 +11,14 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from unittest.mock import patch
 from urllib.parse import quote
 
 from mcp_wire import Client, call, shaken
 from starlette.testclient import TestClient
 
 import holdfast
+from engines import Postgres
 from holdfast.domain.errors import HoldfastError
 from holdfast.operations import REGISTRY, Operation
 from holdfast.surfaces import wire
@@ -177,10 +180,20 @@ def new_store(folder: Path) -> str:
 
 
 @contextmanager
-def surface(which: str, folder: Path) -> Iterator[Surface]:
-    """A surface over a new store in a folder."""
+def surface(which: str, folder: Path, postgres: Postgres | None = None) -> Iterator[Surface]:
+    """A surface over a new store, in a folder unless it is to be in PostgreSQL."""
     folder.mkdir()
-    db = new_store(folder)
+    if postgres is None:
+        with surface_over(new_store(folder), which, folder) as opened:
+            yield opened
+        return
+    own_data = patch.dict(os.environ, {"XDG_DATA_HOME": str(folder / "data")})
+    with own_data, postgres.empty_store() as url, surface_over(url, which, folder) as opened:
+        yield opened
+
+
+@contextmanager
+def surface_over(db: str, which: str, folder: Path) -> Iterator[Surface]:
     if which == "cli":
         yield Cli(db, folder)
         return
@@ -203,10 +216,12 @@ VOLATILE = (
     (re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b"), "<hash>"),
     (re.compile(r"\b[0-9a-f]{12}\b(\.[0-9]+(-[0-9a-f]+)?)?"), "<origin>"),
     (re.compile(r"\bhf_[\w-]+"), "<secret>"),
-    (re.compile(r'"/(?:[^"\\]|\\.)*"'), '"<path>"'),
+    (re.compile(r"\bstore_[0-9]+"), "<schema>"),
+    (re.compile(r'"(?:postgresql:/)?/(?:[^"\\]|\\.)*"'), '"<path>"'),
 )
-OWN = {"source": "<surface>", "db_size_bytes": 0, "bytes": 0, "free_bytes": 0, "log_bytes": 0, "access_count": 0}
-"""What each surface says of itself, what depends on the file, and uses: a command line writes its own down at once."""
+SIZES = dict.fromkeys(("db_size_bytes", "bytes", "free_bytes", "log_bytes", "connections"), 0)
+OWN = {"source": "<surface>", "access_count": 0, **SIZES}
+"""What each surface says of itself, what depends on the store, and uses: a command line writes its own down at once."""
 
 
 def steady(answer: Any) -> Any:

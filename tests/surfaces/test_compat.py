@@ -25,6 +25,7 @@ from ai_memory import (
 from serving import kept, listening, reached
 from starlette.testclient import TestClient
 
+from engines import ENGINES
 from holdfast import Holdfast
 from holdfast.surfaces.http import compat
 from holdfast.surfaces.http.app import build
@@ -33,6 +34,11 @@ pytestmark = pytest.mark.slow
 
 AGENT = "ai:scout@laptop"
 METHODS = sorted(name for name, _ in inspect.getmembers(AiMemoryClient, inspect.isfunction) if not name.startswith("_"))
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture

@@ -7,9 +7,15 @@ import pytest
 from serving import kept, reached
 from starlette.testclient import TestClient
 
+from engines import ENGINES, taken_away
 from holdfast import Holdfast, __version__
 from holdfast.operations import REGISTRY
 from holdfast.surfaces.http.openapi import routes_of
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
@@ -375,12 +381,9 @@ def test_health_says_whether_the_store_can_be_read_and_nothing_more(client: Test
 
 
 def test_health_is_an_error_when_the_store_cannot_be_read(hold: Holdfast, client: TestClient, db: str) -> None:
-    import os
-
     hold.hold.store.close()
-    os.rename(db, f"{db}.away")
-    answer = client.get("/health")
-    os.rename(f"{db}.away", db)
+    with taken_away(db):
+        answer = client.get("/health")
 
     assert (answer.status_code, answer.json()) == (
         503,

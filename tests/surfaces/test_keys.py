@@ -10,11 +10,17 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import holdfast
+from engines import ENGINES
 from holdfast import Holdfast
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, Invalid, Misconfigured, NotFound
 from holdfast.surfaces.http.guard import is_loopback
 from holdfast.surfaces.serve import serve
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture

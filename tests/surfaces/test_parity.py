@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from four_surfaces import AGENT, Json, Outcome, Surface, steady, surface, within
 
+from engines import ENGINES, Postgres
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.operations.registry import SURFACES, Example
 
@@ -14,13 +15,21 @@ EXAMPLES = [
 ]
 
 
+@pytest.fixture(scope="module", params=ENGINES)
+def server(request: pytest.FixtureRequest) -> Postgres | None:
+    """Where the stores are, unless they are files."""
+    return request.getfixturevalue("postgres") if request.param == "postgres" else None
+
+
 @pytest.mark.parametrize(("op", "example"), EXAMPLES)
-def test_an_example_has_one_outcome_on_every_surface(tmp_path: Path, op: Operation, example: Example) -> None:
+def test_an_example_has_one_outcome_on_every_surface(
+    server: Postgres | None, tmp_path: Path, op: Operation, example: Example
+) -> None:
     """On all that take its fields."""
     without = {which for name in example.arguments for which in op.extra(name, "not_on", ())}
     outcomes: dict[str, Outcome] = {}
     for which in sorted(op.surfaces - without, reverse=True):
-        with surface(which, tmp_path / which) as asked:
+        with surface(which, tmp_path / which, server) as asked:
             outcomes[which] = asked.ask(op.name, dict(example.arguments))
     assert {which: outcome.code for which, outcome in outcomes.items()} == dict.fromkeys(outcomes, example.error)
     expected = steady(outcomes["library"].answer)
@@ -163,8 +172,8 @@ KEY_STEPS: list[tuple[Any, ...]] = [
 ]
 
 
-def told_by(which: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS) -> Story:
-    with surface(which, folder / which) as asked:
+def told_by(which: str, folder: Path, server: Postgres | None, steps: list[tuple[Any, ...]] = STEPS) -> Story:
+    with surface(which, folder / which, server) as asked:
         story = Story(asked)
         for name, arguments, *keep in steps:
             story.ask(name, arguments, *keep)
@@ -172,23 +181,25 @@ def told_by(which: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS) -> S
 
 
 @pytest.fixture(scope="module")
-def library_story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    return told_by("library", tmp_path_factory.mktemp("library"))
+def library_story(server: Postgres | None, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return told_by("library", tmp_path_factory.mktemp("library"), server)
 
 
 @pytest.mark.parametrize("which", ["cli", "http", "mcp"])
-def test_a_story_goes_the_same_way_on_every_surface(tmp_path: Path, library_story: Story, which: str) -> None:
-    story = told_by(which, tmp_path)
+def test_a_story_goes_the_same_way_on_every_surface(
+    server: Postgres | None, tmp_path: Path, library_story: Story, which: str
+) -> None:
+    story = told_by(which, tmp_path, server)
     for (name, code, answer), (_, other_code, other) in zip(library_story.told, story.told, strict=True):
         assert (name, other_code) == (name, code)
         assert (name, other) == (name, answer) or (which == "http" and within(answer, other))
 
 
-def test_keys_are_made_and_revoked_the_same_way_on_the_command_line(tmp_path: Path) -> None:
+def test_keys_are_made_and_revoked_the_same_way_on_the_command_line(server: Postgres | None, tmp_path: Path) -> None:
     """Over HTTP the first key closes the door to whoever has none."""
-    library = told_by("library", tmp_path, KEY_STEPS)
+    library = told_by("library", tmp_path, server, KEY_STEPS)
     assert [code for _, code, _ in library.told] == [None, "VALIDATION_FAILED", None, "NOT_FOUND", None]
-    assert told_by("cli", tmp_path, KEY_STEPS).told == library.told
+    assert told_by("cli", tmp_path, server, KEY_STEPS).told == library.told
 
 
 def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:

@@ -1,0 +1,47 @@
+"""Servers of Holdfast as processes of their own."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")
+
+
+class Served:
+    """`holdfast serve` as a process."""
+
+    def __init__(self, db: str, port: int = 0, **settings: str) -> None:
+        command = [*HOLDFAST, "serve", "--db", db, "--port", str(port)]
+        environment = {**os.environ, **{f"HOLDFAST_{name.upper()}": value for name, value in settings.items()}}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def is_ready(self) -> None:
+        """Come back when it serves."""
+        assert self.process.stderr is not None
+        greeting = self.process.stderr.readline()
+        found = re.search(r"http://\S+:([1-9][0-9]+)", greeting)
+        assert found, greeting + self.process.stderr.read()
+        self.url, self.port = found[0], int(found[1])
+
+    def ended(self) -> tuple[int, str]:
+        """Ask it to end: its exit code, and what it said since it began."""
+        self.process.terminate()
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+
+@contextmanager
+def served(count: int, db: str, **settings: str) -> Iterator[list[Served]]:
+    """Some servers on one store, begun at once."""
+    servers = [Served(db, **settings) for _ in range(count)]
+    try:
+        for server in servers:
+            server.is_ready()
+        yield servers
+    finally:
+        for server in servers:
+            server.process.kill()
+            server.process.communicate()

@@ -1,0 +1,227 @@
+"""Three servers on one database behave as one."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import count, islice
+from typing import Any
+
+import httpx
+import pytest
+from processes import Served, served
+
+import holdfast
+from holdfast.domain import moment
+from holdfast.services import history
+
+pytestmark = pytest.mark.slow
+
+SERVERS = 3
+WRITERS = 16
+LIVE = {"accept": "text/event-stream"}
+DAY = 24 * 3600 * 1_000_000
+
+
+@pytest.fixture
+def engine() -> str:
+    return "postgres"
+
+
+@pytest.fixture
+def servers(db: str) -> Iterator[list[Served]]:
+    with served(SERVERS, db) as running:
+        yield running
+
+
+@pytest.fixture
+def clients(servers: list[Served]) -> Iterator[list[httpx.Client]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(httpx.Client(base_url=server.url, timeout=60)) for server in servers]
+
+
+def at_once(work: list[Callable[[], Any]]) -> list[Any]:
+    """What each of some jobs answers, begun in the same moment."""
+    ready = threading.Barrier(len(work))
+
+    def begun(job: Callable[[], Any]) -> Any:
+        ready.wait()
+        return job()
+
+    with ThreadPoolExecutor(len(work)) as pool:
+        return [job.result() for job in [pool.submit(begun, job) for job in work]]
+
+
+def by_all(clients: list[httpx.Client], work: Callable[[httpx.Client, int], Any]) -> list[Any]:
+    """What the writers are answered, who all begin at once, each at the next server."""
+    return at_once([partial(work, clients[number % SERVERS], number) for number in range(WRITERS)])
+
+
+def kept(client: httpx.Client, **fields: Any) -> httpx.Response:
+    return client.post("/api/v1/memories", json={"title": "Deploy day", "content": "Tuesdays.", **fields})
+
+
+@contextmanager
+def following(client: httpx.Client) -> Iterator[Iterator[dict[str, Any]]]:
+    with client.stream("GET", "/api/v1/events", headers=LIVE) as stream:
+        yield (json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: "))
+
+
+def assert_whole(db: str) -> None:
+    with holdfast.open(db) as hold, hold.hold.reading() as session:
+        assert history.verify(hold.hold, session) == []
+        assert hold.hold.store.faults() == []
+
+
+def test_all_answer_the_same(clients: list[httpx.Client]) -> None:
+    ids = [kept(client, title=f"Deploy {number}").json()["id"] for number, client in enumerate(clients)]
+    clients[0].put(f"/api/v1/memories/{ids[1]}", json={"content": "Wednesdays."})
+    clients[1].post("/api/v1/links", json={"source_id": ids[0], "target_id": ids[2]})
+    asked = [
+        ("GET", "/api/v1/memories", None),
+        ("GET", f"/api/v1/memories/{ids[1]}", None),
+        ("GET", f"/api/v1/memories/{ids[1]}/history", None),
+        ("POST", "/api/v1/recall", {"context": "deploy wednesdays"}),
+        ("GET", "/api/v1/search?query=deploy", None),
+        ("GET", f"/api/v1/links/{ids[0]}", None),
+        ("GET", "/api/v1/events", None),
+    ]
+    for method, path, body in asked:
+        answers = [client.request(method, path, json=body) for client in clients]
+        assert [answer.status_code for answer in answers] == [200] * SERVERS, answers[0].text
+        assert len({answer.text for answer in answers}) == 1
+
+
+def test_every_stream_tells_what_every_server_stores_in_one_order_without_a_gap(clients: list[httpx.Client]) -> None:
+    each = 10
+
+    def stores(client: httpx.Client, writer: int) -> None:
+        for number in range(each):
+            assert kept(client, title=f"{writer}-{number}").status_code == 201
+
+    with ExitStack() as stack:
+        streams = [stack.enter_context(following(client)) for client in clients]
+        with ThreadPoolExecutor(SERVERS) as pool:
+            told = [pool.submit(list, islice(stream, WRITERS * each)) for stream in streams]
+            by_all(clients, stores)
+            first, *others = [events.result() for events in told]
+    assert [event["seq"] for event in first] == list(range(1, WRITERS * each + 1))
+    assert others == [first] * (SERVERS - 1)
+
+
+def test_writers_of_one_title_make_one_memory_with_every_version_once(clients: list[httpx.Client], db: str) -> None:
+    answers = by_all(clients, lambda client, number: kept(client, content=f"By {number}", on_conflict="merge"))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert sorted(answer.json()["version"] for answer in answers) == list(range(1, WRITERS + 1))
+    assert clients[0].get("/api/v1/memories").json()["count"] == 1
+    assert_whole(db)
+
+
+def test_of_writers_that_want_a_title_for_themselves_one_gets_it(clients: list[httpx.Client], db: str) -> None:
+    for title in "abcde":
+        answers = by_all(clients, lambda client, _, title=title: kept(client, title=title))
+        assert Counter(answer.status_code for answer in answers) == {201: 1, 409: WRITERS - 1}
+    assert clients[2].get("/api/v1/memories").json()["count"] == 5
+    assert_whole(db)
+
+
+def test_of_writers_that_expect_the_same_version_one_succeeds(clients: list[httpx.Client], db: str) -> None:
+    id = kept(clients[0]).json()["id"]
+
+    def changes(version: int, client: httpx.Client, number: int) -> httpx.Response:
+        body = {"content": f"{version} by {number}", "expected_version": version}
+        return client.put(f"/api/v1/memories/{id}", json=body)
+
+    for version in range(1, 6):
+        answers = by_all(clients, partial(changes, version))
+        assert Counter(answer.status_code for answer in answers) == {200: 1, 409: WRITERS - 1}
+        (won,) = [answer.json() for answer in answers if answer.status_code == 200]
+        shown = [client.get(f"/api/v1/memories/{id}").json() for client in clients]
+        assert [(one["version"], one["content"]) for one in shown] == [(version + 1, won["content"])] * SERVERS
+    assert_whole(db)
+
+
+def test_what_has_expired_is_collected_once(clients: list[httpx.Client], db: str) -> None:
+    with holdfast.open(db, now=lambda: moment.now() - DAY) as yesterday:
+        for number in range(50):
+            yesterday.store(title=f"Short {number}", content="x", tier="short")
+    kept(clients[0])
+    answers = at_once([lambda client=client: client.post("/api/v1/gc", json={}) for client in clients * 2])
+    assert sum(answer.json()["collected"] for answer in answers) == 50
+    assert clients[1].get("/api/v1/memories").json()["count"] == 1
+    assert clients[2].get("/api/v1/archive/stats").json()["archived_total"] == 50
+
+
+def test_servers_that_collect_by_themselves_collect_once(db: str) -> None:
+    with holdfast.open(db, now=lambda: moment.now() - DAY) as yesterday:
+        ids = {yesterday.store(title=f"Short {number}", content="x", tier="short").id for number in range(50)}
+    with served(SERVERS, db, gc_interval_secs="1"), holdfast.open(db) as hold:
+        while hold.archive_stats().archived_total < 50:
+            hold.hold.store.wait(1)
+        assert {memory.id for memory in hold.archive_list(limit=100).archived} == ids
+    assert_whole(db)
+
+
+def test_a_key_that_was_revoked_through_one_opens_no_other(clients: list[httpx.Client]) -> None:
+    kept(clients[0])
+    admin = clients[0].post("/api/v1/keys", json={"name": "admin", "scope": "admin"}).json()
+    headers = {"x-api-key": admin["key"]}
+    for number in range(5):
+        made = clients[number % 3].post("/api/v1/keys", json={"name": f"k{number}"}, headers=headers).json()
+        own = {"x-api-key": made["key"]}
+        assert [client.get("/api/v1/memories", headers=own).status_code for client in clients] == [200] * SERVERS
+        gone = clients[(number + 1) % 3].delete(f"/api/v1/keys/{made['id']}", headers=headers)
+        assert gone.status_code == 200
+        assert [client.get("/api/v1/memories", headers=own).status_code for client in clients] == [401] * SERVERS
+
+
+def test_every_use_is_counted_once(servers: list[Served], clients: list[httpx.Client], db: str) -> None:
+    id = kept(clients[0]).json()["id"]
+    work = [lambda client=client: client.post("/api/v1/recall", json={"context": "tuesdays"}) for client in clients * 5]
+    assert {answer.status_code for answer in at_once(work)} == {200}
+    assert [server.ended() for server in servers] == [(0, "")] * SERVERS
+    with holdfast.open(db) as hold:
+        assert hold.get(id=id).access_count == 15
+
+
+def test_one_is_restarted_after_another_while_the_others_serve(
+    servers: list[Served], clients: list[httpx.Client], db: str
+) -> None:
+    acknowledged: list[str] = []
+    stop, numbers, places = threading.Event(), count(), threading.Lock()
+
+    def writes(writer: int) -> None:
+        """As a client with several addresses: one that does not answer is passed over."""
+        for turn in count(writer):
+            if stop.is_set():
+                return
+            with places:
+                title = f"Memory {next(numbers)}"
+            try:
+                answer = kept(clients[turn % SERVERS], title=title)
+            except httpx.TransportError:
+                continue
+            assert answer.status_code == 201, answer.text
+            acknowledged.append(answer.json()["id"])
+
+    with ThreadPoolExecutor(4) as pool, following(httpx.Client(base_url=servers[0].url, timeout=60)) as coming:
+        writers = [pool.submit(writes, writer) for writer in range(4)]
+        for place in (1, 2):
+            before = len(acknowledged)
+            assert servers[place].ended() == (0, "")
+            while len(acknowledged) < before + 20:
+                assert next(coming)
+            servers[place] = Served(db, servers[place].port)
+            servers[place].is_ready()
+        stop.set()
+        for writer in writers:
+            writer.result()
+    with holdfast.open(db) as hold:
+        there = {memory.id for memory in hold.list(limit=1000).memories}
+    assert set(acknowledged) <= there
+    assert len(acknowledged) == len(set(acknowledged)) > 40
+    assert_whole(db)

@@ -101,7 +101,10 @@ class PostgresSession:
         self._wait(sql_of(name), params)
 
     def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
-        return self._run(statements.for_psycopg(sql), params)
+        if self._waiting:
+            self.finish()
+        with self._whole():
+            return self._connection.cursor(binary=True).execute(statements.for_psycopg(sql), params).fetchall()
 
     def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
         self._wait(statements.for_psycopg(sql), params)

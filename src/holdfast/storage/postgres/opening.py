@@ -10,7 +10,7 @@ from .address import Address
 from .engine import ADAPTERS, FOLDERS, About, PostgresSession, PostgresStore, connect
 from .foreign import translated
 from .pool import Connection
-from .vectors import VectorLoader
+from .vectors import VectorLoader, WholeVectorLoader
 
 OLDEST = 14
 MARK = "A memory of Holdfast."
@@ -47,7 +47,8 @@ def usable(connection: Connection, address: Address) -> Address:
             row = found_vector(connection)
     assert row is not None
     schema, vector_type = row
-    ADAPTERS.register_loader(vector_type, VectorLoader)
+    for loader in (VectorLoader, WholeVectorLoader):
+        ADAPTERS.register_loader(vector_type, loader)
     return address._replace(vector_schema=schema)
 
 

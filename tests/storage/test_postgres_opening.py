@@ -108,6 +108,17 @@ def test_a_store_is_the_sum_of_its_migrations(db: str, postgres: Postgres) -> No
     assert len(opened) > 150
 
 
+def test_texts_are_ordered_by_their_bytes_and_numbers_are_as_large_as_in_a_file(db: str) -> None:
+    open_store(db).close()
+    with past_holdfast(db) as raw:
+        rows = raw.execute(
+            """select data_type, collation_name from information_schema.columns
+            where table_schema = current_schema and data_type in ('text', 'character varying', 'integer', 'bigint',
+              'smallint', 'numeric', 'real', 'double precision')"""
+        ).fetchall()
+    assert set(rows) == {("text", "C"), ("bigint", None), ("double precision", None)}
+
+
 @pytest.mark.parametrize(
     "edit",
     [

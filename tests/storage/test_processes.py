@@ -116,6 +116,7 @@ def test_a_title_that_many_processes_want_is_held_by_one_memory(
         assert history.verify(hold.hold, session) == []
 
 
+@pytest.mark.slow
 def test_who_follows_the_journal_sees_no_change_before_an_earlier_one(
     address: str, store: Store, held: Callable[..., Holdfast]
 ) -> None:

@@ -97,7 +97,7 @@ def worth_keeping(text: str) -> bool:
     return bool(text.strip())
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(TEXTS.filter(worth_keeping), min_size=1, max_size=5), st.lists(ANY, min_size=1, max_size=4))
 def test_the_same_memories_are_found_by_any_and_by_every_word(
     both: tuple[Holdfast, Holdfast], texts: list[str], question: list[str]
@@ -109,7 +109,7 @@ def test_the_same_memories_are_found_by_any_and_by_every_word(
                 agreed(both, place, words, every=every)
 
 
-@settings(max_examples=50, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.tuples(ANY.filter(worth_keeping), ANY.filter(worth_keeping)), min_size=1, max_size=4),
     st.lists(st.sampled_from(["deploy", "run", "日本語", "t don", "x1 café"]), min_size=1, max_size=3, unique=True),

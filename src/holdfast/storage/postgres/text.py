@@ -10,6 +10,7 @@ from ..tokens import tokens
 LONGEST_WORD = 2046
 """Bytes of a lexeme. A longer word is known by its digest."""
 LAST_PLACE = 16_383
+"""A word that stands later is found too, but not as a part of several in a row."""
 GAP = 2
 """Between two fields, so that no phrase goes from one into the other."""
 FIELDS = (("title", "A"), ("tags", "B"), ("content", ""))

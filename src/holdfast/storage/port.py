@@ -90,6 +90,9 @@ class Store(Protocol):
     def signing_key(self, session: Session) -> bytes | None:
         """The node's private key, kept apart from what it signs, if there is one."""
 
+    def public_key(self, session: Session) -> bytes | None:
+        """The other half of it, by which what it signed is verified."""
+
     def make_signing_key(self, session: Session, key: bytes) -> None:
         """Keep a new private key, readable by the owner alone."""
 

@@ -30,6 +30,8 @@ FOLDERS = (HERE.parent / "sql", HERE / "sql")
 
 LOCK_SECONDS = 30
 """How long a writer waits for its turn."""
+DURABLE = "select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'"
+"""Acknowledged means durable, whatever the server does for others."""
 IDLE_SECONDS = 20
 """How long a client that was stopped in the middle of a change may hold up all others: they wait for longer."""
 VIEW_SECONDS = 600
@@ -216,8 +218,13 @@ class PostgresSession:
 class About(NamedTuple):
     """What a connection tells of the store behind it."""
 
-    identity: str
+    place: str
+    timeline: str
     channel: str
+
+    @property
+    def identity(self) -> str:
+        return f"{self.place}:{self.timeline}"
 
 
 class PostgresStore:
@@ -256,11 +263,12 @@ class PostgresStore:
             if getattr(self._local, "writes", False):
                 raise RuntimeError("a transaction is open in this thread already")
             waits = f"set local lock_timeout = '{LOCK_SECONDS}s'"
-            connection, held = self._begun(f"begin; {waits}; {sql_of('engine_alone')}", IDLE_SECONDS)
+            connection, held = self._begun(f"begin; {waits}; {DURABLE}; {sql_of('engine_alone')}", IDLE_SECONDS)
             try:
                 self._local.writes = True
                 if held is None:
                     raise errors.StoreDamaged
+                self._about = self._about._replace(timeline=held[1])
                 session = PostgresSession(connection, self._counts, writes=True, key=held[0])
                 yield session
                 before_commit()
@@ -321,6 +329,10 @@ class PostgresStore:
         if isinstance(session, PostgresSession) and session.key is not None:
             return session.key
         row = session.row("node_key_get")
+        return None if row is None else bytes(row[0])
+
+    def public_key(self, session: Session) -> bytes | None:
+        row = session.row("node_key_public")
         return None if row is None else bytes(row[0])
 
     def make_signing_key(self, session: Session, key: bytes) -> None:

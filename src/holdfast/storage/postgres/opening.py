@@ -149,11 +149,8 @@ def apply(session: PostgresSession, connection: Connection, migration: migrate.M
 
 
 def about_of(connection: Connection, address: Address) -> About:
-    """Which copy of which store this is: the cluster, the database and the schema in it."""
-    ((cluster, database, schema, chain),) = connection.execute(
-        """select (select system_identifier from pg_control_system()),
-                  (select oid from pg_database where datname = current_database()),
-                  %(schema)s::regnamespace::oid, to_regclass('chain')::oid""",
-        {"schema": f'"{address.schema}"'},
-    ).fetchall()
-    return About(f"postgresql:{cluster}:{database}:{schema}", f"holdfast_{chain}")
+    """Which copy of which store this is."""
+    ((cluster, database, schema, chain, timeline),) = PostgresSession(connection).rows(
+        "engine_place", schema=f'"{address.schema}"'
+    )
+    return About(f"postgresql:{cluster}:{database}:{schema}", timeline, f"holdfast_{chain}")

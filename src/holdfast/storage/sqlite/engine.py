@@ -17,7 +17,7 @@ import apsw
 
 from ...domain import errors
 from ...domain.vector import Vector
-from .. import migrate, statements
+from .. import migrate, signer, statements
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
 from .vectors import nearest
@@ -267,6 +267,10 @@ class SqliteStore:
         except OSError as error:
             raise foreign(error) from error
         return self._key
+
+    def public_key(self, session: Session) -> bytes | None:
+        key = self.signing_key(session)
+        return None if key is None else signer.public_of(key)
 
     def make_signing_key(self, session: Session, key: bytes) -> None:
         fresh = self._file.with_name(f"{self._file.name}.key.{os.getpid()}")

@@ -1,11 +1,20 @@
 -- name: engine_alone
 -- Hold the head from the first statement on: one writer at a time, whoever and wherever it is.
-select (select secret from node_key) from chain for update
+select (select secret from node_key), {engine_place.timeline} from chain for update
+-- name: engine_place.timeline
+-- Changes when a replica takes over or the database goes back to an earlier moment.
+case when pg_is_in_recovery() then '' else substring(pg_walfile_name(pg_current_wal_lsn()) for 8) end
+-- name: engine_place
+-- The cluster, the database, the schema and the timeline that a store is in, and the table that tells of changes.
+select (select system_identifier from pg_control_system()), (select oid from pg_database where datname = current_database()),
+  cast(:schema as regnamespace)::oid, to_regclass('chain')::oid, {engine_place.timeline}
 -- name: engine_size
 select cast(coalesce(sum(pg_total_relation_size(c.oid)), 0) as bigint) from pg_class c
 where c.relnamespace = current_schema::regnamespace and c.relkind = 'r'
 -- name: node_key_get
 select secret from node_key
+-- name: node_key_public
+select public_key from node_key
 -- name: node_key_put
 insert into node_key (secret) values (:key) on conflict (only_one) do update set secret = excluded.secret
 -- name: memory_text_put

@@ -14,7 +14,9 @@ create index memory_text_words on memory_text using gin (words) with (fastupdate
 -- The node's private key, apart from what it signs, for whoever may read this table.
 create table node_key (
   only_one boolean primary key default true check (only_one),
-  secret bytea not null
+  secret bytea not null,
+  -- Its second half, by which whoever may read no secret can still verify.
+  public_key bytea generated always as (substring(secret from 33)) stored
 );
 
 -- Who listens is told of a new head when it is committed.

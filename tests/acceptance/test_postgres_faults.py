@@ -160,7 +160,7 @@ def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, hold
 
 def test_a_commit_that_never_arrived_has_written_nothing_and_may_be_repeated(wired: tuple[Holdfast, Wire]) -> None:
     hold, line = wired
-    line.cut_at(b"commit", arrives=False)
+    line.cut_at(b"commit\0", arrives=False)
     with pytest.raises(StoreUnreachable) as told:
         hold.store(title="Lost", content="x")
     assert line.is_cut.is_set()
@@ -172,7 +172,7 @@ def test_a_commit_that_never_arrived_has_written_nothing_and_may_be_repeated(wir
 
 def test_a_commit_whose_answer_got_lost_is_answered_as_kept(wired: tuple[Holdfast, Wire]) -> None:
     hold, line = wired
-    line.cut_at(b"commit", arrives=True)
+    line.cut_at(b"commit\0", arrives=True)
     kept = hold.store(title="Kept", content="x")
     assert line.is_cut.is_set()
     assert (kept.version, titles(hold)) == (1, ["Before", "Kept"])
@@ -204,7 +204,7 @@ def test_of_a_commit_at_a_database_that_stays_away_the_outcome_is_unknown(
     hold, line = wired
     hold.hold.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
     monkeypatch.setattr(holding, "SETTLE_SECONDS", 0.3)
-    line.cut_at(b"commit", arrives=True, stays=True)
+    line.cut_at(b"commit\0", arrives=True, stays=True)
     with pytest.raises(OutcomeUnknown) as told:
         hold.store(title="Kept or not", content="x")
     assert not told.value.retryable
@@ -214,7 +214,7 @@ def test_of_a_commit_at_a_database_that_stays_away_the_outcome_is_unknown(
 
 def test_of_a_change_that_the_journal_does_not_tell_of_the_outcome_is_unknown(wired: tuple[Holdfast, Wire]) -> None:
     hold, line = wired
-    line.cut_at(b"commit", arrives=True)
+    line.cut_at(b"commit\0", arrives=True)
     with pytest.raises(OutcomeUnknown):
         hold.key_create(name="laptop")
     assert [key.name for key in hold.key_list().keys] == ["laptop"]
@@ -224,7 +224,7 @@ def test_uses_are_not_counted_twice_when_nobody_knows_whether_they_were_counted(
     hold, line = wired
     before = hold.list().memories[0]
     hold.recall(context="whole")
-    line.cut_at(b"commit", arrives=True)
+    line.cut_at(b"commit\0", arrives=True)
     use.flush(hold.hold)
     assert line.is_cut.is_set()
     use.flush(hold.hold)

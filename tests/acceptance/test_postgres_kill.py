@@ -1,0 +1,155 @@
+"""The database is killed again and again under load: what was acknowledged is there, once, and the servers go on."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import sleep
+
+import httpx
+import pytest
+from clusters import Cluster, cluster
+from processes import served
+
+import holdfast
+from holdfast.services import history
+
+pytestmark = pytest.mark.slow
+
+KILLS = 20
+SERVERS = 2
+CLIENTS = 4
+MORE = 5
+"""What every writer acknowledges between two kills, at least."""
+
+LIBRARY = """
+import sys, holdfast
+from itertools import count
+hold = holdfast.open(sys.argv[1], agent_id="ai:library@here")
+with open(sys.argv[3], "a", buffering=1) as book:
+    for number in count():
+        while True:
+            try:
+                kept = hold.store(title=f"{sys.argv[2]} {number}", content="by the library " * 20, on_conflict="error")
+                book.write(f"kept {kept.id}\\n")
+                break
+            except holdfast.HoldfastError as error:
+                book.write(f"{error.code} {error.retryable}\\n")
+                if not error.retryable:
+                    break
+"""
+
+
+class Book:
+    """What one writer was told, line by line, in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        file.touch()
+
+    def lines(self) -> list[str]:
+        return [line for line in self.file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def kept(self) -> list[str]:
+        return [line.split()[1] for line in self.lines() if line.startswith("kept ")]
+
+    def refusals(self) -> list[str]:
+        return [line.strip() for line in self.lines() if not line.startswith("kept ")]
+
+    def note(self, line: str) -> None:
+        with self.file.open("a") as file:
+            file.write(line + "\n")
+
+
+@pytest.fixture
+def server() -> Iterator[Cluster]:
+    with TemporaryDirectory(prefix="holdfast-pg-") as folder, cluster(Path(folder)) as running:
+        yield running
+
+
+def posts(url: str, name: str, book: Book, stop: threading.Event) -> None:
+    """A client that repeats what may be repeated, and nothing else."""
+    with httpx.Client(base_url=url, timeout=120) as client:
+        for number in count():
+            body = {"title": f"{name} {number}", "content": "over http " * 20, "on_conflict": "error"}
+            while not stop.is_set():
+                answer = client.post("/api/v1/memories", json=body)
+                told = answer.json()
+                if answer.status_code == 201:
+                    book.note(f"kept {told['id']}")
+                    break
+                book.note(f"{told['code']} {told.get('retryable', False)}")
+                assert ("retry-after" in answer.headers) is told.get("retryable", False)
+                if not told.get("retryable"):
+                    break
+            if stop.is_set():
+                return
+
+
+def wait_for_more(books: list[Book]) -> None:
+    """Until every writer has had something acknowledged again."""
+    wanted = [len(book.kept()) + MORE for book in books]
+    while any(len(book.kept()) < more for book, more in zip(books, wanted, strict=True)):
+        sleep(0.05)
+
+
+def test_a_database_killed_twenty_times_loses_nothing_that_was_acknowledged(
+    server: Cluster, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    assert [server.shown(name) for name in ("fsync", "full_page_writes", "synchronous_commit")] == ["on"] * 3
+    db = server.url(server.database)
+    books = [Book(tmp_path / f"{number}.txt") for number in range(CLIENTS + 2)]
+    stop = threading.Event()
+    with served(SERVERS, db) as servers, ThreadPoolExecutor(CLIENTS) as pool:
+        library = [
+            subprocess.Popen([sys.executable, "-c", LIBRARY, db, f"library {number}", str(books[number].file)])
+            for number in range(2)
+        ]
+        try:
+            clients = [
+                pool.submit(posts, servers[number % SERVERS].url, f"client {number}", books[2 + number], stop)
+                for number in range(CLIENTS)
+            ]
+            for _ in range(KILLS):
+                wait_for_more(books)
+                server.kill()
+                server.start()
+            wait_for_more(books)
+        finally:
+            stop.set()
+            for process in library:
+                process.kill()
+                process.wait()
+        for client in clients:
+            client.result()
+        ended = [one.ended() for one in servers]
+    assert [code for code, _ in ended] == [0] * SERVERS
+    assert all("Traceback" not in said for _, said in ended)
+    assert_nothing_lost(db, books, record_property)
+
+
+def assert_nothing_lost(db: str, books: list[Book], record_property: Callable[[str, object], None]) -> None:
+    kept = [id for book in books for id in book.kept()]
+    refusals = [refusal for book in books for refusal in book.refusals()]
+    with holdfast.open(db) as hold:
+        with hold.hold.reading() as session:
+            rows = session.assembled(("memory_select", "memory.some"), {"ids": kept})
+            assert history.verify(hold.hold, session) == []
+        assert hold.hold.store.faults() == []
+        there = hold.stats().total
+    lost = set(kept) - {row[0] for row in rows}
+    unknown = refusals.count("OUTCOME_UNKNOWN False")
+    record_property("acknowledged", len(kept))
+    record_property("lost", len(lost))
+    record_property("refused", sorted({(one, refusals.count(one)) for one in refusals}))
+    record_property("kept beside", there - len(kept))
+    assert lost == set()
+    assert len(kept) == len(set(kept))
+    # A title that is taken when its writer repeats it was kept although the writer was told that it was not.
+    assert {refusal.split()[0] for refusal in refusals} <= {"STORE_UNREACHABLE", "STORE_BUSY", "OUTCOME_UNKNOWN"}
+    # The two programs were killed themselves: what one was about to write down may be there too.
+    assert 0 <= there - len(kept) <= unknown + 2

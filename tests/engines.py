@@ -83,9 +83,9 @@ class Postgres:
         with self.admin(self.database) as connection, connection.transaction():
             connection.execute("set local lock_timeout = '20s'; set local session_replication_role = replica")
             for table in self._tables(connection, schema):
-                connection.execute(
-                    f"delete from {schema}.{table}; insert into {schema}.{table} table kept_{schema}.{table}"
-                )
+                own = ", ".join(self._columns(connection, schema, table))
+                connection.execute(f"delete from {schema}.{table}")
+                connection.execute(f"insert into {schema}.{table} ({own}) select {own} from kept_{schema}.{table}")
             connection.execute(
                 f"select setval(pg_get_serial_sequence('{schema}.memory', 'rowno'), coalesce(max(rowno), 0) + 1, false)"
                 f" from {schema}.memory"
@@ -94,6 +94,15 @@ class Postgres:
     def _tables(self, connection: psycopg.Connection[tuple[object, ...]], schema: str) -> list[object]:
         found = connection.execute("select tablename from pg_tables where schemaname = %s", (schema,))
         return [table for (table,) in found]
+
+    def _columns(self, connection: psycopg.Connection[tuple[object, ...]], schema: str, table: object) -> list[str]:
+        """Those that are not made from others."""
+        found = connection.execute(
+            """select column_name from information_schema.columns
+               where table_schema = %s and table_name = %s and is_generated = 'NEVER'""",
+            (schema, table),
+        )
+        return [str(name) for (name,) in found]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ..port import Session
 from ..sqlite.copying import new_copy, tables
 from ..sqlite.opening import open_copy
 from .address import Address
-from .engine import LOCK_SECONDS, PostgresSession, PostgresStore, connect, sql_of
+from .engine import DURABLE, LOCK_SECONDS, PostgresSession, PostgresStore, connect, sql_of
 from .foreign import translated
 from .opening import MARK, UNFINISHED, about_of, build, found_mark, found_vector, usable
 from .pool import Connection
@@ -88,7 +88,7 @@ def alone(address: Address) -> Iterator[tuple[Connection, PostgresSession]]:
     with translated(), connect(address) as connection:
         connection.execute(
             f"begin; set local idle_in_transaction_session_timeout = '{REPLACING_SECONDS}s'; "
-            f"set local lock_timeout = '{LOCK_SECONDS}s'; {address.path_setting}; {sql_of('engine_alone')}"
+            f"set local lock_timeout = '{LOCK_SECONDS}s'; {address.path_setting}; {DURABLE}; {sql_of('engine_alone')}"
         )
         yield connection, PostgresSession(connection, writes=True)
 

@@ -12,6 +12,7 @@ from four_surfaces import AGENT, Json, Outcome, new_store, steady
 
 import holdfast
 from engines import Postgres
+from holdfast.domain.caller import Caller
 from holdfast.domain.errors import HoldfastError
 from holdfast.domain.moment import from_text
 from holdfast.surfaces import wire
@@ -26,10 +27,10 @@ class Twin(NamedTuple):
     folder: Path
     """Where files go that an operation is told to write by a path that is not absolute."""
 
-    def ask(self, name: str, arguments: Json) -> Outcome:
+    def ask(self, name: str, arguments: Json, caller: Caller | None = None) -> Outcome:
         os.chdir(self.folder)
         try:
-            return Outcome(json.loads(wire.encode(self.hold.call(name, arguments))))
+            return Outcome(json.loads(wire.encode(self.hold.call(name, arguments, caller=caller))))
         except HoldfastError as error:
             return Outcome(error=json.loads(wire.encode(error.body())))
 

@@ -11,7 +11,7 @@ from ..domain.vector import Vector
 from ..domain.words import asked
 from ..storage import statements
 from ..storage.postgres.address import address_of
-from ..storage.postgres.engine import ADAPTERS, FOLDERS, PLANNING
+from ..storage.postgres.engine import ADAPTERS, DURABLE, FOLDERS, PLANNING
 from ..storage.postgres.pool import Connection
 from ..storage.postgres.text import queries_of
 from ..storage.postgres.vectors import BREADTH
@@ -36,11 +36,12 @@ Statement = tuple[str, Sequence[Any]]
 
 
 def connected(url: str) -> Connection:
-    """A connection as well tuned as a store's own, with every statement prepared."""
+    """A connection as durable and as well tuned as a store's own, with every statement prepared."""
     address = address_of(url, Path())
     connection = Connection.connect(address.conninfo, autocommit=True, prepare_threshold=0, context=ADAPTERS)
     for setting in (f'set search_path = "{address.schema}", public', *PLANNING, f"set hnsw.ef_search = {BREADTH}"):
         connection.execute(setting.replace("set local", "set"))
+    connection.execute(DURABLE.replace("true", "false"))
     return connection
 
 

@@ -1,6 +1,7 @@
 """What a question asks of the full-text index."""
 
 import pytest
+from plans import plans_of
 
 from holdfast import Holdfast
 from holdfast.storage import asking
@@ -69,3 +70,13 @@ def test_how_common_a_word_is_follows_the_store_as_it_grows(hold: Holdfast, stor
     fill(hold, "apple x", "apple y")
     with hold.hold.reading() as session:
         assert (session.holding(["appl"], 9), session.holding(["appl"], 10)) == ({"appl": 8}, {"appl": 10})
+
+
+@pytest.mark.usefixtures("little_budget")
+def test_a_question_asks_the_store_nothing_twice(hold: Holdfast, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(hold, "pie", *["apple"] * 9)
+    with plans_of(store, monkeypatch).noted() as seen:
+        hold.recall(context="apple pie", limit=1)
+    asked = [(sql, repr(params)) for sql, params in seen if sql.startswith("select")]
+    assert len(asked) > 3
+    assert len(asked) == len(set(asked))

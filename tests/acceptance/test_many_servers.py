@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from processes import Served, served
+from serving_processes import Served, served
 
 import holdfast
 from holdfast.domain import moment

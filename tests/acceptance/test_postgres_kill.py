@@ -13,7 +13,7 @@ from time import sleep
 import httpx
 import pytest
 from clusters import Cluster, cluster
-from processes import served
+from serving_processes import served
 
 import holdfast
 from holdfast.services import history

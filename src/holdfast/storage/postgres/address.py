@@ -13,6 +13,8 @@ from ...domain.errors import Misconfigured
 
 SCHEMA = "holdfast"
 POOL_SIZE = 10
+FEWEST = 2
+"""A change may read through a second connection."""
 WAIT_SECONDS = 10.0
 _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _OWN = ("schema", "pool_size", "prepare")
@@ -58,8 +60,8 @@ def address_of(url: str, data: Path) -> Address:
         raise Misconfigured(
             "The schema in the database's address is no name of yours: small letters, digits and _, not pg_ first."
         )
-    if not pool_size.isascii() or not pool_size.isdigit() or not 1 <= int(pool_size) <= 1000:
-        raise Misconfigured("The pool_size in the database's address is no number from 1 to 1000.")
+    if not pool_size.isascii() or not pool_size.isdigit() or not FEWEST <= int(pool_size) <= 1000:
+        raise Misconfigured(f"The pool_size in the database's address is no number from {FEWEST} to 1000.")
     if prepare not in ("on", "off"):
         raise Misconfigured("The prepare in the database's address is on or off.")
     where = _shown(known, schema)

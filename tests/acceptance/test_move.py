@@ -129,7 +129,7 @@ def test_a_move_that_is_killed_again_and_again_is_finished_in_the_end(places: tu
             moving = subprocess.Popen(command("migrate", "--from", source, "--to", target), stdout=subprocess.DEVNULL)
             while mark_of(target) == before and moving.poll() is None:
                 time.sleep(0.02)
-            time.sleep(random.uniform(0, 0.8))
+            time.sleep(random.uniform(0, 0.1 * (killed + 1)))
             moving.send_signal(random.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT)))
             if moving.wait(60) == 0:
                 break

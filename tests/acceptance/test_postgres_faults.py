@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from holdfast import Holdfast
 from holdfast.domain.errors import OutcomeUnknown, StoreBusy, StoreError, StoreFull, StoreUnreachable
 from holdfast.services import history, use
 from holdfast.services import hold as holding
+from holdfast.storage import journal
 from holdfast.storage.postgres import engine as postgres_engine
 
 pytestmark = pytest.mark.slow
@@ -400,6 +401,24 @@ def test_a_replica_is_read_and_follows_what_is_written_elsewhere(server: Cluster
         assert reading.hold.store.wait(60)
         while titles(reading) != ["Before", "Later"]:
             reading.hold.store.wait(1)
+
+
+def test_a_replica_that_takes_over_goes_on_as_a_new_incarnation(server: Cluster, hold: Holdfast, schema: str) -> None:
+    kept = hold.store(title="Before", content="Written at the old primary.").id
+    with hold.hold.reading() as session:
+        before = journal.head_of(session)
+    with server.replica() as copy:
+        follower = holdfast.open(f"{copy}&schema={schema}", agent_id="ai:tester@there")
+        with psycopg.connect(copy, autocommit=True) as connection:
+            assert connection.execute("select pg_promote()").fetchall() == [(True,)]
+        with closing(follower):
+            follower.store(title="After", content="Written at the new one.")
+            with follower.hold.reading() as session:
+                after = journal.head_of(session)
+            assert (after.node, after.incarnation, after.n) == (before.node, before.incarnation + 1, 1)
+            assert after.origin != before.origin
+            assert follower.get(id=kept).title == "Before"
+            assert follower.verify().intact
 
 
 # Our own side

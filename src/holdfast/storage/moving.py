@@ -172,7 +172,9 @@ def admitted(found: Found, place: Place, source: Store, session: Session) -> Non
     if found.state == "store" and found.identity == source.identity():
         raise Invalid("The source and the target are the same store.", fields=["to"])
     if found.state == "store":
-        raise Conflict(f"There is a memory at {place.path} already; it was left as it is. Name a new place.")
+        raise Conflict(
+            f"There is a memory at {place.path} already; it was left as it is. Name a new place, or remove that one first."
+        )
     if found.state == "unfinished" and found.node != journal.head_of(session).node:
         raise Conflict(f"Another store is being moved to {place.path}; it was left as it is. Name a new place.")
     if found.key not in (None, source.signing_key(session)):

@@ -19,7 +19,6 @@ from holdfast.surfaces import wire
 
 OF_THE_ENGINE = ("score", "sha256", "snapshot", "signers")
 """Each engine ranks by its own measure and writes its own kind of snapshot; a file that was copied has a new signer."""
-RANKED = {"memories", "results"}
 
 
 class Twin(NamedTuple):
@@ -61,14 +60,17 @@ def _without(value: Any) -> Any:
     match value:
         case dict():
             rest = {key: _without(item) for key, item in value.items() if key not in OF_THE_ENGINE}
-            for name in RANKED & rest.keys():
-                rest[name] = sorted(rest[name], key=json.dumps) if isinstance(rest[name], list) else rest[name]
-            return rest
+            ranked = [name for name in rest if name == "results" or _is_scored(value[name])]
+            return rest | {name: sorted(rest[name], key=json.dumps) for name in ranked}
         case list():
             return [_without(item) for item in value]
         case str():
             return re.sub(r"holdfast-<time>\S*", "<snapshot>", value)
     return value
+
+
+def _is_scored(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(item, dict) and "score" in item for item in value)
 
 
 @contextmanager

@@ -110,7 +110,8 @@ def _named(hold: Hold, write: Writing, which: Filter, pattern: str | None) -> li
     if not words:
         return []
     hits = memories.matching(session, hold.caller, words, which, write.now, limit=everything)
-    return list(memories.by_ids(session, hold.caller, [hit.id for hit in hits], write.now).values())
+    found = memories.by_ids(session, hold.caller, [hit.id for hit in hits], write.now).values()
+    return sorted(found, key=lambda memory: (memory.created_at, memory.id))
 
 
 def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from schemathesis.specs.openapi.checks import (
 from serving import listening, reached, with_settings
 
 import holdfast
+from engines import Postgres
 from holdfast import Holdfast, __version__
 from holdfast.operations import REGISTRY
 from holdfast.surfaces import wire
@@ -44,8 +46,19 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    db = tmp_path_factory.mktemp("fuzzed") / "memory.db"
-    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
+    with fuzzed(str(tmp_path_factory.mktemp("fuzzed") / "memory.db")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    with postgres.new_store() as db, fuzzed(db) as found:
+        yield found
+
+
+@contextmanager
+def fuzzed(db: str) -> Iterator[str]:
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
         for number in range(3):
             hold.store(title=f"Memory {number}", content="Something to find.", namespace="team")
         with listening(build(with_settings(hold, api_key=KEY))) as found:
@@ -69,8 +82,18 @@ session.headers["x-api-key"] = KEY
 def test_no_request_breaks_the_server_and_every_answer_is_as_described(
     url: str, operation: APIOperation, mode: GenerationMode
 ) -> None:
+    tried(url, operation, mode, EXAMPLES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+def test_nor_does_any_over_a_database(postgres_url: str, operation: APIOperation) -> None:
+    tried(postgres_url, operation, GenerationMode.POSITIVE, max(2, EXAMPLES // 2))
+
+
+def tried(url: str, operation: APIOperation, mode: GenerationMode, examples: int) -> None:
     @settings(
-        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case: Case) -> None:

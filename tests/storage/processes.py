@@ -2,17 +2,18 @@
 
 import json
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
 def at_once(processes: int, work: Callable[[int], Any]) -> list[Any]:
     """What several processes, which all begin at the same moment, make of a piece of work: its answer or its error."""
     gate, opener = os.pipe()
-    results = []
+    results: dict[int, int] = {}
     for number in range(processes):
         theirs, ours = os.pipe()
-        if os.fork() == 0:
+        if (child := os.fork()) == 0:
             os.close(opener)
             os.read(gate, 1)
             try:
@@ -22,12 +23,22 @@ def at_once(processes: int, work: Callable[[int], Any]) -> list[Any]:
             os.write(ours, json.dumps(answer).encode())
             os._exit(0)
         os.close(ours)
-        results.append(theirs)
+        results[child] = theirs
     os.close(gate)
     os.close(opener)
-    answers = []
-    for theirs in results:
-        with open(theirs, "rb") as pipe:
-            answers.append(json.loads(pipe.read()))
-        os.wait()
-    return answers
+    return list(gathered(results))
+
+
+def gathered(results: dict[int, int]) -> Iterator[Any]:
+    """What each child has said, by the order of their beginning. None outlives who asks, whatever happens."""
+    left = set(results)
+    try:
+        for child, theirs in results.items():
+            with open(theirs, "rb") as pipe:
+                yield json.loads(pipe.read())
+            os.waitpid(child, 0)
+            left.remove(child)
+    finally:
+        for child in left:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)

@@ -126,17 +126,24 @@ def test_who_follows_the_journal_sees_no_change_before_an_earlier_one(
     def write(number: int) -> None:
         with closing(open_store(address)) as own:
             hold = held(own)
-            for change in range(0, each, 2):
-                hold.store(title=f"{number}-{change}", content="word")
-                hold.bulk_store(memories=[{"title": f"{number}-{change + 1}", "content": "word"}])
+            try:
+                for change in range(0, each, 2):
+                    hold.store(title=f"{number}-{change}", content="word")
+                    hold.bulk_store(memories=[{"title": f"{number}-{change + 1}", "content": "word"}])
+            finally:
+                with own.writing() as session:
+                    session.do("kept_put", name=f"writer {number} is done", body="")
 
     def follow() -> list[int]:
         seen: list[int] = []
         with closing(open_store(address)) as own:
-            while not seen or seen[-1] < writers * each:
+            while True:
                 with own.reading() as session:
-                    seen += [row[0] for row in session.rows("journal_page", after=seen[-1] if seen else 0, limit=5)]
-        return seen
+                    page = [row[0] for row in session.rows("journal_page", after=seen[-1] if seen else 0, limit=5)]
+                    if not page and len(session.rows("kept_all")) == writers:
+                        return seen
+                seen += page
+                own.wait(0.01)
 
     answers = at_once(writers + 2, lambda number: follow() if number < 2 else write(number))
     assert answers[2:] == [{"answer": None}] * writers

@@ -173,7 +173,8 @@ def admitted(found: Found, place: Place, source: Store, session: Session) -> Non
         raise Invalid("The source and the target are the same store.", fields=["to"])
     if found.state == "store":
         raise Conflict(
-            f"There is a memory at {place.path} already; it was left as it is. Name a new place, or remove that one first."
+            f"There is a memory at {place.path} already; it was left as it is. "
+            "Name a new place, or remove that one first."
         )
     if found.state == "unfinished" and found.node != journal.head_of(session).node:
         raise Conflict(f"Another store is being moved to {place.path}; it was left as it is. Name a new place.")

@@ -23,6 +23,7 @@ NOT_RUN = {
     "README.md": 2,
     "docs/how-to/connect-agents.md": 3,
     "docs/how-to/follow-changes.md": 1,
+    "docs/how-to/measure.md": 1,
     "docs/how-to/postgresql.md": 1,
 }
 """How many blocks of each page are shown without being run."""

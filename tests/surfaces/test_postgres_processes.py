@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from serving import kept
 
+import holdfast
 from engines import Postgres
 from holdfast.surfaces import wire
 
@@ -135,6 +136,9 @@ COMMANDS = (
 def test_the_password_is_in_nothing_that_a_command_says(
     db: str, command: tuple[str, ...], form: tuple[str, ...]
 ) -> None:
+    with holdfast.open(db) as hold:
+        hold.store(title="Plan", content="We deploy on Tuesdays.")
+        hold.backup()
     said = run(*form, *command, HOLDFAST_DB=db)
     assert said.returncode in (0, wire.PARTLY_REJECTED), said.stderr
     assert said.stdout

@@ -207,6 +207,26 @@ def test_two_stores_in_one_database_know_nothing_of_each_other(db: str, postgres
         assert one.hold.store.identity() != two.hold.store.identity()
 
 
+def test_a_table_of_migrations_where_pgvector_is_stays_another_programs(postgres: Postgres) -> None:
+    with postgres.admin(database := postgres.new_database()) as raw:
+        raw.execute("create table public.migration (number bigint, checksum text)")
+        raw.execute("insert into public.migration values (99, 'theirs')")
+        with holdfast.open(postgres.url(database)) as hold:
+            hold.store(title="One", content="first")
+            assert hold.verify().intact
+        assert raw.execute("select * from public.migration").fetchall() == [(99, "theirs")]
+
+
+def test_no_store_is_made_where_pgvector_is(postgres: Postgres, tmp_path: Path) -> None:
+    """All others look there too, and would find its tables wherever one of their own is gone."""
+    url = postgres.url(postgres.new_database())
+    holdfast.open(url).close()
+    with pytest.raises(errors.Misconfigured, match="schema=NAME"):
+        holdfast.open(f"{url}&schema=public")
+    with holdfast.open(str(tmp_path / "memory.db")) as hold, pytest.raises(errors.Misconfigured, match="schema=NAME"):
+        hold.migrate(to=f"{url}&schema=public")
+
+
 # Where it is
 
 

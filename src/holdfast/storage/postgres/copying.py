@@ -16,7 +16,7 @@ from ..sqlite.opening import open_copy
 from .address import Address
 from .engine import DURABLE, LOCK_SECONDS, PostgresSession, PostgresStore, connect, sql_of
 from .foreign import translated
-from .opening import MARK, UNFINISHED, about_of, build, found_mark, found_vector, usable
+from .opening import MARK, UNFINISHED, about_of, build, found_mark, found_vector, must_be_apart, usable
 from .pool import Connection
 
 REPLACING_SECONDS = 3600
@@ -34,6 +34,8 @@ class PostgresPlace:
         with translated(), connect(self._address) as connection, connection.transaction():
             connection.execute("set transaction read only")
             connection.execute(self._address.path_setting)
+            if vector := found_vector(connection):
+                must_be_apart(self._address, vector[0])
             found = self._found(connection)
             if found.state == "nothing":
                 self._must_be_possible(connection)

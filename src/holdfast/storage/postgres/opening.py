@@ -47,9 +47,19 @@ def usable(connection: Connection, address: Address) -> Address:
             row = found_vector(connection)
     assert row is not None
     schema, vector_type = row
+    must_be_apart(address, schema)
     for loader in (VectorLoader, WholeVectorLoader):
         ADAPTERS.register_loader(vector_type, loader)
     return address._replace(vector_schema=schema)
+
+
+def must_be_apart(address: Address, vector_schema: str) -> None:
+    """No store is where pgvector is: every other store looks there too, for types, and would find its tables."""
+    if address.schema == vector_schema:
+        raise errors.Misconfigured(
+            f"The schema {address.schema} is where this database has pgvector: "
+            "name one of the memory's own, `?schema=NAME`."
+        )
 
 
 def found_vector(connection: Connection) -> tuple[str, int] | None:
@@ -128,7 +138,8 @@ def build(connection: Connection, address: Address, mark: str) -> None:
         # A schema that is there may belong to somebody who may make no other: `if not exists` would refuse them.
         if connection.execute("select 1 from pg_namespace where nspname = %s", (address.schema,)).fetchone() is None:
             connection.execute(sql.SQL("create schema {}").format(sql.Identifier(address.schema)))
-        fresh = connection.execute("select to_regclass('migration')").fetchall() == [(None,)]
+        # Not by its bare name: the schema of pgvector's types may have a table that is called so too.
+        fresh = found_mark(connection, address) is None
         if fresh:
             connection.execute(migrate.portable(migrate.TABLE + ";"))
             connection.execute(sql.SQL("comment on table migration is {}").format(mark))

@@ -9,6 +9,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.domain.errors import Invalid
 from holdfast.storage import vectors
+from kept_vectors import page
 
 
 def by(*numbers: float, model: str = "own") -> dict[str, Any]:
@@ -22,7 +23,7 @@ def recalled(hold: Holdfast, *numbers: float, context: str = "nothing of these w
 
 def kept(hold: Holdfast) -> list[vectors.Kept]:
     with hold.hold.reading() as session:
-        return vectors.page(session, ("", ""), 100)
+        return page(session, ("", ""), 100)
 
 
 # Brought

@@ -202,6 +202,6 @@ def test_no_shared_statement_is_overridden(engine: str) -> None:
     assert shared & own == set()
 
 
-def test_nine_of_ten_statements_are_written_once() -> None:
+def test_of_what_both_engines_ask_nine_of_ten_statements_are_written_once() -> None:
     shared = written_in(SQLITE[0])
     assert len(shared) / len(shared | TWICE.keys()) >= 0.9

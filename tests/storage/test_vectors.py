@@ -24,6 +24,7 @@ from holdfast.storage.postgres.vectors import FEW, INDEXED
 from holdfast.storage.records import MEMORY
 from holdfast.storage.sqlite.engine import joined as sqlite_joined
 from holdfast.storage.statements import load
+from kept_vectors import page
 
 ME = Caller("ai:tester@here")
 
@@ -71,7 +72,7 @@ def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
     (vector,) = directions(1, 1, dim)
     id = stored(hold, "One", vector)
     with hold.hold.reading() as session:
-        (kept,) = vectors.page(session, ("", ""), 10)
+        (kept,) = page(session, ("", ""), 10)
     assert kept == vectors.Kept(id, "one", dim, kept.text_hash, kept.made_at, vector)
 
 
@@ -83,7 +84,7 @@ def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
 def test_numbers_of_every_size_are_kept_as_a_direction(hold: Holdfast, numbers: list[float]) -> None:
     id = stored(hold, "One", unit(numbers))
     with hold.hold.reading() as session:
-        (kept,) = vectors.page(session, ("", ""), 10)
+        (kept,) = page(session, ("", ""), 10)
         (found,) = vectors.nearest(session, ME, unit(numbers), "one", EVERYTHING, hold.hold.now(), limit=1)
     assert kept.vector == unit(numbers)
     assert (found.id, found.score) == (id, pytest.approx(1))
@@ -94,21 +95,8 @@ def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(hold: Hol
     put(hold, id, unit([1, 1, 1]), "other")
     put(hold, id, unit([0, 1]))
     with hold.hold.reading() as session:
-        kept = {one.model: one.vector for one in vectors.page(session, ("", ""), 10)}
+        kept = {one.model: one.vector for one in page(session, ("", ""), 10)}
     assert kept == {"one": unit([0, 1]), "other": unit([1, 1, 1])}
-
-
-def test_every_vector_is_read_a_page_at_a_time(hold: Holdfast) -> None:
-    expected = set()
-    for number, vector in enumerate(directions(2, 5, 3)):
-        id = stored(hold, f"Number {number}", vector)
-        put(hold, id, vector, "other")
-        expected |= {(id, "one"), (id, "other")}
-    seen: list[tuple[str, str]] = []
-    with hold.hold.reading() as session:
-        while page := vectors.page(session, seen[-1] if seen else ("", ""), 3):
-            seen += [(one.memory, one.model) for one in page]
-    assert seen == sorted(expected)
 
 
 def test_what_is_kept_elsewhere_can_be_kept_here(hold: Holdfast) -> None:
@@ -117,7 +105,7 @@ def test_what_is_kept_elsewhere_can_be_kept_here(hold: Holdfast) -> None:
     with hold.hold.writing() as write:
         vectors.keep(write.session, [kept._replace(vector=bytes(kept.vector))])  # type: ignore[arg-type]
     with hold.hold.reading() as session:
-        assert vectors.page(session, ("", ""), 10) == [kept]
+        assert page(session, ("", ""), 10) == [kept]
 
 
 def test_the_vectors_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
@@ -126,7 +114,7 @@ def test_the_vectors_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
     with hold.hold.writing() as write:
         vectors.drop(write.session, one)
     with hold.hold.reading() as session:
-        assert [kept.memory for kept in vectors.page(session, ("", ""), 10)] == [other]
+        assert [kept.memory for kept in page(session, ("", ""), 10)] == [other]
 
 
 def test_vectors_are_counted_by_model_among_what_a_caller_sees(hold: Holdfast) -> None:

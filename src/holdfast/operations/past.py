@@ -157,7 +157,7 @@ def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
     with hold.reading() as session:
         found = past.verify(hold, session, request.witness)
         head = journal.head_of(session)
-        signers = len(session.rows("signer_list"))
+        signers = len({public_key for _, public_key, _ in session.rows("signer_list")})
     return Verified(
         intact=not found,
         entries=head.seq,

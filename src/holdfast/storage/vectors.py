@@ -49,12 +49,6 @@ def keep(session: Session, many: Sequence[Kept]) -> None:
     session.many("embedding_put", ({**one._asdict(), "vector": Vector(one.vector)} for one in many))
 
 
-def page(session: Session, after: tuple[str, str], limit: int) -> list[Kept]:
-    """Every vector, those of deleted memories too, on from a memory and a model."""
-    rows = session.rows("embedding_page", memory=after[0], model=after[1], limit=limit)
-    return [Kept(*row)._replace(vector=Vector(row[5])) for row in rows]
-
-
 def drop(session: Session, memory: str) -> None:
     """Forget every vector of a memory."""
     session.do("embedding_drop", memory=memory)

@@ -50,7 +50,8 @@ _BY_STATE: tuple[tuple[str, Meaning], ...] = (
     (
         "42501",
         Meaning(
-            errors.StoreUnreachable, "The database user may not do this: grant it what docs/how-to/postgresql.md says."
+            errors.StoreUnreachable,
+            "The database user may not do this: to write, it needs every right on the tables of the store.",
         ),
     ),
     ("57P", TURNING),

@@ -8,10 +8,6 @@ delete from embedding where memory = :memory
 -- name: embedding_dim
 -- How many numbers the vectors of a model have.
 select dim from embedding where model = :model limit 1
--- name: embedding_page
--- Every one, a page at a time.
-select memory, model, dim, text_hash, made_at, vector from embedding
-where (memory, model) > (:memory, :model) order by memory, model limit :limit
 -- name: embedding_count
 select e.model, max(e.dim), count(*), cast(sum(case when e.text_hash = m.content_hash then 0 else 1 end) as bigint)
 from embedding e join memory m on m.id = e.memory where true

@@ -251,6 +251,76 @@ def test_an_address_that_cannot_be_read_is_refused_and_not_repeated(url: str) ->
     assert SECRET not in told(refused.value)
 
 
+@pytest.fixture
+def by_socket(postgres: Postgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """libpq's own ways to say where the server is: the environment, and a file of services."""
+    said = psycopg.conninfo.conninfo_to_dict(postgres.url(postgres.database))
+    for variable, name in (("PGHOST", "host"), ("PGUSER", "user"), ("PGDATABASE", "dbname")):
+        monkeypatch.setenv(variable, str(said[name]))
+    services = tmp_path / "services.conf"
+    services.write_text("".join(f"[{name}]\nport=5432\nuser={said['user']}\n" for name in ("one", "two")))
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    return said
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql:///{dbname}",
+        "postgres:///{dbname}",
+        "postgresql:///{dbname}?host={host}&user={user}",
+        "postgresql://?dbname={dbname}",
+        "postgresql:///?service=one",
+        "postgresql://",
+        "postgresql://{user}@/{dbname}?application_name=a+b@c",
+    ],
+)
+def test_an_address_that_psql_takes_opens_the_same_database(url: str, by_socket: dict[str, Any], db: str) -> None:
+    with holdfast.open(db) as hold:
+        id = hold.store(title="One", content="first").id
+    own = f"schema={schema_of(db)}"
+    told = url.format(**by_socket)
+    with holdfast.open(f"{told}{'&' if '?' in told else '?'}{own}") as hold:
+        assert hold.get(id=id).content == "first"
+
+
+def test_a_service_is_shown_by_its_name() -> None:
+    assert address_of("postgresql:///?service=one&schema=red", Path()).shown == "postgresql://?service=one&schema=red"
+
+
+def test_what_an_option_says_reaches_libpq_as_it_stands() -> None:
+    said = address_of("postgresql://?host=@abstract&password=a+b%2Bc%26d&schema=red", Path()).conninfo
+    found = psycopg.conninfo.conninfo_to_dict(said)
+    assert found == {"host": "@abstract", "password": "a+b+c&d"}
+
+
+def test_an_option_that_nobody_knows_is_named_without_its_value() -> None:
+    with pytest.raises(errors.Misconfigured, match="no option poolsize") as refused:
+        open_store(f"postgresql://me:{SECRET}@host/memory?poolsize={SECRET}")
+    assert SECRET not in told(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:a?{SECRET}=b@host/memory",
+        f"postgresql://me@host/memory?password=a&{SECRET}=b",
+        f"postgresql://me@host/memory?password=a&{SECRET}",
+    ],
+)
+def test_what_may_be_a_piece_of_a_password_is_not_named_as_an_option(url: str) -> None:
+    with pytest.raises(errors.Misconfigured) as refused:
+        open_store(url)
+    assert SECRET not in told(refused.value)
+
+
+@pytest.mark.parametrize("option", ["connect_timeout", "keepalives_idle", "tcp_user_timeout"])
+@pytest.mark.parametrize("value", ["abc", "", "1.5"])
+def test_an_option_that_is_no_number_is_named(option: str, value: str) -> None:
+    with pytest.raises(errors.Misconfigured, match=f"{option} .* no whole number"):
+        open_store(f"postgresql://host/memory?{option}={value}")
+
+
 @pytest.mark.parametrize(
     "schema", ["", "Mine", "my-own", "1st", "a" * 64, 'x"; drop schema public; --', "pg_mine", "ö"]
 )

@@ -1,13 +1,14 @@
 """Where a database is: what is said of it, and how one gets there."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
 
 from ...domain.errors import Misconfigured
 
@@ -18,6 +19,19 @@ FEWEST = 2
 WAIT_SECONDS = 10.0
 _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _OWN = ("schema", "pool_size", "prepare")
+_NUMBERS = (
+    "connect_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
+)
+"""What libpq takes as whole numbers, and looks at only when it connects."""
+_UNREADABLE = (
+    "The address of the database cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; "
+    "in a password, write @ as %40, : as %3A, / as %2F, ? as %3F, # as %23, & as %26 and % as %25."
+)
 
 
 class Address(NamedTuple):
@@ -50,10 +64,7 @@ def address_of(url: str, data: Path) -> Address:
         given, known, conninfo = _read(url)
     except (psycopg.Error, ValueError):
         # What libpq says of it may repeat a part of it.
-        raise Misconfigured(
-            "The address of the database cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; "
-            "in a password, write @ as %40, : as %3A, / as %2F, ? as %3F, # as %23 and % as %25."
-        ) from None
+        raise Misconfigured(_UNREADABLE) from None
     schema, pool_size = given.get("schema", SCHEMA), given.get("pool_size", str(POOL_SIZE))
     prepare = given.get("prepare", "on")
     if not _NAME.fullmatch(schema):
@@ -74,13 +85,35 @@ def _read(url: str) -> tuple[dict[str, str], Mapping[str, object], str]:
     parts = urlsplit(url)
     if parts.netloc.count("@") > 1 or "@" in parts.path + parts.fragment:
         raise ValueError("a password that is not written as it must be would be taken for a host or a database")
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    theirs = {name: value for name, value in given.items() if name not in _OWN}
-    plain = urlunsplit(parts._replace(query=urlencode(theirs, quote_via=quote)))
-    known = conninfo_to_dict(plain)
+    where, _, query = url.partition("?")
+    options = [(part.partition("=")[0], part) for part in query.split("&") if part]
+    _must_be_known([name for name, _ in options], query)
+    own = {name: unquote(part.partition("=")[2]) for name, part in options if name in _OWN}
+    # libpq takes all that stands before an @ for a user, even here.
+    theirs = "&".join(part for name, part in options if name not in _OWN).replace("@", "%40")
+    conninfo = f"{where}?{theirs}" if theirs else where
+    known = conninfo_to_dict(conninfo)
     if not re.fullmatch(r"[0-9,]*", str(known.get("port") or "")):
         raise ValueError("a password without a host would be taken for a port")
-    return given, known, make_conninfo(plain)
+    for name in _NUMBERS:
+        if not re.fullmatch(r"-?[0-9]{1,9}", str(known.get(name, 0))):
+            raise Misconfigured(f"The {name} in the database's address is no whole number.")
+    return own, known, conninfo
+
+
+def _must_be_known(names: Sequence[str], query: str) -> None:
+    """A mistyped option is named, unless it may be a piece of a password."""
+    known = {*_OWN, "ssl", *(option.keyword.decode() for option in pq.Conninfo.get_defaults())}
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is None:
+        return
+    if "@" in query or any("password" in name or "secret" in name for name in names):
+        raise Misconfigured(f"{_UNREADABLE} Or one of its options is unknown.")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", unknown):
+        raise Misconfigured(_UNREADABLE)
+    raise Misconfigured(
+        f"There is no option {unknown} for the address of a database: it takes libpq's, and {', '.join(_OWN)}."
+    )
 
 
 def _shown(known: Mapping[str, object], schema: str) -> str:
@@ -88,4 +121,6 @@ def _shown(known: Mapping[str, object], schema: str) -> str:
     at = "".join(
         (f"{user}@" if user else "", str(host or ""), f":{port}" if port else "", f"/{database}" if database else "")
     )
-    return f"postgresql://{at}" + (f"?schema={schema}" if schema != SCHEMA else "")
+    service, own = known.get("service"), None if schema == SCHEMA else schema
+    more = "&".join(f"{name}={value}" for name, value in (("service", service), ("schema", own)) if value)
+    return f"postgresql://{at}" + (f"?{more}" if more else "")

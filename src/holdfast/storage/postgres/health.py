@@ -64,7 +64,7 @@ def _text_faults(connection: Connection, address: Address) -> Iterator[Fault]:
 
 def facts(session: PostgresSession, address: Address) -> dict[str, Any]:
     """What is to be known of the server."""
-    ((version, vector, replica, fsync, used, most, size),) = session.rows("engine_facts")
+    ((version, vector, replica, fsync, used, most, size, compares),) = session.rows("engine_facts")
     return {
         "path": address.shown,
         "schema": address.schema,
@@ -75,4 +75,5 @@ def facts(session: PostgresSession, address: Address) -> dict[str, Any]:
         "fsync": fsync == "on",
         "connections": used,
         "most_connections": int(most),
+        "tables_compared": bool(compares),
     }

@@ -79,4 +79,5 @@ select t.rowno from memory_text t join memory m on m.rowno = t.rowno where m.sta
 -- name: engine_facts
 select current_setting('server_version'), (select extversion from pg_extension where extname = 'vector'),
   case when pg_is_in_recovery() then 1 else 0 end, current_setting('fsync'),
-  (select count(*) from pg_stat_activity), current_setting('max_connections'), ({engine_size})
+  (select count(*) from pg_stat_activity), current_setting('max_connections'), ({engine_size}),
+  case when has_database_privilege(current_database(), 'create') and not pg_is_in_recovery() then 1 else 0 end

@@ -519,10 +519,12 @@ def test_a_server_without_pgvector_is_told_where_to_get_it(postgres: Postgres) -
             open_store(postgres.url(database))
 
 
-def test_pgvector_may_be_in_a_schema_of_its_own(postgres: Postgres) -> None:
+@pytest.mark.parametrize("name", ["extensions", 'We ird"x', "a'; --%s"])
+def test_pgvector_may_be_in_a_schema_of_its_own(postgres: Postgres, name: str) -> None:
     with another_database(postgres) as database:
         with postgres.admin(database) as admin:
-            admin.execute("create schema extensions; create extension vector schema extensions")
+            own = psycopg.sql.Identifier(name)
+            admin.execute(psycopg.sql.SQL("create schema {0}; create extension vector schema {0}").format(own))
         with holdfast.open(postgres.url(database)) as hold:
             hold.store(title="One", content="first")
             assert len(hold.recall(context="first").memories) == 1

@@ -55,7 +55,11 @@ class Address(NamedTuple):
 
     @property
     def path_setting(self) -> str:
-        return f'set local search_path = "{self.schema}", "{self.vector_schema}"'
+        return f"set local search_path = {_quoted(self.schema)}, {_quoted(self.vector_schema)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def address_of(url: str, data: Path) -> Address:

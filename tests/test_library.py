@@ -107,6 +107,44 @@ def test_an_address_that_means_no_store_is_refused(address: str) -> None:
         holdfast.open(address)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql:/u:hunter2@h/x",
+        "postgresql:u:hunter2@h/x",
+        "postgres:/u:hunter2@h/x",
+        "postgresql//u:hunter2@h/x",
+        "POSTGRESQL://u:hunter2@h/x",
+        " postgresql://u:hunter2@h/x",
+        "postgresql+psycopg://u:hunter2@h/x",
+        "jdbc:postgresql:/h/x?password=hunter2",
+        "host=h password=hunter2",
+        "user = u  password = hunter2",
+        "sslmode=require\ndbname=hunter2",
+        "password=hunter2 sslrootcert=file://x",
+        "u:hunter2@h://x",
+    ],
+)
+def test_what_looks_like_a_database_makes_no_file_and_is_not_repeated(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Misconfigured, match="postgresql://") as refused:
+        holdfast.open(address)
+    assert "hunter2" not in refused.value.message
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["./postgresql:x", "./host=a/memory.db", "a=b/memory.db", "postgresql/memory.db", "my host=a.db"]
+)
+def test_a_file_may_be_called_almost_anything(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with holdfast.open(path) as hold:
+        hold.store("Plan", "x")
+    assert (tmp_path / path).is_file()
+
+
 def test_a_path_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     note = tmp_path / "note.txt"
     note.write_text("not a database, but long enough to look at" * 10)

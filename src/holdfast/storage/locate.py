@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,13 @@ from .port import Store
 
 if TYPE_CHECKING:
     from .moving import Place, Table
+
+_DATABASE = re.compile(
+    r"\s*(jdbc:)?postgres(ql)?(\+\w+)?(:|//)"
+    r"|(?=\s*\w+\s*=)(.*\s)?(host|hostaddr|dbname|password|service)\s*=",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What somebody writes who means a database: a URL, rightly or not, or libpq's keywords."""
 
 
 def data_folder() -> Path:
@@ -87,12 +95,20 @@ def _file(address: str | None) -> Path | None:
         return _data() / "holdfast.db"
     if not address or any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in address):
         raise Misconfigured("The store's path is empty, or holds what no path in Unicode does.")
-    scheme, there, _ = address.partition("://")
-    if not there or scheme == "sqlite":
-        return Path(address.removeprefix("sqlite://")).expanduser()
-    if scheme in ("postgresql", "postgres"):
+    if address.startswith(("postgresql://", "postgres://")):
         return None
-    raise Misconfigured(f"{scheme}: a memory is kept in a SQLite file or in a database at postgresql://...")
+    if _DATABASE.match(address):
+        # It is not repeated: a password may be in it.
+        raise Misconfigured(
+            "This looks like the address of a database: write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE. "
+            "If it is the name of a file, put ./ before it."
+        )
+    path = address.removeprefix("sqlite://")
+    if path == address and "://" in address:
+        raise Misconfigured(
+            "A memory is kept in a SQLite file, named by its path, or in a database at postgresql://..."
+        )
+    return Path(path).expanduser()
 
 
 def _data() -> Path:

@@ -92,6 +92,30 @@ def test_a_refusal_does_not_repeat_a_secret() -> None:
     assert "hunter" not in refused.value.message
 
 
+@pytest.mark.parametrize(
+    "db",
+    [
+        "postgresql://me:hunter2@host/memory",
+        "postgresql://host/memory?password=hunter2",
+        "postgresql:/me:hunter2",
+        " Postgres:hunter2",
+        "host=h password=hunter2",
+        "mysql://hunter2",
+    ],
+)
+def test_settings_that_are_shown_hold_no_secret(db: str) -> None:
+    settings = Settings(db=db, api_key="hunter3", key="hunter4", namespace="team")
+    for shown in (repr(settings), str(settings), f"{[settings]}", str(list(settings.__rich_repr__()))):
+        assert "hunter" not in shown
+        assert "team" in shown
+
+
+@pytest.mark.parametrize("db", [None, "memory.db", "/a b/memory.db", "sqlite:///a/memory.db"])
+def test_settings_show_a_file_and_that_there_is_no_key(db: str | None) -> None:
+    assert repr(Settings(db=db)).startswith(f"Settings(db={db!r}, agent_id=None, ")
+    assert "api_key=None, key=None" in repr(Settings(db=db))
+
+
 def test_variables_of_others_do_not_matter() -> None:
     assert load({}, {"PATH": "/bin", "HOLDFASTER": "1", "holdfast_port": "1"}) == Settings()
 

@@ -1,6 +1,7 @@
 """Settings: built-in < TOML file < HOLDFAST_* environment < flag."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,9 @@ from msgspec import Meta, Struct
 
 from .domain.errors import Misconfigured
 from .domain.lifetime import Lifetimes
+
+_PATH = re.compile(r"(sqlite://)?(?!\s*postgres|.*://)[^@=]*", re.IGNORECASE | re.DOTALL)
+"""A store's address that is surely no database's."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,6 +45,19 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gc_interval_secs: Annotated[int, Meta(ge=0, le=86_400)] = 1800
     """How often `holdfast serve` collects what has expired; 0: never."""
     ttl: Lifetimes = Lifetimes()
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Every setting as it may be shown."""
+        return [(name, _shown(name, getattr(self, name))) for name in self.__struct_fields__]
+
+
+def _shown(name: str, value: Any) -> Any:
+    """No key, and of a database nothing that may hold a password."""
+    secret = name in ("api_key", "key") or (name == "db" and value and not _PATH.fullmatch(value))
+    return "..." if secret and value is not None else value
 
 
 def config_file(environment: Mapping[str, str]) -> Path | None:

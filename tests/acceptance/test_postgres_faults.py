@@ -21,8 +21,7 @@ from holdfast import Holdfast
 from holdfast.domain.errors import OutcomeUnknown, StoreBusy, StoreError, StoreFull, StoreUnreachable
 from holdfast.services import history, use
 from holdfast.services import hold as holding
-from holdfast.storage import journal
-from holdfast.storage.postgres import engine as postgres_engine
+from holdfast.storage import journal, turns
 
 pytestmark = pytest.mark.slow
 
@@ -350,7 +349,7 @@ def test_a_stopped_client_that_holds_the_store_is_thrown_out_and_goes_on_later(h
 def test_a_writer_that_waits_too_long_for_its_turn_is_told_so(
     server: Cluster, hold: Holdfast, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_engine, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(turns, "LOCK_SECONDS", 1)
     with psycopg.connect(server.url(server.database)) as other:
         other.execute(f"select 1 from {schema}.chain for update")
         with pytest.raises(StoreBusy) as told:

@@ -14,7 +14,7 @@ from ..port import Session
 from ..sqlite.copying import new_copy, tables
 from ..sqlite.opening import open_copy
 from .address import Address
-from .engine import DURABLE, LOCK_SECONDS, PostgresSession, PostgresStore, connect, sql_of
+from .engine import PostgresSession, PostgresStore, connect, holding_the_head
 from .foreign import translated
 from .opening import MARK, UNFINISHED, about_of, build, found_mark, found_vector, must_be_apart, usable
 from .pool import Connection
@@ -85,12 +85,12 @@ class PostgresPlace:
 
 
 @contextmanager
-def alone(address: Address) -> Iterator[tuple[Connection, PostgresSession]]:
+def alone(address: Address, seconds: float) -> Iterator[tuple[Connection, PostgresSession]]:
     """A transaction alone among the writers, however long it takes, on a connection that no reader misses."""
     with translated(), connect(address) as connection:
         connection.execute(
             f"begin; set local idle_in_transaction_session_timeout = '{REPLACING_SECONDS}s'; "
-            f"set local lock_timeout = '{LOCK_SECONDS}s'; {address.path_setting}; {DURABLE}; {sql_of('engine_alone')}"
+            f"{address.path_setting}; {holding_the_head(seconds)}"
         )
         yield connection, PostgresSession(connection, writes=True)
 

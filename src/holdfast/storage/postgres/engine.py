@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from psycopg.types.numeric import Int8Dumper
 
 from ...domain import errors
 from ...domain.vector import Vector
-from .. import statements, tokens
+from .. import statements, tokens, turns
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
 from .address import Address
@@ -28,8 +29,6 @@ from .vectors import VectorDumper, nearest
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "sql", HERE / "sql")
 
-LOCK_SECONDS = 30
-"""How long a writer waits for its turn."""
 DURABLE = "select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'"
 """Acknowledged means durable, whatever the server does for others."""
 IDLE_SECONDS = 20
@@ -40,6 +39,8 @@ CONNECT_SECONDS = 10
 GONE_SECONDS = 30
 """How long a machine that does not answer any more is believed to be there."""
 BEGINNINGS = 3
+IN_LINE_SECONDS = 0.1
+"""Who waits in line and then for the head waits twice: both together end so long after one wait would."""
 PLANNING = ("set local jit = off", "set local max_parallel_workers_per_gather = 0", "set local random_page_cost = 1.1")
 """Statements are short: compiling one, or starting workers for it, takes longer than it does. And an index is better
 than reading a table from end to end, which would take every memory's words apart."""
@@ -61,6 +62,16 @@ def sql_of(name: str) -> str:
 @cache
 def joined(parts: tuple[Part, ...]) -> str:
     return statements.for_psycopg(statements.joined(statements.load(*FOLDERS), parts))
+
+
+def holding_the_head(seconds: float) -> str:
+    """Statements that hold the head, once it is free, and wait for it only so long; a shorter limit of theirs stays."""
+    one, whole = (f"{round(limit * 1000)}ms" for limit in (seconds, seconds + IN_LINE_SECONDS))
+    return (
+        f"set local lock_timeout = '{one}'; {DURABLE}; select set_config('statement_timeout', '{whole}', true) "
+        f"where current_setting('statement_timeout')::interval not between '1ms' and '{whole}'; "
+        f"{sql_of('engine_alone')}; set local statement_timeout to default"
+    )
 
 
 def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -259,11 +270,10 @@ class PostgresStore:
 
     @contextmanager
     def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
-        with self._lock:
+        with turns.turn(self._lock) as left:
             if getattr(self._local, "writes", False):
                 raise RuntimeError("a transaction is open in this thread already")
-            waits = f"set local lock_timeout = '{LOCK_SECONDS}s'"
-            connection, held = self._begun(f"begin; {waits}; {DURABLE}; {sql_of('engine_alone')}", IDLE_SECONDS)
+            connection, held = self._begun("begin", IDLE_SECONDS, left)
             try:
                 self._local.writes = True
                 if held is None:
@@ -288,22 +298,22 @@ class PostgresStore:
                 raise errors.OutcomeUnknown from error
             raise
 
-    def _begun(self, begin: str, idle_seconds: int) -> tuple[Connection, Row | None]:
-        """A connection inside a transaction, and the last row that beginning it gave.
+    def _begun(
+        self, begin: str, idle_seconds: int, left: Callable[[], float] | None = None
+    ) -> tuple[Connection, Row | None]:
+        """A connection inside a transaction, and what the head told who holds it, in the time that is left for that.
 
         One that was cut while it lay in the pool has done nothing yet: the next one is tried.
         """
         self._must_be_ours()
         guard = f"set local idle_in_transaction_session_timeout = '{idle_seconds}s'"
-        first, _, rest = begin.partition("; ")
-        script = "; ".join(part for part in (first, guard, *PLANNING, self._address.path_setting, rest) if part)
+        script = "; ".join((begin, guard, *PLANNING, self._address.path_setting))
         for tries_left in reversed(range(BEGINNINGS)):
-            connection = self._pool.take()
+            connection = self._pool.take(left() if left else inf)
             try:
-                cursor = connection.execute(script)
-                while cursor.nextset():
-                    pass
-                return connection, cursor.fetchone() if cursor.description else None
+                return connection, last_row(
+                    connection.execute(f"{script}; {holding_the_head(left())}" if left else script)
+                )
             except psycopg.Error as error:
                 self._pool.give_back(connection)
                 if not (connection.broken and tries_left):
@@ -363,7 +373,7 @@ class PostgresStore:
         from . import copying
 
         self._must_be_ours()
-        with self._lock, copying.alone(self._address) as (connection, session):
+        with turns.turn(self._lock) as left, copying.alone(self._address, left()) as (connection, session):
             prepare()
             copying.take_over(session, by)
             self._commit(connection, session)
@@ -398,6 +408,14 @@ def options(address: Address) -> dict[str, Any]:
         "autocommit": True,
         "context": ADAPTERS_CONTEXT,
         "prepare_threshold": 5 if address.prepares else None,
+def last_row(cursor: psycopg.Cursor[Row]) -> Row | None:
+    """Of all that a script answered."""
+    row = cursor.fetchone() if cursor.description else None
+    while cursor.nextset():
+        row = cursor.fetchone() if cursor.description else row
+    return row
+
+
         "application_name": "holdfast",
         **{name: value for name, value in patience.items() if name not in given},
     }

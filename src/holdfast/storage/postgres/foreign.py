@@ -37,7 +37,7 @@ _BY_STATE: tuple[tuple[str, Meaning], ...] = (
     ("53200", Meaning(errors.StoreBusy, "The database is out of memory: try again.")),
     ("53300", FULL_OF_CLIENTS),
     ("55P03", Meaning(errors.StoreBusy, "Another writer held the store for too long: try again.")),
-    ("57014", Meaning(errors.StoreBusy, "The database stopped the statement: try again.")),
+    ("57014", Meaning(errors.StoreBusy, "The statement took too long, or was stopped in the database: try again.")),
     ("40", Meaning(errors.StoreBusy, "Another change came between: try again.")),
     ("28", REFUSED),
     ("3D000", NO_DATABASE),

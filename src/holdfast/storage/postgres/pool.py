@@ -4,7 +4,8 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from time import monotonic, sleep
+from math import inf
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -49,20 +50,21 @@ class Pool:
         self._size = size
         self._wait_seconds = wait_seconds
         self._places = threading.Semaphore(size)
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._idle: list[tuple[float, Connection]] = []
         self._taken = set[Connection]()
         self._away = (0.0, 0.0)
         """When the database was first and when it was last found to be away."""
 
-    def take(self) -> Connection:
-        """A connection that is nobody else's until it is given back."""
-        if not self._places.acquire(timeout=self._wait_seconds):
+    def take(self, seconds: float = inf) -> Connection:
+        """A connection that is nobody else's until it is given back, within so many seconds."""
+        until = monotonic() + min(seconds, self._wait_seconds)
+        if not self._places.acquire(timeout=min(seconds, self._wait_seconds)):
             raise errors.StoreBusy(
                 f"All {self._size} connections to the database are taken: try again, or allow more (pool_size)."
             )
         try:
-            connection = self._kept() or self._made()
+            connection = self._kept() or self._made(until)
             with self._lock:
                 self._taken.add(connection)
             return connection
@@ -84,6 +86,7 @@ class Pool:
                 self._taken.discard(connection)
                 if whole and ours:
                     self._idle.append((monotonic(), connection))
+                    self._lock.notify()
                 let_go = self._old() if whole else self._all_idle()
             if ours:
                 self._places.release()
@@ -116,19 +119,31 @@ class Pool:
         let_go, self._idle = [connection for _, connection in self._idle], []
         return let_go
 
-    def _made(self) -> Connection:
-        """A new one. Who comes when the database has been away for long already is told so at once."""
+    def _made(self, until: float) -> Connection:
+        """A new one, or one that is given back meanwhile: the database may allow fewer than we would make.
+
+        Who comes when the database has been away for long already is told so at once.
+        """
         while True:
             try:
                 connection = self._connect()
             except psycopg.Error as error:
                 ours = foreign(error)
-                if not ours.retryable or self._has_been_away() >= self._wait_seconds:
+                is_full = isinstance(ours, errors.StoreBusy)
+                is_over = monotonic() >= until if is_full else self._has_been_away() >= self._wait_seconds
+                if not ours.retryable or is_over:
                     raise ours from error
-                sleep(AGAIN_SECONDS)
+                if kept := self._given_back():
+                    return kept
             else:
                 self._away = (0.0, 0.0)
                 return connection
+
+    def _given_back(self) -> Connection | None:
+        """Wait a moment for one."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._idle, AGAIN_SECONDS)
+            return self._kept()
 
     def _has_been_away(self) -> float:
         """For how many seconds; an absence that nobody has noticed for a while is a new one."""

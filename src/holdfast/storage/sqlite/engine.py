@@ -17,7 +17,7 @@ import apsw
 
 from ...domain import errors
 from ...domain.vector import Vector
-from .. import migrate, signer, statements
+from .. import migrate, signer, statements, turns
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
 from .vectors import nearest
@@ -208,11 +208,13 @@ class SqliteStore:
 
     @contextmanager
     def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[SqliteSession]:
-        with self._lock:
+        with turns.turn(self._lock) as left:
             self._writer = self._current(self._writer, "query_only=off")
             connection = self._writer.connection
             if connection.in_transaction:
                 raise RuntimeError("a transaction is open in this thread already")
+            until = monotonic() + left()
+            connection.set_busy_handler(lambda tries: wait(tries) and monotonic() < until)
             session = SqliteSession(connection, self._counts)
             try:
                 with translated():
@@ -316,7 +318,7 @@ class SqliteStore:
 
     def replace(self, by: Path, prepare: Callable[[], None]) -> None:
         with (
-            self._lock,
+            turns.turn(self._lock),
             translated(),
             closing(connect(by, "")) as source,
             closing(connect(self._file, self._vfs)) as target,

@@ -1,0 +1,81 @@
+"""Turns: a writer waits for all others together, in its process and outside, and not for ever."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast.domain.errors import StoreBusy
+from holdfast.storage import turns
+from holdfast.storage.port import Store
+
+WRITERS = 6
+
+
+@contextmanager
+def queueing(holder: Store, stores: Sequence[Store]) -> Iterator[list["Future[None]"]]:
+    """Writers, one through each of the stores, that come at once while another thread is in the middle of a change."""
+    holds, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with holder.writing():
+            holds.set()
+            done.wait()
+
+    def write(store: Store) -> None:
+        with store.writing() as session:
+            session.do("kept_put", name="late", body="{}")
+
+    with ThreadPoolExecutor(len(stores) + 1) as pool:
+        pool.submit(hold)
+        holds.wait()
+        try:
+            yield [pool.submit(write, store) for store in stores]
+        finally:
+            done.set()
+
+
+def assert_told_in_time(writers: "list[Future[None]]", seconds: float) -> None:
+    ended, waiting = wait(writers, timeout=seconds)
+    assert (len(waiting), {type(one.exception()) for one in ended}) == (0, {StoreBusy})
+
+
+def test_writers_of_one_process_wait_for_one_another_only_so_long(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LOCK_SECONDS", 0.2)
+    with queueing(store, [store] * WRITERS) as writers:
+        assert_told_in_time(writers, 30)
+    with store.reading() as session:
+        assert session.rows("kept_all") == []
+
+
+def test_writers_that_queue_in_their_process_wait_no_longer_for_another_one(
+    opened: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LOCK_SECONDS", 1)
+    with queueing(opened(), [opened()] * WRITERS) as writers:
+        assert_told_in_time(writers, WRITERS - 1)
+
+
+def test_writers_of_many_processes_wait_no_longer_for_those_before_them_in_line(
+    opened: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LOCK_SECONDS", 3)
+    with queueing(opened(), [opened() for _ in range(WRITERS)]) as writers:
+        assert_told_in_time(writers, 5)
+
+
+def test_whose_turn_comes_in_time_writes(opened: Callable[[], Store]) -> None:
+    store = opened()
+    with queueing(opened(), [store, opened(), store]) as writers:
+        pass
+    assert [writer.result() for writer in writers] == [None] * 3
+
+
+def test_the_time_to_wait_for_other_processes_began_when_the_thread_came() -> None:
+    lock = threading.RLock()
+    with turns.turn(lock) as outer, turns.turn(lock) as inner:
+        assert outer() < inner() <= turns.LOCK_SECONDS

@@ -1,6 +1,7 @@
 """Opening a schema: ours, brought up to this release whole or not at all, and anything else left as it is."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -418,6 +419,61 @@ def test_a_password_opens_the_store_and_is_shown_nowhere(db: str, user: str) -> 
         shown = [store.path, repr(store), repr(vars(store)), str(store.beside("x")), hold.stats(), hold.doctor()]
         assert not [text for text in map(repr, shown) if SECRET in text]
         assert user in store.path
+
+
+def beside(url: str) -> Path:
+    with closing(open_store(url)) as store:
+        return store.beside("backups")
+
+
+def test_snapshots_are_in_one_folder_for_everybody_and_on_every_way_to_the_store(
+    db: str, user: str, by_socket: dict[str, Any], tmp_path: Path
+) -> None:
+    with holdfast.open(db) as hold:
+        kept = hold.backup().snapshot
+    other_name = tmp_path / "socket"
+    other_name.symlink_to(by_socket["host"])
+    own = f"schema={schema_of(db)}"
+    ways = [
+        db,
+        grant(db, user, READS),
+        f"postgresql:///{by_socket['dbname']}?host={other_name}&{own}",
+        f"postgresql:///?service=one&{own}",
+        f"postgresql://?{own}",
+    ]
+    assert len({beside(way) for way in ways}) == 1
+    assert beside(db).name.startswith(f"{by_socket['dbname']}.{schema_of(db)}-")
+    for way in ways:
+        with holdfast.open(way) as hold:
+            assert [one.snapshot for one in hold.backup_list().snapshots] == [kept]
+
+
+def test_stores_whose_names_are_alike_have_a_folder_each(
+    postgres: Postgres, by_socket: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with another_database(postgres) as one, another_database(postgres) as two:
+        with postgres.admin() as admin:
+            admin.execute(f"alter database {two} rename to {one}_schema_b")
+        urls = [postgres.url(one), postgres.url(one, schema="b"), postgres.url(f"{one}_schema_b")]
+        assert len({beside(url) for url in urls}) == 3
+        by_service = set()
+        for database in (one, f"{one}_schema_b"):
+            monkeypatch.setenv("PGDATABASE", database)
+            by_service.add(beside("postgresql:///?service=one"))
+        assert by_service == {beside(urls[0]), beside(urls[2])}
+        with postgres.admin() as admin:
+            admin.execute(f"alter database {one}_schema_b rename to {two}")
+
+
+@pytest.mark.parametrize("more", ["", ' "x', "/../y", "ö"])
+def test_a_folder_is_named_plainly_whatever_the_database_is_called(postgres: Postgres, more: str) -> None:
+    name = f"{postgres.new_database()}{more}"
+    with postgres.admin() as admin:
+        if more:
+            admin.execute(psycopg.sql.SQL("create database {}").format(psycopg.sql.Identifier(name)))
+    found = beside(postgres.url(quote(name, safe="")))
+    assert re.fullmatch(r"[A-Za-z0-9_]+\.holdfast-[0-9]+-[0-9]+-[0-9]+\.backups", found.name)
+    assert found.parent.name == "postgresql"
 
 
 WORKS = """grant usage on schema {schema} to {user};

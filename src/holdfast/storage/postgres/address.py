@@ -45,7 +45,7 @@ class Address(NamedTuple):
     pool_size: int
     prepares: bool
     folder: Path
-    """The beginning of the names of what belongs to the store on this machine."""
+    """Where what belongs to a store on this machine is, each under the store's own name."""
     wait_seconds: float = WAIT_SECONDS
     vector_schema: str = "public"
     """Where the database has pgvector's types."""
@@ -79,9 +79,8 @@ def address_of(url: str, data: Path) -> Address:
         raise Misconfigured(f"The pool_size in the database's address is no number from {FEWEST} to 1000.")
     if prepare not in ("on", "off"):
         raise Misconfigured("The prepare in the database's address is on or off.")
-    where = _shown(known, schema)
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", where.removeprefix("postgresql://"))
-    return Address(conninfo, where, schema, int(pool_size), prepare == "on", data / "postgresql" / name)
+    shown = _shown(known, schema)
+    return Address(conninfo, shown, schema, int(pool_size), prepare == "on", data / "postgresql")
 
 
 def _read(url: str) -> tuple[dict[str, str], Mapping[str, object], str]:

@@ -232,6 +232,8 @@ class About(NamedTuple):
     place: str
     timeline: str
     channel: str
+    name: str
+    """Of what belongs to the store on a machine: the same for every user, and on every way to the database."""
 
     @property
     def identity(self) -> str:
@@ -352,7 +354,7 @@ class PostgresStore:
         return self._about.identity
 
     def beside(self, what: str) -> Path:
-        return self._address.folder.with_name(f"{self._address.folder.name}.{what}")
+        return self._address.folder / f"{self._about.name}.{what}"
 
     def size(self) -> int:
         with self.reading() as session:

@@ -1,5 +1,7 @@
 """Opening a store in a database: ours, whole, and of this release."""
 
+import re
+
 from psycopg import errors as refusals
 from psycopg import sql
 
@@ -161,7 +163,8 @@ def apply(session: PostgresSession, connection: Connection, migration: migrate.M
 
 def about_of(connection: Connection, address: Address) -> About:
     """Which copy of which store this is."""
-    ((cluster, database, schema, chain, timeline),) = PostgresSession(connection).rows(
+    ((cluster, database, schema, chain, timeline, title),) = PostgresSession(connection).rows(
         "engine_place", schema=f'"{address.schema}"'
     )
-    return About(f"postgresql:{cluster}:{database}:{schema}", timeline, f"holdfast_{chain}")
+    name = f"{re.sub('[^A-Za-z0-9_]+', '_', title)}.{address.schema}-{cluster}-{database}-{schema}"
+    return About(f"postgresql:{cluster}:{database}:{schema}", timeline, f"holdfast_{chain}", name)

@@ -7,7 +7,7 @@ case when pg_is_in_recovery() then '' else substring(pg_walfile_name(pg_current_
 -- name: engine_place
 -- The cluster, the database, the schema and the timeline that a store is in, and the table that tells of changes.
 select (select system_identifier from pg_control_system()), (select oid from pg_database where datname = current_database()),
-  cast(:schema as regnamespace)::oid, to_regclass('chain')::oid, {engine_place.timeline}
+  cast(:schema as regnamespace)::oid, to_regclass('chain')::oid, {engine_place.timeline}, current_database()
 -- name: engine_size
 select cast(coalesce(sum(pg_total_relation_size(c.oid)), 0) as bigint) from pg_class c
 where c.relnamespace = current_schema::regnamespace and c.relkind = 'r'

@@ -1,0 +1,74 @@
+"""The pool: whoever waits for a connection gets the first that there is, a new one or one given back."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from engines import Postgres
+from holdfast.domain.errors import StoreBusy
+from holdfast.storage.postgres.pool import Connection, Pool
+
+LONG = 60.0
+ROLE = "allowed_one"
+
+
+@pytest.fixture
+def engine() -> str:
+    return "postgres"
+
+
+@pytest.fixture
+def address(postgres: Postgres) -> Iterator[str]:
+    """Of a database that allows its user one connection."""
+    with postgres.admin() as admin:
+        admin.execute(f"create role {ROLE} login connection limit 1")
+        yield postgres.url(user=ROLE)
+        admin.execute("select pg_terminate_backend(pid, 10000) from pg_stat_activity where usename = %s", (ROLE,))
+        admin.execute(f"drop role {ROLE}")
+
+
+def test_who_is_refused_a_new_connection_takes_one_that_is_given_back(address: str) -> None:
+    refused = threading.Event()
+
+    def connect() -> Connection:
+        try:
+            return Connection.connect(address, autocommit=True)
+        except psycopg.OperationalError:
+            refused.set()
+            raise
+
+    pool = Pool(connect, 3, LONG)
+    first = pool.take()
+    with ThreadPoolExecutor(1) as thread:
+        second = thread.submit(pool.take)
+        assert refused.wait(LONG)
+        pool.give_back(first)
+        assert second.result(timeout=LONG / 2) is first
+    pool.close()
+
+
+def test_many_who_share_the_few_connections_that_are_allowed_all_get_their_turn(address: str) -> None:
+    pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, LONG)
+
+    def asks(_: int) -> int:
+        connection = pool.take()
+        try:
+            ((answer,),) = connection.execute("select 1").fetchall()
+            return int(answer)
+        finally:
+            pool.give_back(connection)
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(asks, range(60))) == [1] * 60
+    pool.close()
+
+
+def test_who_gets_no_connection_in_the_time_that_is_left_is_told_so(address: str) -> None:
+    pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, LONG)
+    pool.take()
+    with pytest.raises(StoreBusy):
+        pool.take(0.1)
+    pool.close()

@@ -465,14 +465,17 @@ def test_stores_whose_names_are_alike_have_a_folder_each(
             admin.execute(f"alter database {one}_schema_b rename to {two}")
 
 
-@pytest.mark.parametrize("more", ["", ' "x', "/../y", "ö"])
+@pytest.mark.parametrize("more", [' "x', "/../y", "ö"])
 def test_a_folder_is_named_plainly_whatever_the_database_is_called(postgres: Postgres, more: str) -> None:
-    name = f"{postgres.new_database()}{more}"
-    with postgres.admin() as admin:
-        if more:
-            admin.execute(psycopg.sql.SQL("create database {}").format(psycopg.sql.Identifier(name)))
-    found = beside(postgres.url(quote(name, safe="")))
-    assert re.fullmatch(r"[A-Za-z0-9_]+\.holdfast-[0-9]+-[0-9]+-[0-9]+\.backups", found.name)
+    with another_database(postgres) as database, postgres.admin() as admin:
+        rename = psycopg.sql.SQL("alter database {} rename to {}")
+        plain, strange = (psycopg.sql.Identifier(name) for name in (database, f"{database}{more}"))
+        admin.execute(rename.format(plain, strange))
+        try:
+            found = beside(postgres.url(quote(f"{database}{more}", safe="")))
+        finally:
+            admin.execute(rename.format(strange, plain))
+    assert re.fullmatch(rf"{database}_[xy]?\.holdfast-[0-9]+-[0-9]+-[0-9]+\.backups", found.name)
     assert found.parent.name == "postgresql"
 
 

@@ -183,28 +183,42 @@ class PostgresSession:
 
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
         last = self.newest_row()
-        stems = list(dict.fromkeys(stem for word in words for stem in tokens.stems(word)))
-        held = self.holding(stems, last)
+        known = self._known(last)
         parts: list[Part] = ["memory_found"]
-        usual = self._counts.usual_length or USUAL_LENGTH
-        params: dict[str, Any] = {"match": queries_of(words, every=every), "usual": usual}
-        for number, stem in enumerate(stems):
-            parts.append(("memory_found.term", number))
+        params: dict[str, Any] = {
+            "match": queries_of(words, every=every),
+            "usual": self._counts.usual_length or USUAL_LENGTH,
+        }
+        for number, stem in enumerate(dict.fromkeys(stem for word in words for stem in tokens.stems(word))):
             params[f"term_{number}"] = lexeme(stem)
-            params[f"weight_{number}"] = rarity(min(held.get(stem, 0), last), last)
+            held = known.get(stem, self._counted.get(stem))
+            if held is None:
+                parts.append(("memory_found.counted", number))
+                params[f"last_{number}"] = last
+            else:
+                parts.append(("memory_found.term", number))
+                params[f"weight_{number}"] = rarity(min(held, last), last)
         return [*parts, "memory_found.among"], params
 
     def newest_row(self) -> int:
         if self._last_row is None or self._writes:
-            ((self._last_row,),) = self.rows("memory_last_row")
+            last = None if self._writes else self._counts.recent_row()
+            if last is None:
+                ((last,),) = self.rows("memory_last_row")
+                self._counts.note_row(last)
+            self._last_row = last
         return self._last_row
 
-    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+    def _known(self, last_row: int) -> dict[str, int]:
         known = self._counts.known(last_row)
         if not self._counts.usual_length:
             self._look_around()
         if self._writes:
             self._counted = {}
+        return known
+
+    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+        known = self._known(last_row)
         if asked := [stem for stem in stems if stem not in known and stem not in self._counted]:
             self._counted.update(self.rows("word_counts", stems=asked, queries=list(map(lexeme, asked))))
             self._counts.learn(self._counted)
@@ -286,6 +300,7 @@ class PostgresStore:
                 before_commit()
                 session.must_be_whole()
                 self._commit(connection, session)
+                self._counts.grow()
             finally:
                 self._local.writes = False
                 self._pool.give_back(connection)
@@ -396,6 +411,14 @@ class PostgresStore:
         return []
 
 
+def last_row(cursor: psycopg.Cursor[Row]) -> Row | None:
+    """Of all that a script answered."""
+    row = cursor.fetchone() if cursor.description else None
+    while cursor.nextset():
+        row = cursor.fetchone() if cursor.description else row
+    return row
+
+
 def options(address: Address) -> dict[str, Any]:
     """How every connection is made. Settings go with each transaction, for poolers share connections between them."""
     patience = {
@@ -410,14 +433,6 @@ def options(address: Address) -> dict[str, Any]:
         "autocommit": True,
         "context": ADAPTERS_CONTEXT,
         "prepare_threshold": 5 if address.prepares else None,
-def last_row(cursor: psycopg.Cursor[Row]) -> Row | None:
-    """Of all that a script answered."""
-    row = cursor.fetchone() if cursor.description else None
-    while cursor.nextset():
-        row = cursor.fetchone() if cursor.description else row
-    return row
-
-
         "application_name": "holdfast",
         **{name: value for name, value in patience.items() if name not in given},
     }

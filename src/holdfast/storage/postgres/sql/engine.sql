@@ -28,6 +28,11 @@ delete from memory_text where rowno = (select rowno from memory where id = :id)
 select m.id, s.score, m.priority, m.confidence, m.updated_at from (select t.rowno, (cast(0 as float8)
 -- name: memory_found.term
  + :weight_n * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
+-- name: memory_found.counted
+-- The same of a word of which nobody knows how rare it is: it is counted on the way.
+ + (select greatest(ln((cast(:last_n as float8) - count(*) + 0.5) / (count(*) + 0.5)), 1e-6)
+  from memory_text x where x.words @@ cast(:term_n as tsquery))
+  * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
 -- name: memory_found.among
  ) / (cast(0.59 as float8) + cast(0.41 as float8) * length(t.words) / :usual) as score
 from memory_text t where t.words @@ cast(:match as tsquery) order by score desc, t.rowno desc) s

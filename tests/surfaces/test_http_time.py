@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from serving import kept, listening, reached, with_settings
+from serving import LOCAL, kept, listening, reached, with_settings
 
 from holdfast import Holdfast
 from holdfast.domain.errors import Cancelled, OutcomeUnknown
@@ -95,6 +95,24 @@ def in_parallel(count: int, ask: Any) -> list[int]:
 
     with ThreadPoolExecutor(count) as pool:
         return [job.result() for job in [pool.submit(ask) for _ in range(count)]]
+
+
+def test_writers_that_wait_keep_no_reader_waiting(hold: Holdfast) -> None:
+    app = build(with_settings(hold, timeout_secs=5), operations=slow)
+
+    async def asked() -> tuple[int, list[bool]]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=LOCAL) as client:
+            writers = [asyncio.create_task(client.post("/held")) for _ in range(40)]
+            await asyncio.to_thread(begun.wait)
+            read = await client.get("/api/v1/memories")
+            ended = [writer.done() for writer in writers]
+            for writer in writers:
+                writer.cancel()
+            await asyncio.gather(*writers, return_exceptions=True)
+            return read.status_code, ended
+
+    assert asyncio.run(asked()) == (200, [False] * 40)
+    assert written(hold) == []
 
 
 def test_what_nobody_waits_for_any_more_has_not_written(hold: Holdfast) -> None:

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import anyio
@@ -230,6 +230,15 @@ def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> No
             answer = reply_of(now(url, 1, "tools/call", tool))["result"]
         assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "TIMED_OUT")
         assert other.list().count == 0
+
+
+def test_writers_that_wait_for_the_store_keep_no_reader_waiting(url: str, db: str) -> None:
+    session = opened(url)
+    with holdfast.open(db) as other, ExitStack() as waiting, other.hold.writing():
+        for number in range(20):
+            write = call(f"w{number}", "memory_store", {"title": f"T {number}", "content": "x"})
+            waiting.enter_context(httpx.stream("POST", url, json=write, headers={**ACCEPT, **session}))
+        assert reply_of(post(url, call(1, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
 
 
 def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) -> None:

@@ -33,6 +33,8 @@ OPEN = frozenset({"/health", "/api/v1/health"})
 """Paths that need no key."""
 
 PROBE_SECONDS = 5.0
+WRITERS = 4
+"""Threads for what writes, of which the store takes one at a time: those who wait for it keep no reader waiting."""
 Lifespan = AbstractAsyncContextManager[Any]
 
 
@@ -81,6 +83,7 @@ class Site:
         self.holdfast = holdfast
         self.operations = operations
         self.threads = Threads(holdfast.settings.timeout_secs)
+        self.writers = Threads(holdfast.settings.timeout_secs, threads=WRITERS)
         self.probe = Threads(PROBE_SECONDS, threads=1)
         self.metrics = Metrics()
         self.closing = asyncio.Event()
@@ -88,6 +91,7 @@ class Site:
 
     def close(self) -> None:
         self.threads.close()
+        self.writers.close()
         self.probe.close()
 
     def pages(self) -> dict[str, Callable[[Request], Awaitable[Response]]]:
@@ -112,8 +116,10 @@ class Site:
         if is_carrying(request):
             await self.admit(request.scope)
             body = await body_of(request, self.holdfast.settings)
-        watched = gone(request) if operation.effect is not Effect.READ or operation.reports else None
-        content, headers = await self.threads.run(partial(self.work, operation, request, body), watched)
+        writes = operation.effect is not Effect.READ
+        watched = gone(request) if writes or operation.reports else None
+        threads = self.writers if writes else self.threads
+        content, headers = await threads.run(partial(self.work, operation, request, body), watched)
         return Response(content, operation.status, headers, media_type="application/json")
 
     def work(

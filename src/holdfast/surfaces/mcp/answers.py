@@ -89,9 +89,17 @@ class Answers:
         return stamped(method, asked.version, answer(self, params_of(params, type), asked))
 
     def writes(self, method: str, params: Mapping[str, Any] | None) -> bool:
+        """Whether a request may write."""
+        operation = self._called(method, params)
+        return operation is not None and operation.effect is not Effect.READ
+
+    def writes_shortly(self, method: str, params: Mapping[str, Any] | None) -> bool:
         """Whether a request is a short write, which those that come after it should see."""
-        operation = self.tools.get(str((params or {}).get("name"))) if method == "tools/call" else None
+        operation = self._called(method, params)
         return operation is not None and operation.effect is not Effect.READ and not operation.reports
+
+    def _called(self, method: str, params: Mapping[str, Any] | None) -> Operation | None:
+        return self.tools.get(str((params or {}).get("name"))) if method == "tools/call" else None
 
     @cached_property
     def _listed(self) -> list[dict[str, Any]]:

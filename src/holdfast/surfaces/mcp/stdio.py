@@ -253,7 +253,7 @@ class Loop:
             return
         call, before = Call(), self._last_write
         self._calls[id] = call
-        if self._answers.writes(method, params):
+        if self._answers.writes_shortly(method, params):
             self._last_write = call.done
         progress = Progress(reporting(params, partial(self._tell, progress_token(params))), call.stop)
         work = partial(self._answers.answer, method, params, asked(progress))

@@ -27,6 +27,8 @@ from .answers import METHODS, Answers, Asked, failed, refusal, reporting
 from .protocol import INSTRUCTIONS, NAME, TITLE, stamped
 
 THREADS = 8
+WRITERS = 4
+"""Threads for what writes, of which the store takes one at a time: those who wait for it keep no reader waiting."""
 GRACE = 5.0
 """Seconds for a call that ran out of time to say whether it had already committed."""
 MOST_SESSIONS = 1000
@@ -55,6 +57,7 @@ class Endpoint:
         self._grace = grace
         self._answers = Answers(holdfast, profile)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="holdfast-mcp-writer")
         self._manager = StreamableHTTPSessionManager(
             self.server(),
             max_request_body_size=holdfast.settings.body_limit,
@@ -81,7 +84,8 @@ class Endpoint:
             async with self._manager.run():
                 yield
         finally:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            for pool in (self._pool, self._writers):
+                pool.shutdown(wait=True, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request to the SDK, which keeps a session to the user who opened it."""
@@ -108,7 +112,8 @@ class Endpoint:
             told.append(asyncio.run_coroutine_threadsafe(context.session.report_progress(done, total, what), loop))
 
         progress = Progress(reporting(context.params, tell), stop)
-        job = loop.run_in_executor(self._pool, copy_context().run, work, progress)
+        pool = self._writers if self._answers.writes(context.method, context.params) else self._pool
+        job = loop.run_in_executor(pool, copy_context().run, work, progress)
         job.add_done_callback(_seen)
         try:
             await asyncio.wait({job}, timeout=self._holdfast.settings.timeout_secs)

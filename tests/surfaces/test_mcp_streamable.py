@@ -232,13 +232,15 @@ def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> No
         assert other.list().count == 0
 
 
-def test_writers_that_wait_for_the_store_keep_no_reader_waiting(url: str, db: str) -> None:
-    session = opened(url)
-    with holdfast.open(db) as other, ExitStack() as waiting, other.hold.writing():
-        for number in range(20):
-            write = call(f"w{number}", "memory_store", {"title": f"T {number}", "content": "x"})
-            waiting.enter_context(httpx.stream("POST", url, json=write, headers={**ACCEPT, **session}))
-        assert reply_of(post(url, call(1, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
+def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None:
+    impatient = Settings(db=db, timeout_secs=3)
+    with holdfast.open(settings=impatient) as hold, served(hold) as url, holdfast.open(db) as other:
+        session = opened(url)
+        with ExitStack() as waiting, other.hold.writing():
+            for number in range(20):
+                write = call(f"w{number}", "memory_store", {"title": f"T {number}", "content": "x"})
+                waiting.enter_context(httpx.stream("POST", url, json=write, headers={**ACCEPT, **session}))
+            assert reply_of(post(url, call(1, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
 
 
 def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) -> None:

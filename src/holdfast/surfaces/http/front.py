@@ -1,6 +1,5 @@
 """What every request passes, whatever its path: address, headers, errors, measuring."""
 
-import logging
 import traceback
 from time import perf_counter
 
@@ -12,6 +11,7 @@ from ...settings import Settings
 from .. import wire
 from .guard import must_be_addressed, stripped
 from .metrics import Metrics
+from .seldom import Seldom
 
 SEAL = [
     (b"x-content-type-options", b"nosniff"),
@@ -23,7 +23,6 @@ SEAL = [
 """Headers of every answer."""
 
 GAVE_UP = 499
-log = logging.getLogger("holdfast")
 
 
 class Front:
@@ -33,6 +32,7 @@ class Front:
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._log = Seldom()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,7 +45,7 @@ class Front:
             must_be_addressed(self._settings, scope["headers"])
             await self._app(scope, receive, answering.send)
         except Exception as error:  # noqa: BLE001 - the last door: whatever it is, the caller gets our JSON
-            told(error, scope)
+            told(error, scope, self._log)
             if not answering.status:
                 await refusal(error)(scope, receive, answering.send)
         finally:
@@ -84,10 +84,11 @@ def refusal(error: Exception) -> Response:
     )
 
 
-def told(error: Exception, scope: Scope) -> None:
+def told(error: Exception, scope: Scope, log: Seldom) -> None:
     """Write into the log what a server's keeper must know: where it happened, and nothing that was sent."""
+    where = f"{scope['method']} {scope['path']!r}"
     if not isinstance(error, HoldfastError):
-        trace = "".join(traceback.format_tb(error.__traceback__))
-        log.error("%s %r failed with %s\n%s", scope["method"], scope["path"], type(error).__name__, trace)
+        failed = f"failed with {type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"
+        log.error(failed, f"{where} {failed}")
     elif wire.STATUS[error.code] >= 500:
-        log.error("%s %r: %s", scope["method"], scope["path"], error.message)
+        log.error(error.message, f"{where}: {error.message}")

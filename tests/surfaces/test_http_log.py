@@ -1,0 +1,35 @@
+"""The server's log: what its keeper must know, and no line for every request of an outage."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from serving import reached
+
+from holdfast import Holdfast
+from holdfast.surfaces.http.seldom import SECONDS, Seldom
+
+
+def test_an_outage_is_told_once_and_not_for_every_request(
+    hold: Holdfast, db: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reached(hold) as client, caplog.at_level(logging.ERROR, logger="holdfast"):
+        Path(db).rename(f"{db}.away")
+        statuses = {client.get(f"/api/v1/memories/{number}").status_code for number in range(50)}
+        Path(f"{db}.away").rename(db)
+        assert client.get("/api/v1/memories").status_code == 200
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "holdfast"]
+    assert (statuses, line.partition(":")[0]) == ({503}, "GET '/api/v1/memories/0'")
+
+
+def test_what_was_left_out_is_counted_when_its_minute_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    log = Seldom(lambda: now[0])
+    for path in ("/a", "/b", "/c"):
+        log.error("away", f"{path}: away")
+    log.error("full", "/a: full")
+    now[0] = SECONDS
+    log.error("away", "/d: away")
+    now[0] = 3 * SECONDS
+    log.error("full", "/b: full")
+    assert caplog.messages == ["/a: away", "/a: full", "2 more requests since then: away", "/d: away", "/b: full"]

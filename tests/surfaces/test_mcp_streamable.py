@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import anyio
+import apsw
 import httpx
 import pytest
 import uvicorn
@@ -230,6 +231,25 @@ def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> No
             answer = reply_of(now(url, 1, "tools/call", tool))["result"]
         assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "TIMED_OUT")
         assert other.list().count == 0
+
+
+def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> None:
+    tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
+    settings, disk = Settings(db=db, timeout_secs=0.2), threading.Event()
+
+    def slow_disk(connection: apsw.Connection) -> None:
+        connection.set_commit_hook(lambda: not disk.wait(60))
+
+    with holdfast.open(settings=settings) as hold, served(hold, grace=0.05) as url:
+        apsw.connection_hooks.append(slow_disk)
+        try:
+            answer = reply_of(now(url, 1, "tools/call", tool))["result"]
+        finally:
+            apsw.connection_hooks.remove(slow_disk)
+            disk.set()
+        assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "OUTCOME_UNKNOWN")
+        while not hold.list().count:
+            pass
 
 
 def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None:

@@ -31,7 +31,7 @@ class Progress:
     ) -> None:
         self._report = report
         self._stop = stop
-        self.has_begun_to_commit = False
+        self._commits = False
 
     def __call__(self, done: int, total: int, what: str = "") -> None:
         self.check()
@@ -45,7 +45,12 @@ class Progress:
     def commit(self) -> None:
         """The last moment to give up: the store looks at this just before it commits."""
         self.check()
-        self.has_begun_to_commit = True
+        self._commits = True
+
+    def must_not_commit(self) -> None:
+        """Raise if a commit has begun: who does not wait for its end cannot say that nothing was written."""
+        if self._commits:
+            raise OutcomeUnknown("The change was being committed for too long: it may be kept or not. Look which.")
 
 
 SILENT = Progress()

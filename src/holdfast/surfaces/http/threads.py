@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from ...domain.errors import Cancelled, OutcomeUnknown, TimedOut
+from ...domain.errors import Cancelled, TimedOut
 from ...services.hold import Progress
 
 T = TypeVar("T")
@@ -57,8 +57,7 @@ class Threads:
         await asyncio.wait({result}, timeout=self._grace)
         if not result.done():
             result.add_done_callback(lambda late: late.exception())
-            if progress.has_begun_to_commit:
-                raise OutcomeUnknown("The change was being committed for too long: it may be kept or not. Look which.")
+            progress.must_not_commit()
             raise refusal
         try:
             return result.result()

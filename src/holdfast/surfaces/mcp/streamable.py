@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ...app import Holdfast
 from ...domain.caller import Caller
-from ...domain.errors import Cancelled, TimedOut
+from ...domain.errors import Cancelled, OutcomeUnknown, TimedOut
 from ...services.hold import Progress
 from ...version import __version__
 from . import identity
@@ -99,7 +99,7 @@ class Endpoint:
         try:
             return await self._within_time(context, lambda progress: work(asked(progress)))
         except Exception as error:  # noqa: BLE001 - the SDK would show the client what an unknown error says
-            if isinstance(error, TimedOut) and context.method == "tools/call":
+            if isinstance(error, (TimedOut, OutcomeUnknown)) and context.method == "tools/call":
                 return stamped(context.method, context.protocol_version, failed(error))
             raise _mcp(error) from None
 
@@ -122,7 +122,10 @@ class Endpoint:
                 await asyncio.wait({job}, timeout=self._grace)
             await asyncio.gather(*map(asyncio.wrap_future, told), return_exceptions=True)
             return job.result()
-        except (Cancelled, asyncio.InvalidStateError):
+        except Cancelled:
+            raise TimedOut from None
+        except asyncio.InvalidStateError:
+            progress.must_not_commit()
             raise TimedOut from None
         finally:
             stop.set()

@@ -5,7 +5,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -373,7 +373,9 @@ class SqliteStore:
             return  # the connections are the parent's
         with self._lock, self._opening:
             for connection in self._opened:
-                connection.close(True)
+                # One that another thread reads through at this moment is closed when that thread lets go of it.
+                with suppress(apsw.ThreadingViolationError):
+                    connection.close(True)
             self._opened.clear()
             self._writer = None
             self._local = threading.local()

@@ -29,8 +29,9 @@ select m.id, s.score, m.priority, m.confidence, m.updated_at from (select t.rown
 -- name: memory_found.term
  + :weight_n * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
 -- name: memory_found.counted
--- The same of a word of which nobody knows how rare it is: it is counted on the way.
- + (select greatest(ln((cast(:last_n as float8) - count(*) + 0.5) / (count(*) + 0.5)), 1e-6)
+-- The same of a word of which nobody knows how rare it is: it is counted on the way. More may hold it than there were
+-- memories a moment ago.
+ + (select greatest(ln((greatest(cast(:last_n as float8), count(*)) - count(*) + 0.5) / (count(*) + 0.5)), 1e-6)
   from memory_text x where x.words @@ cast(:term_n as tsquery))
   * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
 -- name: memory_found.among

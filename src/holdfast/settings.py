@@ -21,7 +21,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be set. Each has an environment variable: HOLDFAST_DB, HOLDFAST_AGENT_ID, ..."""
 
     db: str | None = None
-    """Path of the store."""
+    """Path of the store, or the address of a database: postgresql://..."""
     agent_id: str | None = None
     """Who asks, if the surface cannot tell."""
     namespace: str = "global"

@@ -99,8 +99,8 @@ def foreign(error: Exception) -> errors.StoreError:
         for begin, meaning in _BY_STATE:
             if state.startswith(begin):
                 return meaning.error()
-    elif isinstance(error, psycopg.OperationalError):
-        return _away(error)
+    elif isinstance(error, psycopg.OperationalError) or type(error) is psycopg.DatabaseError:
+        return _away(error)  # no state: not the database said it, but the client's library, of the connection
     return errors.StoreError(f"The database refused this ({state or type(error).__name__}: {_plain(error)}).")
 
 

@@ -393,7 +393,7 @@ def mcp(profile: str | None, **given: Any) -> None:
         leave(run(hold, settings.profile))
 
 
-@cli.command(params=global_options())
+@cli.group(params=global_options(), invoke_without_command=True)
 @click.option("--quick", is_flag=True, help="Small sizes only: does it run?")
 @click.option("--full", is_flag=True, help="A million memories too.")
 @click.option(
@@ -402,6 +402,8 @@ def mcp(profile: str | None, **given: Any) -> None:
 @click.option("--out", default="bench-report", metavar="DIR", help="Where the report goes [default: bench-report].")
 def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any) -> None:
     """Measure this machine: speed as ratios against floors, with a table and a plot."""
+    if click.get_current_context().invoked_subcommand:
+        return
     from pathlib import Path
 
     from ..bench.run import run
@@ -410,6 +412,40 @@ def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any)
     with progress_of("bench", wanted) as progress:
         report = run(Path(out), quick=quick, full=full, postgres=postgres, progress=progress)
     click.echo(wire.encode(report) if wanted["json"] else report.text())
+
+
+@bench.command(params=global_options())
+@click.argument("file", required=False)
+@click.option("--set", "cut", metavar="NAME", help="turns or docs (LoCoMo); sessions, pool or pool-turn (LongMemEval).")
+@click.option("--surface", type=click.Choice(["library", "http", "cli"]), default="library", help="Who is asked.")
+@click.option("--limit-questions", type=click.IntRange(1), metavar="N", help="Only so many, from all over the file.")
+@click.option("--limit", type=click.IntRange(10, 50), default=50, metavar="N", help="Hits asked for [default: 50].")
+@click.option(
+    "--postgres", metavar="URL", help="Keep the memories in this database, in a schema that is gone afterwards."
+)
+@click.option("--plot", metavar="FILE", help="Draw the shares into an SVG file.")
+def quality(file: str | None, cut: str | None, limit_questions: int | None, plot: str | None, **given: Any) -> None:
+    """Measure recall: how often the right memory is found, by the questions of a LoCoMo or LongMemEval file.
+
+    Without a file, by the questions that come with Holdfast.
+    """
+    from pathlib import Path
+
+    from ..bench.datasets import OWN
+    from ..bench.quality import run
+
+    wanted = choices(given)
+    asked = {name: given[name] for name in ("surface", "limit", "postgres")}
+    with progress_of("quality", wanted) as progress:
+        found = run(
+            Path(file) if file else OWN,
+            cut,
+            progress=progress,
+            questions=limit_questions,
+            plot=Path(plot) if plot else None,
+            **asked,
+        )
+    click.echo(wire.encode(found) if wanted["json"] else found.text())
 
 
 @cli.command(params=global_options())

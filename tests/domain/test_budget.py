@@ -1,10 +1,11 @@
-"""A budget of tokens is filled greedily, in the order given."""
+"""A budget of tokens is filled greedily, in the order given, with hits as they are sent."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.budget import Packed, estimate, pack
+from holdfast.domain import tokens
+from holdfast.domain.budget import Packed, estimate, fill, pack
 
 SIZES = st.lists(st.integers(0, 50), max_size=20)
 
@@ -61,3 +62,30 @@ def test_what_was_kept_keeps_its_order_and_nothing_that_would_fit_was_left_out(s
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("four", 1), ("fives", 2), ("日本", 2)])
 def test_a_token_is_estimated_as_four_bytes(text: str, tokens: int) -> None:
     assert estimate(text) == tokens
+
+
+@given(st.lists(st.text(max_size=80), max_size=12), st.integers(0, 60), st.text(max_size=20))
+def test_a_hit_costs_the_tokens_of_all_that_is_sent_of_it(texts: list[str], budget: int, frame: str) -> None:
+    kept, result = fill(texts, lambda text: f"- {text}\n", budget, frame=frame)
+    costs = [tokens.count(f"- {text}\n") for text in kept]
+    assert result.tokens == (sum(costs) + tokens.count(frame) if kept else 0)
+    assert result.tokens <= budget or (result.overflow and len(kept) == 1)
+    assert (bool(kept), len(kept) + result.dropped) == (bool(texts) and budget > 0, len(texts))
+    assert not result.estimated
+
+
+def test_what_cannot_fit_is_not_even_rendered() -> None:
+    rendered = []
+
+    def render(text: str) -> str:
+        rendered.append(text)
+        return text
+
+    kept, result = fill(["one two", *(f"more {number}" for number in range(50))], render, 2)
+    assert (kept, result.tokens, result.dropped, rendered) == (["one two"], 2, 50, ["one two"])
+
+
+def test_without_a_budget_the_tokens_are_guessed_and_this_is_said() -> None:
+    kept, result = fill(["four", "fives"], str, None, frame="{}")
+    assert kept == ["four", "fives"]
+    assert (result.tokens, result.dropped, result.overflow, result.estimated) == (4, 0, False, True)

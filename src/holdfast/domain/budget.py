@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
+from . import tokens
+
 T = TypeVar("T")
 
 
@@ -12,22 +14,47 @@ class Packed(NamedTuple):
     dropped: int
     overflow: bool
     """The first hit alone is larger than the budget; it is given all the same."""
+    estimated: bool = False
+    """Nobody asked for a budget: the tokens are a guess from the length."""
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text, near enough for a budget: a token is about four bytes of UTF-8."""
+    """Tokens of a text, guessed where nobody gave a budget: a token is about four bytes of UTF-8."""
     return (len(text.encode()) + 3) // 4
+
+
+def fill(
+    items: Iterable[T], rendered: Callable[[T], str], budget: int | None, *, frame: str = ""
+) -> tuple[list[T], Packed]:
+    """Fill a budget with whole hits, each as it is sent, in the given order; `frame` is sent around them.
+
+    Tokens are those of cl100k. What is too large is counted no further than the room that is left, and where no room
+    is left nothing is rendered.
+    """
+    if budget is None:
+        kept, packed = pack(items, lambda item: estimate(rendered(item)), None)
+        return kept, packed._replace(tokens=packed.tokens + estimate(frame), estimated=True)
+    return _filled(items, lambda item, room: tokens.count(rendered(item), room), budget, tokens.count(frame))
 
 
 def pack(items: Iterable[T], size: Callable[[T], int], budget: int | None) -> tuple[list[T], Packed]:
     """Fill greedily in the given order, skipping what does not fit; at least one, unless the budget is 0."""
+    return _filled(items, lambda item, _: size(item), budget, 0)
+
+
+def _filled(
+    items: Iterable[T], cost: Callable[[T, int | None], int], budget: int | None, used: int
+) -> tuple[list[T], Packed]:
+    """`cost` is told the room there is, or None for what is taken whatever it costs."""
     kept: list[T] = []
-    tokens = dropped = 0
+    dropped = 0
     for item in items:
-        cost = size(item)
-        if budget is None or tokens + cost <= budget or (not kept and budget > 0):
-            kept.append(item)
-            tokens += cost
-        else:
+        room = None if budget is None or (not kept and budget > 0) else budget - used
+        costs = cost(item, room) if room is None or room > 0 else None
+        if costs is None or (room is not None and costs > room):
             dropped += 1
-    return kept, Packed(list(kept), tokens, dropped, budget is not None and tokens > budget)
+        else:
+            kept.append(item)
+            used += costs
+    used = used if kept else 0
+    return kept, Packed(list(kept), used, dropped, budget is not None and used > budget)

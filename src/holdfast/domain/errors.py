@@ -19,6 +19,7 @@
     ├── Cancelled            the caller gave up; nothing was written
     │   └── TimedOut         the time limit passed; nothing was written
     ├── Misconfigured        a setting that cannot be used
+    ├── EmbedderFailed       a vector could not be made of a text
     └── StoreError           the store cannot do it now
         ├── StoreBusy        another writer held the store too long
         ├── StoreFull        no space left; nothing was written
@@ -160,6 +161,12 @@ class Misconfigured(HoldfastError):
     """A setting cannot be used."""
 
     code = "MISCONFIGURED"
+
+
+class EmbedderFailed(HoldfastError):
+    """No vector could be made of a text: what has none is found by its words."""
+
+    code = "EMBEDDER_FAILED"
 
 
 class StoreError(HoldfastError):

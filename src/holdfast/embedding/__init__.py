@@ -1,0 +1,1 @@
+"""Vectors of texts: by a model that comes with Holdfast, or by a provider."""

@@ -1,0 +1,88 @@
+"""A text as the numbers that the model was trained on: cut as BERT does it, in lower case, without accents."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from unicodedata import category, normalize
+
+LONGEST_WORD = 100
+WORDS_KEPT = 20_000
+_IDEOGRAPH = (
+    "([\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b73f"
+    "\U0002b740-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f])"
+)
+_ASCII_MARKS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+class WordPiece:
+    """Cuts words into the longest pieces that are in a fixed vocabulary."""
+
+    def __init__(self, vocabulary: Path) -> None:
+        pieces = vocabulary.read_text("utf-8").split("\n")
+        self._ids = dict(zip(pieces, range(len(pieces)), strict=True))
+        self._unknown, self._begin, self._end = (self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
+        self._cut = lru_cache(WORDS_KEPT)(self._pieces)
+
+    def ids(self, text: str, most: int) -> list[int]:
+        """The numbers of a text between the marks of its begin and end, `most` of them at most."""
+        found: list[int] = []
+        for word in words(text):
+            found += self._cut(word) if len(word) <= LONGEST_WORD else [self._unknown]
+            if len(found) >= most - 2:
+                break
+        return [self._begin, *found[: most - 2], self._end]
+
+    def _pieces(self, word: str) -> list[int]:
+        """The numbers of a word's pieces, or that of the unknown word."""
+        found, start = [], 0
+        while start < len(word):
+            end = self._end_of_piece(word, start)
+            if not end:
+                return [self._unknown]
+            found.append(self._ids[_piece(word, start, end)])
+            start = end
+        return found
+
+    def _end_of_piece(self, word: str, start: int) -> int:
+        """Where the longest piece that begins here ends; 0 if there is none."""
+        ends = range(len(word), start, -1)
+        return next((end for end in ends if _piece(word, start, end) in self._ids), 0)
+
+
+def _piece(word: str, start: int, end: int) -> str:
+    return f"##{word[start:end]}" if start else word[:end]
+
+
+def words(text: str) -> Iterator[str]:
+    """Words and marks, as BERT separates them."""
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(" " if _is_blank(letter) else letter for letter in text if not _is_control(letter))
+    text = (text if text.isascii() else re.sub(_IDEOGRAPH, r" \1 ", text)).lower()
+    if not text.isascii():
+        text = "".join(letter for letter in normalize("NFD", text) if category(letter) != "Mn")
+    for run in text.split():
+        yield from (run,) if run.isalnum() else _parted(run)
+
+
+def _parted(run: str) -> Iterator[str]:
+    """A run of letters and marks: each mark is a word."""
+    start = 0
+    for at, letter in enumerate(run):
+        if _is_mark(letter):
+            yield from (part for part in (run[start:at], letter) if part)
+            start = at + 1
+    if start < len(run):
+        yield run[start:]
+
+
+def _is_mark(letter: str) -> bool:
+    return letter in _ASCII_MARKS or category(letter).startswith("P")
+
+
+def _is_blank(letter: str) -> bool:
+    return letter in " \t\n\r" or category(letter) == "Zs"
+
+
+def _is_control(letter: str) -> bool:
+    return letter in "\x00\ufffd" or (letter not in "\t\n\r" and category(letter) in ("Cc", "Cf", "Co"))

@@ -4,7 +4,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, get_args
 
 import msgspec
@@ -14,6 +13,7 @@ from .errors import Invalid
 from .lifetime import Lifetimes
 from .memory import SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
 from .moment import DAY, SECOND, from_text
+from .passages import head, spoken_time
 
 MOST_BYTES = {"title": 512, "content": 65_536, "namespace": 512, "tag": 128, "metadata": 65_536, "source_uri": 4096}
 MOST_TAGS = 50
@@ -24,10 +24,6 @@ LONGEST_TTL = 365 * 86_400
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _NOT_IN_NAMESPACE = re.compile("[\\x00-\\x20\\x7f*\\\\\\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_HEAD = re.compile(
-    r"\s*(?:\[(?P<time>[^\]\n]{4,40})\]\s*)?(?:(?P<name>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?|user|assistant): )?"
-)
-_SPOKEN_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%d %H:%M", "%Y/%m/%d (%a) %H:%M", "%d %B %Y", "%d %B, %Y")
 
 
 class Draft(Struct, frozen=True, kw_only=True):
@@ -272,13 +268,12 @@ def _cited(citation: Citation) -> None:
 def _told(draft: Draft) -> dict[str, Any]:
     """Who said it, when and where in which conversation, as far as metadata or the head of the content tell."""
     meta = draft.metadata if isinstance(draft.metadata, dict) else {}
-    head = _HEAD.match(draft.content)
-    spoken = {"speaker": head["name"] if head else None, "time": head["time"] if head else None}
-    at = meta.get("occurred_at") or spoken["time"]
+    said = head(draft.content)
+    at = spoken_time(meta["occurred_at"]) if isinstance(meta.get("occurred_at"), str) else None
     place = meta.get("place")
     return {
-        "speaker": _short(meta.get("speaker")) or spoken["speaker"],
-        "occurred_at": _spoken_time(at) if isinstance(at, str) else None,
+        "speaker": _short(meta.get("speaker")) or said.speaker,
+        "occurred_at": said.at if at is None else at,
         "thread": _short(meta.get("thread")),
         "place": place if isinstance(place, int) and 0 <= place < 1 << 53 and not isinstance(place, bool) else None,
     }
@@ -286,21 +281,6 @@ def _told(draft: Draft) -> dict[str, Any]:
 
 def _short(value: Any) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= 128 and not _CONTROL.search(value) else None
-
-
-def _spoken_time(text: str) -> int | None:
-    """A time as transcripts write it; None if it reads as something else."""
-    try:
-        return from_text(text, "occurred_at")
-    except Invalid:
-        pass
-    for form in _SPOKEN_TIMES:
-        try:
-            at = datetime.strptime(text.strip(), form).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-        return int(at.timestamp()) * SECOND
-    return None
 
 
 def days(field: str, value: int) -> int:

@@ -16,9 +16,13 @@ STOP = frozenset(
 )
 
 
+def visible(text: str) -> str:
+    return _INVISIBLE.sub("", text)
+
+
 def runs(text: str) -> list[str]:
     """Runs of letters and digits, folded to lower case, invisible characters left out."""
-    return [run.lower() for run in _RUN.findall(_INVISIBLE.sub("", text))]
+    return [run.lower() for run in _RUN.findall(visible(text))]
 
 
 def asked(text: str) -> list[str]:

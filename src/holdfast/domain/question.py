@@ -1,0 +1,94 @@
+"""What a question asks: its words, its language, whom it names and when."""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from .dates import Period, periods
+from .passages import ROLES
+from .scripts import terms
+from .words import STOP, visible
+
+MOST_WORDS = 64
+_PART_OF_NAME = re.compile(r"[^\s_.,]{2,}")
+
+_ENGLISH = STOP - frozenset(
+    "a am an as at be by do had has he her him i if in is it me on or so to us was we will".split()
+)
+"""Common words that hardly any other language has."""
+
+_OTHERS = tuple(
+    frozenset(words.split())
+    for words in """
+    aber auf das dem den der ein eine einen für hat haben hatte ich im ist kann mein meine mit nicht sie sind und
+    von wann warum welche welcher welches wer wie wir wo zu /
+    au aux avec ce ces combien comment dans de des du elle est et il je la le les mes mon nous où par pas pour
+    pourquoi qu quand que quel quelle qui sont sur une vous /
+    al como con cuando cuál cuándo cuánto cómo de del donde dónde el es está esta fue ha hay la las los mi mis para
+    por porque que quien quién qué se su un una y /
+    ao aos com como da das de dos e ela ele em eu foi meu minha na nas nos não o onde os para por porque quais qual
+    quando que quem se sua um uma você /
+    ai al che chi con cosa da dal dei della di dove e gli ha ho il io la le lo mia mio nel nella non perché quale
+    quando quanto sono una è /
+    aan dat de een en er heb heeft het hoe ik mijn naar niet op te van voor waar waarom wanneer wat welke wie zijn /
+    att av det du en ett för har hur hvad hvem hvor hvordan hvorfor hvornår ikke inte jag jeg med mit när och og på
+    som til till vad vem är /
+    czy dlaczego gdzie jak jest kiedy kto na nie się w z że
+    """.split("/")
+)
+"""Common words of German, French, Spanish, Portuguese, Italian, Dutch, the Nordic languages and Polish."""
+
+
+class Question(NamedTuple):
+    """A question as recall needs it."""
+
+    text: str
+    words: tuple[str, ...]
+    """Distinct, in lower case; pairs of characters where words are not told apart by blanks."""
+    english: bool
+    """Whether what is known of English, its common words and its first person, may be used."""
+    dates: tuple[Period, ...]
+
+
+def question(text: str, now: int) -> Question:
+    """A question that is asked now; of English, the words that carry its meaning, or all if it has only common ones."""
+    found = list(dict.fromkeys(terms(unicodedata.normalize("NFC", visible(text)))))
+    english = is_english(found, text.isascii())
+    words = [word for word in found if word not in STOP] or found if english else found
+    return Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now))
+
+
+def is_english(words: Collection[str], ascii_only: bool) -> bool:
+    """Whether common words of English are there, and no more of another language's; too few to tell is English."""
+    held = frozenset(words)
+    here = len(held & _ENGLISH)
+    elsewhere = max(len(held & common) for common in _OTHERS)
+    return here >= elsewhere and (here > 0 or ascii_only)
+
+
+def named_in(words: Collection[str], speakers: Iterable[str]) -> frozenset[str]:
+    """The speakers whose name, or a part of it, is among the words; user, assistant and the like are no people."""
+    held = frozenset(words)
+    return frozenset(speaker for speaker in speakers if speaker.lower() not in ROLES and _is_named(speaker, held))
+
+
+def _is_named(speaker: str, words: frozenset[str]) -> bool:
+    parts = [terms(part) for part in _PART_OF_NAME.findall(speaker)]
+    return any(part and words.issuperset(part) for part in parts)
+
+
+def first_person(text: str, named: Iterable[str]) -> str:
+    """A question about somebody as that person would put it, because memories are told in the first person."""
+    calls = sorted({call for name in named for call in _calls(name)}, key=lambda call: (-len(call), call))
+    if not calls:
+        return text
+    somebody = rf"(?<!\w)(?:{'|'.join(map(re.escape, calls))})(?:(['’]s|['’])(?=\W|$))?(?!\w)"
+    return re.sub(somebody, lambda found: "my" if found[1] else "I", text)
+
+
+def _calls(name: str) -> set[str]:
+    """How a person is called in a question: by the whole name or by the first alone, as written or capitalised."""
+    parts = name.split()
+    calls = {" ".join(parts), parts[0]} if parts and parts[0] else set()
+    return {call for known in calls for call in (known, known.title()) if len(call) > 1}

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -44,6 +44,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Names besides the loopback ones under which the HTTP server may be addressed."""
     gc_interval_secs: Annotated[int, Meta(ge=0, le=86_400)] = 1800
     """How often `holdfast serve` collects what has expired; 0: never."""
+    embedder: Literal["minilm", "openai", "ollama", "none"] = "minilm"
+    """What makes the vectors: the model that comes with Holdfast, an OpenAI-compatible provider, Ollama, or nothing."""
+    embedding_url: str | None = None
+    """Where the provider is, up to and without `/embeddings` or `/api/embed`."""
+    embedding_model: str | None = None
+    """Which of the provider's models."""
+    embedding_key: str | None = None
+    """The key that the provider is asked with."""
+    embedding_timeout_secs: Annotated[float, Meta(gt=0, le=600)] = 10
+    """How long a question waits for the provider before it goes by words alone."""
     ttl: Lifetimes = Lifetimes()
 
     def __repr__(self) -> str:
@@ -55,8 +65,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def _shown(name: str, value: Any) -> Any:
-    """No key, and of a database nothing that may hold a password."""
-    secret = name in ("api_key", "key") or (name == "db" and value and not _PATH.fullmatch(value))
+    """No key, and of an address nothing that may hold a password."""
+    secret = name in ("api_key", "key", "embedding_key") or (name == "db" and value and not _PATH.fullmatch(value))
+    secret = secret or (name == "embedding_url" and value and ("@" in value or "?" in value))
     return "..." if secret and value is not None else value
 
 

@@ -1,17 +1,21 @@
 """all-MiniLM-L6-v2 in eight bits, on this machine's processor: no network, a few milliseconds a text."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock, Thread
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from ...domain.errors import EmbedderFailed
 from ...domain.vector import Vector
-from .runtime import Session
-from .wordpiece import WordPiece
+
+if TYPE_CHECKING:
+    from .runtime import Session
+    from .wordpiece import WordPiece
 
 HERE = Path(__file__).parent
 FILES = {"model.onnx": 0xDFA88F70, "model.bin": 0x4B7BBE34, "vocab.txt": 0xE3084609}
@@ -23,6 +27,8 @@ MOST_CHARACTERS = 8192
 
 
 class _Loaded(NamedTuple):
+    """What is needed to make a vector."""
+
     session: Session
     pieces: WordPiece
 
@@ -58,11 +64,17 @@ class MiniLm:
     def _load(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                for name, sum in FILES.items():
-                    _must_be_whole(self._folder / name, sum)
-                session = Session(self._folder / "model.onnx", self._threads)
-                self._loaded = _Loaded(session, WordPiece(self._folder / "vocab.txt"))
+                self._loaded = _loaded(self._folder, self._threads)
             return self._loaded
+
+
+def _loaded(folder: Path, threads: int) -> _Loaded:
+    from .runtime import Session
+    from .wordpiece import WordPiece
+
+    for name, sum in FILES.items():
+        _must_be_whole(folder / name, sum)
+    return _Loaded(Session(folder / "model.onnx", threads), WordPiece(folder / "vocab.txt"))
 
 
 def _must_be_whole(file: Path, sum: int) -> None:

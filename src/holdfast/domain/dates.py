@@ -101,10 +101,9 @@ _WRITTEN = (
 
 _OPENING = _pattern(r"(?:^|[.!?])\s*\Z")
 _LEADING = _pattern(r"\b(?:in|since|until|by|during|of|from|last|this|before|after|early|late|mid)\s+\Z")
-_SIDE = _pattern(
-    rf"(?:{_COUNT}{_UNIT}\s+|\b(?:the|last)\s+(?:(?P<one>day|weekend|week|month|year)|{_WEEKDAY})\s+)?"
-    r"\b(?:(?P<before>before|until|till|by|prior\s+to|up\s+to)|(?P<after>after|since))\s+(?:the\s+)?\Z"
-)
+_NO_LENGTH = "".join(rf"(?<!{unit}\s)" for unit in "day days week weeks weekend month months year years".split())
+_SIDE = _pattern(rf"\b{_NO_LENGTH}(?:(?P<before>before|until|till|by|prior\s+to|up\s+to)|after|since)\s+(?:the\s+)?\Z")
+"""All that lies before or after a date; "the week before" it is only near it."""
 _UP_TO = _pattern(r"\s*(?:(?P<and>and)|to|until|till|through|-|–)\s*")
 _BETWEEN = _pattern(r"\bbetween\s+(?:the\s+)?\Z")
 _YEAR_OF_NOW = _pattern(r"\b(last|this)\s+year\b")
@@ -209,11 +208,9 @@ def _named(first: _Date, last: _Date, text: str, today: date) -> list[Period]:
     form: Form = "named" if first.year and last.year else "every year"
     said = text[first.at : last.end]
     period = _period(span, said, form)
-    side = _SIDE.search(text, max(0, first.at - 64), first.at)
+    side = _SIDE.search(text, max(0, first.at - 32), first.at)
     if side is None:
         return [period]
-    if (back := _back(side, span)) is not None:
-        return [period, _period(back, f"{side[0]}{said}", "counted")]
     open_end = _open_end(side, period)
     return [open_end] if period.precision == "year" else [period, open_end]
 
@@ -229,25 +226,6 @@ def _span(known: _Date, today: date) -> _Span:
         return _Span(day, day, "day")
     last = _months(date(year, known.month, 1), known.months - 1)
     return _Span(date(year, known.month, 1), _in_month(last.year, last.month, 31), "month")
-
-
-def _back(side: re.Match[str], span: _Span) -> _Span | None:
-    """So much before a date: "two weeks before", "the Sunday before"."""
-    if side["before"] is None:
-        return None
-    if side["count"]:
-        return _ago(side, span.first)
-    if side["weekday"]:
-        return _weekday(side, span.first)
-    if side["one"]:
-        return _one_before(side["one"].lower(), span.first)
-    return None
-
-
-def _one_before(unit: str, day: date) -> _Span:
-    if unit == "weekend":
-        return _last("weekend", day)
-    return _Span(_shifted(day, -_LENGTHS[unit]), _shifted(day, -1), "day" if unit == "day" else "week")
 
 
 def _open_end(side: re.Match[str], period: Period) -> Period:
@@ -345,8 +323,11 @@ _TOLD: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], _Span]], ...
 
 
 _EDGES: dict[Precision, int] = {"day": 1, "week": 4, "month": 10, "year": 60, "recent": 60}
-"""Days within which what is counted back from a day fades out."""
-_TOLD_LATER = 7
+"""Days within which a period fades out that is counted back from now."""
+_LATER = 7
+"""Days after something happened within which it is likely to be told."""
+_MUCH_LATER: dict[Precision, int] = {"day": 14, "week": 14, "month": 30, "year": 90, "recent": 14}
+"""Days after which it is hardly told any more as what happened then."""
 _WEAK = 0.3
 
 
@@ -359,7 +340,7 @@ def fitness(periods: Iterable[Period], at: int | None) -> float:
 
 def _fitness(period: Period, at: int) -> float:
     if period.form == "counted":
-        return _soft(period, at) * (_WEAK if period.precision == "recent" else 1.0)
+        return _soft(period, at) * (_WEAK if period.precision in ("year", "recent") else 1.0)
     if period.precision in ("before", "after", "year"):
         return _WEAK if period.start <= at <= period.end else 0.0
     first, last, day = _day(period.start), _day(period.end), _day(at)
@@ -379,16 +360,16 @@ def _told(first: date, last: date, precision: Precision, day: date) -> float:
         return 0.3 if month_after else 1.0
     if first <= day <= last:
         return 1.0
-    soon = 0 < (day - last).days <= _TOLD_LATER
+    soon = 0 < (day - last).days <= _LATER
     return (0.6 if soon else 0.2) if month_after else (0.8 if soon else 0.4)
 
 
 def _soft(period: Period, at: int) -> float:
-    """1 within, less and less outside; half for what is told in the week after."""
-    edge = _EDGES[period.precision]
+    """1 within, less and less outside; half for what is told soon after."""
     early, late = (period.start - at) / DAY, (at - period.end) / DAY
-    fading = 1 - max(early, late, 0) / edge
-    told_later = 0.5 * min(1, 2 - late / _TOLD_LATER) if late > 0 else 0.0
+    fading = 1 - max(early, late, 0) / _EDGES[period.precision]
+    end = _MUCH_LATER[period.precision]
+    told_later = 0.5 * min(1, (end - late) / (end - _LATER)) if late > 0 else 0.0
     return max(fading, told_later, 0.0)
 
 

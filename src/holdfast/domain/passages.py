@@ -57,11 +57,21 @@ def passages(text: str) -> list[Passage]:
     In a transcript every line is a passage of its own speaker's. A text that is not blank has at least one passage.
     """
     lines = _lines(text)
-    if _told_by_turns(lines):
+    names = [line.speaker for line in lines if line.speaker]
+    if _are_turns(names, len(lines)):
         found = [piece for speaker, start, end in lines for piece in _pieces(text, start, end, speaker)]
     else:
-        found = _pieces(text, head(text).end, len(text))
+        found = _pieces(text, head(text).end if len(names) < 2 else 0, len(text))
     return found or _pieces(text, 0, len(text))
+
+
+def _are_turns(names: list[str], lines: int) -> bool:
+    """Half of the lines of a transcript begin with a name, and someone speaks twice or has a role.
+
+    Many names that stand once each are not speakers: they are what the lines of a list tell about.
+    """
+    recur = len(set(names)) < len(names) or any(name.lower() in ROLES for name in names)
+    return lines > 1 and 2 * len(names) >= lines and recur
 
 
 def asks(text: str) -> bool:
@@ -100,11 +110,6 @@ def _lines(text: str) -> list[_Line]:
         if opening and line[0].strip():
             found.append(_Line(opening["name"], opening.end() if opening["name"] else line.start(), line.end()))
     return found
-
-
-def _told_by_turns(lines: list[_Line]) -> bool:
-    """A transcript: at least half of its lines begin with a name."""
-    return len(lines) > 1 and 2 * sum(line.speaker is not None for line in lines) >= len(lines)
 
 
 def _pieces(text: str, start: int, end: int, speaker: str | None = None) -> list[Passage]:

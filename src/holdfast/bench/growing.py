@@ -171,11 +171,11 @@ def give_vectors(stores: Stores, meter: Meter) -> None:
     for begin in range(0, len(texts), BATCH):
         batch = texts[begin : begin + BATCH]
         kept = [
-            vectors.Kept(id, MODEL, DIM, text_hash, 0, unit(numbers))
+            vectors.Kept(id, MODEL, 0, 1, DIM, text_hash, 0, unit(numbers))
             for (id, text_hash), numbers in zip(batch, cloud.vectors(len(batch)), strict=True)
         ]
         with stores.postgres.hold.writing() as write:
-            vectors.keep(write.session, kept)
+            vectors.put_all(write.session, kept)
         step()
     stores.reading.index(indexes)
     stores.reading.tidy()

@@ -1,83 +1,299 @@
-"""The order of what was found: words and vectors decide; priority, confidence and age only adjust."""
+"""The order of what was found.
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+Words, vectors, neighbours, thread, speaker and date each give a part of about 0 to 1; the parts are weighted and
+summed. Priority, confidence, age and use only adjust the sum. Everything here is a pure function of the candidates:
+the same ones give the same order, whoever fetched them.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from math import log
+from typing import NamedTuple
 
 from .moment import DAY
 
 
-class Candidate(Protocol):
-    """A hit before its memory is read."""
+class Weights(NamedTuple):
+    """How much each part counts. Made by tools/fit_weights.py, then rounded: halving any one of them changes little."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def priority(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def updated_at(self) -> int: ...
+    words: float = 0.5
+    vector: float = 0.6
+    speaker: float = 0.2
+    before: float = 0.2
+    long_before: float = 0.1
+    after: float = 0.1
+    thread_words: float = 0.4
+    thread_vector: float = 0.2
+    asks: float = -0.12
+    date: float = 0.5
+    linked: float = 0.1
 
 
-class Hit(NamedTuple):
-    """A candidate with a score of both its words and its vector."""
+WEIGHTS = Weights()
+
+PRIOR = 300
+"""So many memories of the whole store stand behind the rarity of a word in a small scope."""
+RARITY_POWER = 1.3
+NAME_FACTOR = 0.3
+"""A name says less than another word as rare: who speaks is a part of its own."""
+SATURATION = 0.9
+LENGTH_SHARE = 0.75
+SPEAKER_WORDS = 2.0
+SPEAKER_COSINE = 0.2
+UNRELATED = 0.2
+"""About the cosine of two texts that have nothing to do with each other."""
+RELATED = 0.25
+"""What no word found must be so near at least."""
+
+PRIORITY_WEIGHT = 0.05
+CONFIDENCE_WEIGHT = 0.10
+RECENCY_WEIGHT = 0.03
+RECENCY_HALF_DAYS = 30
+USE_WEIGHT = 0.02
+MANY_USES = 50
+UTILITY_WEIGHT = 0.15
+OVER_FACTOR = 0.7
+"""For what holds no longer: superseded, or past its time."""
+
+
+class Piece(NamedTuple):
+    """A passage: where it stands, how often each asked stem stands in it, who says it, how near it is."""
+
+    begins: int
+    ends: int
+    counts: Mapping[str, int]
+    speaker: str | None = None
+    cosine: float | None = None
+
+
+class Candidate(NamedTuple):
+    """A memory that may be an answer, as far as the order needs it."""
+
+    id: str
+    pieces: Sequence[Piece]
+    length: int
+    """Stems in all of it."""
+    labels: Mapping[str, int] = {}
+    """How often each asked stem stands in its title and tags."""
+    speaker: str | None = None
+    group: str | None = None
+    """What was said together with it; None: it stands alone."""
+    before: str | None = None
+    long_before: str | None = None
+    after: str | None = None
+    asks: bool = False
+    date: float = 0.0
+    linked: Collection[str] = ()
+    """Candidates that it is linked to."""
+    priority: int = 5
+    confidence: float = 1.0
+    updated_at: int = 0
+    uses: int = 0
+    utility: float = 0.0
+    """What was said of its use before: -1 to 1."""
+    over: bool = False
+    """It holds no longer."""
+
+
+class Scope(NamedTuple):
+    """What the candidates were taken from."""
+
+    memories: int
+    usual_length: float
+    held: Mapping[str, int]
+    """In how many of the scope's memories each asked stem stands."""
+    share: Mapping[str, float]
+    """In which share of all memories of the store."""
+    names: frozenset[str] = frozenset()
+    """Asked stems that are names of people who speak here."""
+    named: frozenset[str] = frozenset()
+    """The speakers whom the question names."""
+
+
+class Parts(NamedTuple):
+    """Why a candidate stands where it does: each part before its weight."""
+
+    words: float = 0.0
+    vector: float = 0.0
+    speaker: float = 0.0
+    before: float = 0.0
+    long_before: float = 0.0
+    after: float = 0.0
+    thread_words: float = 0.0
+    thread_vector: float = 0.0
+    asks: float = 0.0
+    date: float = 0.0
+    linked: float = 0.0
+
+    def sum(self, weights: Weights = WEIGHTS) -> float:
+        return sum(part * weight for part, weight in zip(self, weights, strict=True))
+
+
+class Ranked(NamedTuple):
+    """A candidate in its place, and why it is there."""
 
     id: str
     score: float
-    priority: int
-    confidence: float
-    updated_at: int
+    """The sum of the weighted parts, adjusted."""
+    parts: Parts
+    adjustment: float
+    bm25: float
+    cosine: float | None
+    terms: tuple[str, ...]
+    """The asked stems that it holds."""
+    piece: Piece | None
+    """The passage that bears most on the question."""
 
 
-WORDS_WEIGHT = 0.5
-NEARNESS_WEIGHT = 0.6
-UNRELATED = 0.2
-"""About the cosine of two texts that have nothing to do with each other."""
-PRIORITY_WEIGHT = 0.10
-CONFIDENCE_WEIGHT = 0.10
-RECENCY_WEIGHT = 0.05
-RECENCY_HALF_DAYS = 30
+def word_weights(stems: Sequence[str], scope: Scope) -> dict[str, float]:
+    """How much each asked stem says: the rarer the more, a name less."""
+    found = {}
+    for stem in stems:
+        held = scope.held.get(stem, 0) + PRIOR * scope.share.get(stem, 0.0)
+        rarity = log(1 + max(0.0, scope.memories + PRIOR - held + 0.5) / (held + 0.5))
+        found[stem] = rarity**RARITY_POWER * (NAME_FACTOR if stem in scope.names else 1.0)
+    return found
 
 
-def fused(by_words: Iterable[Candidate], near: Mapping[str, Candidate]) -> list[Hit]:
-    """What words or vectors found, once each: the sum of both scores, each as a share of the best.
-
-    `near` has cosines as scores, also for what words found, as far as there are vectors. What no word found and what is
-    as good as unrelated is left out.
-    """
-    worded = {hit.id: hit for hit in by_words}
-    best = max((hit.score for hit in worded.values()), default=0.0) or 1.0
-    span = max((hit.score for hit in near.values()), default=0.0) - UNRELATED
-    nearness = {id: max(0.0, (hit.score - UNRELATED) / span) for id, hit in near.items()} if span > 0 else {}
-    scores = {id: WORDS_WEIGHT * hit.score / best for id, hit in worded.items()}
-    for id, share in nearness.items():
-        if share or id in worded:
-            scores[id] = scores.get(id, 0.0) + NEARNESS_WEIGHT * share
-    return [_scored(worded.get(id) or near[id], score) for id, score in scores.items()]
+def lexical(candidate: Candidate, weights: Mapping[str, float], usual_length: float) -> float:
+    """Half by the whole text, half by its best passage; title and tags belong to each."""
+    total = dict(candidate.labels)
+    for piece in candidate.pieces:
+        for stem, count in piece.counts.items():
+            total[stem] = total.get(stem, 0) + count
+    if not total:
+        return 0.0
+    damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * candidate.length / (usual_length or 1.0))
+    whole = _saturated(total, weights, damping)
+    part = max((passage_words(candidate, piece, weights) for piece in candidate.pieces), default=0.0)
+    return 0.5 * whole + 0.5 * part
 
 
-def _scored(hit: Candidate, score: float) -> Hit:
-    return Hit(hit.id, score, hit.priority, hit.confidence, hit.updated_at)
+def passage_words(candidate: Candidate, piece: Piece, weights: Mapping[str, float]) -> float:
+    """How much a passage says to the words that were asked for."""
+    counts = piece.counts
+    if candidate.labels:
+        counts = {stem: counts.get(stem, 0) + candidate.labels.get(stem, 0) for stem in {*counts, *candidate.labels}}
+    return _saturated(counts, weights, SATURATION)
 
 
-def ranked(candidates: Iterable[Candidate], now: int) -> list[tuple[str, float]]:
-    """Ids with a score of at most 1, best first; of equals, the newer."""
-    found = list(candidates)
-    best = max((hit.score for hit in found), default=0.0) or 1.0
-    scored = [(hit.id, hit.score / best * adjustment(hit, now), hit.updated_at) for hit in found]
-    top = max((score for _, score, _ in scored), default=0.0) or 1.0
-    scored.sort(key=lambda item: (-item[1], -item[2], item[0]))
-    return [(id, round(score / max(top, 1.0), 6)) for id, score, _ in scored]
+def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping: float) -> float:
+    return sum(weights[stem] * (SATURATION + 1) * n / (n + damping) for stem, n in counts.items() if stem in weights)
 
 
-def adjustment(hit: Candidate, now: int) -> float:
-    """A gentle factor between 0.77 and 1.1."""
-    age_days = max(0, now - hit.updated_at) / DAY
-    return (
+def is_named(candidate: Candidate, named: frozenset[str]) -> bool:
+    """Whether somebody whom the question names says it, or a passage of it."""
+    return bool(named) and (candidate.speaker in named or any(piece.speaker in named for piece in candidate.pieces))
+
+
+def nearness(candidate: Candidate, piece: Piece, named: frozenset[str]) -> float | None:
+    """A passage's cosine, a little more if a named person says it."""
+    if piece.cosine is None:
+        return None
+    return piece.cosine + (SPEAKER_COSINE if (piece.speaker or candidate.speaker) in named else 0.0)
+
+
+def ranked(
+    candidates: Sequence[Candidate],
+    around: Sequence[Candidate],
+    stems: Sequence[str],
+    scope: Scope,
+    now: int,
+    weights: Weights = WEIGHTS,
+) -> list[Ranked]:
+    """Candidates in order, best first; of equals, the newer. `around` are neighbours that are no candidates."""
+    order = Order(candidates, around, stems, scope)
+    found = [order.ranked(one, now, weights) for one in candidates]
+    newness = {one.id: one.updated_at for one in candidates}
+    found.sort(key=lambda one: (-one.score, -newness[one.id], one.id))
+    return found
+
+
+class Order:
+    """What every candidate's parts are measured against."""
+
+    def __init__(
+        self, candidates: Sequence[Candidate], around: Sequence[Candidate], stems: Sequence[str], scope: Scope
+    ) -> None:
+        self._scope = scope
+        self._weights = word_weights(stems, scope)
+        everyone = (*candidates, *around)
+        self.bm25 = {one.id: lexical(one, self._weights, scope.usual_length) for one in everyone}
+        self._speaks = {one.id: float(is_named(one, scope.named)) for one in everyone}
+        raw = {id: value + SPEAKER_WORDS * self._speaks[id] for id, value in self.bm25.items()}
+        best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
+        self._words = {id: value / best for id, value in raw.items()}
+        self._cosine = {one.id: self._nearest(one) for one in candidates}
+        self._vector = self._calibrated()
+        self._threads = self._best_of_threads(candidates)
+
+    def _nearest(self, one: Candidate) -> float | None:
+        found = [near for piece in one.pieces if (near := nearness(one, piece, self._scope.named)) is not None]
+        return max(found, default=None)
+
+    def _calibrated(self) -> dict[str, float]:
+        """Cosines between what is unrelated and the nearest."""
+        known = {id: near for id, near in self._cosine.items() if near is not None}
+        span = max(known.values(), default=0.0) - UNRELATED
+        return {id: max(0.0, (near - UNRELATED) / span) if span > 0 else 0.0 for id, near in known.items()}
+
+    def _best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str, tuple[float, float]]:
+        """The best word and vector part in each thread of more than one memory."""
+        found: dict[str, tuple[float, float]] = {}
+        for one in candidates:
+            if one.group is not None and (one.before or one.after):
+                words, vector = found.get(one.group, (0.0, 0.0))
+                found[one.group] = (max(words, self._words[one.id]), max(vector, self._vector.get(one.id, 0.0)))
+        return found
+
+    def parts(self, one: Candidate) -> Parts:
+        thread = self._threads.get(one.group or "", (0.0, 0.0))
+        return Parts(
+            words=self._words[one.id],
+            vector=self._vector.get(one.id, 0.0),
+            speaker=self._speaks[one.id],
+            before=self._words.get(one.before or "", 0.0),
+            long_before=self._words.get(one.long_before or "", 0.0),
+            after=self._words.get(one.after or "", 0.0),
+            thread_words=thread[0],
+            thread_vector=thread[1],
+            asks=float(one.asks),
+            date=one.date,
+            linked=max((self._words.get(id, 0.0) for id in one.linked), default=0.0),
+        )
+
+    def ranked(self, one: Candidate, now: int, weights: Weights) -> Ranked:
+        parts, factor = self.parts(one), adjustment(one, now)
+        held = {stem for piece in one.pieces for stem in piece.counts} | set(one.labels)
+        return Ranked(
+            id=one.id,
+            score=parts.sum(weights) * factor,
+            parts=parts,
+            adjustment=factor,
+            bm25=self.bm25[one.id],
+            cosine=self._cosine[one.id],
+            terms=tuple(stem for stem in self._weights if stem in held),
+            piece=self._best_piece(one),
+        )
+
+    def _best_piece(self, one: Candidate) -> Piece | None:
+        """The passage with the most of words and nearness together."""
+        most = max(self.bm25.values(), default=0.0) or 1.0
+
+        def bearing(piece: Piece) -> float:
+            return passage_words(one, piece, self._weights) / most + (piece.cosine or 0.0)
+
+        return max(one.pieces, key=bearing, default=None)
+
+
+def adjustment(one: Candidate, now: int) -> float:
+    """A gentle factor around 1."""
+    age_days = max(0, now - one.updated_at) / DAY
+    factor = (
         1.0
-        + PRIORITY_WEIGHT * (hit.priority - 5) / 5
-        - CONFIDENCE_WEIGHT * (1.0 - hit.confidence)
+        + PRIORITY_WEIGHT * (one.priority - 5) / 5
+        - CONFIDENCE_WEIGHT * (1.0 - one.confidence)
         + RECENCY_WEIGHT * (RECENCY_HALF_DAYS / (RECENCY_HALF_DAYS + age_days) - 1.0)
+        + USE_WEIGHT * min(1.0, log(1 + one.uses) / log(1 + MANY_USES))
+        + UTILITY_WEIGHT * one.utility
     )
+    return factor * (OVER_FACTOR if one.over else 1.0)

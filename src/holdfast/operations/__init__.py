@@ -1,6 +1,6 @@
 """What may be asked: each operation is declared once, here, and so on every surface."""
 
-from . import about, agents, core, digest, graph, keys, lifecycle, moving, namespaces, past, transfer, upkeep
+from . import about, agents, core, digest, graph, keys, lifecycle, moving, namespaces, past, recalling, transfer, upkeep
 from .registry import REGISTRY, Effect, Operation
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "moving",
     "namespaces",
     "past",
+    "recalling",
     "transfer",
     "upkeep",
 ]

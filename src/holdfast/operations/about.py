@@ -24,6 +24,7 @@ class TierCount(Struct, frozen=True):
 class EmbeddingCount(Struct, frozen=True):
     model: str
     dim: int
+    memories: int
     count: int
     stale: int
 

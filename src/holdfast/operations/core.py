@@ -4,15 +4,13 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import replace
 
 from ..domain.admit import Draft
 from ..domain.errors import Invalid
 from ..domain.memory import Category, Kind, OnConflict, Scope
 from ..domain.moment import from_text
 from ..domain.vector import Embedding
-from ..services import amend, find, history, relate, remember, standards
-from ..services import recall as recalling
+from ..services import amend, find, history, relate, remember
 from ..services.hold import Hold
 from ..storage import memories
 from ..storage.memories import Filter
@@ -38,16 +36,7 @@ from .fields import (
     embedding_of,
 )
 from .registry import REGISTRY, Effect, Example, Request, operation
-from .views import (
-    CONFIDENCE,
-    ConfidenceTier,
-    LinkView,
-    MemoryView,
-    confidence_tier,
-    link_view,
-    memory_view,
-    memory_views,
-)
+from .views import CONFIDENCE, LinkView, MemoryView, link_view, memory_view, memory_views
 
 OnConflictField = Annotated[
     Literal["error", "merge", "version"],
@@ -396,116 +385,6 @@ def search(hold: Hold, request: Search) -> Searched:
         count=len(shown),
         query=UNSET if request.query is None else request.query,
         source_uri=UNSET if request.source_uri is None else request.source_uri,
-    )
-
-
-class Recall(Request, frozen=True):
-    context: Annotated[
-        str,
-        Meta(
-            min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True, "role": "words"}
-        ),
-    ]
-    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=50)] = 10
-    tags: Tags = []
-    since: Moment | None = None
-    until: Moment | None = None
-    as_agent: Namespace | None = None
-    budget_tokens: Annotated[int, Meta(ge=0, le=10_000_000, description="Fit into this many tokens.")] | None = None
-    kinds: list[Kind] = []
-    tier: TierField | None = None
-    has_citations: bool = False
-    source_uri_prefix: Annotated[str, Meta(max_length=4096)] | None = None
-    confidence_tier: ConfidenceTier | None = None
-    include_archived: bool = False
-    embedding: EmbeddingField | None = None
-
-
-NO_VECTORS = "None of these memories has a current vector by this model: they were found by words alone."
-
-
-class RecallMeta(Struct, frozen=True, kw_only=True):
-    recall_mode: str
-    candidates: int
-    degraded: str | UnsetType = UNSET
-    """Why the answer is less than what was asked for."""
-    budget_tokens_used: int | UnsetType = UNSET
-    budget_tokens_remaining: int | UnsetType = UNSET
-    memories_dropped: int | UnsetType = UNSET
-    budget_overflow: bool | UnsetType = UNSET
-
-
-class Recalled(Struct, frozen=True, kw_only=True):
-    memories: list[MemoryView]
-    count: int
-    mode: str
-    tokens_used: int
-    meta: RecallMeta
-    budget_tokens: int | UnsetType = UNSET
-    standards: list[MemoryView] | UnsetType = UNSET
-    """The memories that state how the asked namespace works, the most general first; not repeated among the hits."""
-
-
-@operation(
-    Effect.READ,
-    "POST /api/v1/recall",
-    family="core",
-    human="holdfast.surfaces.human:recalled",
-    examples=(
-        Example({"context": "when do we deploy?"}),
-        Example({"context": "which way?", "embedding": {"model": "own", "vector": [1, 0.5]}}),
-        Example({"context": "which way?", "embedding": {"model": "own", "vector": []}}, error="VALIDATION_FAILED"),
-        Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
-    ),
-)
-def recall(hold: Hold, request: Recall) -> Recalled:
-    """Find the memories that bear on a question, best first."""
-    which = filter_of(request, namespaces=recalling.lineage(request.namespace) if request.namespace else ())
-    with hold.reading() as session:
-        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace else []
-        found = recalling.recall(
-            hold,
-            session,
-            request.context,
-            which,
-            limit=request.limit,
-            budget_tokens=request.budget_tokens,
-            without={memory.id for memory in stated},
-            embedding=embedding_of(request.embedding),
-        )
-        used = memories.uses(session, [hit.memory.id for hit in found.hits])
-    shown: list[MemoryView] = [
-        memory_view(
-            hit.memory,
-            used.get(hit.memory.id, (0, 0)),
-            score=hit.score,
-            confidence_tier=confidence_tier(hit.memory.confidence),
-        )
-        for hit in found.hits
-    ]
-    budget = request.budget_tokens
-    meta = RecallMeta(
-        recall_mode="hybrid" if found.by_vectors else "keyword_only",
-        candidates=found.candidates,
-        degraded=UNSET if request.embedding is None or found.by_vectors else NO_VECTORS,
-    )
-    if budget is not None:
-        meta = replace(
-            meta,
-            budget_tokens_used=found.packed.tokens,
-            budget_tokens_remaining=max(0, budget - found.packed.tokens),
-            memories_dropped=found.packed.dropped,
-            budget_overflow=found.packed.overflow,
-        )
-    return Recalled(
-        memories=shown,
-        count=len(shown),
-        mode="hybrid" if found.by_vectors else "keyword",
-        tokens_used=found.packed.tokens,
-        meta=meta,
-        budget_tokens=UNSET if budget is None else budget,
-        standards=[memory_view(memory) for memory in stated] or UNSET,
     )
 
 

@@ -12,9 +12,11 @@ from ..domain import ids, moment
 from ..domain.caller import Caller
 from ..domain.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreachable
 from ..domain.lifetime import Lifetimes
+from ..embedding.port import Embedder
 from ..storage import journal
 from ..storage.port import Session, Store
 from ..storage.records import Writing
+from .recent import Recent
 
 SETTLE_SECONDS = 10.0
 """How long a database is waited for that went away in the middle of a commit."""
@@ -95,6 +97,9 @@ class Hold:
     now: Callable[[], int] = moment.now
     progress: Progress = SILENT
     uses: Uses = field(default_factory=Uses)
+    embedder: Embedder | None = None
+    """Who makes vectors; None: memories are found by words alone."""
+    recent: Recent = field(default_factory=Recent)
 
     def seen_by(self, caller: Caller, progress: Progress = SILENT) -> Hold:
         return replace(self, caller=caller, progress=progress)

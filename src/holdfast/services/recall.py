@@ -1,22 +1,58 @@
 """Find the memories that bear on a question, best first. Writes nothing."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ..domain import budget, rank
+from ..domain.errors import EmbedderFailed
 from ..domain.memory import Memory
+from ..domain.passages import passages
+from ..domain.question import Question, first_person, question
 from ..domain.vector import Embedding
-from ..domain.words import asked
-from ..storage import asking, memories, vectors
-from ..storage.memories import Filter, Found
+from ..domain.words import runs
+from ..storage import memories, vectors
+from ..storage.memories import Filter
 from ..storage.port import Session
+from ..storage.vectors import Due, Kept
+from . import embed
 from .find import normal
+from .gather import FOUND, Gathered, Heard, Looked, gather, listen, measured
 from .hold import Hold
+
+FRESH = 32
+"""So many memories that have no vectors yet get them for a question, at once."""
+ALIKE = 0.9
+"""Two memories of which so large a share of words is common say the same."""
+FEWEST_ALIKE = 5
+"""Words that a memory must have before another can be its like."""
+
+
+class Ask(NamedTuple):
+    """A question, and how it is to be answered."""
+
+    text: str
+    which: Filter = memories.EVERYTHING
+    limit: int = 10
+    budget_tokens: int | None = None
+    without: Collection[str] = ()
+    embedding: Embedding | None = None
+    """Of the question, by the asker's own model."""
+    now: int | None = None
+    """When it is asked, for what counts from then; None: now."""
 
 
 class Hit(NamedTuple):
     memory: Memory
     score: float
+    """Of the best one, a share."""
+    why: rank.Ranked
+    like: tuple[str, ...] = ()
+    """Memories that say the same and are left out."""
+    superseded_by: str | None = None
+    used: tuple[int, int] = (0, 0)
+    """How often, and when last."""
+    long: bool = False
+    """It has more than one passage."""
 
 
 class Recalled(NamedTuple):
@@ -24,51 +60,152 @@ class Recalled(NamedTuple):
     candidates: int
     packed: budget.Packed
     by_vectors: bool
+    degraded: str | None
+    question: Question
 
 
-def recall(
-    hold: Hold,
-    session: Session,
-    question: str,
-    which: Filter,
-    *,
-    limit: int,
-    budget_tokens: int | None = None,
-    without: Collection[str] = (),
-    embedding: Embedding | None = None,
-) -> Recalled:
-    """Any of the question's words, and what is near to its vector if it has one.
+def recall(hold: Hold, ask: Ask, rendered: Callable[[Hit], str]) -> Recalled:
+    """Any of the question's words, what is near to its vector, and what was said around either.
 
     Filters before ranking, ranking before the limit, the limit before the budget.
     """
-    now, which, most = hold.now(), normal(which), 3 * limit + 20
-    words = asking.question(session, asked(question))
-    by_words = asking.candidates(session, hold.caller, words, which, now, limit=most)
-    near = _near(hold, session, embedding, by_words, which, now, most) if embedding else {}
-    candidates: Sequence[rank.Candidate] = rank.fused(by_words, near) if near else by_words
-    ranked = rank.ranked((hit for hit in candidates if hit.id not in without), now)[:limit]
-    read = memories.by_ids(session, hold.caller, [id for id, _ in ranked], now, "kept" if which.archived else "live")
-    hits = [Hit(read[id], score) for id, score in ranked if id in read]
-    kept, packed = budget.pack(hits, lambda hit: budget.estimate(rendered(hit.memory)), budget_tokens)
+    ask = ask._replace(which=normal(ask.which))
+    now = hold.now()
+    asked = question(ask.text, now if ask.now is None else ask.now)
+    with hold.reading() as session:
+        heard = listen(Looked(hold, session, ask.which, now), asked, without=ask.without)
+        due = _due(hold, session, ask, now)
+    vector, fresh, degraded = _embedded(hold, ask, asked, heard, due)
+    with hold.reading() as session:
+        look = Looked(hold, session, ask.which, now)
+        nearest = _nearest(look, vector, fresh, ask) if vector else []
+        gathered = gather(look, asked, heard, vector, fresh, nearest)
+        order = _worth(rank.ranked(gathered.candidates, gathered.around, gathered.stems, gathered.scope, now))
+        hits = _hits(look, _arranged(order, gathered), gathered, ask)
+    kept, packed = budget.fill(hits, rendered, ask.budget_tokens)
     hold.uses.note(hold.caller.agent, [hit.memory.id for hit in kept], now)
-    return Recalled(kept, len(candidates), packed, bool(near))
+    by_vectors = any(one.why.cosine is not None for one in hits) or bool(nearest)
+    if vector is not None and not by_vectors:
+        degraded = degraded or NO_VECTORS
+    return Recalled(kept, len(order), packed, by_vectors, degraded, asked)
 
 
-def _near(
-    hold: Hold, session: Session, asked: Embedding, found: list[Found], which: Filter, now: int, limit: int
-) -> dict[str, Found]:
-    """What lies nearest, and how near that is which was found already."""
-    vectors.check(session, asked)
-    nearest = vectors.nearest(session, hold.caller, asked.vector, asked.model, which, now, limit=limit)
-    near = {hit.id: hit for hit in nearest}
-    others = {hit.id: hit for hit in found if hit.id not in near} if len(nearest) == limit else {}
-    cosines = vectors.cosines(session, hold.caller, asked.vector, asked.model, list(others), now)
-    return near | {id: others[id]._replace(score=cosine) for id, cosine in cosines.items()}
+NO_VECTORS = "None of these memories has a current vector by this model: they were found by words alone."
 
 
-def rendered(memory: Memory) -> str:
-    """The text of a hit that an agent will read, which is what a budget counts."""
-    return f"{memory.title}\n{memory.content}\n{' '.join(memory.tags)}"
+def _due(hold: Hold, session: Session, ask: Ask, now: int) -> list[Due]:
+    """What was kept so recently that it has no vectors; one more than can be made at once tells of more."""
+    if hold.embedder is None or ask.embedding is not None:
+        return []
+    model = hold.embedder.model
+    mark = vectors.mark(session, model)
+    if mark is None or not mark.whole:
+        due = vectors.due_rows(session, model, mark.row if mark else 0, FRESH + 1)
+    else:
+        due = vectors.due_among(session, model, vectors.changed(session, mark.seq, embed.ENTRIES))[: FRESH + 1]
+    seen = memories.by_ids(session, hold.caller, [one.id for one in due], now) if due else {}
+    return [one for one in due if one.id in seen]
+
+
+def _embedded(
+    hold: Hold, ask: Ask, asked: Question, heard: Heard, due: Sequence[Due]
+) -> tuple[Embedding | None, list[Kept], str | None]:
+    """The question's vector, those of the newest memories, and what is missing. Outside of any transaction."""
+    if ask.embedding is not None:
+        return ask.embedding, [], None
+    embedder = hold.embedder
+    if embedder is None:
+        return None, [], None
+    text = first_person(asked.text, heard.named) if asked.english else asked.text
+    try:
+        (vector,) = embedder.embed([text[:LONGEST_QUESTION]])
+        if len(due) > FRESH:
+            return Embedding(embedder.model, vector), [], WAITING
+        made = embed.made_of(hold, embedder, due, hold.now())
+    except EmbedderFailed as error:
+        return None, [], f"Found by words alone. {error.message}"
+    return Embedding(embedder.model, vector), [one for many in made.values() for one in many], None
+
+
+LONGEST_QUESTION = 4000
+"""Characters of a question of which a vector is made."""
+WAITING = "Many of the newest memories have no vectors yet: `holdfast reembed` makes them."
+
+
+def _nearest(look: Looked, asked: Embedding, fresh: Sequence[Kept], ask: Ask) -> list[str]:
+    """The memories that have the nearest passages, nearest first; those without any kept vector among them."""
+    vectors.check(look.session, asked)
+    found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=FOUND)
+    near = dict(found) | {id: max(one.cosine for one in many) for id, many in measured(asked, fresh).items()}
+    order = sorted(near, key=lambda id: (-near[id], id))
+    return [id for id in order if near[id] >= rank.RELATED and id not in ask.without]
+
+
+def _worth(order: list[rank.Ranked]) -> list[rank.Ranked]:
+    """Without what nothing speaks for: it was only said beside something."""
+    return [one for one in order if one.score > 0]
+
+
+def _arranged(order: list[rank.Ranked], gathered: Gathered) -> list[rank.Ranked]:
+    """What was superseded comes after what superseded it."""
+    places = {one.id: place for place, one in enumerate(order)}
+
+    def place(one: rank.Ranked) -> tuple[int, int]:
+        by = places.get(gathered.superseded.get(one.id, ""), -1)
+        return (max(by, places[one.id]), int(by >= places[one.id]))
+
+    return sorted(order, key=place)
+
+
+def _hits(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask: Ask) -> list[Hit]:
+    """The first of what is left when what says the same is folded into one."""
+    chosen, like = _folded(order, gathered, ask.limit)
+    view: memories.View = "kept" if ask.which.archived else "live"
+    read = memories.by_ids(look.session, look.hold.caller, [one.id for one in chosen], look.now, view)
+    used = memories.uses(look.session, list(read))
+    best = max((one.score for one in chosen), default=1.0)
+    return [
+        Hit(
+            memory=read[one.id],
+            score=round(one.score / best, 6),
+            why=one,
+            like=tuple(like[one.id]),
+            superseded_by=gathered.superseded.get(one.id),
+            used=used.get(one.id, (0, 0)),
+            long=len(passages(read[one.id].content)) > 1,
+        )
+        for one in chosen
+        if one.id in read
+    ]
+
+
+def _folded(
+    order: Sequence[rank.Ranked], gathered: Gathered, limit: int
+) -> tuple[list[rank.Ranked], dict[str, list[str]]]:
+    chosen: list[rank.Ranked] = []
+    like: dict[str, list[str]] = {}
+    said: dict[str, frozenset[str]] = {}
+    for one in order:
+        row = gathered.rows[one.id]
+        words = frozenset(runs(row.content))
+        twin = next((id for id, others in said.items() if _same(words, others)), None)
+        if twin is not None and gathered.rows[twin].speaker == row.speaker and one.id not in gathered.superseded:
+            like[twin].append(one.id)
+        elif len(chosen) < limit:
+            chosen.append(one)
+            said[one.id], like[one.id] = words, []
+        else:
+            break
+    return chosen, like
+
+
+def _same(words: frozenset[str], others: frozenset[str]) -> bool:
+    if min(len(words), len(others)) < FEWEST_ALIKE or min(len(words), len(others)) < ALIKE * max(
+        len(words), len(others)
+    ):
+        return False
+    common = len(words & others)
+    return common >= ALIKE * (len(words) + len(others) - common)
 
 
 def lineage(namespace: str) -> tuple[str, ...]:

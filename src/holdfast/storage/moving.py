@@ -71,7 +71,7 @@ class Table(NamedTuple):
         )
         if self.name == "memory" and rows:
             for memory in written:
-                texts = Texts(memory["title"], memory["content"], memory["tags"])
+                texts = Texts(memory["title"], memory["content"], memory["tags"], memory["spelled"])
                 session.index(memory["id"], None if memory["state"] == "deleted" else texts)
             session.do("memory_numbered")
 

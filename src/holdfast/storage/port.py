@@ -25,6 +25,8 @@ class Texts(NamedTuple):
     title: str
     content: str
     tags: str
+    spelled: str = ""
+    """Pairs of characters of what is written without blanks."""
 
 
 class Session(Protocol):
@@ -57,9 +59,18 @@ class Session(Protocol):
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
         """The beginning of a statement that finds every one, or any, of some words; filters follow."""
 
+    def match(self, word: str) -> str:
+        """A word as the full-text index is asked for it."""
+
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
-        """Rows of id, cosine, priority, confidence and time of change of what lies nearest by a model; filters before
-        the limit. Of equals, the lesser id first."""
+        """Rows of id and cosine of the memories that have a passage nearest by a model; filters before the limit. Of
+        equals, the lesser id first. A vector of what a memory said before does not count."""
+
+    def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
+        """Rows of id, from and to which character, and vector of what some memories say now, in their order."""
+
+    def usual_length(self) -> float:
+        """Words of a memory, as they are on average, or about so."""
 
     def forget_words(self) -> None:
         """Rid the full-text index of words that are only remembered from what is gone, if that is ours to do."""

@@ -25,6 +25,7 @@ from ..domain.link import (
     Standard,
 )
 from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
+from ..domain.scripts import spelled
 from . import journal
 from .port import Row, Session, Store, Texts
 
@@ -81,7 +82,23 @@ def content_hash(title: str, content: str) -> str:
 
 def texts_of(memory: Memory) -> Texts | None:
     """What a memory is found by; nothing, once it is deleted."""
-    return Texts(memory.title, memory.content, _column(memory.tags)) if memory.state != "deleted" else None
+    if memory.state == "deleted":
+        return None
+    return findable(memory.title, memory.content, _column(memory.tags))
+
+
+def findable(title: str, content: str, tags: str) -> Texts:
+    """Texts, and the pairs of characters of what is written in them without blanks."""
+    return Texts(title, content, tags, spelled(f"{title} {content} {tags}"))
+
+
+def strand_of(memory: Memory) -> str | None:
+    """What was said one after another has one strand: by its thread, its time, or because somebody said it here."""
+    if memory.thread is not None:
+        return f"t {memory.namespace} {memory.thread}"
+    if memory.occurred_at is not None:
+        return f"o {memory.namespace} {memory.occurred_at}"
+    return None if memory.speaker is None else f"s {memory.namespace}"
 
 
 class Writing:
@@ -168,6 +185,9 @@ class Writing:
             "lives_until": ends,
             "collected_at": self.now if over else None,
             "content_hash": content_hash(memory.title, memory.content),
+            "strand": strand_of(memory),
+            "spot": memory.place or 0,
+            "spelled": "" if (texts := texts_of(memory)) is None else texts.spelled,
         }
 
     def _put_around(self, before: Memory | None, memory: Memory) -> None:

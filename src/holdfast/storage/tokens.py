@@ -4,6 +4,8 @@ import threading
 
 import apsw
 
+from ..domain.scripts import spelled
+
 TOKENIZER = ("porter", ["unicode61"])
 _local = threading.local()
 
@@ -13,6 +15,11 @@ def tokens(text: str, *, query: bool = False) -> list[str]:
     why = apsw.FTS5_TOKENIZE_QUERY if query else apsw.FTS5_TOKENIZE_DOCUMENT
     found = _tokenizer()(text.encode(), why, None, include_offsets=False, include_colocated=False)
     return list(map(str, found))
+
+
+def found_by(text: str) -> list[str]:
+    """All that a text is found by: its tokens, and the pairs of characters of what is written in it without blanks."""
+    return tokens(text) if text.isascii() else tokens(text) + tokens(spelled(text))
 
 
 def stems(text: str) -> list[str]:

@@ -1,21 +1,28 @@
-"""The vectors of memories: of this store alone, several models side by side, never mixed."""
+"""The vectors of memories, a passage each: of this store alone, several models side by side, never mixed."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from ..domain.caller import Caller
 from ..domain.memory import Memory
 from ..domain.vector import Embedding, Vector, must_fit
-from .memories import EVERYTHING, Filter, Found, narrowed
+from .memories import EVERYTHING, Filter, narrowed
 from .port import Session
 from .records import content_hash
 
+TITLE = -1
+"""Where a passage begins that is the title."""
+
 
 class Kept(NamedTuple):
-    """A memory's vector as it is kept."""
+    """A passage's vector as it is kept."""
 
     memory: str
     model: str
+    begins: int
+    ends: int
     dim: int
     text_hash: str
     """Of the text that it was made of; if the memory has another by now, this is stale."""
@@ -28,8 +35,37 @@ class Count(NamedTuple):
 
     model: str
     dim: int
+    memories: int
     kept: int
     stale: int
+
+
+class Near(NamedTuple):
+    """How near a passage is to what was asked for."""
+
+    begins: int
+    ends: int
+    cosine: float
+
+
+class Due(NamedTuple):
+    """A memory that has no vectors of what it says."""
+
+    row: int
+    id: str
+    title: str
+    content: str
+    text_hash: str
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far the vectors of a model are made: for every row up to one, and for what was changed up to a place in the
+    journal."""
+
+    row: int
+    seq: int
+    whole: bool = False
+    """Every row has been looked at once; from now on the journal tells what is new."""
 
 
 def check(session: Session, given: Embedding) -> None:
@@ -39,13 +75,17 @@ def check(session: Session, given: Embedding) -> None:
 
 
 def put(session: Session, memory: Memory, given: Embedding, now: int) -> None:
-    """Keep the vector of a memory's text as it is now, in the place of an older one by the same model."""
+    """Keep one vector of a memory's whole text as it is now, in the place of older ones by the same model."""
     text_hash = content_hash(memory.title, memory.content)
-    keep(session, [Kept(memory.id, given.model, given.vector.dim, text_hash, now, given.vector)])
+    put_all(
+        session, [Kept(memory.id, given.model, 0, len(memory.content), given.vector.dim, text_hash, now, given.vector)]
+    )
 
 
-def keep(session: Session, many: Sequence[Kept]) -> None:
-    """Keep vectors as they were kept elsewhere."""
+def put_all(session: Session, many: Sequence[Kept]) -> None:
+    """Keep the vectors of memories, in the place of those that they have by the same model."""
+    owners = dict.fromkeys((one.memory, one.model) for one in many)
+    session.many("embedding_clear", ({"memory": memory, "model": model} for memory, model in owners))
     session.many("embedding_put", ({**one._asdict(), "vector": Vector(one.vector)} for one in many))
 
 
@@ -62,23 +102,59 @@ def counts(session: Session, caller: Caller, now: int) -> list[Count]:
 
 
 def nearest(
-    session: Session, caller: Caller, vector: Vector, model: str, which: Filter, now: int, *, limit: int
-) -> list[Found]:
-    """The memories whose text lies nearest by the cosine, which is their score; of equals, the lesser id first.
+    session: Session, caller: Caller, asked: Embedding, which: Filter, now: int, *, limit: int
+) -> list[tuple[str, float]]:
+    """The memories that have a passage nearest by the cosine; of equals, the lesser id first.
 
     Every filter applies before the limit. A vector of what a memory said before does not count.
     """
     parts, params = narrowed(caller, which, now)
-    return [Found(*row) for row in session.nearest(vector, parts, params | {"model": model}, limit)]
+    rows = session.nearest(asked.vector, parts, params | {"model": asked.model}, limit)
+    return [(id, cosine) for id, cosine in rows]
 
 
-def cosines(
-    session: Session, caller: Caller, vector: Vector, model: str, ids: Sequence[str], now: int
-) -> dict[str, float]:
-    """How near those of some memories are that have a current vector."""
-    if not ids:
-        return {}
-    parts, params = narrowed(caller, EVERYTHING, now, "kept")
-    params |= {"model": model, "ids": list(ids)}
-    found = session.nearest(vector, [*parts, "memory.some"], params, len(ids))
-    return {row[0]: row[1] for row in found}
+def nearness(session: Session, asked: Embedding, ids: Sequence[str]) -> dict[str, list[Near]]:
+    """How near each passage of some memories is, as far as they have current vectors."""
+    rows = session.vectors(ids, asked.model) if ids else []
+    found: dict[str, list[Near]] = {}
+    for (memory, begins, ends, _), cosine in zip(rows, cosines(asked.vector, [row[3] for row in rows]), strict=True):
+        found.setdefault(memory, []).append(Near(begins, ends, cosine))
+    return found
+
+
+def cosines(vector: bytes, others: Sequence[bytes]) -> list[float]:
+    """How near each of some vectors is."""
+    if not others:
+        return []
+    import numpy  # takes a tenth of a second, which only a search by vectors is worth
+
+    kept = numpy.frombuffer(b"".join(others), "<f4").reshape(len(others), -1)
+    return numpy.clip(kept @ numpy.frombuffer(vector, "<f4"), -1.0, 1.0).tolist()  # type: ignore[no-any-return]
+
+
+# What is still to be made
+
+
+def mark(session: Session, model: str) -> Mark | None:
+    """How far the vectors of a model are made; None: nobody began."""
+    row = session.row("kept_get", name=f"vectors {model}")
+    return None if row is None else msgspec.json.decode(row[0], type=Mark)
+
+
+def set_mark(session: Session, model: str, to: Mark) -> None:
+    session.do("kept_put", name=f"vectors {model}", body=msgspec.json.encode(to).decode())
+
+
+def due_rows(session: Session, model: str, after: int, limit: int) -> list[Due]:
+    """The next memories without current vectors, in the order of their rows."""
+    return [Due(*row) for row in session.rows("embedding_due", model=model, after=after, limit=limit)]
+
+
+def due_among(session: Session, model: str, ids: Sequence[str]) -> list[Due]:
+    """Those of some memories that have no current vectors."""
+    return [Due(*row) for row in session.rows("embedding_due.some", model=model, ids=list(ids))] if ids else []
+
+
+def changed(session: Session, after: int, most: int) -> list[str]:
+    """The memories that were changed behind a place in the journal, among so many of its entries."""
+    return [record for record, _ in session.rows("memory_changed", after=after, upto=after + most)]

@@ -341,3 +341,9 @@ def _scalar(value: Any) -> str:
             return ""
         case _:
             return str(value)
+
+
+def reembedded(answer: Any) -> Iterator[str]:
+    yield f"{answer.memories} memories got vectors by {answer.model}, of {answer.passages} passages."
+    for one in answer.refused:
+        yield click.style(f"{one.id} got none: {one.error}", fg="yellow")

@@ -233,8 +233,21 @@ class PostgresSession:
         ((usual,),) = self.rows("word_usual")
         self._counts.usual_length = float(usual or USUAL_LENGTH)
 
+    def match(self, word: str) -> str:
+        return queries_of([word], every=True)
+
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
         return nearest(self, vector, parts, params, limit)
+
+    def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
+        with self._whole():
+            cursor = self._connection.cursor(binary=True)
+            return cursor.execute(sql_of("embedding_of"), {"ids": list(ids), "model": model}).fetchall()
+
+    def usual_length(self) -> float:
+        if not self._counts.usual_length:
+            self._look_around()
+        return self._counts.usual_length
 
     def forget_words(self) -> None:
         """The database does, when it next vacuums."""

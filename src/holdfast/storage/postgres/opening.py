@@ -7,7 +7,7 @@ from psycopg import sql
 
 from ...domain import errors
 from ...domain.moment import now
-from .. import journal, migrate, signer
+from .. import filling, journal, migrate, signer
 from .address import Address
 from .engine import ADAPTERS, FOLDERS, About, PostgresSession, PostgresStore, connect
 from .foreign import translated
@@ -156,6 +156,7 @@ def build(connection: Connection, address: Address, mark: str) -> None:
 
 def apply(session: PostgresSession, connection: Connection, migration: migrate.Migration) -> None:
     connection.execute(migrate.portable(migration.script), prepare=False)
+    filling.after(migration.number, session)
     session.do(
         "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
     )

@@ -13,7 +13,7 @@ LAST_PLACE = 16_383
 """A word that stands later is found too, but not as a part of several in a row."""
 GAP = 2
 """Between two fields, so that no phrase goes from one into the other."""
-FIELDS = (("title", "A"), ("tags", "B"), ("content", ""))
+FIELDS = (("title", "A"), ("tags", "B"), ("spelled", "B"), ("content", ""))
 
 
 def lexeme(token: str) -> str:

@@ -24,6 +24,8 @@ WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
 BREADTH = 100
 """How many vectors a walk through an index keeps in view: more are slower and miss less."""
 MOST_BREADTH = 1000
+PASSAGES = 2
+"""So many times as many passages as memories are asked for: a memory may have several."""
 
 
 class VectorDumper(Dumper):
@@ -63,13 +65,26 @@ def nearest(
     session: "PostgresSession", vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int
 ) -> list[Row]:
     """By the index of the dimension; if there is none, the filters leave few or the index finds too few, one by one."""
-    asked = {**params, "vector": vector, "limit": limit}
+    asked = {**params, "vector": vector, "limit": PASSAGES * limit}
     if vector.dim in INDEXED and not _few(session, parts, params):
-        session.rows("embedding_tuned", breadth=min(max(BREADTH, 2 * limit), MOST_BREADTH))
+        session.rows("embedding_tuned", breadth=min(max(BREADTH, PASSAGES * limit), MOST_BREADTH))
         found = session.assembled(("embedding_found", *parts, f"embedding_found.by_{vector.dim}"), asked)
-        if len(found) == limit:
-            return found
-    return session.assembled(("embedding_found", *parts, "embedding_found.exact"), asked)
+        if len(best := _by_memory(found)) >= limit:
+            return best[:limit]
+    while True:
+        found = session.assembled(("embedding_found", *parts, "embedding_found.exact"), asked)
+        best = _by_memory(found)
+        if len(best) >= limit or len(found) < asked["limit"]:
+            return best[:limit]
+        asked["limit"] *= 8
+
+
+def _by_memory(found: list[Row]) -> list[Row]:
+    """Each memory once, by the nearest of its passages."""
+    best: dict[str, Row] = {}
+    for row in found:
+        best.setdefault(row[0], row)
+    return sorted(best.values(), key=lambda row: (-row[1], row[0]))
 
 
 def _few(session: "PostgresSession", parts: Sequence[Part], params: Mapping[str, Any]) -> bool:

@@ -129,3 +129,5 @@ select name, body from kept order by name
 select number, checksum from migration order by number
 -- name: migration_add
 insert into migration (number, name, checksum, applied_at) values (:number, :name, :checksum, :applied_at)
+-- name: kept_get
+select body from kept where name = :name

@@ -1,15 +1,40 @@
 -- name: embedding_put
-insert into embedding (memory, model, dim, text_hash, made_at, vector)
-values (:memory, :model, :dim, :text_hash, :made_at, :vector)
-on conflict (memory, model) do update set dim = excluded.dim, text_hash = excluded.text_hash,
-  made_at = excluded.made_at, vector = excluded.vector
+insert into embedding (memory, model, begins, ends, dim, text_hash, made_at, vector)
+values (:memory, :model, :begins, :ends, :dim, :text_hash, :made_at, :vector)
+on conflict (memory, model, begins) do update set ends = excluded.ends, dim = excluded.dim,
+  text_hash = excluded.text_hash, made_at = excluded.made_at, vector = excluded.vector
+-- name: embedding_clear
+-- Make room for others of the same model.
+delete from embedding where memory = :memory and model = :model
 -- name: embedding_drop
 delete from embedding where memory = :memory
 -- name: embedding_dim
 -- How many numbers the vectors of a model have.
 select dim from embedding where model = :model limit 1
+-- name: embedding_of
+-- The vectors of what some memories say now.
+select e.memory, e.begins, e.ends, e.vector from embedding e join memory m on m.id = e.memory
+where e.memory = any(:ids) and e.model = :model and e.text_hash = m.content_hash order by e.memory, e.begins
 -- name: embedding_count
-select e.model, max(e.dim), count(*), cast(sum(case when e.text_hash = m.content_hash then 0 else 1 end) as bigint)
+select e.model, max(e.dim), count(distinct e.memory), count(*),
+  cast(sum(case when e.text_hash = m.content_hash then 0 else 1 end) as bigint)
 from embedding e join memory m on m.id = e.memory where true
 -- name: embedding_count.per_model
 group by e.model order by e.model
+-- name: embedding_due
+-- Memories after a row that have no vector of what they say now, by a model.
+select m.rowno, m.id, m.title, m.content, m.content_hash from memory m
+where m.rowno > :after and m.state = 'live' and not exists (select 1 from embedding e
+  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash) order by m.rowno limit :limit
+-- name: embedding_due.some
+-- The same of some memories.
+select m.rowno, m.id, m.title, m.content, m.content_hash from memory m
+where m.id = any(:ids) and m.state = 'live' and not exists (select 1 from embedding e
+  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash) order by m.rowno
+-- name: memory_changed
+-- Which memories were changed behind a place in the journal, and where last.
+select record, max(seq) from journal where seq > :after and seq <= :upto and kind = 'memory' group by record
+-- name: memory_rows
+select m.rowno from memory m where true
+-- name: memory.first
+ limit :limit

@@ -17,6 +17,7 @@ from .engine import (
     FOLDERS,
     SqliteSession,
     SqliteStore,
+    database,
     rolled_back,
     sync_folder,
     translated,
@@ -25,6 +26,9 @@ from .engine import (
 )
 from .opening import SMALLEST, UNFINISHED, build, is_unfinished, make_private, prepared
 
+DERIVED = {"embedding_sign"}
+"""Tables of one engine that follow from others."""
+
 
 @cache
 def tables() -> tuple[Table, ...]:
@@ -32,14 +36,14 @@ def tables() -> tuple[Table, ...]:
 
     The head comes before all: what it says is never older than what is there.
     """
-    with closing(apsw.Connection(":memory:")) as made:
+    with closing(database(":memory:")) as made:
         for migration in migrate.known(*FOLDERS):
             made.execute(migrate.strict(migration.script)).fetchall()
         names = [name for (name,) in made.execute("select name from pragma_table_list where type = 'table'")]
         points_to = {
             name: {to for (to,) in made.execute('select "table" from pragma_foreign_key_list(?)', (name,))}
             for name in sorted(names)
-            if not name.startswith("sqlite_")
+            if not name.startswith("sqlite_") and name not in DERIVED
         }
         found = [_table(made, name) for name in TopologicalSorter(points_to).static_order()]
     return tuple(sorted(found, key=lambda table: table.name != HEAD))
@@ -119,7 +123,7 @@ def _must_be_possible(file: Path) -> None:
 
 
 def _connected(file: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection = database(str(file))
     connection.set_busy_handler(wait)
     # Else closing a database of another program would write its log into it.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{file}-wal").exists()))
@@ -132,7 +136,7 @@ def new_copy(to: Path) -> Iterator[SqliteSession]:
     with translated():
         os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:
-            with closing(apsw.Connection(str(to), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            with closing(database(str(to))) as connection:
                 connection.execute("pragma journal_mode=off; pragma synchronous=off; begin").fetchall()
                 build(connection)
                 yield SqliteSession(connection)

@@ -20,7 +20,8 @@ from ...domain.vector import Vector
 from .. import migrate, signer, statements, turns
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
-from .vectors import nearest
+from .text import usual_length
+from .vectors import Signs, nearest, signs_of
 
 APPLICATION_ID = 0x484F4C44
 LOG_LIMIT = 16 << 20
@@ -92,9 +93,10 @@ def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
 class SqliteSession:
     """Statements by name on one connection."""
 
-    def __init__(self, connection: apsw.Connection, counts: Counts | None = None) -> None:
+    def __init__(self, connection: apsw.Connection, counts: Counts | None = None, signs: Signs | None = None) -> None:
         self._connection = connection
         self._counts = counts or Counts(COMMON)
+        self._signs = signs or Signs()
         self._failed: errors.StoreError | None = None
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
@@ -144,9 +146,18 @@ class SqliteSession:
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
         return ["memory_found"], {"match": (" " if every else " OR ").join(quoted(word) for word in words)}
 
+    def match(self, word: str) -> str:
+        return quoted(word)
+
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
-        with self._whole():
-            return nearest(self._connection.execute(joined(("embedding_found", *parts)), bound(params)), vector, limit)
+        return nearest(self, self._signs, vector, parts, params, limit)
+
+    def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
+        return self.rows("embedding_of", ids=list(ids), model=model)
+
+    def usual_length(self) -> float:
+        row = self.row("text_averages")
+        return usual_length(row[0]) if row else 0.0
 
     def forget_words(self) -> None:
         self.do("memory_text_purged")
@@ -185,6 +196,7 @@ class SqliteStore:
         self._local = threading.local()
         self._writer: Opened | None = None
         self._counts = Counts(COMMON)
+        self._signs = Signs()
         self._key: bytes | None = None
         self._key_seen: tuple[int, int, int] | None = None
         self._opening = threading.Lock()
@@ -196,12 +208,12 @@ class SqliteStore:
         self._local.reader = self._current(getattr(self._local, "reader", None), "query_only=on")
         connection = self._local.reader.connection
         if connection.in_transaction:
-            yield SqliteSession(connection, self._counts)
+            yield SqliteSession(connection, self._counts, self._signs)
             return
         try:
             with translated():
                 connection.execute("begin")
-            yield SqliteSession(connection, self._counts)
+            yield SqliteSession(connection, self._counts, self._signs)
         finally:
             if not rolled_back(connection):
                 self._local.reader = None
@@ -215,7 +227,7 @@ class SqliteStore:
                 raise RuntimeError("a transaction is open in this thread already")
             until = monotonic() + left()
             connection.set_busy_handler(lambda tries: wait(tries) and monotonic() < until)
-            session = SqliteSession(connection, self._counts)
+            session = SqliteSession(connection, self._counts, self._signs)
             try:
                 with translated():
                     connection.execute("begin immediate")
@@ -383,7 +395,7 @@ class SqliteStore:
 
 def _altered(connection: apsw.Connection) -> list[str]:
     """Tables, indexes, views and triggers that differ from those that the migrations make; one that was added too."""
-    with closing(apsw.Connection(":memory:")) as made:
+    with closing(database(":memory:")) as made:
         made.execute(migrate.strict(migrate.TABLE + ";")).fetchall()
         for migration in migrate.known(*FOLDERS):
             made.execute(migrate.strict(migration.script)).fetchall()
@@ -405,10 +417,17 @@ def _machine() -> str:
     return os.uname().nodename if hasattr(os, "uname") else "machine"
 
 
+def database(name: str, vfs: str = "") -> apsw.Connection:
+    """A connection that knows what our triggers call."""
+    connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)
+    connection.create_scalar_function("signs_of", lambda *given: signs_of(*given), 1, deterministic=True)
+    return connection
+
+
 def connect(file: Path, vfs: str) -> apsw.Connection:
     """A connection with our settings. The file exists already, readable by its owner alone."""
     with translated():
-        connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)
+        connection = database(str(file), vfs)
         try:
             connection.set_busy_handler(wait)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)

@@ -10,13 +10,14 @@ import apsw
 
 from ...domain import errors
 from ...domain.moment import now
-from .. import journal, migrate
+from .. import filling, journal, migrate
 from .engine import (
     APPLICATION_ID,
     FOLDERS,
     SqliteSession,
     SqliteStore,
     copy_into,
+    database,
     rolled_back,
     sync_folder,
     translated,
@@ -32,7 +33,7 @@ SMALLEST = 512
 
 def open_copy(path: Path) -> SqliteStore:
     """The store in a copy that exists, brought up to this release; anything else is refused."""
-    with translated(), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+    with translated(), closing(database(str(path))) as connection:
         if connection.pragma("application_id") != APPLICATION_ID:
             raise errors.NotAStore(f"{path.name} is no copy of a Holdfast store.")
     return open_store(path)
@@ -49,7 +50,7 @@ def open_store(path: Path, vfs: str = "") -> SqliteStore:
 def prepared(path: Path, vfs: str = "") -> None:
     """The file is ours and of this release when this returns; any other is refused untouched."""
     latest = migrate.known(*FOLDERS)
-    with translated(), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)) as file:
+    with translated(), closing(database(str(path), vfs)) as file:
         file.set_busy_handler(wait)
         # Else closing a database of another program would write its log into it.
         file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
@@ -157,6 +158,7 @@ def build(connection: apsw.Connection) -> None:
 def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
     session = SqliteSession(connection)
     connection.execute(migrate.strict(migration.script)).fetchall()
+    filling.after(migration.number, session)
     session.do(
         "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
     )
@@ -165,5 +167,5 @@ def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
 
 def back_up(path: Path, vfs: str, version: int) -> None:
     """A copy of the store as it was before the migration, beside it."""
-    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)) as reader:
+    with closing(database(str(path), vfs)) as reader:
         copy_into(reader, path.with_name(f"{path.name}.before-v{version + 1}-{now()}"))

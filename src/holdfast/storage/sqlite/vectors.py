@@ -1,33 +1,206 @@
-"""The nearest of many vectors, by looking at each."""
+"""The nearest of many vectors: first by the signs of their numbers, which fit into memory, then exactly."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import nsmallest
-from itertools import islice
+from __future__ import annotations
 
-from ..port import Row
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-BATCH = 1024
+from ...domain.vector import Vector
+from ..port import Part, Row
+from ..vectors import cosines
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    from .engine import SqliteSession
+
+_HIGH_BITS = bytes(b"0"[0] if byte < 0x80 else b"1"[0] for byte in range(256))
+WORD = 8
+"""Bytes that are compared at once."""
+FEW = 20_000
+"""So many memories that a filter leaves are named one by one, and only their vectors looked at."""
+BREADTH = 2
+"""So many times as many passages as memories are asked for are measured exactly: their order by signs is not exact, and
+a memory may have several."""
+WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
+"""Clauses that usually leave most."""
 
 
-def nearest(rows: Iterable[Row], vector: bytes, limit: int) -> list[Row]:
-    """Rows whose second column is a vector, with the cosine in its place: the nearest, of equals the first by id."""
-    best: list[Row] = []
-    for measured in _measured(rows, vector):
-        best = nsmallest(limit, (*best, *measured), key=lambda row: (-row[1], row[0]))
-    return best
+def signs_of(vector: Any) -> bytes:
+    """A bit for every number, whether it is below zero; as many bytes as are compared at once, or a multiple."""
+    bits = vector[3::4].translate(_HIGH_BITS)
+    size = -(-len(bits) // (8 * WORD)) * WORD
+    return int(bits, 2).to_bytes(size, "little") if bits else b""
 
 
-def _measured(rows: Iterable[Row], vector: bytes) -> Iterator[Sequence[Row]]:
-    """A batch at a time, so that a large store does not have to fit into memory."""
-    waiting = iter(rows)
-    batch = list(islice(waiting, BATCH))
-    if not batch:
-        return
-    import numpy  # takes up to two tenths of a second, which only a search by vectors is worth
+class Table(NamedTuple):
+    """The signs of one model's vectors, a column for each word of them."""
 
-    asked = numpy.frombuffer(vector, "<f4")
-    while batch:
-        kept = numpy.frombuffer(b"".join(row[1] for row in batch), "<f4").reshape(len(batch), len(asked))
-        cosines = numpy.clip(kept @ asked, -1.0, 1.0).tolist()
-        yield [(row[0], cosine, *row[2:]) for row, cosine in zip(batch, cosines, strict=True)]
-        batch = list(islice(waiting, BATCH))
+    numbers: NDArray[numpy.int64]
+    rows: NDArray[numpy.int64]
+    words: NDArray[numpy.uint64]
+    used: int
+    """So many places are taken; the others are for what comes."""
+
+
+class Signs:
+    """The signs of a store's vectors as this process has read them. What was added since is read before each search."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._origin = ""
+        self._tables: dict[tuple[str, int], Table] = {}
+
+    def current(self, session: SqliteSession, model: str, size: int) -> Table:
+        """All that the session sees of a model, and perhaps some that came later or are gone."""
+        ((origin,),) = session.rows("chain_origin")
+        with self._lock:
+            if origin != self._origin:
+                self._origin, self._tables = origin, {}
+            table = self._tables.get((model, size)) or _empty(size)
+            after = int(table.numbers[table.used - 1]) if table.used else 0
+            found = session.rows("embedding_signs", model=model, after=after, size=size)
+            self._tables[model, size] = table = _grown(table, found) if found else table
+            return table
+
+    def forget(self, model: str, size: int, gone: NDArray[numpy.int64]) -> None:
+        """Leave out numbers that are not in the store any more."""
+        import numpy
+
+        with self._lock:
+            table = self._tables.get((model, size))
+            if table is None or not len(gone):
+                return
+            kept = ~numpy.isin(table.numbers[: table.used], gone)
+            self._tables[model, size] = Table(
+                table.numbers[: table.used][kept],
+                table.rows[: table.used][kept],
+                numpy.ascontiguousarray(table.words[:, : table.used][:, kept]),
+                int(kept.sum()),
+            )
+
+
+def _empty(size: int) -> Table:
+    import numpy
+
+    none = numpy.zeros(0, numpy.int64)
+    return Table(none, none, numpy.zeros((size // WORD, 0), numpy.uint64), 0)
+
+
+def _grown(table: Table, found: list[Row]) -> Table:
+    """With more behind. Places are never written twice, so that who searches the smaller table may go on."""
+    import numpy
+
+    used, more = table.used, len(found)
+    if used + more > len(table.numbers):
+        room = max(1024, 2 * (used + more))
+        wider = Table(
+            numpy.zeros(room, numpy.int64),
+            numpy.zeros(room, numpy.int64),
+            numpy.zeros((len(table.words), room), numpy.uint64),
+            used,
+        )
+        wider.numbers[:used] = table.numbers[:used]
+        wider.rows[:used] = table.rows[:used]
+        wider.words[:, :used] = table.words[:, :used]
+        table = wider
+    table.numbers[used : used + more] = [row[0] for row in found]
+    table.rows[used : used + more] = [row[1] for row in found]
+    table.words[:, used : used + more] = numpy.frombuffer(b"".join(row[2] for row in found), "<u8").reshape(more, -1).T
+    return table._replace(used=used + more)
+
+
+def nearest(
+    session: SqliteSession, signs: Signs, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int
+) -> list[Row]:
+    """Rows of id and cosine of the nearest memories, each by its nearest passage; filters apply before the limit."""
+    if not session.rows("embedding_dim", model=params["model"]):
+        return []
+    asked = signs_of(vector)
+    table = signs.current(session, params["model"], len(asked))
+    order = _by_signs(table, asked, _named(session, parts, params))
+    best: dict[str, float] = {}
+    width = BREADTH * limit
+    for start in _steps(len(order), width):
+        chosen = order[start : start + (start or width)]
+        found = _measured(session, vector, table, chosen, parts, params)
+        _forget_gone(session, signs, vector, table, chosen, found, params)
+        for id, cosine in ((row[1], row[2]) for row in found):
+            best[id] = max(cosine, best.get(id, -1.0))
+        if len(best) >= limit:
+            break
+    return sorted(best.items(), key=lambda one: (-one[1], one[0]))[:limit]
+
+
+def _steps(total: int, width: int) -> list[int]:
+    """Where each step begins: every one is as long as all before it."""
+    found = [0] if total else []
+    at = width
+    while at < total:
+        found.append(at)
+        at *= 2
+    return found
+
+
+def _named(session: SqliteSession, parts: Sequence[Part], params: Mapping[str, Any]) -> list[int] | None:
+    """The rows that a narrow filter leaves; None: so many that they are not worth naming."""
+    if WIDE.issuperset(parts):
+        return None
+    rows = session.assembled(("memory_rows", *parts, "memory.first"), {**params, "limit": FEW + 1})
+    return None if len(rows) > FEW else [row for (row,) in rows]
+
+
+def _by_signs(table: Table, asked: bytes, rows: list[int] | None) -> NDArray[numpy.int64]:
+    """Places in the table, those with the most signs in common first."""
+    import numpy
+
+    places = numpy.arange(table.used)
+    if rows is not None:
+        among = numpy.zeros(int(table.rows[: table.used].max(initial=0)) + 1, bool)
+        wanted = numpy.array(rows, numpy.int64)
+        among[wanted[wanted < len(among)]] = True
+        places = numpy.flatnonzero(among[table.rows[: table.used]])
+    distance = numpy.zeros(len(places), numpy.uint16)
+    for column, word in zip(table.words, numpy.frombuffer(asked, "<u8"), strict=True):
+        kept = column[: table.used] if rows is None else column[places]
+        distance += numpy.bitwise_count(kept ^ word)
+    return places[numpy.argsort(distance, kind="stable")]
+
+
+def _measured(
+    session: SqliteSession,
+    vector: Vector,
+    table: Table,
+    places: NDArray[numpy.int64],
+    parts: Sequence[Part],
+    params: Mapping[str, Any],
+) -> list[tuple[int, str, float]]:
+    """Numbers, ids and cosines of those that pass the filters and whose vector is current."""
+    numbers = table.numbers[places].tolist()
+    rows = session.assembled(("embedding_found", *parts), {**params, "numbers": numbers})
+    return [
+        (number, id, cosine)
+        for (number, id, _), cosine in zip(rows, cosines(vector, [row[2] for row in rows]), strict=True)
+    ]
+
+
+def _forget_gone(
+    session: SqliteSession,
+    signs: Signs,
+    vector: Vector,
+    table: Table,
+    places: NDArray[numpy.int64],
+    found: list[tuple[int, str, float]],
+    params: Mapping[str, Any],
+) -> None:
+    """What did not come back because it is not there any more need not be looked at again."""
+    import numpy
+
+    missing = numpy.setdiff1d(table.numbers[places], numpy.array([row[0] for row in found], numpy.int64))
+    if len(missing) > len(places) // 2:
+        there = {number for (number,) in session.rows("embedding_numbers", numbers=missing.tolist())}
+        ((last,),) = session.rows("embedding_last")
+        gone = [number for number in missing.tolist() if number not in there and number <= (last or 0)]
+        signs.forget(params["model"], len(signs_of(vector)), numpy.array(gone, numpy.int64))

@@ -8,7 +8,7 @@ select set_config('hnsw.ef_search', cast(:breadth as text), true), case when (
 -- Said so that the planner does not take it for rare: it knows nothing of how two columns go together.
 case when e.text_hash = m.content_hash then 1 else 0 end <> 0
 -- name: embedding_found
-select m.id, 1 - (e.vector <=> :vector), m.priority, m.confidence, m.updated_at
+select m.id, 1 - (e.vector <=> :vector)
 from memory m join embedding e on e.memory = m.id where e.model = :model and {embedding_found.current}
 -- name: embedding_few
 -- Whether the filters, which follow, leave only a few.

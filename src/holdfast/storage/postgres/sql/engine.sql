@@ -42,6 +42,9 @@ join memory m on m.rowno = s.rowno where true
  and s.rowno >= :since_row
 -- name: memory_found.best
 order by s.score desc, s.rowno desc limit :limit
+-- name: word_held
+-- In how many memories a word stands; filters follow.
+select count(*) from memory_text t join memory m on m.rowno = t.rowno where t.words @@ cast(:match as tsquery)
 -- name: word_counts
 -- In how many memories a stem stands.
 select a.stem, (select count(*) from memory_text t where t.words @@ cast(a.query as tsquery))
@@ -76,7 +79,7 @@ union all
 select 'function ' || p.proname, pg_get_functiondef(p.oid) from pg_proc p
 where p.pronamespace = cast(:schema as regnamespace) and p.prokind = 'f'
 -- name: engine_texts
-select rowno, id, title, content, tags from memory where state <> 'deleted' and rowno > :after order by rowno limit :limit
+select rowno, id, title, content, tags, spelled from memory where state <> 'deleted' and rowno > :after order by rowno limit :limit
 -- name: engine_text_differs
 select a.rowno from unnest(cast(:rows as bigint[]), cast(:words as text[])) as a(rowno, words)
 left join memory_text t on t.rowno = a.rowno where t.words is distinct from cast(a.words as tsvector)

@@ -1,4 +1,19 @@
+-- name: embedding_signs
+-- What was added behind a number of a model's vectors of one size.
+select number, rowno, signs from embedding_sign where number > :after and model = :model and length(signs) = :size
+order by number
 -- name: embedding_found
--- The vectors among which the nearest are looked for; filters follow.
-select m.id, e.vector, m.priority, m.confidence, m.updated_at from memory m join embedding e on e.memory = m.id
-where e.model = :model and e.text_hash = m.content_hash
+-- The vectors of some numbers, as far as they are of what their memories say now; filters follow.
+select s.number, m.id, e.vector from embedding_sign s
+cross join embedding e on e.memory = s.memory and e.model = s.model and e.begins = s.begins
+cross join memory m on m.rowno = s.rowno where s.number = any(:numbers) and e.text_hash = m.content_hash
+-- name: embedding_numbers
+select number from embedding_sign where number = any(:numbers)
+-- name: embedding_last
+select max(number) from embedding_sign
+-- name: chain_origin
+-- Whose journal this is: another after the store was restored.
+select origin from chain
+-- name: text_averages
+-- How many rows the full-text index has, and how many words in each column, as FTS5 keeps it.
+select block from memory_text_data where id = 1

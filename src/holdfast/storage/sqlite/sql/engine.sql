@@ -16,6 +16,9 @@ from memory_text t cross join memory m on m.rowno = t.rowid where memory_text ma
  and t.rowid >= :since_row
 -- name: memory_found.best
 order by t.rank limit :limit
+-- name: word_held
+-- In how many memories a word stands; filters follow.
+select count(*) from memory_text t cross join memory m on m.rowno = t.rowid where memory_text match :match
 -- name: word_counts
 -- In how many memories a stem stands.
 select term, doc from memory_vocab where term = any(:stems)

@@ -1,0 +1,228 @@
+"""Find what bears on a question, and say why."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..domain import rank
+from ..domain.errors import EmbedderFailed
+from ..domain.memory import Kind
+from ..services import embed, standards
+from ..services import recall as recalling
+from ..services.hold import Hold
+from ..services.recall import Ask, Hit
+from .core import filter_of, moment
+from .fields import EmbeddingField, Moment, Namespace, Tags, TierField, embedding_of
+from .registry import Effect, Example, Request, operation
+from .views import ConfidenceTier, MemoryView, confidence_tier, known, memory_view
+
+
+class Recall(Request, frozen=True):
+    context: Annotated[
+        str,
+        Meta(
+            min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True, "role": "words"}
+        ),
+    ]
+    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+    tags: Tags = []
+    since: Moment | None = None
+    until: Moment | None = None
+    as_agent: Namespace | None = None
+    budget_tokens: Annotated[int, Meta(ge=0, le=10_000_000, description="Fit into this many tokens.")] | None = None
+    kinds: list[Kind] = []
+    tier: TierField | None = None
+    has_citations: bool = False
+    source_uri_prefix: Annotated[str, Meta(max_length=4096)] | None = None
+    confidence_tier: ConfidenceTier | None = None
+    include_archived: bool = False
+    embedding: EmbeddingField | None = None
+    now: Annotated[Moment, Meta(description="When it is asked, for words such as yesterday.")] | None = None
+    explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
+
+
+class RecallMeta(Struct, frozen=True, kw_only=True):
+    recall_mode: str
+    candidates: int
+    degraded: str | UnsetType = UNSET
+    """Why the answer is less than what was asked for."""
+    budget_tokens_used: int | UnsetType = UNSET
+    budget_tokens_remaining: int | UnsetType = UNSET
+    memories_dropped: int | UnsetType = UNSET
+    budget_overflow: bool | UnsetType = UNSET
+
+
+class Part(Struct, frozen=True):
+    """One reason: how strong it is, how much such a reason counts, and what both make together."""
+
+    value: float
+    weight: float
+    adds: float
+
+
+class Matched(Struct, frozen=True):
+    """From which character to which of the content; -1: the title."""
+
+    start: int
+    end: int
+
+
+class Why(Struct, frozen=True, kw_only=True):
+    """Why a memory is a hit: the sum of the weighted parts, adjusted, before it is a share of the best."""
+
+    score: float
+    adjustment: float
+    parts: dict[str, Part]
+    words: float
+    """What its words are worth by themselves, before they are a share of the best."""
+    cosine: float | UnsetType = UNSET
+    terms: list[str]
+    """The stems of the question that it holds."""
+
+
+class RecalledMemory(MemoryView, frozen=True, kw_only=True):
+    matched: Matched | UnsetType = UNSET
+    like: list[str] | UnsetType = UNSET
+    """Memories that say the same, left out."""
+    superseded_by: str | UnsetType = UNSET
+    why: Why | UnsetType = UNSET
+
+
+class Recalled(Struct, frozen=True, kw_only=True):
+    memories: list[RecalledMemory]
+    count: int
+    mode: str
+    tokens_used: int
+    meta: RecallMeta
+    budget_tokens: int | UnsetType = UNSET
+    standards: list[MemoryView] | UnsetType = UNSET
+    """The memories that state how the asked namespace works, the most general first; not repeated among the hits."""
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/recall",
+    family="core",
+    human="holdfast.surfaces.human:recalled",
+    examples=(
+        Example({"context": "when do we deploy?"}),
+        Example({"context": "what was decided last week?", "now": "2026-11-16T09:00:00Z", "explain": True}),
+        Example({"context": "which way?", "embedding": {"model": "own", "vector": [1, 0.5]}}),
+        Example({"context": "which way?", "embedding": {"model": "own", "vector": []}}, error="VALIDATION_FAILED"),
+        Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
+    ),
+)
+def recall(hold: Hold, request: Recall) -> Recalled:
+    """Find the memories that bear on a question, best first."""
+    with hold.reading() as session:
+        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace else []
+    shown: dict[str, RecalledMemory] = {}
+
+    def rendered(hit: Hit) -> str:
+        shown[hit.memory.id] = hit_view(hit, explain=request.explain)
+        return msgspec.json.encode(shown[hit.memory.id]).decode()
+
+    found = recalling.recall(hold, asked(request, {memory.id for memory in stated}), rendered)
+    return Recalled(
+        memories=[shown[hit.memory.id] for hit in found.hits],
+        count=len(found.hits),
+        mode="hybrid" if found.by_vectors else "keyword",
+        tokens_used=found.packed.tokens,
+        meta=meta_of(found, request.budget_tokens),
+        budget_tokens=known(request.budget_tokens),
+        standards=[memory_view(memory) for memory in stated] or UNSET,
+    )
+
+
+def asked(request: Recall, without: set[str]) -> Ask:
+    return Ask(
+        text=request.context,
+        which=filter_of(request, namespaces=recalling.lineage(request.namespace) if request.namespace else ()),
+        limit=request.limit,
+        budget_tokens=request.budget_tokens,
+        without=without,
+        embedding=embedding_of(request.embedding),
+        now=moment(request.now, "now"),
+    )
+
+
+def meta_of(found: recalling.Recalled, budget: int | None) -> RecallMeta:
+    mode = "hybrid" if found.by_vectors else "keyword_only"
+    meta = RecallMeta(recall_mode=mode, candidates=found.candidates, degraded=known(found.degraded))
+    if budget is None:
+        return meta
+    return msgspec.structs.replace(
+        meta,
+        budget_tokens_used=found.packed.tokens,
+        budget_tokens_remaining=max(0, budget - found.packed.tokens),
+        memories_dropped=found.packed.dropped,
+        budget_overflow=found.packed.overflow,
+    )
+
+
+def hit_view(hit: Hit, *, explain: bool) -> RecalledMemory:
+    """A hit as it is shown, and counted by a budget."""
+    piece = hit.why.piece
+    return memory_view(
+        hit.memory,
+        hit.used,
+        type=RecalledMemory,
+        score=hit.score,
+        confidence_tier=confidence_tier(hit.memory.confidence),
+        matched=Matched(piece.begins, piece.ends) if piece and hit.long else UNSET,
+        like=list(hit.like) or UNSET,
+        superseded_by=known(hit.superseded_by),
+        why=why_of(hit.why) if explain else UNSET,
+    )
+
+
+def why_of(one: rank.Ranked) -> Why:
+    parts = zip(one.parts._fields, one.parts, rank.WEIGHTS, strict=True)
+    return Why(
+        score=round(one.score, 6),
+        adjustment=round(one.adjustment, 6),
+        parts={name: Part(round(value, 6), weight, round(value * weight, 6)) for name, value, weight in parts if value},
+        words=round(one.bm25, 6),
+        cosine=known(None if one.cosine is None else round(one.cosine, 6)),
+        terms=list(one.terms),
+    )
+
+
+class Reembed(Request, frozen=True):
+    everything: Annotated[bool, Meta(description="Look at every memory again, also at what was refused.")] = False
+
+
+class Refused(Struct, frozen=True):
+    id: str
+    error: str
+
+
+class Reembedded(Struct, frozen=True, kw_only=True):
+    model: str
+    memories: int
+    passages: int
+    refused: list[Refused]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/reembed",
+    family="lifecycle",
+    human="holdfast.surfaces.human:reembedded",
+    examples=(Example({}),),
+)
+def reembed(hold: Hold, request: Reembed) -> Reembedded:
+    """Make the vectors that memories lack by the model that is set; recall by words goes on meanwhile."""
+    if hold.embedder is None:
+        raise EmbedderFailed("No model is set that makes vectors: set `embedder` to minilm, openai or ollama.")
+    if request.everything:
+        embed.again(hold, hold.embedder)
+    made = embed.catch_up(hold, hold.embedder)
+    return Reembedded(
+        model=hold.embedder.model,
+        memories=made.memories,
+        passages=made.passages,
+        refused=[Refused(*one) for one in made.failed],
+    )

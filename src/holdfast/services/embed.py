@@ -1,0 +1,148 @@
+"""Make the vectors that memories still lack: after their transaction, never inside one, for a model takes its time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..domain.errors import EmbedderFailed
+from ..domain.passages import passages
+from ..domain.vector import Vector
+from ..domain.words import runs
+from ..embedding.port import Embedder
+from ..storage import journal, vectors
+from ..storage.port import Session
+from ..storage.vectors import TITLE, Due, Kept, Mark
+from .hold import Hold
+
+BATCH = 64
+"""Memories whose vectors are written together."""
+TEXTS = 64
+"""Texts after which somebody may stop it."""
+ENTRIES = 2000
+"""Of the journal, that are looked at together."""
+
+
+class Failed(NamedTuple):
+    """A memory of which the model could make nothing."""
+
+    id: str
+    error: str
+
+
+class Made(NamedTuple):
+    memories: int
+    passages: int
+    failed: list[Failed]
+
+    def plus(self, other: Made) -> Made:
+        return Made(self.memories + other.memories, self.passages + other.passages, self.failed + other.failed)
+
+
+NOTHING = Made(0, 0, [])
+
+
+def texts(title: str, content: str) -> list[tuple[int, int, str]]:
+    """What a memory's vectors are made of: its passages, and its title if that says something that they do not."""
+    found = [(passage.start, passage.end, content[passage.start : passage.end]) for passage in passages(content)]
+    said = set(runs(content))
+    new = [word for word in dict.fromkeys(runs(title)) if word not in said and word.isalpha() and len(word) > 2]
+    return [(TITLE, TITLE, title), *found] if new else found
+
+
+def made_of(hold: Hold, embedder: Embedder, due: Sequence[Due], now: int) -> dict[str, list[Kept]]:
+    """The vectors of memories, by their ids; those that were made a moment ago are not made again."""
+    known = {one.id: kept for one in due if (kept := hold.recent.get(embedder.model, one)) is not None}
+    fresh = [one for one in due if one.id not in known]
+    asked = [(one, *passage) for one in fresh for passage in texts(one.title, one.content)]
+    made = _embedded(hold, embedder, [text for *_, text in asked])
+    found: dict[str, list[Kept]] = {one.id: [] for one in fresh}
+    for (one, begins, ends, _), vector in zip(asked, made, strict=True):
+        found[one.id].append(Kept(one.id, embedder.model, begins, ends, vector.dim, one.text_hash, now, vector))
+    for one in fresh:
+        hold.recent.put(embedder.model, one, found[one.id])
+    return known | found
+
+
+def _embedded(hold: Hold, embedder: Embedder, many: Sequence[str]) -> list[Vector]:
+    made: list[Vector] = []
+    for start in range(0, len(many), TEXTS):
+        hold.progress.check()
+        made += embedder.embed(many[start : start + TEXTS])
+    return made
+
+
+def catch_up(hold: Hold, embedder: Embedder) -> Made:
+    """Make every vector that is due. What was made stays when this is stopped: the next time it goes on from there."""
+    done = NOTHING
+    while True:
+        hold.progress(done.memories, done.memories + waiting(hold, embedder), "vectors")
+        made = step(hold, embedder)
+        if made is None:
+            return done
+        done = done.plus(made)
+
+
+def waiting(hold: Hold, embedder: Embedder) -> int:
+    """About how many memories still have no vectors; never too few if there are any."""
+    with hold.reading() as session:
+        mark = vectors.mark(session, embedder.model) or Mark(0, 0)
+        if not mark.whole:
+            return max(0, session.newest_row() - mark.row)
+        return len(vectors.changed(session, mark.seq, ENTRIES))
+
+
+def step(hold: Hold, embedder: Embedder) -> Made | None:
+    """Make the next vectors; None: there are none to make."""
+    with hold.reading() as session:
+        before = vectors.mark(session, embedder.model)
+        due, after = _next(session, embedder.model, before or Mark(0, journal.head_of(session).seq))
+    if not due and after == before:
+        return None
+    made, failed = _each(hold, embedder, due)
+    with hold.store.writing() as session:
+        current = {
+            (one.id, one.text_hash) for one in vectors.due_among(session, embedder.model, [one.id for one in due])
+        }
+        kept = [one for many in made.values() for one in many if (one.memory, one.text_hash) in current]
+        vectors.put_all(session, kept)
+        if vectors.mark(session, embedder.model) == before:
+            vectors.set_mark(session, embedder.model, after)
+    return Made(len({one.memory for one in kept}), len(kept), failed)
+
+
+def _next(session: Session, model: str, mark: Mark) -> tuple[list[Due], Mark]:
+    """The memories that are next, and how far it will be done then."""
+    if not mark.whole:
+        due = vectors.due_rows(session, model, mark.row, BATCH)
+        return due, Mark(due[-1].row, mark.seq) if due else Mark(mark.row, mark.seq, whole=True)
+    head = journal.head_of(session).seq
+    if head <= mark.seq:
+        return [], mark
+    due = vectors.due_among(session, model, vectors.changed(session, mark.seq, ENTRIES))
+    if len(due) > BATCH:
+        return due[:BATCH], mark
+    upto = min(head, mark.seq + ENTRIES)
+    return due, Mark(mark.row, upto, whole=True) if due or upto - mark.seq >= ENTRIES else mark
+
+
+def _each(hold: Hold, embedder: Embedder, due: Sequence[Due]) -> tuple[dict[str, list[Kept]], list[Failed]]:
+    """Vectors of all; if the model refuses some text for good, of each memory that it does not refuse."""
+    try:
+        return made_of(hold, embedder, due, hold.now()), []
+    except EmbedderFailed as error:
+        if error.retryable:
+            raise
+        if len(due) == 1:
+            return {}, [Failed(due[0].id, error.message)]
+    parted = [_each(hold, embedder, [one]) for one in due]
+    failed = [refused for _, many in parted for refused in many]
+    if len(failed) == len(due):
+        raise EmbedderFailed(f"The model makes no vectors. {failed[0].error}")
+    return {id: kept for made, _ in parted for id, kept in made.items()}, failed
+
+
+def again(hold: Hold, embedder: Embedder) -> None:
+    """Look at every memory once more, from the first."""
+    with hold.store.writing() as session:
+        vectors.set_mark(session, embedder.model, Mark(0, journal.head_of(session).seq))

@@ -1,0 +1,284 @@
+"""Everything that the order of a question's hits is made from, read once."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ..domain import rank
+from ..domain.dates import fitness
+from ..domain.passages import Passage, asks, passages
+from ..domain.question import Question, named_in
+from ..domain.vector import Embedding
+from ..storage import asking, candidates, links, memories, tokens, vectors
+from ..storage.candidates import Around, Row
+from ..storage.links import Which
+from ..storage.memories import EVERYTHING, Filter
+from ..storage.port import Session
+from ..storage.vectors import Kept, Near
+from .hold import Hold
+
+FOUND = 100
+"""Memories that words find, and as many again that vectors find."""
+LEADING = 50
+"""What was said after so many of the best is a candidate too: an answer need not repeat the question's words."""
+LINKING = 20
+"""The links of so many of the best are followed."""
+MOST_LINKS = 100
+LONGEST = 8000
+"""Characters of a long text that are looked at first."""
+WHOLE = 400_000
+"""Characters that are looked at of the few long ones that may be hits."""
+BLOCK = 20
+"""Without a thread or a time, so many that came one after another are taken for what was said together."""
+
+
+MOST_NAMES = 16
+NOWHERE = Around(None, None, None, None)
+
+
+class Looked(NamedTuple):
+    """Where a question looks, by whom and when."""
+
+    hold: Hold
+    session: Session
+    which: Filter
+    now: int
+
+
+class Heard(NamedTuple):
+    """What the words of a question found."""
+
+    found: list[str]
+    """Ids, best first."""
+    rows: dict[str, Row]
+    words: dict[str, str]
+    """Each asked stem, and a word of it."""
+    named: frozenset[str]
+
+
+class Gathered(NamedTuple):
+    """What is put in order."""
+
+    candidates: list[rank.Candidate]
+    around: list[rank.Candidate]
+    scope: rank.Scope
+    stems: tuple[str, ...]
+    rows: dict[str, Row]
+    superseded: dict[str, str]
+    """What was superseded, and by what."""
+
+
+def stems_of(words: Sequence[str]) -> dict[str, str]:
+    """The stems of some words, each with a word that has it."""
+    return {stem: word for word in words for stem in tokens.stems(word)}
+
+
+def listen(look: Looked, question: Question, *, without: Collection[str] = ()) -> Heard:
+    """What the words of a question find, and whom it names."""
+    hold, session, which, now = look
+    words = asking.question(session, question.words)
+    found = asking.candidates(session, hold.caller, words, which, now, limit=FOUND)
+    ids = [hit.id for hit in found if hit.id not in without]
+    rows = _read(look, ids)
+    speakers = candidates.speakers(session, hold.caller, _names(question), which, now)
+    return Heard(ids, rows, stems_of(question.words), named_in(question.words, speakers | _speakers(rows.values())))
+
+
+def _names(question: Question) -> list[str]:
+    """Words of a question as names are written."""
+    return [word.capitalize() for word in question.words[:MOST_NAMES] if word.isalpha()]
+
+
+def _speakers(rows: Iterable[Row]) -> set[str]:
+    """Who speaks in some memories, in a passage of them too."""
+    spoken = {row.speaker for row in rows if row.speaker}
+    return spoken | {said.speaker for row in rows if row.speaker is None for said in cut(row) if said.speaker}
+
+
+def cut(row: Row) -> list[Passage]:
+    return passages(row.content)
+
+
+def gather(
+    look: Looked,
+    question: Question,
+    heard: Heard,
+    asked: Embedding | None,
+    fresh: Sequence[Kept],
+    nearest: Sequence[str],
+) -> Gathered:
+    """Candidates of both channels, what was said around them, and what they are linked to."""
+    rows = heard.rows | _read(look, [id for id in nearest if id not in heard.rows])
+    edges = _edges(look, [*heard.found[:LINKING], *nearest[:LINKING]])
+    rows |= _read(look, [id for id in edges.linked if id not in rows])
+    beside = _beside(look, rows, [*heard.found[:LEADING], *nearest[:LEADING]])
+    rows |= beside.following
+    making = _Making(
+        question=question,
+        asked=frozenset(heard.words),
+        near=_near(look, asked, fresh, rows),
+        around=beside.around,
+        ids={row.rowno: row.id for row in (*rows.values(), *beside.others.values())},
+        edges=edges,
+        uses=memories.uses(look.session, list(rows)),
+        now=look.now,
+    )
+    return Gathered(
+        candidates=[making.candidate(row) for row in rows.values()],
+        around=[making.candidate(row) for row in beside.others.values()],
+        scope=_scope(look, question, heard, rows.values()),
+        stems=tuple(heard.words),
+        rows=rows,
+        superseded=edges.superseded,
+    )
+
+
+def _read(look: Looked, ids: Sequence[str], longest: int = LONGEST) -> dict[str, Row]:
+    """Memories that the filter lets through, in the given order."""
+    if not ids:
+        return {}
+    read = candidates.by_ids(look.session, look.hold.caller, ids, look.which, look.now, longest=longest)
+    found = {row.id: row for row in read}
+    return {id: found[id] for id in ids if id in found}
+
+
+class Edges(NamedTuple):
+    """How some memories hang together."""
+
+    linked: dict[str, set[str]]
+    superseded: dict[str, str]
+
+
+def _edges(look: Looked, ids: Sequence[str]) -> Edges:
+    """The links of some memories, either way."""
+    linked: dict[str, set[str]] = {}
+    superseded: dict[str, str] = {}
+    if not ids:
+        return Edges(linked, superseded)
+    asked = (look.session, look.hold.caller, list(dict.fromkeys(ids)), Which(), look.now)
+    for edge in (*links.leaving(*asked, limit=MOST_LINKS), *links.entering(*asked, limit=MOST_LINKS)):
+        source, target = edge.link.source, edge.link.target
+        linked.setdefault(source, set()).add(target)
+        linked.setdefault(target, set()).add(source)
+        if edge.link.relation == "supersedes":
+            superseded[target] = source
+    return Edges(linked, superseded)
+
+
+class Beside(NamedTuple):
+    """What was said before and after some memories."""
+
+    around: dict[int, Around]
+    following: dict[str, Row]
+    """What follows the best of them, and may be an answer itself."""
+    others: dict[int, Row]
+
+
+def _beside(look: Looked, rows: Mapping[str, Row], leading: Sequence[str]) -> Beside:
+    hold, session, which, now = look
+    known = {row.rowno for row in rows.values()}
+    around = candidates.around(session, [row.rowno for row in rows.values() if row.strand])
+    after = {
+        place
+        for id in leading
+        if id in rows and (at := around.get(rows[id].rowno))
+        for place in (at.after, at.long_after)
+        if place is not None and place not in known
+    }
+    following = candidates.by_rows(session, hold.caller, after, which, now, longest=LONGEST)
+    around |= candidates.around(session, [row.rowno for row in following])
+    known |= {row.rowno for row in following}
+    others = {place for at in around.values() for place in at[:3] if place is not None and place not in known}
+    read = candidates.by_rows(session, hold.caller, others, EVERYTHING, now, longest=LONGEST)
+    return Beside(around, {row.id: row for row in following}, {row.rowno: row for row in read})
+
+
+def _near(
+    look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row]
+) -> dict[str, list[Near]]:
+    """How near each passage of the candidates is."""
+    if asked is None:
+        return {}
+    return vectors.nearness(look.session, asked, list(rows)) | measured(asked, fresh)
+
+
+def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, list[Near]]:
+    """How near the passages are of which no vector is kept yet."""
+    found: dict[str, list[Near]] = {}
+    for one, cosine in zip(fresh, vectors.cosines(asked.vector, [one.vector for one in fresh]), strict=True):
+        found.setdefault(one.memory, []).append(Near(one.begins, one.ends, cosine))
+    return found
+
+
+def _scope(look: Looked, question: Question, heard: Heard, rows: Iterable[Row]) -> rank.Scope:
+    """How rare the words are where the question looks, and which of them are names."""
+    hold, session, which, now = look
+    narrow = "*" not in hold.caller.namespaces or replace(which, archived=False) != EVERYTHING
+    known = candidates.scope(session, hold.caller, heard.words, which, now, narrow=narrow)
+    people = {stem for name in heard.named for stem in tokens.stems(name)}
+    return rank.Scope(*known, names=frozenset(people & set(heard.words)), named=heard.named)
+
+
+class _Making(NamedTuple):
+    """What makes a candidate of a row."""
+
+    question: Question
+    asked: frozenset[str]
+    near: dict[str, list[Near]]
+    around: dict[int, Around]
+    ids: dict[int, str]
+    edges: Edges
+    uses: dict[str, tuple[int, int]]
+    now: int
+
+    def candidate(self, row: Row) -> rank.Candidate:
+        pieces, length = self._pieces(row)
+        at = self.around.get(row.rowno, NOWHERE)
+        return rank.Candidate(
+            id=row.id,
+            pieces=pieces,
+            length=length,
+            labels=self._labels(row),
+            speaker=row.speaker,
+            group=_group(row),
+            before=self.ids.get(at.before or 0),
+            long_before=self.ids.get(at.long_before or 0),
+            after=self.ids.get(at.after or 0),
+            asks=asks(row.content),
+            date=fitness(self.question.dates, row.occurred_at or row.created_at) if self.question.dates else 0.0,
+            linked=self.edges.linked.get(row.id, ()),
+            priority=row.priority,
+            confidence=row.confidence,
+            updated_at=row.updated_at,
+            uses=self.uses.get(row.id, (0, 0))[0],
+            over=row.id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now),
+        )
+
+    def _pieces(self, row: Row) -> tuple[list[rank.Piece], int]:
+        """The passages of a memory, and how many words they have. A vector of something else is one without words."""
+        near = {(one.begins, one.ends): one.cosine for one in self.near.get(row.id, ())}
+        found, length = [], 0
+        for begins, ends, speaker in cut(row):
+            held = tokens.found_by(row.content[begins:ends])
+            length += len(held)
+            found.append(rank.Piece(begins, ends, self._counted(held), speaker, near.pop((begins, ends), None)))
+        return found + [rank.Piece(*span, {}, row.speaker, cosine) for span, cosine in near.items()], length
+
+    def _labels(self, row: Row) -> dict[str, int]:
+        """What the title and the tags say beside the text."""
+        title = "" if row.title in row.content else row.title
+        return self._counted(tokens.found_by(f"{title} {row.tags}")) if title or row.tags != "[]" else {}
+
+    def _counted(self, held: Iterable[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for stem in held:
+            if stem in self.asked:
+                found[stem] = found.get(stem, 0) + 1
+        return found
+
+
+def _group(row: Row) -> str | None:
+    if row.strand is None or not row.strand.startswith("s "):
+        return row.strand
+    return f"{row.strand} {row.rowno // BLOCK}"

@@ -1,0 +1,118 @@
+"""What the order of hits is made from, read in as few questions as can be."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..domain.caller import Caller
+from .memories import Filter, narrowed
+from .port import Session
+
+MOST_COUNTED = 5000
+"""A filter that leaves more memories than this is as good as none for how rare words are."""
+DEAR = 3000
+"""A word that so many memories hold is not counted among those of a filter: its share of all tells enough."""
+
+
+class Row(NamedTuple):
+    """A memory as the order needs it."""
+
+    rowno: int
+    id: str
+    title: str
+    tags: str
+    speaker: str | None
+    strand: str | None
+    occurred_at: int | None
+    created_at: int
+    updated_at: int
+    valid_until: int | None
+    priority: int
+    confidence: float
+    length: int
+    """Characters of its content, all of it."""
+    content: str
+
+
+class Around(NamedTuple):
+    """The rows before and after one, nearest first."""
+
+    before: int | None
+    long_before: int | None
+    after: int | None
+    long_after: int | None
+
+
+class Scope(NamedTuple):
+    """How many memories there are where a question looks, how long, and in how many of them each stem stands."""
+
+    memories: int
+    usual_length: float
+    held: dict[str, int]
+    share: dict[str, float]
+    """Of all memories of the store, in which part a stem stands."""
+
+
+def by_ids(session: Session, caller: Caller, ids: Sequence[str], which: Filter, now: int, *, longest: int) -> list[Row]:
+    """Those of some memories that a filter lets through."""
+    parts, params = narrowed(caller, which, now)
+    rows = session.assembled(
+        ("candidate_select", *parts, "memory.some"), params | {"ids": list(ids), "longest": longest}
+    )
+    return [Row(*row) for row in rows]
+
+
+def by_rows(
+    session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int, *, longest: int
+) -> list[Row]:
+    """The same by the numbers of their rows."""
+    if not rows:
+        return []
+    parts, params = narrowed(caller, which, now)
+    found = session.assembled(
+        ("candidate_select", *parts, "memory.numbered"), params | {"rows": list(rows), "longest": longest}
+    )
+    return [Row(*row) for row in found]
+
+
+def around(session: Session, rows: Iterable[int]) -> dict[int, Around]:
+    """What was said before and after those that stand in a strand."""
+    asked = list(rows)
+    return {row[0]: Around(*row[1:]) for row in session.rows("strand_around", rows=asked)} if asked else {}
+
+
+def speakers(session: Session, caller: Caller, names: Iterable[str], which: Filter, now: int) -> set[str]:
+    """Who speaks under one of some names."""
+    parts, params = narrowed(caller, which, now)
+    asked = ("speaker_select", *parts, "memory.first")
+    return {row[0] for name in names for row in session.assembled(asked, params | {"name": name, "limit": 1})}
+
+
+def scope(
+    session: Session, caller: Caller, words: Mapping[str, str], which: Filter, now: int, *, narrow: bool
+) -> Scope:
+    """What is known of the stems of a question, each with a word of its, in the whole store and where it looks."""
+    last = session.newest_row()
+    held = session.holding(list(words), last)
+    share = {stem: min(1.0, held.get(stem, 0) / last) if last else 0.0 for stem in words}
+    memories = _count(session, caller, which, now) if narrow else None
+    if memories is None:
+        return Scope(last, session.usual_length(), {stem: held.get(stem, 0) for stem in words}, share)
+    counted = {
+        stem: _held(session, caller, word, which, now) if held.get(stem, 0) <= DEAR else round(share[stem] * memories)
+        for stem, word in words.items()
+    }
+    return Scope(memories, session.usual_length(), counted, share)
+
+
+def _count(session: Session, caller: Caller, which: Filter, now: int) -> int | None:
+    """How many memories a filter leaves; None if they are very many."""
+    parts, params = narrowed(caller, which, now)
+    ((count,),) = session.assembled(("memory_some", *parts, "memory_some.end"), params | {"limit": MOST_COUNTED + 1})
+    return None if count > MOST_COUNTED else int(count)
+
+
+def _held(session: Session, caller: Caller, word: str, which: Filter, now: int) -> int:
+    """In how many of the memories that a filter leaves a word stands."""
+    parts, params = narrowed(caller, which, now)
+    ((count,),) = session.assembled(("word_held", *parts), params | {"match": session.match(word)})
+    return int(count)

@@ -1,0 +1,11 @@
+-- Where a memory stands among what was said before and after it, and what of it is written without blanks, in pairs of
+-- characters. Of this store alone, never journalled.
+alter table memory add column strand text;
+alter table memory add column spot integer not null default 0;
+alter table memory add column spelled text not null default '';
+update memory set spot = coalesce(place, 0), strand = case
+  when thread is not null then 't ' || namespace || ' ' || thread
+  when occurred_at is not null then 'o ' || namespace || ' ' || cast(occurred_at as text)
+  when speaker is not null then 's ' || namespace end;
+create index memory_strand on memory (strand, spot, rowno) where strand is not null and state = 'live';
+create index memory_speaker on memory (speaker) where speaker is not null;

@@ -1,0 +1,26 @@
+-- name: candidate_select
+-- What the order of hits is made from; of a long text its beginning.
+select m.rowno, m.id, m.title, m.tags, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until,
+  m.priority, m.confidence, length(m.content), substr(m.content, 1, :longest) from memory m where true
+-- name: memory.numbered
+ and m.rowno = any(:rows)
+-- name: strand_around
+-- Which rows come before and after some, two each way, among what was said one after another.
+select m.rowno,
+  (select n.rowno from memory n where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) < (m.spot, m.rowno)
+   order by n.spot desc, n.rowno desc limit 1),
+  (select n.rowno from memory n where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) < (m.spot, m.rowno)
+   order by n.spot desc, n.rowno desc limit 1 offset 1),
+  (select n.rowno from memory n where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) > (m.spot, m.rowno)
+   order by n.spot, n.rowno limit 1),
+  (select n.rowno from memory n where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) > (m.spot, m.rowno)
+   order by n.spot, n.rowno limit 1 offset 1)
+from memory m where m.rowno = any(:rows) and m.strand is not null and m.state = 'live'
+-- name: speaker_select
+-- Who speaks under a name, or under one that begins with it; filters follow.
+select m.speaker from memory m where (m.speaker = :name or (m.speaker >= :name || ' ' and m.speaker < :name || '!'))
+-- name: memory_some
+-- How many there are, up to a number; filters follow.
+select count(*) from (select 1 from memory m where true
+-- name: memory_some.end
+ limit :limit) as some

@@ -11,7 +11,7 @@ from .scripts import terms
 from .words import STOP, visible
 
 MOST_WORDS = 64
-_PART_OF_NAME = re.compile(r"[^\s_.,]{2,}")
+_PART_OF_NAME = re.compile(r"[^\s_.,'’-]{2,}")
 
 _ENGLISH = STOP - frozenset(
     "a am an as at be by do had has he her him i if in is it me on or so to us was we will".split()
@@ -21,15 +21,15 @@ _ENGLISH = STOP - frozenset(
 _OTHERS = tuple(
     frozenset(words.split())
     for words in """
-    aber auf das dem den der ein eine einen für hat haben hatte ich im ist kann mein meine mit nicht sie sind und
-    von wann warum welche welcher welches wer wie wir wo zu /
-    au aux avec ce ces combien comment dans de des du elle est et il je la le les mes mon nous où par pas pour
-    pourquoi qu quand que quel quelle qui sont sur une vous /
+    aber auf bei das dem den der ein eine einen er es für hat haben hatte ich im ist kann mein meine mit nicht sie
+    sind und von wann warum welche welcher welches wer wie wir wo zu /
+    au aux avec ce ces combien dans de des du elle est et il je la le les mes mon nous où pas pourquoi qu quand que
+    quel quelle qui sont sur une vous /
     al como con cuando cuál cuándo cuánto cómo de del donde dónde el es está esta fue ha hay la las los mi mis para
     por porque que quien quién qué se su un una y /
-    ao aos com como da das de dos e ela ele em eu foi meu minha na nas nos não o onde os para por porque quais qual
+    ao aos como da das de dos e ela ele em eu foi meu minha na nas nos não o onde os para por porque quais qual
     quando que quem se sua um uma você /
-    ai al che chi con cosa da dal dei della di dove e gli ha ho il io la le lo mia mio nel nella non perché quale
+    al che chi con cosa da dal dei della di dove e gli ha ho il io la le lo mia mio nel nella non perché quale
     quando quanto sono una è /
     aan dat de een en er heb heeft het hoe ik mijn naar niet op te van voor waar waarom wanneer wat welke wie zijn /
     att av det du en ett för har hur hvad hvem hvor hvordan hvorfor hvornår ikke inte jag jeg med mit när och og på
@@ -60,11 +60,11 @@ def question(text: str, now: int) -> Question:
 
 
 def is_english(words: Collection[str], ascii_only: bool) -> bool:
-    """Whether common words of English are there, and no more of another language's; too few to tell is English."""
+    """Whether common words of English prevail over another language's; a few plain words are taken for English."""
     held = frozenset(words)
-    here = len(held & _ENGLISH)
-    elsewhere = max(len(held & common) for common in _OTHERS)
-    return here >= elsewhere and (here > 0 or ascii_only)
+    english, maybe = len(held & _ENGLISH), len(held & STOP - _ENGLISH)
+    other = max(len(held & common) for common in _OTHERS)
+    return 2 * english + maybe >= 2 * other if english else ascii_only and not other
 
 
 def named_in(words: Collection[str], speakers: Iterable[str]) -> frozenset[str]:

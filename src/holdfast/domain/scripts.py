@@ -24,7 +24,7 @@ _PART = re.compile(rf"[{UNSEGMENTED}{HANGUL}]+|[^\W_{UNSEGMENTED}{HANGUL}]+")
 def spelled(text: str) -> str:
     """What an index keeps beside a text so that a part of a sentence is found; empty if blanks part its words.
 
-    At most three characters for each one of the text. Words of other scripts that touch such letters stand there too.
+    At most six times as long as the text, mostly three. Words of other scripts that touch such letters stand there too.
     """
     if text.isascii() or not _PAIRED.search(text):
         return ""

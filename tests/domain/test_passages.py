@@ -1,0 +1,203 @@
+"""A text in passages: short, in order, with nothing left out but its head."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.moment import from_text
+from holdfast.domain.passages import LONGEST, MOST_ASKED, Head, Passage, asks, head, passages
+
+SAID_AT = from_text("2023-05-08T13:56:00Z", "at")
+SENTENCE = "one two three four five six seven eight nine ten eleven."
+
+
+def pieces(text: str) -> list[str]:
+    return [text[piece.start : piece.end] for piece in passages(text)]
+
+
+def spoken(text: str) -> list[tuple[str | None, str]]:
+    return [(piece.speaker, text[piece.start : piece.end]) for piece in passages(text)]
+
+
+def test_a_short_text_is_one_passage() -> None:
+    assert passages(" We deploy on Tuesdays. ") == [Passage(1, 23)]
+
+
+def test_sentences_stand_together_up_to_so_many_words() -> None:
+    assert pieces(" ".join([SENTENCE] * 5)) == [f"{SENTENCE} {SENTENCE}", f"{SENTENCE} {SENTENCE}", SENTENCE]
+
+
+def test_a_sentence_that_is_too_long_is_cut_evenly() -> None:
+    words = [f"w{n}" for n in range(50)]
+    text = f"{SENTENCE} {' '.join(words)}. {SENTENCE}"
+    assert pieces(text) == [SENTENCE, " ".join(words[:25]), " ".join(words[25:]) + ".", SENTENCE]
+
+
+@pytest.mark.parametrize(
+    "end", [". ", "! ", "? ", "… ", '." ', ".) ", "\n", "\r\n", "؟ ", "。", "！", "？」", "। ", "။", "。\n"], ids=ascii
+)
+def test_a_passage_ends_where_a_sentence_or_a_line_ends(end: str) -> None:
+    first, then = " ".join(["word"] * 20), " ".join(["then"] * 20)
+    assert pieces(f"{first}{end}{then}") == [f"{first}{end}".strip(), then]
+
+
+def test_a_point_within_a_number_or_a_name_ends_no_sentence() -> None:
+    assert pieces(" ".join(["word"] * 31) + " 3.5 file.py") == [
+        " ".join(["word"] * 16),
+        " ".join(["word"] * 15) + " 3.5 file.py",
+    ]
+
+
+def test_letters_without_blanks_between_words_count_two_to_a_word() -> None:
+    assert pieces("日" * 10 * LONGEST) == ["日" * 2 * LONGEST] * 5
+    assert pieces("これは文です。" * 20) == ["これは文です。" * 8, "これは文です。" * 8, "これは文です。" * 4]
+
+
+def test_a_run_without_end_is_cut() -> None:
+    assert max(map(len, pieces("x" * 1_000_000))) <= 64 * LONGEST
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[2023-05-08 13:56] Caroline: I went hiking.", "I went hiking."),
+        ("Mary Ann: I went hiking.", "I went hiking."),
+        ("assistant: Take a tent.", "Take a tent."),
+        ("[1:56 pm on 8 May, 2023] I went hiking.", "I went hiking."),
+        ("[urgent] Renew the certificate.", "[urgent] Renew the certificate."),
+        ("I went hiking: it was fine.", "I went hiking: it was fine."),
+        ("https://example.org", "https://example.org"),
+    ],
+    ids=["time-and-name", "name", "role", "time", "other-brackets", "colon", "url"],
+)
+def test_who_said_it_and_when_is_no_part_of_a_passage(text: str, said: str) -> None:
+    assert pieces(text) == [said]
+
+
+@pytest.mark.parametrize(
+    "text", ["Caroline: ", "[2023-05-08 13:56]", "user: \nuser: \n"], ids=["name", "time", "turns"]
+)
+def test_a_head_without_a_text_is_the_text(text: str) -> None:
+    assert "".join(pieces(text)).split() == text.split()
+
+
+def test_each_line_of_a_transcript_is_a_passage_of_its_speaker() -> None:
+    text = "Caroline: Hi! How are you?\n[2023-05-08 13:56] Mel: Fine.\nwaves\n\nCaroline: Good."
+    assert spoken(text) == [("Caroline", "Hi! How are you?"), ("Mel", "Fine."), (None, "waves"), ("Caroline", "Good.")]
+
+
+def test_roles_make_a_transcript_of_two_lines() -> None:
+    assert spoken("user: Where?\nassistant: Here.") == [("user", "Where?"), ("assistant", "Here.")]
+
+
+def test_a_long_line_of_a_transcript_is_cut_and_keeps_its_speaker() -> None:
+    assert spoken(f"Mel: {SENTENCE} {SENTENCE} {SENTENCE}\nMel: Yes.") == [
+        ("Mel", f"{SENTENCE} {SENTENCE}"),
+        ("Mel", SENTENCE),
+        ("Mel", "Yes."),
+    ]
+
+
+@pytest.mark.parametrize("text", ["Host: db1\nPort: 5432", "Title: Plan\nsome text\nmore text"], ids=["list", "title"])
+def test_what_a_line_of_a_list_tells_about_is_no_speaker(text: str) -> None:
+    assert {piece.speaker for piece in passages(text)} == {None}
+
+
+def test_a_list_keeps_the_words_before_its_colons() -> None:
+    assert pieces("Host: db1\nPort: 5432") == ["Host: db1\nPort: 5432"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[2023-05-08 13:56] Caroline: Hi", Head(SAID_AT, "Caroline", 29)),
+        ("  Mel: Hi", Head(None, "Mel", 7)),
+        ("[2023-05-08 13:56] Hi", Head(SAID_AT, None, 19)),
+        ("[urgent] Mel: Hi", Head(None, "Mel", 14)),
+        ("[urgent] Hi", Head(None, None, 0)),
+        ("Hi", Head(None, None, 0)),
+        ("", Head(None, None, 0)),
+    ],
+    ids=["both", "name", "time", "brackets-and-name", "brackets", "none", "empty"],
+)
+def test_the_head_of_a_text_tells_who_and_when(text: str, found: Head) -> None:
+    assert head(text) == found
+
+
+@pytest.mark.parametrize("text", ["What now?", "Fine. And you? \n", "本当？", "حقا؟", "a " * (MOST_ASKED - 1) + "b?"])
+def test_a_short_text_that_ends_with_a_question_asks(text: str) -> None:
+    assert asks(text)
+
+
+@pytest.mark.parametrize("text", ["", "Fine.", "What? Never!", "a " * MOST_ASKED + "b?"])
+def test_another_text_tells(text: str) -> None:
+    assert not asks(text)
+
+
+PARTS = st.sampled_from(
+    [
+        "a",
+        "B",
+        "word ",
+        "Mel: ",
+        "user: ",
+        "[2023-05-08 13:56] ",
+        "。",
+        ". ",
+        "?",
+        "\n",
+        "\r",
+        " ",
+        "日本",
+        "\u3000",
+        "ไทย",
+        "x" * 70,
+    ]
+)
+TEXTS = st.text() | st.lists(PARTS, max_size=200).map("".join)
+
+
+@given(TEXTS)
+def test_passages_are_in_order_trimmed_and_short(text: str) -> None:
+    found = passages(text)
+    assert all(one.end <= other.start for one, other in pairwise(found))
+    assert all(piece and piece == piece.strip() and len(piece.split()) <= LONGEST for piece in pieces(text))
+
+
+@given(TEXTS)
+def test_a_text_has_passages_exactly_if_it_is_not_blank(text: str) -> None:
+    assert bool(passages(text)) == bool(text.strip())
+
+
+@given(st.lists(st.sampled_from(["word", "日本語。", "end.", "why?", "line\n", "x" * 100]), max_size=200))
+def test_nothing_is_left_out_of_a_text_without_a_head(words: list[str]) -> None:
+    text = " ".join(words)
+    assert re.sub(r"\s", "", "".join(pieces(text))) == re.sub(r"\s", "", text)
+
+
+HOSTILE = {
+    "blanks": " ",
+    "lines": "\n",
+    "letters": "x",
+    "heads": "A: ",
+    "turns": "A: \n",
+    "brackets": "[",
+    "times": "[1234] ",
+    "points": ".",
+    "ends": '."',
+    "sentences": ". ",
+    "names": "Aa ",
+    "wide-blanks": "\u3000",
+    "marks": "\u0301",
+    "indented": " " * 50 + "[",
+}
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_million_characters_of_anything_are_cut(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    assert bool(passages(text)) == bool(text.strip())
+    assert not asks(text)

@@ -1,0 +1,164 @@
+"""What a question asks: its words, its language, whom it names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.moment import from_text
+from holdfast.domain.question import MOST_WORDS, Question, first_person, named_in, question
+
+NOW = from_text("2023-05-24T15:00:00Z", "now")
+
+
+def words(text: str) -> list[str]:
+    return list(question(text, NOW).words)
+
+
+def test_a_question_is_read_once_for_all_that_recall_needs() -> None:
+    asked = question("When did Caroline paint, and what did she paint on 8 May 2023?", NOW)
+    [day] = asked.dates
+    assert asked._replace(dates=()) == Question(
+        "When did Caroline paint, and what did she paint on 8 May 2023?",
+        ("caroline", "paint", "8", "may", "2023"),
+        True,
+        (),
+    )
+    assert day.said == "8 May 2023"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("who are you", ["who", "are", "you"]),
+        ("Wo ist der Schlüssel?", ["wo", "ist", "der", "schlüssel"]),
+        ("猫の名前は？", ["猫の", "の名", "名前", "前は"]),
+        ("How do I say 猫 or 東京都?", ["say", "猫", "東京", "京都"]),
+        ("Cafe\u0301 de Flore", ["café", "de", "flore"]),
+        ("in\u200bvisible", ["invisible"]),
+        ("snake_case C++ 50%", ["snake", "case", "c", "50"]),
+        ('NEAR("a b" AND c*) OR ^title: -x', ["near", "b", "c", "title", "x"]),
+        ("أين المفتاح؟", ["أين", "المفتاح"]),
+        ("где ключ?", ["где", "ключ"]),
+    ],
+    ids=[
+        "common-only",
+        "german",
+        "japanese",
+        "mixed",
+        "accents",
+        "invisible",
+        "code",
+        "operators",
+        "arabic",
+        "russian",
+    ],
+)
+def test_a_question_is_asked_by_the_words_that_carry_its_meaning(text: str, found: list[str]) -> None:
+    assert words(text) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n\t", "?!.,;:", "🙂🎉", "\x00", "\u0301\u0302", "\u202e\u200b", '" * ^ : ( )', "_" * 100], ids=ascii
+)
+def test_a_question_without_a_word_has_none(text: str) -> None:
+    assert (words(text), question(text, NOW).dates) == ([], ())
+
+
+def test_a_long_question_is_asked_by_its_first_words() -> None:
+    assert words(" ".join(f"word{n}" for n in range(20_000))) == [f"word{n}" for n in range(MOST_WORDS)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When did Caroline go to the support group?",
+        "What is in the box that I got in Rome?",
+        "How do I get to the office?",
+        "Have I watched La La Land or El Camino?",
+        "deploy day",
+        "What does 猫 mean?",
+        "who is it",
+        "",
+    ],
+)
+def test_english_is_known_by_its_common_words_or_taken_for_granted_of_few_plain_ones(text: str) -> None:
+    assert question(text, NOW).english
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Wann war ich in Berlin?",
+        "Was ist das?",
+        "Où habite ma sœur ?",
+        "¿Dónde está mi coche?",
+        "que hora es",
+        "Onde fica o servidor?",
+        "Come si chiama il mio cane?",
+        "Waar is mijn fiets?",
+        "Hvor bor jeg?",
+        "Gdzie jest mój rower?",
+        "contraseña",
+        "где ключ?",
+        "猫の名前は？",
+    ],
+)
+def test_another_language_keeps_all_its_words(text: str) -> None:
+    asked = question(text, NOW)
+    assert not asked.english
+    assert {"was", "in", "is", "o", "i"} & set(text.lower().split()) <= set(asked.words)
+
+
+@given(st.text(), st.integers())
+def test_any_text_is_a_question(text: str, now: int) -> None:
+    asked = question(text, now)
+    assert asked.text == text
+    assert len(asked.words) == len(set(asked.words)) <= MOST_WORDS
+    assert all(asked.words)
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "told"),
+    [
+        ("When did Caroline paint?", ["Caroline"], "When did I paint?"),
+        ("What is Caroline's dog called?", ["Caroline"], "What is my dog called?"),
+        ("What is Caroline’s dog called?", ["Caroline"], "What is my dog called?"),
+        ("What is James' dog called?", ["James"], "What is my dog called?"),
+        ("Where do Melanie Smith and Melanie live?", ["Melanie Smith"], "Where do I and I live?"),
+        ("Where does Melanie Smith's son live?", ["Melanie Smith"], "Where does my son live?"),
+        ("Did Caroline meet Mel?", ["Caroline", "Mel"], "Did I meet I?"),
+        ("Did Caroline win?", ["caroline"], "Did I win?"),
+        ("Do Carolines and McCaroline win?", ["Caroline"], "Do Carolines and McCaroline win?"),
+        ("Will Will win?", ["Mark"], "Will Will win?"),
+        ("Where does Zoë's cat sleep?", ["Zoë"], "Where does my cat sleep?"),
+        ("What does J.R. (Bob) say?", ["J.R.", "(Bob)"], "What does I I say?"),
+        ("Nobody is named.", [], "Nobody is named."),
+        ("Nobody is named.", ["", " "], "Nobody is named."),
+    ],
+)
+def test_a_question_about_a_person_is_put_as_the_person_would_put_it(text: str, named: list[str], told: str) -> None:
+    assert first_person(text, named) == told
+
+
+@given(st.text(), st.lists(st.text(max_size=10), max_size=5))
+def test_any_names_may_be_looked_for_in_any_text(text: str, named: list[str]) -> None:
+    assert first_person(text, []) == text
+    assert isinstance(first_person(text, named), str)
+
+
+@pytest.mark.parametrize(
+    ("text", "speakers", "named"),
+    [
+        ("When did Caroline paint?", {"Caroline", "Melanie"}, {"Caroline"}),
+        ("caroline and MELANIE", {"Caroline", "Melanie"}, {"Caroline", "Melanie"}),
+        ("What did Smith say?", {"Melanie Smith"}, {"Melanie Smith"}),
+        ("What did the user tell the assistant?", {"user", "Assistant", "AI", "tool"}, set()),
+        ("What did A say to J?", {"A", "J"}, set()),
+        ("田中さんは何時に来ますか", {"田中", "鈴木"}, {"田中"}),
+        ("What did Ann say?", {"Mary-Ann", "Annie", "Anne Marie"}, {"Mary-Ann"}),
+        ("What?", {"", " ", "???"}, set()),
+    ],
+    ids=["one", "case", "family-name", "roles", "initials", "japanese", "parts", "nothing"],
+)
+def test_speakers_are_named_by_a_part_of_their_name(text: str, speakers: set[str], named: set[str]) -> None:
+    assert named_in(question(text, NOW).words, speakers) == named

@@ -1,0 +1,63 @@
+"""Scripts without blanks between words: pairs of characters."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.scripts import HANGUL, UNSEGMENTED, spelled, terms
+
+LETTERS = [chr(code) for code in range(0x110000) if re.match(f"[{UNSEGMENTED}{HANGUL}]", chr(code))]
+MIXED = st.text(st.characters(codec="utf-8") | st.sampled_from(LETTERS))
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("東京都に住む", "東京 京都 都に に住 住む"),
+        ("我喜欢猫。", "我喜 喜欢 欢猫"),
+        ("猫", "猫"),
+        ("한국어 문서", "한국 국어 문서"),
+        ("ภาษาไทย", "ภา าษ ษา าไ ไท ทย"),
+        ("กำลังกิน", "กา าล ลง งก กน"),
+        ("ພາສາລາວ", "ພາ າສ ສາ າລ ລາ າວ"),
+        ("ﾃﾞｰﾀ", "デー ータ"),
+        ("使用Docker部署", "使用 docker 部署"),
+        ("We met 田中 in Berlin", "田中"),
+    ],
+    ids=["japanese", "chinese", "alone", "korean", "thai", "thai-marks", "lao", "half-width", "joined", "quoted"],
+)
+def test_letters_without_blanks_between_words_are_spelled_in_overlapping_pairs(text: str, pairs: str) -> None:
+    assert spelled(text) == pairs
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "We deploy on Tuesdays.", "Ünïcode, Straße", "привет", "שלום", "مرحبا", "नमस्ते", "🙂", "\x00", "\u0301"],
+)
+def test_a_text_whose_words_have_blanks_between_them_is_not_spelled(text: str) -> None:
+    assert spelled(text) == ""
+
+
+def test_a_part_of_a_sentence_is_spelled_as_in_the_sentence() -> None:
+    assert set(spelled("東京都").split()) <= set(spelled("去年から東京都に住んでいます").split())
+
+
+@given(MIXED)
+def test_a_spelling_is_no_longer_than_six_times_its_text(text: str) -> None:
+    assert len(spelled(text)) <= 6 * len(text)
+
+
+def test_a_letter_is_spelled_as_two_letters_at_most() -> None:
+    assert [letter for letter in LETTERS if len(spelled(letter)) > 2] == []
+
+
+@given(MIXED)
+def test_a_question_in_the_words_of_a_text_has_the_pairs_of_its_spelling(text: str) -> None:
+    assert set(spelled(text).split()) <= set(terms(text))
+
+
+@given(MIXED)
+def test_a_term_holds_nothing_that_a_full_text_query_reads_as_more_than_a_word(text: str) -> None:
+    assert [term for term in terms(text) if not term or re.search(r"""[\s"'*^:()+\-{}\[\],.\x00]""", term)] == []

@@ -89,7 +89,9 @@ def _pattern(written: str) -> re.Pattern[str]:
 
 _WRITTEN = (
     _pattern(rf"(?<![\w./-]){_YEAR}([-/])(?P<month>[01]?[0-9])(?:\2(?P<day>[0-3]?[0-9]))?(?:T[0-9:.]+Z?)?(?![\w/-])"),
-    _pattern(rf"(?<![\w./-])(?P<first>[0-3]?[0-9])(?P<mark>[/.])(?P<second>[0-3]?[0-9])(?P=mark){_YEAR}(?![\w/-])"),
+    _pattern(
+        rf"(?<![\w./-])(?P<first>[0-3]?[0-9])(?P<mark>[/.])(?P<second>[0-3]?[0-9])(?P=mark){_YEAR}(?![\w/-]|\.[0-9])"
+    ),
     _pattern(rf"{_YEAR}年(?:(?P<month>[01]?[0-9])月(?:(?P<day>[0-3]?[0-9])[日号])?)?"),
     _pattern(rf"(?<![\w$€£.,:/-]){_DAY}\s+(?:of\s+)?{_MONTH}(?:\s*,?\s*{_YEAR}\b)?"),
     _pattern(rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?![\w:%])(?!\s*[ap]\.?m\b)(?:\s*,?\s*{_YEAR}\b)?"),

@@ -115,12 +115,10 @@ def periods(text: str, now: int) -> tuple[Period, ...]:
     """The spans of time that a question names, or else those that it counts back from now."""
     text, today = text[:MOST_READ], _day(now)
     dates = _with_year(_dates(text, today), text, today)
-    if not dates:
-        return tuple(_counted(text, today)[:MOST_PERIODS])
-    found: list[Period] = []
-    for first, last in _ranges(dates, text)[:MOST_PERIODS]:
+    found = [] if any(_is_clear(known, text) for known in dates) else _counted(text, today)
+    for first, last in _ranges(dates, text):
         found += _named(first, last, text, today)
-    return tuple(found)
+    return tuple(found[:MOST_PERIODS])
 
 
 def _dates(text: str, today: date) -> list[_Date]:
@@ -152,7 +150,7 @@ def _read(match: re.Match[str], today: date) -> _Date | None:
     if not 1 <= month <= 12 or not _is_date(match, parts):
         return None
     if "which" in parts:
-        year = _latest(month, today if "this" in parts["which"].lower() else _shifted(today.replace(day=1), -1))
+        year = _latest(month, today if parts["which"].lower() == "this" else _shifted(today.replace(day=1), -1))
     return _Date(*match.span(), year, month, int(parts["day"]) if "day" in parts else None)
 
 
@@ -176,13 +174,18 @@ def _is_date(match: re.Match[str], parts: dict[str, str]) -> bool:
 
 
 def _with_year(dates: list[_Date], text: str, today: date) -> list[_Date]:
-    """A date without a year is of the only year that the question names; a number that may be none does not count."""
-    years = {known.year for known in dates if known.year and (known.month or _LEADING.search(text, 0, known.at))}
+    """A date without a year is of the only year that the question names for certain."""
+    years = {known.year for known in dates if known.year and _is_clear(known, text)}
     if not years and (found := _YEAR_OF_NOW.search(text)):
         years = {today.year - (found[1].lower() == "last")}
     if len(years) != 1 or all(known.year for known in dates):
         return dates
     return [known._replace(year=known.year or min(years)) for known in dates if known.month]
+
+
+def _is_clear(known: _Date, text: str) -> bool:
+    """Whether it is a date for certain: "2000" may be a number too, "in 2000" is a year."""
+    return known.month is not None or _LEADING.search(text, 0, known.at) is not None
 
 
 def _ranges(dates: list[_Date], text: str) -> list[tuple[_Date, _Date]]:
@@ -206,7 +209,8 @@ def _leads_to(first: _Date, last: _Date, then: _Date, text: str) -> bool:
 def _named(first: _Date, last: _Date, text: str, today: date) -> list[Period]:
     """The period from one date to another, and what the words before it make of it."""
     start, end = _span(first, today), _span(last, today)
-    span = _Span(min(start.first, end.first), max(start.last, end.last), start.precision)
+    from_day = start.first if start.first <= end.last else _months(start.first, -12)
+    span = _Span(min(from_day, end.first), max(from_day, end.last), start.precision)
     form: Form = "named" if first.year and last.year else "every year"
     said = text[first.at : last.end]
     period = _period(span, said, form)
@@ -222,9 +226,9 @@ def _span(known: _Date, today: date) -> _Span:
     if known.month is None:
         year = known.year or today.year
         return _Span(date(year, 1, 1), date(year, 12, 31), "year")
-    year = known.year or _latest(known.month, today)
-    if known.day is not None and 1 <= known.day <= monthrange(year if known.year else 2000, known.month)[1]:
-        day = _in_month(year, known.month, known.day)
+    year = known.year or _latest(known.month, today, known.day or 1)
+    if known.day is not None and 1 <= known.day <= monthrange(year, known.month)[1]:
+        day = date(year, known.month, known.day)
         return _Span(day, day, "day")
     last = _months(date(year, known.month, 1), known.months - 1)
     return _Span(date(year, known.month, 1), _in_month(last.year, last.month, 31), "month")
@@ -398,6 +402,7 @@ def _in_month(year: int, month: int, day: int) -> date:
     return date(year, month, min(day, monthrange(year, month)[1]))
 
 
-def _latest(month: int, today: date) -> int:
-    """The year in which a month was last begun."""
-    return max(1, today.year - (month > today.month))
+def _latest(month: int, today: date, day: int = 1) -> int:
+    """The latest year in which a month was begun, of those in which it has such a day."""
+    year = max(1, today.year - (month > today.month))
+    return next((one for one in range(year, max(0, year - 9), -1) if day <= monthrange(one, month)[1]), year)

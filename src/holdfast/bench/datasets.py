@@ -27,6 +27,10 @@ _TIMES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M")
 _SESSION = re.compile(r"session_([0-9]+)")
 
 
+Session = tuple[str, str, list[str]]
+"""Id, time and what was said."""
+
+
 class Turn(Struct):
     """What one person said."""
 
@@ -98,15 +102,15 @@ class Puzzle(Struct):
     haystack_dates: list[str] = []
     haystack_sessions: list[list[Said]] = []
 
-    def sessions(self) -> Iterator[tuple[str, str, list[str]]]:
-        """Id, time and what was said in each session, of either form."""
+    def sessions(self) -> Iterator[Session]:
+        """The sessions of either form."""
         for short in self.haystack:
             yield short.id, moment(short.ts), [line for line in short.text.split("\n") if line.strip()]
         published = zip(self.haystack_session_ids, self.haystack_dates, self.haystack_sessions, strict=True)
         for id, date, turns in published:
             yield id, moment(date), [f"{turn.role}: {turn.content}" for turn in turns if turn.content.strip()]
 
-    def user_turns(self) -> Iterator[tuple[str, str, list[str]]]:
+    def user_turns(self) -> Iterator[Session]:
         """The same of the user alone."""
         for id, date, lines in self.sessions():
             told = [line.removeprefix("user: ") for line in lines if self.haystack or line.startswith("user: ")]
@@ -276,31 +280,39 @@ def _puzzle(puzzle: Puzzle) -> Question:
     return Question(puzzle.question, right, puzzle.question_type, moment(puzzle.question_date))
 
 
-def _whole(sessions: Iterable[tuple[str, str, list[str]]]) -> list[Item]:
-    """A memory for each session, once."""
-    found: dict[str, list[Item]] = {}
-    for id, said_at, lines in sessions:
-        if id not in found:
-            parts = pieces("\n".join(lines))
-            found[id] = [Item(id, _fields(_part(id, number), text, said_at)) for number, text in enumerate(parts)]
-    return [item for items in found.values() for item in items]
+def _whole(sessions: Iterable[Session]) -> list[Item]:
+    """A memory for each session."""
+    return [
+        Item(id, _fields(_title(number, place), text, said_at))
+        for number, (id, said_at, lines) in enumerate(_once(sessions), 1)
+        for place, text in enumerate(pieces("\n".join(lines)))
+    ]
 
 
-def _by_turn(sessions: Iterable[tuple[str, str, list[str]]]) -> list[Item]:
+def _by_turn(sessions: Iterable[Session]) -> list[Item]:
     """A memory for each of a user's turns; any of them makes its session found."""
-    found: dict[str, list[Item]] = {}
-    for id, said_at, lines in sessions:
-        if id not in found:
-            texts = [part for line in lines for part in pieces(line)]
-            found[id] = [
-                Item(id, _fields(f"{id} {place}", text, said_at) | {"speaker": "user", "thread": id, "place": place})
-                for place, text in enumerate(texts)
-            ]
-    return [item for items in found.values() for item in items]
+    return [
+        Item(
+            id,
+            _fields(_title(number, place), text, said_at)
+            | {"speaker": "user", "thread": f"session {number}", "place": place},
+        )
+        for number, (id, said_at, lines) in enumerate(_once(sessions), 1)
+        for place, text in enumerate(part for line in lines for part in pieces(line))
+    ]
 
 
-def _part(id: str, number: int) -> str:
-    return f"{id} {number + 1}" if number else id
+def _once(sessions: Iterable[Session]) -> Iterable[Session]:
+    """The same session may be among those of several questions."""
+    found: dict[str, Session] = {}
+    for session in sessions:
+        found.setdefault(session[0], session)
+    return found.values()
+
+
+def _title(number: int, place: int) -> str:
+    """Nothing of a session's id, which tells which are right."""
+    return f"session {number} part {place + 1}" if place else f"session {number}"
 
 
 def pieces(text: str) -> list[str]:

@@ -29,6 +29,6 @@ class PlainText:
 
 
 def told(item: Item) -> str:
-    """A turn with the name of who said it in front."""
-    speaker = item.fields.get("speaker")
-    return f"{speaker}: {item.fields['content']}" if speaker else str(item.fields["content"])
+    """A turn with the name of who said it in front, anything else with its title."""
+    head = item.fields.get("speaker") or item.fields["title"]
+    return f"{head}: {item.fields['content']}"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from .. import settings
 from ..domain.errors import HoldfastError, Invalid
 from ..operations import REGISTRY
 from .curves import svg
@@ -153,8 +154,8 @@ def fill(door: Door, scope: Scope, step: Callable[[], None]) -> dict[str, str]:
 
 
 def embed(door: Door, step: Callable[[], None]) -> None:
-    """Have every memory's vectors made before anything is asked."""
-    if "reembed" in REGISTRY.operations:
+    """Have every memory's vectors made before anything is asked, unless there are to be none."""
+    if settings.load().embedder != "none":
         door.call("reembed", {})
     step()
 

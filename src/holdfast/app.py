@@ -10,6 +10,7 @@ from typing import Any, cast
 from .domain import moment
 from .domain.caller import Caller, admit_agent
 from .domain.errors import Invalid
+from .embedding.minilm import MiniLm
 from .operations import REGISTRY
 from .services import use
 from .services.hold import Hold, Progress
@@ -74,7 +75,14 @@ def open(
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
     store = cast(Store, Later(chosen.db)) if later else open_store(chosen.db)
-    hold = Hold(store=store, caller=caller, lifetimes=chosen.ttl, namespace=chosen.namespace, now=now)
+    hold = Hold(
+        store=store,
+        caller=caller,
+        lifetimes=chosen.ttl,
+        namespace=chosen.namespace,
+        now=now,
+        embedder=MiniLm(),
+    )
     return Holdfast(hold, chosen)
 
 

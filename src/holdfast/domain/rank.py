@@ -7,6 +7,7 @@ the same ones give the same order, whoever fetched them.
 
 from collections.abc import Collection, Mapping, Sequence
 from math import log
+from operator import mul
 from typing import NamedTuple
 
 from .moment import DAY
@@ -125,7 +126,7 @@ class Parts(NamedTuple):
     linked: float = 0.0
 
     def sum(self, weights: Weights = WEIGHTS) -> float:
-        return sum(part * weight for part, weight in zip(self, weights, strict=True))
+        return float(sum(map(mul, self, weights)))
 
 
 class Ranked(NamedTuple):
@@ -198,14 +199,18 @@ def ranked(
     stems: Sequence[str],
     scope: Scope,
     now: int,
+    *,
+    most: int | None = None,
     weights: Weights = WEIGHTS,
 ) -> list[Ranked]:
-    """Candidates in order, best first; of equals, the newer. `around` are neighbours that are no candidates."""
+    """Candidates in order, best first, so many; of equals, the newer. `around` are neighbours that are no candidates."""
     order = Order(candidates, around, stems, scope)
-    found = [order.ranked(one, now, weights) for one in candidates]
-    newness = {one.id: one.updated_at for one in candidates}
-    found.sort(key=lambda one: (-one.score, -newness[one.id], one.id))
-    return found
+    scored = []
+    for one in candidates:
+        parts, factor = order.parts(one), adjustment(one, now)
+        scored.append((-parts.sum(weights) * factor, -one.updated_at, one.id, parts, factor, one))
+    scored.sort()
+    return [order.ranked(one, -score, parts, factor) for score, _, _, parts, factor, one in scored[:most]]
 
 
 class Order:
@@ -261,12 +266,11 @@ class Order:
             linked=max((self._words.get(id, 0.0) for id in one.linked), default=0.0),
         )
 
-    def ranked(self, one: Candidate, now: int, weights: Weights) -> Ranked:
-        parts, factor = self.parts(one), adjustment(one, now)
+    def ranked(self, one: Candidate, score: float, parts: Parts, factor: float) -> Ranked:
         held = {stem for piece in one.pieces for stem in piece.counts} | set(one.labels)
         return Ranked(
             id=one.id,
-            score=parts.sum(weights) * factor,
+            score=score,
             parts=parts,
             adjustment=factor,
             bm25=self.bm25[one.id],

@@ -7,28 +7,24 @@ from msgspec.structs import replace
 
 from ..domain import rank
 from ..domain.dates import fitness
-from ..domain.passages import Passage, asks, passages
 from ..domain.question import Question, named_in
 from ..domain.vector import Embedding
 from ..storage import asking, candidates, links, memories, tokens, vectors
 from ..storage.candidates import Around, Row
 from ..storage.links import Which
 from ..storage.memories import EVERYTHING, Filter
+from ..storage.parsed import pad
 from ..storage.port import Session
 from ..storage.vectors import Kept, Near
 from .hold import Hold
 
-FOUND = 100
+FOUND = 60
 """Memories that words find, and as many again that vectors find."""
-LEADING = 50
+LEADING = 30
 """What was said after so many of the best is a candidate too: an answer need not repeat the question's words."""
 LINKING = 20
 """The links of so many of the best are followed."""
 MOST_LINKS = 100
-LONGEST = 8000
-"""Characters of a long text that are looked at first."""
-WHOLE = 400_000
-"""Characters that are looked at of the few long ones that may be hits."""
 BLOCK = 20
 """Without a thread or a time, so many that came one after another are taken for what was said together."""
 
@@ -93,11 +89,7 @@ def _names(question: Question) -> list[str]:
 def _speakers(rows: Iterable[Row]) -> set[str]:
     """Who speaks in some memories, in a passage of them too."""
     spoken = {row.speaker for row in rows if row.speaker}
-    return spoken | {said.speaker for row in rows if row.speaker is None for said in cut(row) if said.speaker}
-
-
-def cut(row: Row) -> list[Passage]:
-    return passages(row.content)
+    return spoken | {said.speaker for row in rows if row.speaker is None for said in row.parsed.lines if said.speaker}
 
 
 def gather(
@@ -116,7 +108,7 @@ def gather(
     rows |= beside.following
     making = _Making(
         question=question,
-        asked=frozenset(heard.words),
+        asked=[(stem, pad(stem)) for stem in heard.words],
         near=_near(look, asked, fresh, rows),
         around=beside.around,
         ids={row.rowno: row.id for row in (*rows.values(), *beside.others.values())},
@@ -134,11 +126,11 @@ def gather(
     )
 
 
-def _read(look: Looked, ids: Sequence[str], longest: int = LONGEST) -> dict[str, Row]:
+def _read(look: Looked, ids: Sequence[str]) -> dict[str, Row]:
     """Memories that the filter lets through, in the given order."""
     if not ids:
         return {}
-    read = candidates.by_ids(look.session, look.hold.caller, ids, look.which, look.now, longest=longest)
+    read = candidates.by_ids(look.session, look.hold.caller, ids, look.which, look.now)
     found = {row.id: row for row in read}
     return {id: found[id] for id in ids if id in found}
 
@@ -186,11 +178,11 @@ def _beside(look: Looked, rows: Mapping[str, Row], leading: Sequence[str]) -> Be
         for place in (at.after, at.long_after)
         if place is not None and place not in known
     }
-    following = candidates.by_rows(session, hold.caller, after, which, now, longest=LONGEST)
+    following = candidates.by_rows(session, hold.caller, after, which, now)
     around |= candidates.around(session, [row.rowno for row in following])
     known |= {row.rowno for row in following}
     others = {place for at in around.values() for place in at[:3] if place is not None and place not in known}
-    read = candidates.by_rows(session, hold.caller, others, EVERYTHING, now, longest=LONGEST)
+    read = candidates.by_rows(session, hold.caller, others, EVERYTHING, now)
     return Beside(around, {row.id: row for row in following}, {row.rowno: row for row in read})
 
 
@@ -224,7 +216,8 @@ class _Making(NamedTuple):
     """What makes a candidate of a row."""
 
     question: Question
-    asked: frozenset[str]
+    asked: list[tuple[str, str]]
+    """Each asked stem, and how it stands in a parsed text."""
     near: dict[str, list[Near]]
     around: dict[int, Around]
     ids: dict[int, str]
@@ -233,19 +226,18 @@ class _Making(NamedTuple):
     now: int
 
     def candidate(self, row: Row) -> rank.Candidate:
-        pieces, length = self._pieces(row)
         at = self.around.get(row.rowno, NOWHERE)
         return rank.Candidate(
             id=row.id,
-            pieces=pieces,
-            length=length,
-            labels=self._labels(row),
+            pieces=self._pieces(row),
+            length=row.parsed.length,
+            labels=self._counted(row.parsed.labels),
             speaker=row.speaker,
             group=_group(row),
             before=self.ids.get(at.before or 0),
             long_before=self.ids.get(at.long_before or 0),
             after=self.ids.get(at.after or 0),
-            asks=asks(row.content),
+            asks=row.parsed.asks,
             date=fitness(self.question.dates, row.occurred_at or row.created_at) if self.question.dates else 0.0,
             linked=self.edges.linked.get(row.id, ()),
             priority=row.priority,
@@ -255,27 +247,23 @@ class _Making(NamedTuple):
             over=row.id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now),
         )
 
-    def _pieces(self, row: Row) -> tuple[list[rank.Piece], int]:
-        """The passages of a memory, and how many words they have. A vector of something else is one without words."""
+    def _pieces(self, row: Row) -> list[rank.Piece]:
+        """The passages of a memory. A vector of something else is one without words."""
         near = {(one.begins, one.ends): one.cosine for one in self.near.get(row.id, ())}
-        found, length = [], 0
-        for begins, ends, speaker in cut(row):
-            held = tokens.found_by(row.content[begins:ends])
-            length += len(held)
-            found.append(rank.Piece(begins, ends, self._counted(held), speaker, near.pop((begins, ends), None)))
-        return found + [rank.Piece(*span, {}, row.speaker, cosine) for span, cosine in near.items()], length
+        found = [
+            rank.Piece(
+                line.begins,
+                line.ends,
+                self._counted(line.stems),
+                line.speaker,
+                near.pop((line.begins, line.ends), None),
+            )
+            for line in row.parsed.lines
+        ]
+        return found + [rank.Piece(*span, {}, row.speaker, cosine) for span, cosine in near.items()]
 
-    def _labels(self, row: Row) -> dict[str, int]:
-        """What the title and the tags say beside the text."""
-        title = "" if row.title in row.content else row.title
-        return self._counted(tokens.found_by(f"{title} {row.tags}")) if title or row.tags != "[]" else {}
-
-    def _counted(self, held: Iterable[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for stem in held:
-            if stem in self.asked:
-                found[stem] = found.get(stem, 0) + 1
-        return found
+    def _counted(self, stems: str) -> dict[str, int]:
+        return {stem: count for stem, padded in self.asked if (count := stems.count(padded))}
 
 
 def _group(row: Row) -> str | None:

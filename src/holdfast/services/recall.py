@@ -9,7 +9,6 @@ from ..domain.memory import Memory
 from ..domain.passages import passages
 from ..domain.question import Question, first_person, question
 from ..domain.vector import Embedding
-from ..domain.words import runs
 from ..storage import memories, vectors
 from ..storage.memories import Filter
 from ..storage.port import Session
@@ -19,6 +18,8 @@ from .find import normal
 from .gather import FOUND, Gathered, Heard, Looked, gather, listen, measured
 from .hold import Hold
 
+SPARE = 3
+"""So many times as many as are asked for are put in order: some say the same as others."""
 FRESH = 32
 """So many memories that have no vectors yet get them for a question, at once."""
 ALIKE = 0.9
@@ -80,14 +81,18 @@ def recall(hold: Hold, ask: Ask, rendered: Callable[[Hit], str]) -> Recalled:
         look = Looked(hold, session, ask.which, now)
         nearest = _nearest(look, vector, fresh, ask) if vector else []
         gathered = gather(look, asked, heard, vector, fresh, nearest)
-        order = _worth(rank.ranked(gathered.candidates, gathered.around, gathered.stems, gathered.scope, now))
+        order = _worth(
+            rank.ranked(
+                gathered.candidates, gathered.around, gathered.stems, gathered.scope, now, most=SPARE * ask.limit
+            )
+        )
         hits = _hits(look, _arranged(order, gathered), gathered, ask)
     kept, packed = budget.fill(hits, rendered, ask.budget_tokens)
     hold.uses.note(hold.caller.agent, [hit.memory.id for hit in kept], now)
     by_vectors = any(one.why.cosine is not None for one in hits) or bool(nearest)
     if vector is not None and not by_vectors:
         degraded = degraded or NO_VECTORS
-    return Recalled(kept, len(order), packed, by_vectors, degraded, asked)
+    return Recalled(kept, len(gathered.candidates), packed, by_vectors, degraded, asked)
 
 
 NO_VECTORS = "None of these memories has a current vector by this model: they were found by words alone."
@@ -187,7 +192,7 @@ def _folded(
     said: dict[str, frozenset[str]] = {}
     for one in order:
         row = gathered.rows[one.id]
-        words = frozenset(runs(row.content))
+        words = frozenset(stem for line in row.parsed.lines for stem in line.stems.split())
         twin = next((id for id, others in said.items() if _same(words, others)), None)
         if twin is not None and gathered.rows[twin].speaker == row.speaker and one.id not in gathered.superseded:
             like[twin].append(one.id)

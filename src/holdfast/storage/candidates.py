@@ -1,10 +1,11 @@
 """What the order of hits is made from, read in as few questions as can be."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..domain.caller import Caller
 from .memories import Filter, narrowed
+from .parsed import Parsed, read
 from .port import Session
 
 MOST_COUNTED = 5000
@@ -18,8 +19,6 @@ class Row(NamedTuple):
 
     rowno: int
     id: str
-    title: str
-    tags: str
     speaker: str | None
     strand: str | None
     occurred_at: int | None
@@ -28,9 +27,11 @@ class Row(NamedTuple):
     valid_until: int | None
     priority: int
     confidence: float
-    length: int
-    """Characters of its content, all of it."""
-    content: str
+    parsed: Parsed
+
+
+def _row(row: Sequence[Any]) -> Row:
+    return Row._make((*row[:-1], read(row[-1])))
 
 
 class Around(NamedTuple):
@@ -52,26 +53,20 @@ class Scope(NamedTuple):
     """Of all memories of the store, in which part a stem stands."""
 
 
-def by_ids(session: Session, caller: Caller, ids: Sequence[str], which: Filter, now: int, *, longest: int) -> list[Row]:
+def by_ids(session: Session, caller: Caller, ids: Sequence[str], which: Filter, now: int) -> list[Row]:
     """Those of some memories that a filter lets through."""
     parts, params = narrowed(caller, which, now)
-    rows = session.assembled(
-        ("candidate_select", *parts, "memory.some"), params | {"ids": list(ids), "longest": longest}
-    )
-    return [Row(*row) for row in rows]
+    rows = session.assembled(("candidate_select", *parts, "memory.some"), params | {"ids": list(ids)})
+    return [_row(row) for row in rows]
 
 
-def by_rows(
-    session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int, *, longest: int
-) -> list[Row]:
+def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int) -> list[Row]:
     """The same by the numbers of their rows."""
     if not rows:
         return []
     parts, params = narrowed(caller, which, now)
-    found = session.assembled(
-        ("candidate_select", *parts, "memory.numbered"), params | {"rows": list(rows), "longest": longest}
-    )
-    return [Row(*row) for row in found]
+    found = session.assembled(("candidate_select", *parts, "memory.numbered"), params | {"rows": list(rows)})
+    return [_row(row) for row in found]
 
 
 def around(session: Session, rows: Iterable[int]) -> dict[int, Around]:

@@ -27,6 +27,7 @@ from ..domain.link import (
 from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
 from ..domain.scripts import spelled
 from . import journal
+from .parsed import parse
 from .port import Row, Session, Store, Texts
 
 R = TypeVar("R", bound=Struct)
@@ -90,6 +91,14 @@ def texts_of(memory: Memory) -> Texts | None:
 def findable(title: str, content: str, tags: str) -> Texts:
     """Texts, and the pairs of characters of what is written in them without blanks."""
     return Texts(title, content, tags, spelled(f"{title} {content} {tags}"))
+
+
+def _taken_apart(memory: Memory) -> dict[str, str]:
+    """What a question needs of a text, made once; nothing, once it is deleted."""
+    texts = texts_of(memory)
+    if texts is None:
+        return {"spelled": "", "parsed": ""}
+    return {"spelled": texts.spelled, "parsed": parse(texts.title, texts.content, texts.tags)}
 
 
 def strand_of(memory: Memory) -> str | None:
@@ -187,7 +196,7 @@ class Writing:
             "content_hash": content_hash(memory.title, memory.content),
             "strand": strand_of(memory),
             "spot": memory.place or 0,
-            "spelled": "" if (texts := texts_of(memory)) is None else texts.spelled,
+            **_taken_apart(memory),
         }
 
     def _put_around(self, before: Memory | None, memory: Memory) -> None:

@@ -8,11 +8,11 @@ m.version, m.extra
 insert into memory (id, namespace, title, content, kind, category, tier, priority, confidence, source, scope, agent, tags,
   metadata, citations, source_uri, source_span, reflection_depth, valid_from, valid_until, speaker, occurred_at, thread,
   place, expires_at, state, reason, created_at, updated_at, origin, version, extra, cells, shown, lives_until,
-  collected_at, content_hash, strand, spot, spelled)
+  collected_at, content_hash, strand, spot, spelled, parsed)
 values (:id, :namespace, :title, :content, :kind, :category, :tier, :priority, :confidence, :source, :scope, :agent, :tags,
   :metadata, :citations, :source_uri, :source_span, :reflection_depth, :valid_from, :valid_until, :speaker, :occurred_at,
   :thread, :place, :expires_at, :state, :reason, :created_at, :updated_at, :origin, :version, :extra, :cells, :shown,
-  :lives_until, :collected_at, :content_hash, :strand, :spot, :spelled)
+  :lives_until, :collected_at, :content_hash, :strand, :spot, :spelled, :parsed)
 on conflict (id) do update set namespace = excluded.namespace, title = excluded.title, content = excluded.content,
   kind = excluded.kind, category = excluded.category, tier = excluded.tier, priority = excluded.priority,
   confidence = excluded.confidence, scope = excluded.scope, tags = excluded.tags, metadata = excluded.metadata,
@@ -22,13 +22,14 @@ on conflict (id) do update set namespace = excluded.namespace, title = excluded.
   expires_at = excluded.expires_at, state = excluded.state, reason = excluded.reason, updated_at = excluded.updated_at,
   version = excluded.version, extra = excluded.extra, cells = excluded.cells, shown = excluded.shown,
   lives_until = excluded.lives_until, collected_at = excluded.collected_at, content_hash = excluded.content_hash,
-  strand = excluded.strand, spot = excluded.spot, spelled = excluded.spelled
+  strand = excluded.strand, spot = excluded.spot, spelled = excluded.spelled,
+  parsed = excluded.parsed
 where memory.version = :expected returning version
--- name: memory_unspelled
+-- name: memory_unparsed
 -- Memories that are not deleted, in the order of their rows.
 select rowno, id, title, content, tags from memory where rowno > :after and state <> 'deleted' order by rowno limit :limit
--- name: memory_spell
-update memory set spelled = :spelled where id = :id
+-- name: memory_parse
+update memory set spelled = :spelled, parsed = :parsed where id = :id
 -- name: memory_last_row
 select coalesce(max(rowno), 0) from memory
 -- name: memory_cells

@@ -1,7 +1,7 @@
 -- name: candidate_select
--- What the order of hits is made from; of a long text its beginning.
-select m.rowno, m.id, m.title, m.tags, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until,
-  m.priority, m.confidence, length(m.content), substr(m.content, 1, :longest) from memory m where true
+-- What the order of hits is made from.
+select m.rowno, m.id, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until,
+  m.priority, m.confidence, m.parsed from memory m where true
 -- name: memory.numbered
  and m.rowno = any(:rows)
 -- name: strand_around

@@ -1,8 +1,9 @@
--- Where a memory stands among what was said before and after it, and what of it is written without blanks, in pairs of
--- characters. Of this store alone, never journalled.
+-- Where a memory stands among what was said before and after it; what of it is written without blanks, in pairs of
+-- characters; and its text taken apart for the order of hits. Of this store alone, never journalled.
 alter table memory add column strand text;
 alter table memory add column spot integer not null default 0;
 alter table memory add column spelled text not null default '';
+alter table memory add column parsed text not null default '';
 update memory set spot = coalesce(place, 0), strand = case
   when thread is not null then 't ' || namespace || ' ' || thread
   when occurred_at is not null then 'o ' || namespace || ' ' || cast(occurred_at as text)

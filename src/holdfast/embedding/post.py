@@ -59,7 +59,8 @@ class Post:
         try:
             return self._read(exchange.send(self._address.path.rstrip("/") + path, body, headers))
         except (OSError, HTTPException) as error:
-            raise self._broken(error) from error
+            # What a provider sends may repeat the key, and an error what it sends.
+            raise self._broken(error) from None
 
     def _read(self, response: HTTPResponse) -> bytes:
         if response.status != 200:
@@ -67,7 +68,7 @@ class Post:
         body = response.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
             raise self._failed(f"answered with more than {MOST_BYTES:,} bytes")
-        if response.length:
+        if response.length or not body:
             raise self._failed("broke off in the middle of its answer", retryable=True)
         return body
 
@@ -93,6 +94,8 @@ class Post:
                 return self._failed("broke the connection off, or speaks no HTTP", retryable=True)
             case SSLError():
                 return self._failed("cannot be reached securely: check embedding_url and the provider's certificate")
+            case socket.gaierror():
+                return self._failed("is not to be found under this name", retryable=True)
             case _:
                 return self._failed("cannot be reached", retryable=True)
 

@@ -45,7 +45,9 @@ class Runtime:
         try:
             start = ctypes.CDLL(str(file)).OrtGetApiBase
         except (OSError, AttributeError) as error:
-            raise EmbedderFailed(f"onnxruntime cannot be loaded: {error}") from error
+            raise EmbedderFailed(
+                "onnxruntime cannot be loaded: `pip install --force-reinstall onnxruntime`."
+            ) from error
         start.restype = POINTER(_Base)
         table = start().contents.GetApi(VERSION)
         if not table:

@@ -58,11 +58,15 @@ def words(text: str) -> Iterator[str]:
     """Words and marks, as BERT separates them."""
     if not (text.isascii() and text.isprintable()):
         text = "".join(" " if _is_blank(letter) else letter for letter in text if not _is_control(letter))
-    text = (text if text.isascii() else re.sub(_IDEOGRAPH, r" \1 ", text)).lower()
-    if not text.isascii():
-        text = "".join(letter for letter in normalize("NFD", text) if category(letter) != "Mn")
+    text = text.lower() if text.isascii() else _plain(text)
     for run in text.split():
         yield from (run,) if run.isalnum() else _parted(run)
+
+
+def _plain(text: str) -> str:
+    """Each ideograph by itself, no accents, in lower case letter by letter: BERT knows no final sigma."""
+    apart = normalize("NFD", re.sub(_IDEOGRAPH, r" \1 ", text))
+    return "".join(letter.lower() for letter in apart if category(letter) != "Mn")
 
 
 def _parted(run: str) -> Iterator[str]:

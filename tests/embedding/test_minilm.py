@@ -1,0 +1,157 @@
+"""The model that comes with Holdfast: what it makes, and what happens if a part of it is missing."""
+
+import _ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+
+import numpy
+import pytest
+
+from holdfast.domain.errors import EmbedderFailed
+from holdfast.domain.vector import Vector
+from holdfast.embedding.minilm import FILES, HERE, MiniLm
+from holdfast.embedding.minilm.runtime import runtime
+
+TEXTS = [
+    "A cat sits on the mat.",
+    "The kitten is lying on a rug.",
+    "Quarterly revenue grew by nine percent.",
+    "When did I paint the sunrise?",
+    "I painted it last year, at the lake.",
+]
+PUBLISHED = [
+    [1.000, 0.562, -0.011, 0.021, -0.001],
+    [0.562, 1.000, 0.017, 0.000, -0.046],
+    [-0.011, 0.017, 1.000, 0.041, -0.100],
+    [0.021, 0.000, 0.041, 1.000, 0.592],
+    [-0.001, -0.046, -0.100, 0.592, 1.000],
+]
+"""How like each other the published model finds these texts, in 32 bits."""
+
+
+def numbers(vectors: list[Vector]) -> "numpy.typing.NDArray[numpy.float32]":
+    return numpy.array([numpy.frombuffer(vector, "<f4") for vector in vectors])
+
+
+def test_texts_are_as_like_each_other_as_the_published_model_finds_them() -> None:
+    made = numbers(MiniLm().embed(TEXTS))
+    assert made @ made.T == pytest.approx(numpy.array(PUBLISHED), abs=0.04)
+
+
+def test_more_threads_change_nothing() -> None:
+    alone, several = (numbers(MiniLm(threads=threads).embed(TEXTS)) for threads in (1, 3))
+    assert alone == pytest.approx(several, abs=1e-4)
+
+
+def test_of_a_long_text_the_beginning_counts() -> None:
+    model = MiniLm()
+    assert model.embed(["word " * 126]) == model.embed(["word " * 20_000])
+    assert model.embed(["word " * 126]) != model.embed(["word " * 20])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(copytree(HERE, tmp_path / "minilm"))
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size - 1)
+
+
+def empty(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def change(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(file.stat().st_size // 2)
+        byte = opened.read(1)[0]
+        opened.seek(-1, os.SEEK_CUR)
+        opened.write(bytes([byte ^ 1]))
+
+
+def fold(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", [Path.unlink, cut, empty, change, fold])
+def test_a_file_that_is_missing_or_damaged_is_named(folder: Path, name: str, damage: object) -> None:
+    assert callable(damage)
+    damage(folder / name)
+    model = MiniLm(folder=folder)
+    model.warm()
+    with pytest.raises(EmbedderFailed, match=f"{name}, is missing or damaged") as failed:
+        model.embed(["x"])
+    assert not failed.value.retryable
+
+
+def test_a_model_in_a_folder_of_any_name_is_loaded(tmp_path: Path) -> None:
+    there = Path(copytree(HERE, tmp_path / "Käse ünd 模型"))
+    assert MiniLm(folder=there).embed(["x"]) == MiniLm().embed(["x"])
+
+
+@pytest.fixture
+def no_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Only what a test puts there can be found."""
+    elsewhere = [entry for entry in sys.path if not (Path(entry) / "onnxruntime").exists()]
+    monkeypatch.setattr(sys, "path", elsewhere)
+    runtime.cache_clear()
+    yield
+    runtime.cache_clear()
+
+
+@pytest.mark.usefixtures("no_runtime")
+def test_without_onnxruntime_the_package_to_install_is_named() -> None:
+    with pytest.raises(EmbedderFailed, match="pip install onnxruntime"):
+        MiniLm().embed(["x"])
+
+
+@pytest.mark.usefixtures("no_runtime")
+@pytest.mark.parametrize("library", [None, b"", b"not a library" * 1000, "another"])
+def test_an_onnxruntime_without_its_library_is_to_be_installed_again(
+    library: bytes | str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "onnxruntime" / "capi").mkdir(parents=True)
+    (tmp_path / "onnxruntime" / "__init__.py").touch()
+    file = tmp_path / "onnxruntime" / "capi" / "libonnxruntime.so.1"
+    if library == "another":
+        file.symlink_to(_ctypes.__file__)
+    elif isinstance(library, bytes):
+        file.write_bytes(library)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(EmbedderFailed, match="pip install --force-reinstall onnxruntime"):
+        MiniLm().embed(["x"])
+
+
+ONLY_WHAT_IS_NEEDED = """
+import sys
+from holdfast.embedding.choose import chosen
+from holdfast.settings import Settings
+model = chosen(Settings())
+print("ctypes" in sys.modules)
+model.warm()
+print(len(model.embed(["When is the next deploy?"])))
+print([name for name in ("numpy", "onnxruntime") if name in sys.modules])
+"""
+
+
+def test_a_question_is_embedded_without_numpy_and_nothing_is_loaded_before_one_comes() -> None:
+    done = subprocess.run([sys.executable, "-c", ONLY_WHAT_IS_NEEDED], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n") == ["False", "1", "[]", ""]
+
+
+ENDS_AT_ONCE = """
+from holdfast.embedding.minilm import MiniLm
+MiniLm().warm()
+"""
+
+
+def test_a_process_may_end_while_the_model_is_being_loaded() -> None:
+    for _ in range(5):
+        subprocess.run([sys.executable, "-c", ENDS_AT_ONCE], check=True)

@@ -1,0 +1,328 @@
+"""Providers over HTTP: what they are asked, and that nothing they do can harm."""
+
+import json
+import socket
+import ssl
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import pytest
+import trustme
+from providers import DIM, Asked, Behaviour, Handler, Provider, as_ollama, as_openai, honest, numbers, provider
+
+from holdfast.domain.errors import EmbedderFailed
+from holdfast.domain.vector import unit
+from holdfast.embedding.choose import chosen
+from holdfast.embedding.port import Embedder
+from holdfast.settings import Settings
+
+KEY = "sk-hunter2"
+
+
+def asking(url: str, **settings: Any) -> Embedder:
+    values = {"embedder": "openai", "embedding_model": "m", "embedding_key": KEY, "embedding_url": url, **settings}
+    found = chosen(Settings(**values))
+    assert found
+    return found
+
+
+def failure(embedder: Embedder, *texts: str) -> EmbedderFailed:
+    """Why there are no vectors. The key is in nothing that could be shown or logged."""
+    with pytest.raises(EmbedderFailed) as failed:
+        embedder.embed(texts or ["x"])
+    assert KEY not in "".join(traceback.format_exception(failed.value)) + str(failed.value.body())
+    assert failed.value.message.startswith("The embedding provider at 127.0.0.1:")
+    return failed.value
+
+
+def test_an_openai_compatible_provider_is_asked_as_openai_is() -> None:
+    with provider(honest) as server:
+        vectors = asking(server.url).embed(["a", "b"])
+    (asked,) = server.asked
+    assert asked.path == "/v1/embeddings"
+    assert asked.body == {"model": "m", "input": ["a", "b"], "encoding_format": "float"}
+    assert asked.headers["Authorization"] == f"Bearer {KEY}"
+    assert asked.headers["Content-Type"] == "application/json"
+    assert vectors == [unit(numbers("a")), unit(numbers("b"))]
+
+
+def test_ollama_is_asked_in_its_own_way() -> None:
+    with provider(honest) as server:
+        vectors = asking(server.url + "/", embedder="ollama", embedding_key=None).embed(["a"])
+    (asked,) = server.asked
+    assert asked.path == "/v1/api/embed"
+    assert asked.body == {"model": "m", "input": ["a"]}
+    assert "Authorization" not in asked.headers
+    assert vectors == [unit(numbers("a"))]
+
+
+def test_many_texts_go_in_several_requests_and_a_long_one_is_cut() -> None:
+    with provider(honest) as server:
+        asking(server.url).embed(["x" * 100_000, *map(str, range(129))])
+    assert [len(asked.body["input"]) for asked in server.asked] == [64, 64, 2]
+    assert server.asked[0].body["input"][0] == "x" * 4000
+
+
+def test_a_provider_is_named_as_it_was_set_and_has_no_dimension_until_it_answered() -> None:
+    with provider(honest) as server:
+        embedder = asking(server.url, embedding_model="nomic-embed-text:v1.5")
+        assert (embedder.model, embedder.dim, embedder.remote) == ("nomic-embed-text:v1.5", None, True)
+        embedder.embed(["x"])
+    assert embedder.dim == DIM
+
+
+def replying(body: object, status: int = 200, **headers: str) -> Behaviour:
+    return lambda handler, _: handler.reply(body, status, **headers)
+
+
+def row(text: str, at: int = 0) -> bytes:
+    """An OpenAI answer whose one vector is written as a text."""
+    return b'{"data": [{"index": %d, "embedding": [%s]}]}' % (at, text.encode())
+
+
+BAD_ANSWERS = {
+    "html": b"<!DOCTYPE html><title>Sign in</title>",
+    "not utf-8": b'{"data": "\xff\xfe"}',
+    "a number": b"1",
+    "another shape": {"vectors": [[1.0]]},
+    "an error": {"error": {"message": f"Incorrect API key provided: {KEY}"}},
+    "nan": row("NaN, 1"),
+    "infinity": row("1, -Infinity"),
+    "too large for a float": row("1, 1e999"),
+    "too large for any number": row("1" + "0" * 400),
+    "null": row("null"),
+    "text": row('"1"'),
+    "nested": row("[1]"),
+    "deeply nested": b'{"x": ' + b"[" * 500_000 + b"]" * 500_000 + b"}",
+    "no numbers": row(""),
+    "only zeros": row("0, 0, -0.0"),
+    "too many numbers": row(",".join(["1"] * 2001)),
+    "no vectors": as_openai([]),
+    "two vectors": as_openai([[1.0], [1.0]]),
+    "another index": row("1", at=1),
+    "base64": {"data": [{"index": 0, "embedding": "AACAPw=="}]},
+}
+
+
+@pytest.mark.parametrize("body", BAD_ANSWERS.values(), ids=BAD_ANSWERS.keys())
+def test_an_answer_that_is_no_vector_fails_and_need_not_be_tried_again(body: object) -> None:
+    with provider(replying(body)) as server:
+        embedder = asking(server.url)
+        failed = failure(embedder)
+    assert "answered with" in failed.message
+    assert not failed.retryable
+    assert embedder.dim is None
+
+
+def test_a_bad_answer_of_ollama_fails_as_well() -> None:
+    for body in (as_openai([[1.0]]), as_ollama([]), as_ollama([[]]), as_ollama([[1.0], [1.0]])):
+        with provider(replying(body)) as server:
+            assert not failure(asking(server.url, embedder="ollama")).retryable
+
+
+def test_numbers_may_be_huge_or_tiny_because_only_their_direction_counts() -> None:
+    for text, same in (("1e308, -1e308", [1.0, -1.0]), ("3e-320, 0", [1.0, 0.0]), ("3, 4", [0.6, 0.8])):
+        with provider(replying(row(text))) as server:
+            assert asking(server.url).embed(["x"]) == [unit(same)]
+
+
+def test_two_dimensions_in_one_answer_are_refused() -> None:
+    with provider(replying(as_openai([[1.0], [1.0, 2.0]]))) as server:
+        embedder = asking(server.url)
+        failed = failure(embedder, "x", "y")
+    assert "1 and 2 numbers" in failed.message
+    assert not failed.retryable
+    assert embedder.dim is None
+
+
+def test_a_dimension_that_changes_is_refused_and_the_first_one_stays() -> None:
+    with provider(honest) as server:
+        embedder = asking(server.url)
+        before = embedder.embed(["x"])
+        server.behave = replying(as_openai([[1.0] * (DIM + 1)]))
+        failed = failure(embedder)
+        server.behave = honest
+        assert embedder.embed(["x"]) == before
+    assert f"{DIM} and {DIM + 1} numbers" in failed.message
+    assert not failed.retryable
+    assert embedder.dim == DIM
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable", "said"),
+    [
+        (204, False, "HTTP 204"),
+        (400, False, "HTTP 400"),
+        (401, False, "embedding_key"),
+        (403, False, "embedding_key"),
+        (404, False, "embedding_model"),
+        (408, True, "HTTP 408"),
+        (413, False, "HTTP 413"),
+        (429, True, "HTTP 429"),
+        (500, True, "HTTP 500"),
+        (503, True, "HTTP 503"),
+    ],
+)
+def test_a_refusal_says_what_to_do_and_whether_to_try_again(status: int, retryable: bool, said: str) -> None:
+    with provider(replying({"error": f"no {KEY}"}, status)) as server:
+        failed = failure(asking(server.url))
+    assert said in failed.message
+    assert failed.retryable is retryable
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_with_the_key_nor_without(status: int) -> None:
+    with provider(honest) as other, provider(replying(b"", status, Location=other.url + "/embeddings")) as server:
+        failed = failure(asking(server.url))
+    assert "embedding_url" in failed.message
+    assert not failed.retryable
+    assert other.asked == []
+
+
+def test_proxies_of_the_environment_are_not_told_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with provider(honest) as proxy, provider(honest) as server:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        asking(server.url).embed(["x"])
+    assert proxy.asked == []
+
+
+def silent(handler: Handler, _: Asked) -> None:
+    handler.server.closing.wait()
+
+
+def dripping_head(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+    while not handler.server.closing.wait(0.01):
+        handler.wfile.write(b"x")
+
+
+def dripping_lines(handler: Handler, _: Asked) -> None:
+    while not handler.server.closing.wait(0.01):
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def dripping_body(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while not handler.server.closing.wait(0.01):
+        handler.wfile.write(b" ")
+
+
+@pytest.mark.parametrize("behave", [silent, dripping_head, dripping_lines, dripping_body])
+def test_a_provider_that_does_not_come_to_an_end_is_waited_for_only_so_long(behave: Behaviour) -> None:
+    with provider(behave) as server:
+        failed = failure(asking(server.url, embedding_timeout_secs=0.2))
+    assert "within 0.2 seconds" in failed.message
+    assert failed.retryable
+
+
+def endless(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while not handler.server.closing.is_set():
+        handler.wfile.write(b" " * 65_536)
+
+
+def endless_chunks(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while not handler.server.closing.is_set():
+        handler.wfile.write(b"10000\r\n" + b" " * 65_536 + b"\r\n")
+
+
+def announced(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
+    while not handler.server.closing.is_set():
+        handler.wfile.write(b" " * 65_536)
+
+
+@pytest.mark.parametrize("behave", [endless, endless_chunks, announced])
+def test_an_answer_that_is_too_large_is_cut_off(behave: Behaviour) -> None:
+    with provider(behave) as server:
+        failed = failure(asking(server.url))
+    assert "bytes" in failed.message
+    assert not failed.retryable
+
+
+def hanging_up(handler: Handler, _: Asked) -> None:
+    handler.close_connection = True
+
+
+def nothing(handler: Handler, _: Asked) -> None:
+    handler.reply(b"")
+
+
+def cut_in_the_head(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Le")
+
+
+def cut_in_the_body(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"data": [')
+
+
+def cut_in_a_chunk(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n{"data": [')
+
+
+def no_http(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"220 mail.example.org ESMTP " + KEY.encode() + b"\r\n")
+
+
+@pytest.mark.parametrize("behave", [hanging_up, nothing, cut_in_the_head, cut_in_the_body, cut_in_a_chunk, no_http])
+def test_a_connection_that_breaks_off_may_be_tried_again(behave: Behaviour) -> None:
+    with provider(behave) as server:
+        assert failure(asking(server.url)).retryable
+
+
+def test_a_provider_that_is_not_there_may_be_tried_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    failed = failure(asking(f"http://127.0.0.1:{port}"))
+    assert "cannot be reached" in failed.message
+    assert failed.retryable
+
+
+def test_a_provider_recovers_by_itself() -> None:
+    with provider(replying({}, 503)) as server:
+        embedder = asking(server.url)
+        failure(embedder)
+        server.behave = honest
+        assert embedder.embed(["x"]) == [unit(numbers("x"))]
+
+
+@contextmanager
+def secure() -> Iterator[tuple[Provider, trustme.CA]]:
+    """A provider over TLS, and the authority that knows it."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with Provider(honest) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            yield server, authority
+        finally:
+            server.shutdown()
+
+
+def test_a_certificate_that_nobody_knows_is_not_trusted() -> None:
+    with secure() as (server, _):
+        failed = failure(asking(server.url.replace("http:", "https:")))
+    assert "certificate" in failed.message
+    assert not failed.retryable
+    assert server.asked == []
+
+
+def test_a_provider_is_asked_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    with secure() as (server, authority), authority.cert_pem.tempfile() as known:
+        monkeypatch.setenv("SSL_CERT_FILE", known)
+        assert asking(server.url.replace("http:", "https:")).embed(["x"]) == [unit(numbers("x"))]
+
+
+def test_what_is_sent_is_json_whatever_the_text_holds() -> None:
+    text = 'quote " backslash \\ NUL \x00 half \ud800 emoji 😀 line \n'
+    with provider(honest) as server:
+        asking(server.url).embed([text])
+    assert server.asked[0].body["input"] == [text.replace("\ud800", "?")]
+    assert json.dumps(server.asked[0].body)

@@ -115,6 +115,7 @@ def test_a_month_takes_the_year_that_is_told_elsewhere(text: str, expected: tupl
         "an august company",
         "What did Jan say to Mar?",
         "05/08/2023",
+        "5.18.2023",
         "version 1.2.2023.4",
         "$2000 #1999 2010% 1987.5 12:2010",
         "2023-99-99",

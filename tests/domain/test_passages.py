@@ -89,6 +89,11 @@ def test_each_line_of_a_transcript_is_a_passage_of_its_speaker() -> None:
     assert spoken(text) == [("Caroline", "Hi! How are you?"), ("Mel", "Fine."), (None, "waves"), ("Caroline", "Good.")]
 
 
+def test_a_text_with_names_before_fewer_than_half_of_its_lines_is_no_transcript() -> None:
+    assert {speaker for speaker, _ in spoken("Mel: Hi\nwaves\nMel: Bye\nleaves")} == {"Mel", None}
+    assert {speaker for speaker, _ in spoken("Mel: Hi\nwaves\nMel: Bye\nleaves\nreturns")} == {None}
+
+
 def test_roles_make_a_transcript_of_two_lines() -> None:
     assert spoken("user: Where?\nassistant: Here.") == [("user", "Where?"), ("assistant", "Here.")]
 

@@ -68,17 +68,12 @@ _COUNTS |= {"a": 1, "an": 1, "couple": 2, "few": 3, "several": 4}
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _PRECISIONS: dict[str, Precision] = {"day": "day", "week": "week", "month": "month", "year": "year"}
 
-
-def _any_of(words: Iterable[str]) -> str:
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
 _YEAR = r"(?P<year>(?:19|20)[0-9]{2})"
-_MONTH = rf"\b(?P<month>{_any_of({*_FULL, *_MONTHS})})\b\.?"
+_MONTH = rf"\b(?P<month>{'|'.join([*_FULL, *_MONTHS])})\b\.?"
 _DAY = r"(?P<day>[0-3]?[0-9])(?P<ordinal>st|nd|rd|th)?"
-_SEASON = rf"(?P<season>{_any_of(_SEASONS)})\b"
-_WEEKDAY = rf"(?P<weekday>{_any_of(_WEEKDAYS)})\b"
-_COUNT = rf"\b(?:a\s+)?(?P<count>[0-9]{{1,4}}|{_any_of(_COUNTS)})(?:\s+of)?\s+"
+_SEASON = rf"(?P<season>{'|'.join(_SEASONS)})\b"
+_WEEKDAY = rf"(?P<weekday>{'|'.join(_WEEKDAYS)})\b"
+_COUNT = rf"\b(?:a\s+)?(?P<count>[0-9]{{1,4}}|{'|'.join(_COUNTS)})(?:\s+of)?\s+"
 _UNIT = r"(?P<unit>day|week|month|year)s?\b"
 _WHICH = r"\b(?P<which>last|previous|this(?:\s+past)?)\s+"
 

@@ -34,7 +34,11 @@ def fill(
     if budget is None:
         kept, packed = pack(items, lambda item: estimate(rendered(item)), None)
         return kept, packed._replace(tokens=packed.tokens + estimate(frame), estimated=True)
-    return _filled(items, lambda item, room: tokens.count(rendered(item), room), budget, tokens.count(frame))
+
+    def cost(item: T, room: int | None) -> int:
+        return 1 if room is not None and room < 1 else tokens.count(rendered(item), room)
+
+    return _filled(items, cost, budget, tokens.count(frame))
 
 
 def pack(items: Iterable[T], size: Callable[[T], int], budget: int | None) -> tuple[list[T], Packed]:
@@ -50,8 +54,8 @@ def _filled(
     dropped = 0
     for item in items:
         room = None if budget is None or (not kept and budget > 0) else budget - used
-        costs = cost(item, room) if room is None or room > 0 else None
-        if costs is None or (room is not None and costs > room):
+        costs = cost(item, room)
+        if budget == 0 or (room is not None and costs > room):
             dropped += 1
         else:
             kept.append(item)

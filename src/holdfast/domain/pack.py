@@ -229,9 +229,9 @@ def _passages(hit: Hit, whole: str, room: int, fence: str) -> str:
 
 
 def _widest(text: str, spans: list[tuple[int, int]], room: int, fence: str) -> str:
-    """Spans with as much around each as fits."""
+    """Spans with as much around each as fits, to within a few words: to be closer costs more than it gives."""
     low, high = 0, min(len(text), 16 * room)
-    while low < high:
+    while high - low > 8 + low // 32:
         middle = (low + high + 1) // 2
         if tokens.count(_pieces(text, _wider(text, spans, middle), fence), room) <= room:
             low = middle

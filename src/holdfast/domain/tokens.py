@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 LONGEST_TOKEN = 128
 """Bytes: no text has fewer tokens than this goes into its length."""
-LONGEST_PIECE = 2048
-"""Bytes: a run longer than this is cut here before it is counted, which may count a token more for each cut."""
+LONGEST_PIECE = 1024
+"""Characters: a run longer than this is cut here before it is counted, which may count a token more for each cut."""
 
 PIECE = re.compile(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\w]?+[^\W\d]++|\d{1,3}+| ?[^\s\w]++[\r\n]*+|\s++\Z|\s*[\r\n]|\s+(?!\S)|\s"
@@ -45,17 +45,20 @@ def count(text: str, most: int | None = None) -> int:
         return most + 1
     found = 0
     for piece in _pieces(text):
-        found += _of_word(piece) if len(piece) <= LONGEST_TOKEN else _joined(piece)
+        found += _of_word(piece) if len(piece) <= LONGEST_TOKEN else _of_run(piece)
         if most is not None and found > most:
             break
     return found
 
 
-def _pieces(text: str) -> Iterator[bytes]:
+def _pieces(text: str) -> Iterator[str]:
     """What is counted by itself: the words of a text, and parts of a run that has no end."""
     for found in PIECE.finditer(_alike(text)):
-        piece = text[found.start() : found.end()].encode(errors="replace")
-        yield from (piece[at : at + LONGEST_PIECE] for at in range(0, len(piece), LONGEST_PIECE))
+        start, end = found.span()
+        if end - start <= LONGEST_PIECE:
+            yield text[start:end]
+        else:
+            yield from (text[at : min(end, at + LONGEST_PIECE)] for at in range(start, end, LONGEST_PIECE))
 
 
 def _alike(text: str) -> str:
@@ -67,9 +70,16 @@ def _alike(text: str) -> str:
 
 
 @lru_cache(1 << 16)
-def _of_word(word: bytes) -> int:
+def _of_word(word: str) -> int:
     """Remembered, because texts are made of the same words."""
-    return 1 if _rank(word) is not None else _joined(word)
+    token = word.encode(errors="replace")
+    return 1 if _rank(token) is not None else _joined(token)
+
+
+@lru_cache(1 << 8)
+def _of_run(run: str) -> int:
+    """Remembered too, because whoever cuts a text to fit counts its beginning again and again."""
+    return _joined(run.encode(errors="replace"))
 
 
 def _joined(piece: bytes) -> int:

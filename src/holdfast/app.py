@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, cast
 
 from .domain import moment
 from .domain.caller import Caller, admit_agent
 from .domain.errors import Invalid
-from .embedding.minilm import MiniLm
+from .embedding.choose import chosen as chosen_embedder
 from .operations import REGISTRY
-from .services import use
+from .services import embed, use
 from .services.hold import Hold, Progress
+from .services.making import Making
 from .settings import Settings, load
 from .storage.locate import Later, open_store
 from .storage.port import Store
@@ -22,8 +24,9 @@ from .storage.port import Store
 class Holdfast:
     """One open memory. Every operation is a method: `hold.store(title=..., content=...)`."""
 
-    def __init__(self, hold: Hold, settings: Settings) -> None:
-        self.hold = hold
+    def __init__(self, hold: Hold, settings: Settings, *, makes_vectors: bool = False) -> None:
+        self.making = Making(hold) if makes_vectors and hold.embedder is not None else None
+        self.hold = replace(hold, kept=self.making.wake) if self.making else hold
         self.settings = settings
 
     def call(
@@ -45,9 +48,16 @@ class Holdfast:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *REGISTRY.operations]
 
+    def settle(self, progress: Progress, *, wholly: bool) -> None:
+        """Make vectors before a process ends, if many memories wait for them."""
+        if self.hold.embedder is not None:
+            embed.settle(self.hold.seen_by(self.hold.caller, progress), self.hold.embedder, wholly=wholly)
+
     def close(self) -> None:
         """Write down what was used, and let go of the store."""
         use.flush(self.hold)
+        if self.making is not None:
+            self.making.close()
         self.hold.store.close()
 
     def __enter__(self) -> Holdfast:
@@ -67,10 +77,12 @@ def open(
     source: str = "library",
     now: Callable[[], int] = moment.now,
     later: bool = False,
+    once: bool = False,
 ) -> Holdfast:
     """Open a memory, made if there is none. Without a path it is the user's own.
 
-    `later` opens it when it is first needed, and makes none.
+    `later` opens it when it is first needed, and makes none. `once` is for a process that ends soon: it makes no
+    vectors on the side.
     """
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
@@ -81,9 +93,9 @@ def open(
         lifetimes=chosen.ttl,
         namespace=chosen.namespace,
         now=now,
-        embedder=MiniLm(),
+        embedder=chosen_embedder(chosen),
     )
-    return Holdfast(hold, chosen)
+    return Holdfast(hold, chosen, makes_vectors=not once)
 
 
 def default_agent() -> str:

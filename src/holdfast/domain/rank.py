@@ -203,7 +203,7 @@ def ranked(
     most: int | None = None,
     weights: Weights = WEIGHTS,
 ) -> list[Ranked]:
-    """Candidates in order, best first, so many; of equals, the newer. `around` are neighbours that are no candidates."""
+    """So many in order, best first; of equals, the newer. `around` are neighbours that are no candidates."""
     order = Order(candidates, around, stems, scope)
     scored = []
     for one in candidates:

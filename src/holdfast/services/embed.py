@@ -17,6 +17,8 @@ from .hold import Hold
 
 BATCH = 64
 """Memories whose vectors are written together."""
+FRESH = 32
+"""So many memories that have no vectors yet get them for a question, at once."""
 TEXTS = 64
 """Texts after which somebody may stop it."""
 ENTRIES = 2000
@@ -81,6 +83,16 @@ def catch_up(hold: Hold, embedder: Embedder) -> Made:
         if made is None:
             return done
         done = done.plus(made)
+
+
+def settle(hold: Hold, embedder: Embedder, *, wholly: bool) -> None:
+    """Make vectors if more memories wait for them than a question makes itself: all that are due, or the next ones."""
+    if waiting(hold, embedder) <= FRESH:
+        return
+    if wholly:
+        catch_up(hold, embedder)
+    else:
+        step(hold, embedder)
 
 
 def waiting(hold: Hold, embedder: Embedder) -> int:

@@ -100,6 +100,8 @@ class Hold:
     embedder: Embedder | None = None
     """Who makes vectors; None: memories are found by words alone."""
     recent: Recent = field(default_factory=Recent)
+    kept: Callable[[], None] = lambda: None
+    """Told when something was committed."""
 
     def seen_by(self, caller: Caller, progress: Progress = SILENT) -> Hold:
         return replace(self, caller=caller, progress=progress)
@@ -125,6 +127,7 @@ class Hold:
                 yield write
                 write.flush()
                 places = write.places
+            self.kept()
         except OutcomeUnknown as unknown:
             if not places:
                 raise

@@ -14,14 +14,13 @@ from ..storage.memories import Filter
 from ..storage.port import Session
 from ..storage.vectors import Due, Kept
 from . import embed
+from .embed import FRESH
 from .find import normal
 from .gather import FOUND, Gathered, Heard, Looked, gather, listen, measured
 from .hold import Hold
 
 SPARE = 3
 """So many times as many as are asked for are put in order: some say the same as others."""
-FRESH = 32
-"""So many memories that have no vectors yet get them for a question, at once."""
 ALIKE = 0.9
 """Two memories of which so large a share of words is common say the same."""
 FEWEST_ALIKE = 5
@@ -72,6 +71,8 @@ def recall(hold: Hold, ask: Ask, rendered: Callable[[Hit], str]) -> Recalled:
     """
     ask = ask._replace(which=normal(ask.which))
     now = hold.now()
+    if hold.embedder is not None and ask.embedding is None:
+        hold.embedder.warm()
     asked = question(ask.text, now if ask.now is None else ask.now)
     with hold.reading() as session:
         heard = listen(Looked(hold, session, ask.which, now), asked, without=ask.without)
@@ -90,7 +91,7 @@ def recall(hold: Hold, ask: Ask, rendered: Callable[[Hit], str]) -> Recalled:
     kept, packed = budget.fill(hits, rendered, ask.budget_tokens)
     hold.uses.note(hold.caller.agent, [hit.memory.id for hit in kept], now)
     by_vectors = any(one.why.cosine is not None for one in hits) or bool(nearest)
-    if vector is not None and not by_vectors:
+    if vector is not None and hits and not by_vectors:
         degraded = degraded or NO_VECTORS
     return Recalled(kept, len(gathered.candidates), packed, by_vectors, degraded, asked)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from .. import settings as setting
 from ..domain.errors import HoldfastError, Invalid, Unconfirmed
-from ..operations import REGISTRY, Operation
+from ..operations import REGISTRY, Effect, Operation
 from ..operations.registry import bare, from_words
 from ..services.hold import Progress
 from ..version import __version__
@@ -227,10 +227,22 @@ def _callback(op: Operation) -> Callable[..., None]:
             with progress_of(op.name, wanted) as progress:
                 answer = hold.call(op.name, arguments, progress=progress)
             show(op, answer, wanted)
+            settle(op, hold, wanted)
             leave(verdict(answer))
         return None
 
     return callback
+
+
+def settle(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:
+    """Make vectors of what was kept, if there is much of it. What cannot be made now is made another time."""
+    if op.effect is Effect.READ or op.opens_nothing or op.name == "reembed":
+        return
+    try:
+        with progress_of("vectors", wanted) as progress:
+            hold.settle(progress, wholly=op.reports or op.bulk is not None)
+    except HoldfastError as error:
+        click.echo(f"Vectors were not made. {error.message}", err=True)
 
 
 def choices(given: dict[str, Any]) -> dict[str, Any]:
@@ -289,7 +301,7 @@ def opened(wanted: dict[str, Any], *, later: bool = False) -> Iterator[Holdfast]
     from ..app import open as open_memory
 
     settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]})
-    with open_memory(settings=settings, source="cli", later=later) as hold:
+    with open_memory(settings=settings, source="cli", later=later, once=True) as hold:
         yield hold
 
 

@@ -48,6 +48,8 @@ class MiniLm:
 
     def warm(self) -> None:
         """Load in the background; `embed` waits for it."""
+        if self._loaded is not None:
+            return
         # No daemon: a process must not end in the middle of the library's start.
         Thread(target=self._try_to_load, name="holdfast-model").start()
 

@@ -16,6 +16,8 @@ log = logging.getLogger("holdfast")
 @asynccontextmanager
 async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> AsyncIterator[None]:
     """Run the chores until the block ends; then the uses that are still noted are written down."""
+    if holdfast.making is not None:
+        holdfast.making.watch()
     tasks = [asyncio.create_task(every(flush_seconds, lambda: use.flush(holdfast.hold)))]
     if holdfast.settings.gc_interval_secs and "gc" in REGISTRY.operations:
         tasks.append(asyncio.create_task(every(holdfast.settings.gc_interval_secs, lambda: holdfast.call("gc", {}))))

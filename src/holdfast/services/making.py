@@ -1,0 +1,96 @@
+"""A thread that makes vectors of what was kept, while others read and write."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from random import random
+
+from ..domain.errors import Cancelled, EmbedderFailed, HoldfastError
+from . import embed
+from .hold import Hold, Progress
+
+log = logging.getLogger("holdfast")
+
+AGAIN_SECONDS = 1.0
+LONGEST_PAUSE = 300.0
+"""How long a provider that fails again and again is left alone."""
+OTHERS_SECONDS = 2.0
+"""What another process kept is left to it for up to so long: it makes the vectors itself if it can."""
+END_SECONDS = 10.0
+
+
+class Making:
+    """Begins when something is kept for the first time, or at once if it is to watch what other processes keep."""
+
+    def __init__(self, hold: Hold) -> None:
+        self._stop = threading.Event()
+        self._kept = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._watcher: threading.Thread | None = None
+        self._hold = hold.seen_by(hold.caller, Progress(stop=self._stop))
+
+    def wake(self) -> None:
+        """Something was kept."""
+        self._kept.set()
+        if self._thread is None:
+            self._start()
+
+    def watch(self) -> None:
+        """Look also for what other processes keep."""
+        self._watcher = threading.Thread(target=self._watch, name="holdfast-watch-vectors", daemon=True)
+        self._watcher.start()
+
+    def close(self) -> None:
+        """Stop after the text that is being looked at."""
+        self._stop.set()
+        self._kept.set()
+        for thread in (self._watcher, self._thread):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(END_SECONDS)
+        atexit.unregister(self.close)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._stop.is_set():
+                # A daemon, so that a program that does not close its memory can end; it is stopped before that.
+                self._thread = threading.Thread(target=self._run, name="holdfast-vectors", daemon=True)
+                atexit.register(self.close)
+                self._thread.start()
+
+    def _run(self) -> None:
+        pause = AGAIN_SECONDS
+        while self._kept.wait() and not self._stop.is_set():
+            self._kept.clear()
+            if self._made():
+                pause = AGAIN_SECONDS
+            else:
+                self._stop.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                self._kept.set()
+
+    def _made(self) -> bool:
+        """Whether all is made that can be."""
+        assert self._hold.embedder is not None
+        try:
+            for failed in embed.catch_up(self._hold, self._hold.embedder).failed:
+                log.warning("No vectors could be made of the memory %s: %s", failed.id, failed.error)
+        except Cancelled:
+            return True
+        except EmbedderFailed as error:
+            log.warning("No vectors can be made now. %s", error.message)
+            return False
+        except HoldfastError as error:
+            log.warning("Vectors could not be kept now: %s", error.message)
+            return False
+        return True
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if self._hold.store.wait(AGAIN_SECONDS) and not self._stop.wait(random() * OTHERS_SECONDS):  # noqa: S311 - no secret
+                    self.wake()
+            except HoldfastError:
+                self._stop.wait(AGAIN_SECONDS)

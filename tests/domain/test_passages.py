@@ -202,7 +202,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_million_characters_of_anything_are_cut(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit))
+def test_a_text_of_any_length_is_cut_in_a_time_that_grows_with_it_alone(unit: str) -> None:
+    text = unit * (300_000 // len(unit))
     assert bool(passages(text)) == bool(text.strip())
     assert not asks(text)

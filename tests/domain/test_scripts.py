@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.scripts import HANGUL, UNSEGMENTED, spelled, terms
+from holdfast.domain.scripts import HANGUL, UNSEGMENTED, may_lack_blanks, spelled, terms
 
 LETTERS = [chr(code) for code in range(0x110000) if re.match(f"[{UNSEGMENTED}{HANGUL}]", chr(code))]
 MIXED = st.text(st.characters(codec="utf-8") | st.sampled_from(LETTERS))
@@ -38,6 +38,15 @@ def test_letters_without_blanks_between_words_are_spelled_in_overlapping_pairs(t
 )
 def test_a_text_whose_words_have_blanks_between_them_is_not_spelled(text: str) -> None:
     assert spelled(text) == ""
+
+
+def test_no_letter_without_blanks_around_it_is_overlooked() -> None:
+    assert [letter for letter in LETTERS if not may_lack_blanks(f"a {letter}")] == []
+
+
+@pytest.mark.parametrize("text", ["plain", "“quotes” – dashes → arrows…", "🙂✅️", "Straße", "привет"])
+def test_signs_of_other_scripts_are_no_such_letters(text: str) -> None:
+    assert not may_lack_blanks(text)
 
 
 def test_a_part_of_a_sentence_is_spelled_as_in_the_sentence() -> None:

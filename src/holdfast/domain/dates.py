@@ -5,9 +5,9 @@ All arithmetic is in whole days of UTC. The zone of the one who asks is not know
 """
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterable
 from datetime import date
+from functools import cache
 from typing import Literal, NamedTuple
 
 from .moment import DAY
@@ -78,32 +78,35 @@ _UNIT = r"(?P<unit>day|week|month|year)s?\b"
 _WHICH = r"\b(?P<which>last|previous|this(?:\s+past)?)\s+"
 
 
-def _pattern(written: str) -> re.Pattern[str]:
-    return re.compile(written, re.IGNORECASE)
-
-
 _WRITTEN = (
-    _pattern(rf"(?<![\w./-]){_YEAR}([-/])(?P<month>[01]?[0-9])(?:\2(?P<day>[0-3]?[0-9]))?(?:T[0-9:.]+Z?)?(?![\w/-])"),
-    _pattern(
-        rf"(?<![\w./-])(?P<first>[0-3]?[0-9])(?P<mark>[/.])(?P<second>[0-3]?[0-9])(?P=mark){_YEAR}(?![\w/-]|\.[0-9])"
-    ),
-    _pattern(rf"{_YEAR}年(?:(?P<month>[01]?[0-9])月(?:(?P<day>[0-3]?[0-9])[日号])?)?"),
-    _pattern(rf"(?<![\w$€£.,:/-]){_DAY}\s+(?:of\s+)?{_MONTH}(?:\s*,?\s*{_YEAR}\b)?"),
-    _pattern(rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?![\w:%])(?!\s*[ap]\.?m\b)(?:\s*,?\s*{_YEAR}\b)?"),
-    _pattern(rf"(?:{_MONTH}|\b{_SEASON})\s*(?:,|of|in)?\s*{_YEAR}\b"),
-    _pattern(rf"(?:{_WHICH})?{_MONTH}"),
-    _pattern(rf"(?<![\w$€£#.,:/-]){_YEAR}(?![\w%:/-]|[.,][0-9])"),
+    rf"(?<![\w./-]){_YEAR}([-/])(?P<month>[01]?[0-9])(?:\2(?P<day>[0-3]?[0-9]))?(?:T[0-9:.]+Z?)?(?![\w/-])",
+    rf"(?<![\w./-])(?P<first>[0-3]?[0-9])(?P<mark>[/.])(?P<second>[0-3]?[0-9])(?P=mark){_YEAR}(?![\w/-]|\.[0-9])",
+    rf"{_YEAR}年(?:(?P<month>[01]?[0-9])月(?:(?P<day>[0-3]?[0-9])[日号])?)?",
+    rf"(?<![\w$€£.,:/-]){_DAY}\s+(?:of\s+)?{_MONTH}(?:\s*,?\s*{_YEAR}\b)?",
+    rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?![\w:%])(?!\s*[ap]\.?m\b)(?:\s*,?\s*{_YEAR}\b)?",
+    rf"(?:{_MONTH}|\b{_SEASON})\s*(?:,|of|in)?\s*{_YEAR}\b",
+    rf"(?:{_WHICH})?{_MONTH}",
+    rf"(?<![\w$€£#.,:/-]){_YEAR}(?![\w%:/-]|[.,][0-9])",
 )
 """How dates are written, the fullest first."""
 
-_OPENING = _pattern(r"(?:^|[.!?])\s*\Z")
-_LEADING = _pattern(r"\b(?:in|since|until|by|during|of|from|last|this|before|after|early|late|mid)\s+\Z")
+_MAYBE_WRITTEN = r"[0-9]|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_MAYBE_COUNTED = r"day|night|week|month|year|spring|summer|autumn|fall|winter|morning|afternoon|evening|recently|lately"
+"""What no date lacks. Most questions have none, and need not wait until all patterns are compiled."""
+
+_OPENING = r"(?:^|[.!?])\s*\Z"
+_LEADING = r"\b(?:in|since|until|by|during|of|from|last|this|before|after|early|late|mid)\s+\Z"
 _NO_LENGTH = "".join(rf"(?<!{unit}\s)" for unit in "day days week weeks weekend month months year years".split())
-_SIDE = _pattern(rf"\b{_NO_LENGTH}(?:(?P<before>before|until|till|by|prior\s+to|up\s+to)|after|since)\s+(?:the\s+)?\Z")
+_SIDE = rf"\b{_NO_LENGTH}(?:(?P<before>before|until|till|by|prior\s+to|up\s+to)|after|since)\s+(?:the\s+)?\Z"
 """All that lies before or after a date; "the week before" it is only near it."""
-_UP_TO = _pattern(r"\s*(?:(?P<and>and)|to|until|till|through|-|–)\s*")
-_BETWEEN = _pattern(r"\bbetween\s+(?:the\s+)?\Z")
-_YEAR_OF_NOW = _pattern(r"\b(last|this)\s+year\b")
+_UP_TO = r"\s*(?:(?P<and>and)|to|until|till|through|-|–)\s*"
+_BETWEEN = r"\bbetween\s+(?:the\s+)?\Z"
+_YEAR_OF_NOW = r"\b(last|this)\s+year\b"
+
+
+@cache
+def _pattern(written: str) -> re.Pattern[str]:
+    return re.compile(written, re.IGNORECASE)
 
 
 def periods(text: str, now: int) -> tuple[Period, ...]:
@@ -119,8 +122,8 @@ def periods(text: str, now: int) -> tuple[Period, ...]:
 def _dates(text: str, today: date) -> list[_Date]:
     """All dates that are written out, in the order of the question."""
     found: list[_Date] = []
-    for pattern in _WRITTEN:
-        for match in pattern.finditer(text):
+    for written in _WRITTEN if _pattern(_MAYBE_WRITTEN).search(text) else ():
+        for match in _pattern(written).finditer(text):
             if (known := _read(match, today)) is not None:
                 found.append(known)
                 text = _blotted(text, match)
@@ -164,14 +167,14 @@ def _is_date(match: re.Match[str], parts: dict[str, str]) -> bool:
     if parts.keys() & {"year", "ordinal", "which"} or name.isdecimal():
         return True
     if name.lower() in _ALSO_WORDS:
-        return name[0].isupper() and ("day" in parts or not _OPENING.search(before))
-    return name.lower() in _FULL or "day" in parts or (name[0].isupper() and bool(_LEADING.search(before)))
+        return name[0].isupper() and ("day" in parts or not _pattern(_OPENING).search(before))
+    return name.lower() in _FULL or "day" in parts or (name[0].isupper() and bool(_pattern(_LEADING).search(before)))
 
 
 def _with_year(dates: list[_Date], text: str, today: date) -> list[_Date]:
     """A date without a year is of the only year that the question names for certain."""
     years = {known.year for known in dates if known.year and _is_clear(known, text)}
-    if not years and (found := _YEAR_OF_NOW.search(text)):
+    if not years and (found := _pattern(_YEAR_OF_NOW).search(text)):
         years = {today.year - (found[1].lower() == "last")}
     if len(years) != 1 or all(known.year for known in dates):
         return dates
@@ -180,7 +183,7 @@ def _with_year(dates: list[_Date], text: str, today: date) -> list[_Date]:
 
 def _is_clear(known: _Date, text: str) -> bool:
     """Whether it is a date for certain: "2000" may be a number too, "in 2000" is a year."""
-    return known.month is not None or _LEADING.search(text, 0, known.at) is not None
+    return known.month is not None or _pattern(_LEADING).search(text, 0, known.at) is not None
 
 
 def _ranges(dates: list[_Date], text: str) -> list[tuple[_Date, _Date]]:
@@ -195,10 +198,10 @@ def _ranges(dates: list[_Date], text: str) -> list[tuple[_Date, _Date]]:
 
 
 def _leads_to(first: _Date, last: _Date, then: _Date, text: str) -> bool:
-    link = _UP_TO.fullmatch(text, last.end, then.at)
+    link = _pattern(_UP_TO).fullmatch(text, last.end, then.at)
     if link is None or first is not last:
         return False
-    return link["and"] is None or _BETWEEN.search(text, 0, first.at) is not None
+    return link["and"] is None or _pattern(_BETWEEN).search(text, 0, first.at) is not None
 
 
 def _named(first: _Date, last: _Date, text: str, today: date) -> list[Period]:
@@ -209,7 +212,7 @@ def _named(first: _Date, last: _Date, text: str, today: date) -> list[Period]:
     form: Form = "named" if first.year and last.year else "every year"
     said = text[first.at : last.end]
     period = _period(span, said, form)
-    side = _SIDE.search(text, max(0, first.at - 32), first.at)
+    side = _pattern(_SIDE).search(text, max(0, first.at - 32), first.at)
     if side is None:
         return [period]
     open_end = _open_end(side, period)
@@ -222,7 +225,7 @@ def _span(known: _Date, today: date) -> _Span:
         year = known.year or today.year
         return _Span(date(year, 1, 1), date(year, 12, 31), "year")
     year = known.year or _latest(known.month, today, known.day or 1)
-    if known.day is not None and 1 <= known.day <= monthrange(year, known.month)[1]:
+    if known.day is not None and 1 <= known.day <= _length(year, known.month):
         day = date(year, known.month, known.day)
         return _Span(day, day, "day")
     last = _months(date(year, known.month, 1), known.months - 1)
@@ -239,8 +242,8 @@ def _open_end(side: re.Match[str], period: Period) -> Period:
 def _counted(text: str, today: date) -> list[Period]:
     """What is told from today backwards."""
     found = []
-    for pattern, reader in _TOLD:
-        for match in pattern.finditer(text):
+    for written, reader in _TOLD if _pattern(_MAYBE_COUNTED).search(text) else ():
+        for match in _pattern(written).finditer(text):
             found.append((match.start(), _period(reader(match, today), match[0], "counted")))
             text = _blotted(text, match)
     return [period for _, period in sorted(found)]
@@ -307,19 +310,19 @@ def _back_from_today(most: int, least: int, precision: Precision) -> Callable[[r
     return lambda match, today: _Span(_shifted(today, -most), _shifted(today, -least), precision)
 
 
-_TOLD: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], _Span]], ...] = (
-    (_pattern(rf"{_COUNT}{_UNIT}\s+ago\b"), _ago),
-    (_pattern(rf"\b(?:last|past)\s+{_COUNT}{_UNIT}"), _past),
-    (_pattern(rf"\b(?:(?:in|over|during|within)\s+the\s+last|past)\s+(?P<count>){_UNIT}"), _past),
-    (_pattern(rf"{_WHICH}(?P<unit>weekend|week|month|year)\b"), _of_calendar),
-    (_pattern(rf"{_WHICH}{_SEASON}"), _season),
-    (_pattern(rf"\b(?:last|past|on)\s+{_WEEKDAY}"), _weekday),
-    (_pattern(r"\bthe\s+day\s+before\s+yesterday\b"), _back_from_today(2, 2, "day")),
-    (_pattern(r"\byesterday\b"), _back_from_today(1, 1, "day")),
-    (_pattern(r"\blast\s+night\b"), _back_from_today(1, 0, "day")),
-    (_pattern(r"\b(?:today|tonight|this\s+(?:morning|afternoon|evening))\b"), _back_from_today(0, 0, "day")),
-    (_pattern(r"\bthe\s+other\s+day\b"), _back_from_today(7, 1, "week")),
-    (_pattern(r"\b(?:recently|lately)\b"), _back_from_today(30, 0, "recent")),
+_TOLD: tuple[tuple[str, Callable[[re.Match[str], date], _Span]], ...] = (
+    (rf"{_COUNT}{_UNIT}\s+ago\b", _ago),
+    (rf"\b(?:last|past)\s+{_COUNT}{_UNIT}", _past),
+    (rf"\b(?:(?:in|over|during|within)\s+the\s+last|past)\s+(?P<count>){_UNIT}", _past),
+    (rf"{_WHICH}(?P<unit>weekend|week|month|year)\b", _of_calendar),
+    (rf"{_WHICH}{_SEASON}", _season),
+    (rf"\b(?:last|past|on)\s+{_WEEKDAY}", _weekday),
+    (r"\bthe\s+day\s+before\s+yesterday\b", _back_from_today(2, 2, "day")),
+    (r"\byesterday\b", _back_from_today(1, 1, "day")),
+    (r"\blast\s+night\b", _back_from_today(1, 0, "day")),
+    (r"\b(?:today|tonight|this\s+(?:morning|afternoon|evening))\b", _back_from_today(0, 0, "day")),
+    (r"\bthe\s+other\s+day\b", _back_from_today(7, 1, "week")),
+    (r"\b(?:recently|lately)\b", _back_from_today(30, 0, "recent")),
 )
 
 
@@ -394,10 +397,15 @@ def _months(day: date, months: int) -> date:
 
 
 def _in_month(year: int, month: int, day: int) -> date:
-    return date(year, month, min(day, monthrange(year, month)[1]))
+    return date(year, month, min(day, _length(year, month)))
+
+
+def _length(year: int, month: int) -> int:
+    """The days of a month."""
+    return 31 if month == 12 else (date(year, month + 1, 1) - date(year, month, 1)).days
 
 
 def _latest(month: int, today: date, day: int = 1) -> int:
     """The latest year in which a month was begun, of those in which it has such a day."""
     year = max(1, today.year - (month > today.month))
-    return next((one for one in range(year, max(0, year - 9), -1) if day <= monthrange(one, month)[1]), year)
+    return next((one for one in range(year, max(0, year - 9), -1) if day <= _length(one, month)), year)

@@ -1,13 +1,15 @@
 """A text in passages: pieces short enough to have one meaning, each with its place in the text."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from itertools import islice, pairwise
 from typing import NamedTuple
 
 from .errors import Invalid
 from .moment import SECOND, from_text
-from .scripts import UNSEGMENTED
+from .scripts import UNSEGMENTED, may_lack_blanks
 
 LONGEST = 32
 """Words of a passage."""
@@ -23,8 +25,8 @@ _HEAD = re.compile(rf"\s*(?:\[(?P<time>[^\]\n]{{4,40}})\]\s*)?(?:{_NAME})?")
 _SPOKEN_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%d %H:%M", "%Y/%m/%d (%a) %H:%M", "%d %B %Y", "%d %B, %Y")
 _LINE = re.compile(r"[^\n\r]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?…؟۔])[\"'”’»)\]]*\s+|(?<=[。！？｡।॥།။។])[」』”’）》】\s]*|[\n\r]+")
-_WORD = re.compile(rf"[{UNSEGMENTED}]{{1,2}}|[^\s{UNSEGMENTED}]{{1,64}}")
-"""Two characters count as a word where no blank parts words, and so many of a run that is no word at all."""
+_WORD = re.compile(r"\S{1,64}")
+"""So many characters of a run count as a word, if it is none at all."""
 
 
 class Passage(NamedTuple):
@@ -56,13 +58,13 @@ def passages(text: str) -> list[Passage]:
 
     In a transcript every line is a passage of its own speaker's. A text that is not blank has at least one passage.
     """
-    lines = _lines(text)
+    lines, word = _lines(text), _word(text)
     names = [line.speaker for line in lines if line.speaker]
     if _are_turns(names, len(lines)):
-        found = [piece for speaker, start, end in lines for piece in _pieces(text, start, end, speaker)]
+        found = [piece for line in lines for piece in _pieces(text, line, word)]
     else:
-        found = _pieces(text, head(text).end if len(names) < 2 else 0, len(text))
-    return found or _pieces(text, 0, len(text))
+        found = _pieces(text, _Line(None, head(text).end if len(names) < 2 else 0, len(text)), word)
+    return found or _pieces(text, _Line(None, 0, len(text)), word)
 
 
 def _are_turns(names: list[str], lines: int) -> bool:
@@ -76,7 +78,9 @@ def _are_turns(names: list[str], lines: int) -> bool:
 
 def asks(text: str) -> bool:
     """Whether a text ends with a question and tells little besides."""
-    return text.rstrip().endswith(("?", "？", "؟")) and _words(text, 0, len(text), MOST_ASKED + 1) <= MOST_ASKED
+    if not text.rstrip().endswith(("?", "？", "؟")):
+        return False
+    return _count(_word(text).finditer(text), MOST_ASKED + 1) <= MOST_ASKED
 
 
 def head(text: str) -> Head:
@@ -103,6 +107,22 @@ def spoken_time(text: str) -> int | None:
     return None
 
 
+def _word(text: str) -> re.Pattern[str]:
+    """What counts as a word of a text."""
+    return _word_or_two_letters() if may_lack_blanks(text) else _WORD
+
+
+@cache
+def _word_or_two_letters() -> re.Pattern[str]:
+    """Two characters count as a word where no blank parts words. It takes long to compile and is seldom needed."""
+    return re.compile(rf"[{UNSEGMENTED}]{{1,2}}|[^\s{UNSEGMENTED}]{{1,64}}")
+
+
+def _count(words: Iterator[re.Match[str]], most: int) -> int:
+    """How many words there are, counted up to the most that matter."""
+    return sum(1 for _ in islice(words, most))
+
+
 def _lines(text: str) -> list[_Line]:
     found = []
     for line in _LINE.finditer(text):
@@ -112,22 +132,22 @@ def _lines(text: str) -> list[_Line]:
     return found
 
 
-def _pieces(text: str, start: int, end: int, speaker: str | None = None) -> list[Passage]:
+def _pieces(text: str, line: _Line, word: re.Pattern[str]) -> list[Passage]:
     """Whole sentences together up to the longest passage; a longer sentence is cut."""
-    found: list[Passage] = []
-    opened, words = start, 0
-    for first, last in _sentences(text, start, end):
-        count = _words(text, first, last, LONGEST + 1)
+    found: list[tuple[int, int]] = []
+    opened, words = line.start, 0
+    for first, last in _sentences(text, line.start, line.end):
+        count = _count(word.finditer(text, first, last), LONGEST + 1)
         if words + count > LONGEST:
-            found.append(Passage(opened, first, speaker))
+            found.append((opened, first))
             opened, words = first, 0
         if count > LONGEST:
-            found += _cut(text, first, last, speaker)
+            found += _cut([one.start() for one in word.finditer(text, first, last)], last)
             opened = last
         else:
             words += count
-    found.append(Passage(opened, end, speaker))
-    return [piece for wide in found if (piece := _trimmed(text, wide)).start < piece.end]
+    spans = (_trimmed(text, start, end) for start, end in [*found, (opened, line.end)])
+    return [Passage(start, end, line.speaker) for start, end in spans if start < end]
 
 
 def _sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -136,20 +156,13 @@ def _sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def _words(text: str, start: int, end: int, most: int) -> int:
-    """How many words there are, counted up to the most that matter."""
-    return sum(1 for _ in islice(_WORD.finditer(text, start, end), most))
-
-
-def _cut(text: str, start: int, end: int, speaker: str | None) -> list[Passage]:
-    """Even pieces of a sentence that is too long."""
-    words = [word.start() for word in _WORD.finditer(text, start, end)]
+def _cut(words: list[int], end: int) -> list[tuple[int, int]]:
+    """Even pieces of a sentence that is too long, given where its words begin."""
     pieces = -(-len(words) // LONGEST)
-    bounds = [words[number * len(words) // pieces] for number in range(pieces)] + [end]
-    return [Passage(first, last, speaker) for first, last in pairwise(bounds)]
+    return list(pairwise([*(words[number * len(words) // pieces] for number in range(pieces)), end]))
 
 
-def _trimmed(text: str, piece: Passage) -> Passage:
-    said = text[piece.start : piece.end]
-    start = piece.start + len(said) - len(said.lstrip())
-    return piece._replace(start=start, end=start + len(said.strip()))
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    said = text[start:end]
+    start += len(said) - len(said.lstrip())
+    return start, start + len(said.strip())

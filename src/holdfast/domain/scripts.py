@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from functools import cache
+from typing import NamedTuple
 
 _HAN = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
@@ -16,9 +18,37 @@ UNSEGMENTED = _HAN + _KANA + _THAI_LAO + _TIBETAN_MYANMAR_KHMER
 HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa1-\uffdc"
 """Its words have blanks between them, but carry endings: a part of a word must be found too."""
 
-_PAIRED = re.compile(f"[{UNSEGMENTED}{HANGUL}]")
-_RUN = re.compile(rf"(?:[^\W_]|[{UNSEGMENTED}{HANGUL}])+")
-_PART = re.compile(rf"[{UNSEGMENTED}{HANGUL}]+|[^\W_{UNSEGMENTED}{HANGUL}]+")
+_BLOCKS = (
+    ("\u0e01", "\u17d3"),
+    ("\u2e80", "\ud7fb"),
+    ("\uf900", "\ufaff"),
+    ("\uff66", "\uffdc"),
+    ("\U00020000", "\U0003fffd"),
+)
+"""Where these letters are found, with others among them; quotes, dashes, arrows and emoji are elsewhere."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+class _Patterns(NamedTuple):
+    """What takes long to compile and is seldom needed."""
+
+    paired: re.Pattern[str]
+    run: re.Pattern[str]
+    part: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    paired = f"{UNSEGMENTED}{HANGUL}"
+    return _Patterns(
+        re.compile(f"[{paired}]"), re.compile(rf"(?:[^\W_]|[{paired}])+"), re.compile(rf"[{paired}]+|[^\W_{paired}]+")
+    )
+
+
+def may_lack_blanks(text: str) -> bool:
+    """Whether letters of such a script may be in a text; wrong at times about a rare sign, never about a letter."""
+    return not text.isascii() and any(first <= sign <= last for sign in set(text) for first, last in _BLOCKS)
 
 
 def spelled(text: str) -> str:
@@ -26,21 +56,22 @@ def spelled(text: str) -> str:
 
     At most six times as long as the text, mostly three. Words of other scripts that touch such letters stand there too.
     """
-    if text.isascii() or not _PAIRED.search(text):
+    if not may_lack_blanks(text):
         return ""
-    return " ".join(term for run in _RUN.findall(text) if _PAIRED.search(run) for term in terms(run))
+    paired, run, _ = _patterns()
+    return " ".join(term for found in run.findall(text) if paired.search(found) for term in terms(found))
 
 
 def terms(text: str) -> list[str]:
     """The lower-case words of a text, and pairs of characters where words are not told apart."""
-    if text.isascii():
-        return [part.lower() for part in _PART.findall(text)]
-    return [term for part in _PART.findall(text) for term in _pairs(part)]
+    if not may_lack_blanks(text):
+        return [word.lower() for word in _WORD.findall(text)]
+    return [term for part in _patterns().part.findall(text) for term in _pairs(part)]
 
 
 def _pairs(part: str) -> list[str]:
     """Marks are left out, because full-text parsers take them for blanks."""
-    if not _PAIRED.match(part):
+    if not _patterns().paired.match(part):
         return [part.lower()]
     letters = "".join(letter for letter in unicodedata.normalize("NFKC", part) if letter.isalnum())
     return [letters[at : at + 2] for at in range(max(1, len(letters) - 1))] if letters else []

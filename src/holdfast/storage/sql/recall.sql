@@ -23,4 +23,7 @@ select m.speaker from memory m where (m.speaker = :name or (m.speaker >= :name |
 -- How many there are, up to a number; filters follow.
 select count(*) from (select 1 from memory m where true
 -- name: memory_some.end
- limit :limit) as some
+ limit :limit) as counted
+-- name: memory_id_beside
+-- The ids before and after one: what it shares with them is not enough to name it.
+select (select max(a.id) from memory a where a.id < :id), (select min(b.id) from memory b where b.id > :id)

@@ -99,9 +99,10 @@ def gather(
     asked: Embedding | None,
     fresh: Sequence[Kept],
     nearest: Sequence[str],
+    also: Sequence[str] = (),
 ) -> Gathered:
-    """Candidates of both channels, what was said around them, and what they are linked to."""
-    rows = heard.rows | _read(look, [id for id in nearest if id not in heard.rows])
+    """Candidates of both channels, what was said around them, and what they are linked to; `also` whatever it is."""
+    rows = heard.rows | _read(look, [id for id in (*nearest, *also) if id not in heard.rows])
     edges = _edges(look, [*heard.found[:LINKING], *nearest[:LINKING]])
     rows |= _read(look, [id for id in edges.linked if id not in rows])
     beside = _beside(look, rows, [*heard.found[:LEADING], *nearest[:LEADING]])

@@ -33,7 +33,6 @@ class Ask(NamedTuple):
     text: str
     which: Filter = memories.EVERYTHING
     limit: int = 10
-    budget_tokens: int | None = None
     without: Collection[str] = ()
     embedding: Embedding | None = None
     """Of the question, by the asker's own model."""
@@ -64,11 +63,39 @@ class Recalled(NamedTuple):
     question: Question
 
 
-def recall(hold: Hold, ask: Ask, rendered: Callable[[Hit], str]) -> Recalled:
+def recall(hold: Hold, ask: Ask, pick: Callable[[list[Hit]], tuple[list[Hit], budget.Packed]]) -> Recalled:
     """Any of the question's words, what is near to its vector, and what was said around either.
 
-    Filters before ranking, ranking before the limit, the limit before the budget.
+    Filters before ranking, ranking before the limit, the limit before the budget: `pick` says which hits are shown.
     """
+    ready = prepare(hold, ask)
+    with hold.reading() as session:
+        look = Looked(hold, session, ready.ask.which, ready.now)
+        found = ordered(look, ready, most=SPARE * ask.limit)
+        hits = hits_of(look, settled(found.ranked, found.gathered), found.gathered, ready.ask)
+    kept, packed = pick(hits)
+    hold.uses.note(hold.caller.agent, [hit.memory.id for hit in kept], ready.now)
+    by_vectors = any(one.why.cosine is not None for one in hits) or bool(found.nearest)
+    degraded = ready.degraded
+    if ready.vector is not None and hits and not by_vectors:
+        degraded = degraded or NO_VECTORS
+    return Recalled(kept, len(found.gathered.candidates), packed, by_vectors, degraded, ready.asked)
+
+
+class Ready(NamedTuple):
+    """A question for which candidates can be gathered."""
+
+    ask: Ask
+    asked: Question
+    heard: Heard
+    vector: Embedding | None
+    fresh: list[Kept]
+    degraded: str | None
+    now: int
+
+
+def prepare(hold: Hold, ask: Ask) -> Ready:
+    """What the words of a question find, and its vector."""
     ask = ask._replace(which=normal(ask.which))
     now = hold.now()
     if hold.embedder is not None and ask.embedding is None:
@@ -78,22 +105,24 @@ def recall(hold: Hold, ask: Ask, rendered: Callable[[Hit], str]) -> Recalled:
         heard = listen(Looked(hold, session, ask.which, now), asked, without=ask.without)
         due = _due(hold, session, ask, now)
     vector, fresh, degraded = _embedded(hold, ask, asked, heard, due)
-    with hold.reading() as session:
-        look = Looked(hold, session, ask.which, now)
-        nearest = _nearest(look, vector, fresh, ask) if vector else []
-        gathered = gather(look, asked, heard, vector, fresh, nearest)
-        order = _worth(
-            rank.ranked(
-                gathered.candidates, gathered.around, gathered.stems, gathered.scope, now, most=SPARE * ask.limit
-            )
-        )
-        hits = _hits(look, _arranged(order, gathered), gathered, ask)
-    kept, packed = budget.fill(hits, rendered, ask.budget_tokens)
-    hold.uses.note(hold.caller.agent, [hit.memory.id for hit in kept], now)
-    by_vectors = any(one.why.cosine is not None for one in hits) or bool(nearest)
-    if vector is not None and hits and not by_vectors:
-        degraded = degraded or NO_VECTORS
-    return Recalled(kept, len(gathered.candidates), packed, by_vectors, degraded, asked)
+    return Ready(ask, asked, heard, vector, fresh, degraded, now)
+
+
+class Ordered(NamedTuple):
+    """The candidates of a question."""
+
+    gathered: Gathered
+    nearest: list[str]
+    ranked: list[rank.Ranked]
+    """Best first."""
+
+
+def ordered(look: Looked, ready: Ready, *, most: int | None, also: Sequence[str] = ()) -> Ordered:
+    """The candidates in order, so many; `also` are taken for candidates whatever found them."""
+    nearest = _nearest(look, ready.vector, ready.fresh, ready.ask) if ready.vector else []
+    gathered = gather(look, ready.asked, ready.heard, ready.vector, ready.fresh, nearest, also)
+    found = rank.ranked(gathered.candidates, gathered.around, gathered.stems, gathered.scope, look.now, most=most)
+    return Ordered(gathered, nearest, found)
 
 
 NO_VECTORS = "None of these memories has a current vector by this model: they were found by words alone."
@@ -147,25 +176,21 @@ def _nearest(look: Looked, asked: Embedding, fresh: Sequence[Kept], ask: Ask) ->
     return [id for id in order if near[id] >= rank.RELATED and id not in ask.without]
 
 
-def _worth(order: list[rank.Ranked]) -> list[rank.Ranked]:
-    """Without what nothing speaks for: it was only said beside something."""
-    return [one for one in order if one.score > 0]
-
-
-def _arranged(order: list[rank.Ranked], gathered: Gathered) -> list[rank.Ranked]:
-    """What was superseded comes after what superseded it."""
-    places = {one.id: place for place, one in enumerate(order)}
+def settled(order: Sequence[rank.Ranked], gathered: Gathered) -> list[rank.Ranked]:
+    """Without what nothing speaks for: it was only said beside something. What was superseded comes after its heir."""
+    worth = [one for one in order if one.score > 0]
+    places = {one.id: place for place, one in enumerate(worth)}
 
     def place(one: rank.Ranked) -> tuple[int, int]:
         by = places.get(gathered.superseded.get(one.id, ""), -1)
         return (max(by, places[one.id]), int(by >= places[one.id]))
 
-    return sorted(order, key=place)
+    return sorted(worth, key=place)
 
 
-def _hits(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask: Ask) -> list[Hit]:
+def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask: Ask) -> list[Hit]:
     """The first of what is left when what says the same is folded into one."""
-    chosen, like = _folded(order, gathered, ask.limit)
+    chosen, like = folded(order, gathered, ask.limit)
     view: memories.View = "kept" if ask.which.archived else "live"
     read = memories.by_ids(look.session, look.hold.caller, [one.id for one in chosen], look.now, view)
     used = memories.uses(look.session, list(read))
@@ -185,9 +210,10 @@ def _hits(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask: A
     ]
 
 
-def _folded(
+def folded(
     order: Sequence[rank.Ranked], gathered: Gathered, limit: int
 ) -> tuple[list[rank.Ranked], dict[str, list[str]]]:
+    """The first so many that differ, and of each the ones that say the same."""
     chosen: list[rank.Ranked] = []
     like: dict[str, list[str]] = {}
     said: dict[str, frozenset[str]] = {}

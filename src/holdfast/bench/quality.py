@@ -246,7 +246,6 @@ def table(found: Quality) -> str:
             row("all", found.overall),
             *(row(name, figures) for name, figures in found.categories.items()),
             row("all, by plain FTS5", found.plain_text),
-            "",
         ]
     )
 

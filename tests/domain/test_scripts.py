@@ -29,7 +29,12 @@ MIXED = st.text(st.characters(codec="utf-8") | st.sampled_from(LETTERS))
     ids=["japanese", "chinese", "alone", "korean", "thai", "thai-marks", "lao", "half-width", "joined", "quoted"],
 )
 def test_letters_without_blanks_between_words_are_spelled_in_overlapping_pairs(text: str, pairs: str) -> None:
-    assert spelled(text) == pairs
+    found = dict.fromkeys(spelled(text).split())
+    assert [term for term in found if len(term) > 1 or term == text] == pairs.split()
+
+
+def test_a_letter_that_may_be_a_word_is_spelled_by_itself_too() -> None:
+    assert "猫" in spelled("我喜欢猫。").split()
 
 
 @pytest.mark.parametrize(
@@ -54,17 +59,17 @@ def test_a_part_of_a_sentence_is_spelled_as_in_the_sentence() -> None:
 
 
 @given(MIXED)
-def test_a_spelling_is_no_longer_than_six_times_its_text(text: str) -> None:
-    assert len(spelled(text)) <= 6 * len(text)
+def test_a_spelling_is_no_longer_than_eight_times_its_text(text: str) -> None:
+    assert len(spelled(text)) <= 8 * len(text)
 
 
 def test_a_letter_is_spelled_as_two_letters_at_most() -> None:
-    assert [letter for letter in LETTERS if len(spelled(letter)) > 2] == []
+    assert [letter for letter in LETTERS if any(len(term) > 2 for term in spelled(letter).split())] == []
 
 
 @given(MIXED)
 def test_a_question_in_the_words_of_a_text_has_the_pairs_of_its_spelling(text: str) -> None:
-    assert set(spelled(text).split()) <= set(terms(text))
+    assert {term for term in spelled(text).split() if len(term) > 1} <= set(terms(text))
 
 
 @given(MIXED)

@@ -54,12 +54,13 @@ def may_lack_blanks(text: str) -> bool:
 def spelled(text: str) -> str:
     """What an index keeps beside a text so that a part of a sentence is found; empty if blanks part its words.
 
-    At most six times as long as the text, mostly three. Words of other scripts that touch such letters stand there too.
+    Pairs of characters, and each by itself: it may be a word. Words of other scripts that touch them stand there too.
     """
     if not may_lack_blanks(text):
         return ""
     paired, run, _ = _patterns()
-    return " ".join(term for found in run.findall(text) if paired.search(found) for term in terms(found))
+    runs = [found for found in run.findall(text) if paired.search(found)]
+    return " ".join(term for found in runs for term in (*terms(found), *_letters(found)))
 
 
 def terms(text: str) -> list[str]:
@@ -67,6 +68,10 @@ def terms(text: str) -> list[str]:
     if not may_lack_blanks(text):
         return [word.lower() for word in _WORD.findall(text)]
     return [term for part in _patterns().part.findall(text) for term in _pairs(part)]
+
+
+def _letters(run: str) -> list[str]:
+    return [letter for letter in _patterns().paired.findall(unicodedata.normalize("NFKC", run)) if letter.isalnum()]
 
 
 def _pairs(part: str) -> list[str]:

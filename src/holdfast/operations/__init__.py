@@ -1,6 +1,22 @@
 """What may be asked: each operation is declared once, here, and so on every surface."""
 
-from . import about, agents, core, digest, graph, keys, lifecycle, moving, namespaces, past, recalling, transfer, upkeep
+from . import (
+    about,
+    agents,
+    context,
+    core,
+    digest,
+    explaining,
+    graph,
+    keys,
+    lifecycle,
+    moving,
+    namespaces,
+    past,
+    recalling,
+    transfer,
+    upkeep,
+)
 from .registry import REGISTRY, Effect, Operation
 
 __all__ = [
@@ -9,8 +25,10 @@ __all__ = [
     "Operation",
     "about",
     "agents",
+    "context",
     "core",
     "digest",
+    "explaining",
     "graph",
     "keys",
     "lifecycle",

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..domain import rank
+from ..domain import budget, rank
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Kind
 from ..services import embed, standards
@@ -17,14 +17,16 @@ from .fields import EmbeddingField, Moment, Namespace, Tags, TierField, embeddin
 from .registry import Effect, Example, Request, operation
 from .views import ConfidenceTier, MemoryView, confidence_tier, known, memory_view
 
+Question = Annotated[
+    str,
+    Meta(min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True, "role": "words"}),
+]
 
-class Recall(Request, frozen=True):
-    context: Annotated[
-        str,
-        Meta(
-            min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True, "role": "words"}
-        ),
-    ]
+
+class Asking(Request, frozen=True):
+    """A question and its filters."""
+
+    context: Question
     namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
     tags: Tags = []
@@ -40,6 +42,9 @@ class Recall(Request, frozen=True):
     include_archived: bool = False
     embedding: EmbeddingField | None = None
     now: Annotated[Moment, Meta(description="When it is asked, for words such as yesterday.")] | None = None
+
+
+class Recall(Asking, frozen=True):
     explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
 
 
@@ -124,7 +129,11 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         shown[hit.memory.id] = hit_view(hit, explain=request.explain)
         return msgspec.json.encode(shown[hit.memory.id]).decode()
 
-    found = recalling.recall(hold, asked(request, {memory.id for memory in stated}), rendered)
+    found = recalling.recall(
+        hold,
+        asked(request, {memory.id for memory in stated}),
+        lambda hits: budget.fill(hits, rendered, request.budget_tokens),
+    )
     return Recalled(
         memories=[shown[hit.memory.id] for hit in found.hits],
         count=len(found.hits),
@@ -136,27 +145,26 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     )
 
 
-def asked(request: Recall, without: set[str]) -> Ask:
+def asked(request: Asking, without: set[str]) -> Ask:
     return Ask(
         text=request.context,
         which=filter_of(request, namespaces=recalling.lineage(request.namespace) if request.namespace else ()),
         limit=request.limit,
-        budget_tokens=request.budget_tokens,
         without=without,
         embedding=embedding_of(request.embedding),
         now=moment(request.now, "now"),
     )
 
 
-def meta_of(found: recalling.Recalled, budget: int | None) -> RecallMeta:
+def meta_of(found: recalling.Recalled, most: int | None) -> RecallMeta:
     mode = "hybrid" if found.by_vectors else "keyword_only"
     meta = RecallMeta(recall_mode=mode, candidates=found.candidates, degraded=known(found.degraded))
-    if budget is None:
+    if most is None:
         return meta
     return msgspec.structs.replace(
         meta,
         budget_tokens_used=found.packed.tokens,
-        budget_tokens_remaining=max(0, budget - found.packed.tokens),
+        budget_tokens_remaining=max(0, most - found.packed.tokens),
         memories_dropped=found.packed.dropped,
         budget_overflow=found.packed.overflow,
     )

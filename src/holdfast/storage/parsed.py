@@ -6,7 +6,7 @@ counting a piece of text. The first line is for the title and the tags.
 
 from typing import NamedTuple
 
-from ..domain.passages import asks, passages
+from ..domain.passages import asks, head, passages
 from . import tokens
 
 TITLE = -1
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 class Parsed(NamedTuple):
     asks: bool
     labels: str
-    """The stems of the title, as far as it says more than the content, and of the tags."""
+    """The stems of the title, as far as it says more than the content, of the tags and of a name at the head."""
     lines: list[Line]
 
     @property
@@ -43,14 +43,17 @@ def pad(stem: str) -> str:
 
 def parse(title: str, content: str, tags: str) -> str:
     """Take a text apart."""
-    labels = (
-        tokens.found_by(f"{'' if title in content else title} {tags}") if tags != "[]" or title not in content else []
-    )
-    lines = [f"{int(asks(content))}\t{_joined(labels)}"]
+    lines = [f"{int(asks(content))}\t{_joined(_labels(title, content, tags))}"]
     for begins, ends, speaker in passages(content):
         stems = tokens.found_by(content[begins:ends])
         lines.append(f"{begins}\t{ends}\t{len(stems)}\t{speaker or ''}\t{_joined(stems)}")
     return "\n".join(lines)
+
+
+def _labels(title: str, content: str, tags: str) -> list[str]:
+    """What a title says that the content does not, the tags, and the name at the content's head: it may be none."""
+    said = ["" if title in content else title, "" if tags == "[]" else tags, head(content).speaker or ""]
+    return tokens.found_by(" ".join(said)) if any(said) else []
 
 
 def read(text: str) -> Parsed:

@@ -347,3 +347,23 @@ def reembedded(answer: Any) -> Iterator[str]:
     yield f"{answer.memories} memories got vectors by {answer.model}, of {answer.passages} passages."
     for one in answer.refused:
         yield click.style(f"{one.id} got none: {one.error}", fg="yellow")
+
+
+def context(answer: Any) -> Iterator[str]:
+    yield from map(safe, answer.text.splitlines()) if answer.text else [answer.reason]
+    if answer.degraded:
+        yield click.style(answer.degraded, fg="yellow")
+
+
+def explained(answer: Any) -> Iterator[str]:
+    """What kept a memory out, and what it is worth beside the hits."""
+    yield click.style(safe(answer.title), bold=True) + click.style(f"  {answer.id}", dim=True)
+    for reason in answer.reasons:
+        yield click.style(f"  {safe(reason.message)}", fg="green" if answer.returned else "yellow")
+    if not answer.why:
+        return
+    yield f"  score {answer.why.score:.3f}, of which the adjustment is a factor of {answer.why.adjustment:.3f}:"
+    for name, part in answer.why.parts.items():
+        yield f"    {name.replace('_', ' '):<14}{part.value:>8.3f} x {part.weight:<5g} = {part.adds:.3f}"
+    if answer.why.terms:
+        yield "  holds the words " + ", ".join(map(safe, answer.why.terms))

@@ -1,0 +1,71 @@
+"""What bears on a question, ready to be pasted before it."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..services import context as packing
+from ..services import recall as recalling
+from ..services.hold import Hold
+from ..services.recall import Ask
+from .core import filter_of, moment
+from .fields import Moment, Namespace, Tags, TierField
+from .recalling import Question
+from .registry import Effect, Example, Request, operation
+from .views import known
+
+
+class Context(Request, frozen=True):
+    query: Question
+    budget: Annotated[int, Meta(ge=1, le=1_000_000, description="Fit into this many tokens of cl100k.")] = 2000
+    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
+    tags: Tags = []
+    tier: TierField | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    as_agent: Namespace | None = None
+    now: Annotated[Moment, Meta(description="When it is asked, for words such as yesterday.")] | None = None
+
+
+class ContextBlock(Struct, frozen=True, kw_only=True):
+    text: str
+    """Empty if nothing was found or fits; then `reason` says so."""
+    tokens_used: int
+    budget: int
+    cited: list[str]
+    """The ids of what is shown, in the order in which it is."""
+    cut: list[str]
+    """Those of which only passages are shown."""
+    dropped: int
+    """What was found and did not fit."""
+    mode: str
+    reason: str | UnsetType = UNSET
+    degraded: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/context",
+    family="core",
+    human="holdfast.surfaces.human:context",
+    examples=(
+        Example({"query": "when do we deploy?", "budget": 400}),
+        Example({"query": "when do we deploy?", "budget": 0}, error="VALIDATION_FAILED"),
+    ),
+)
+def context(hold: Hold, request: Context) -> ContextBlock:
+    """Pack what bears on a question into one block for an agent: in time order, cited, fenced as data."""
+    namespaces = recalling.lineage(request.namespace) if request.namespace else ()
+    ask = Ask(request.query, filter_of(request, namespaces=namespaces), now=moment(request.now, "now"))
+    block, found = packing.context(hold, ask, request.budget)
+    return ContextBlock(
+        text=block.text,
+        tokens_used=block.tokens,
+        budget=request.budget,
+        cited=list(block.cited),
+        cut=list(block.cut),
+        dropped=block.dropped,
+        mode="hybrid" if found.by_vectors else "keyword",
+        reason=known(block.reason),
+        degraded=known(found.degraded),
+    )

@@ -1,0 +1,97 @@
+"""What bears on a question as one block of text for an agent: within a budget, in time order, cited, fenced as data."""
+
+from collections.abc import Iterable
+from secrets import token_hex
+from typing import NamedTuple
+
+from ..domain import budget, pack
+from ..domain.memory import Memory
+from ..storage import links, memories
+from ..storage.links import Which
+from ..storage.port import Session
+from .hold import Hold
+from .recall import Ask, Hit, Recalled, recall
+
+MOST = 50
+"""Hits that are packed; a budget seldom holds as many."""
+MOST_STEPS = 8
+"""So often what superseded a memory is followed to what superseded that."""
+
+
+class Context(NamedTuple):
+    block: pack.Block
+    recalled: Recalled
+
+
+def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
+    """Recall, and pack what was found. Only what is shown counts as used."""
+    blocks: list[pack.Block] = []
+
+    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
+        shown = packable(hold, hits)
+        block = pack.block(
+            shown, budget=most_tokens, fence=token_hex(6), now=hold.now() if ask.now is None else ask.now
+        )
+        blocks.append(block)
+        kept = [hit for hit in hits if hit.memory.id in set(block.cited)]
+        return kept, budget.Packed(list(kept), block.tokens, block.dropped, overflow=False)
+
+    found = recall(hold, ask._replace(limit=MOST), pick)
+    return Context(blocks[0], found)
+
+
+def packable(hold: Hold, hits: list[Hit]) -> list[pack.Hit]:
+    """Hits as they are packed: each with what superseded it, and the shortest id by which it can be found again."""
+    with hold.reading() as session:
+        current = _current(hold, session, hits)
+        cites = cited(session, [*(hit.memory.id for hit in hits), *current])
+
+    def packed(memory: Memory, score: float, hit: Hit | None, newer: str | None, steps: int = MOST_STEPS) -> pack.Hit:
+        became = current.get(newer or "")
+        return pack.Hit(
+            id=memory.id,
+            text=memory.content,
+            created_at=memory.created_at,
+            occurred_at=memory.occurred_at,
+            title=memory.title,
+            speaker=memory.speaker,
+            thread=memory.thread,
+            place=memory.place,
+            score=score,
+            spans=() if hit is None or hit.why.piece is None else ((hit.why.piece.begins, hit.why.piece.ends),),
+            superseded_by=packed(became[0], 0.0, None, became[1], steps - 1) if became and steps else None,
+            valid_until=memory.valid_until,
+            cite=cites[memory.id],
+        )
+
+    return [packed(hit.memory, hit.score, hit, hit.superseded_by) for hit in hits]
+
+
+def _current(hold: Hold, session: Session, hits: list[Hit]) -> dict[str, tuple[Memory, str | None]]:
+    """The hits, what superseded some of them, and what superseded that, by their ids."""
+    found = {hit.memory.id: (hit.memory, hit.superseded_by) for hit in hits}
+    wanted = {hit.superseded_by for hit in hits if hit.superseded_by and hit.superseded_by not in found}
+    for _ in range(MOST_STEPS):
+        read = memories.by_ids(session, hold.caller, wanted - found.keys(), hold.now()) if wanted else {}
+        if not read:
+            break
+        newer = superseding(hold, session, list(read))
+        found |= {id: (memory, newer.get(id)) for id, memory in read.items()}
+        wanted = {id for id in newer.values() if id not in found}
+    return found
+
+
+def superseding(hold: Hold, session: Session, ids: list[str]) -> dict[str, str]:
+    """What superseded some memories, as far as the caller may see it."""
+    which = Which(relations=("supersedes",))
+    edges = links.entering(session, hold.caller, ids, which, hold.now(), limit=10 * len(ids))
+    return {edge.link.target: edge.id for edge in edges}
+
+
+def cited(session: Session, ids: Iterable[str]) -> dict[str, str]:
+    """Beginnings of ids that no other memory's id has."""
+    found = {}
+    for id in dict.fromkeys(ids):
+        beside = session.row("memory_id_beside", id=id) or ()
+        found[id] = pack.shortest(id, [other for other in beside if other])
+    return found

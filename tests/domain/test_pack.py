@@ -132,12 +132,21 @@ def test_neighbours_in_a_thread_are_one_run_whose_day_is_said_once() -> None:
     ]
 
 
+@pytest.mark.parametrize("budget", range(100, 400, 7))
+def test_a_run_over_many_days_keeps_to_its_budget(budget: int) -> None:
+    hits = [of(f"m{day}", at=f"2026-03-{day}", thread="t", place=day, score=1 / day) for day in range(10, 31)]
+    found = block(hits, budget=budget, fence=FENCE)
+    assert found.tokens <= budget
+    assert found.text.count("\n  [") == len(found.cited) - 1
+
+
 @pytest.mark.parametrize("found_too", [False, True], ids=["not found itself", "found itself"])
 def test_what_was_superseded_is_shown_with_what_holds_now(found_too: bool) -> None:
     newer = of("m2", "We are in Berlin.", "2026-04-22")
     older = of("m1", "We are in Bonn.", superseded_by=newer)
-    said = texts(older, *([newer] if found_too else []), now="2026-04-22")
+    said = texts(older, *([newer] if found_too else []), now="2026-06-01")
     assert said[0] == "[m1] 3 March 2026: was: We are in Bonn. -> [m2] 22 April 2026: now: We are in Berlin."
+    assert said[-1] == "(nothing after 22 April 2026)"
 
 
 def test_memories_that_supersede_one_another_do_not_go_round_for_ever() -> None:
@@ -167,6 +176,14 @@ def test_a_long_text_leaves_room_for_others() -> None:
     found = block([of("m1", "Long. " * 2_000, score=0.9), of("m2", "Short.", score=0.1)], budget=300, fence=FENCE)
     assert (found.cited, found.cut, found.dropped) == (("m1", "m2"), ("m1",), 0)
     assert found.tokens > 280
+
+
+def test_what_is_around_a_passage_comes_only_after_other_hits() -> None:
+    long = of("m1", "Before. " * 200 + "The passage. " + "After. " * 200, score=0.9, spans=((1600, 1612),))
+    hits = [long, *(of(f"m{number}", "Short, and found as well.", score=0.1) for number in range(2, 9))]
+    found = block(hits, budget=300, fence=FENCE)
+    assert (len(found.cited), found.cut) == (8, ("m1",))
+    assert re.search(r"Before\. The passage\. After\.", found.text)
 
 
 def test_one_hit_is_cut_to_fit_where_hardly_anything_does() -> None:

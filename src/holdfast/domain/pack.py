@@ -175,7 +175,7 @@ def _entry(now: Hit, group: list[Hit], fence: str) -> _Entry:
 
 
 def _chosen(entries: Sequence[_Entry], room: int, reserve: int, fence: str) -> list[_Line]:
-    """The best get room first; a long one is cut to half of what is left, and gets more if some is left over."""
+    """The best get room first, a long one at most half of what is left; what is left over widens the cut ones."""
     left = room - reserve if room - reserve > room // 2 else room
     lines: list[_Line] = []
     for number, entry in enumerate(entries):
@@ -185,20 +185,20 @@ def _chosen(entries: Sequence[_Entry], room: int, reserve: int, fence: str) -> l
             lines.append(line)
             left -= line.cost
     for number, line in enumerate(lines):
-        if line.cut and (longer := _fitted(line.entry, line.cost + left, fence)) is not None:
+        if line.cut and (longer := _fitted(line.entry, line.cost + left, fence, wide=True)) is not None:
             left -= longer.cost - line.cost
             lines[number] = longer
     return lines
 
 
-def _fitted(entry: _Entry, room: int, fence: str) -> _Line | None:
+def _fitted(entry: _Entry, room: int, fence: str, *, wide: bool = False) -> _Line | None:
     """An entry within so many tokens: whole, or each of its texts cut; None if hardly anything of it would be left."""
     cost = _cost(_said(entry, entry.texts, fence), room)
     if cost <= room:
         return _Line(entry, entry.texts, cost, cut=False)
     left = room - _cost(_said(entry, ("",) * len(entry.texts), fence))
     while left >= LEAST * len(entry.hits):
-        texts = _shared(entry, left, fence)
+        texts = _shared(entry, left, fence, wide=wide)
         cost = _cost(_said(entry, texts, fence))
         if cost <= room:
             return _Line(entry, texts, cost, cut=True)
@@ -206,16 +206,16 @@ def _fitted(entry: _Entry, room: int, fence: str) -> _Line | None:
     return None
 
 
-def _shared(entry: _Entry, room: int, fence: str) -> tuple[str, ...]:
+def _shared(entry: _Entry, room: int, fence: str, *, wide: bool) -> tuple[str, ...]:
     """What holds gets half of the room and all that those before it do not need."""
     each = room // (2 * len(entry.was)) if entry.was else 0
-    before = [_passages(hit, text, each, fence) for hit, text in zip(entry.was, entry.texts, strict=False)]
+    before = [_passages(hit, text, each, fence, wide=wide) for hit, text in zip(entry.was, entry.texts, strict=False)]
     rest = room - sum(tokens.count(text) for text in before)
-    return (*before, _passages(entry.now, entry.texts[-1], rest, fence))
+    return (*before, _passages(entry.now, entry.texts[-1], rest, fence, wide=wide))
 
 
-def _passages(hit: Hit, whole: str, room: int, fence: str) -> str:
-    """The best passages of a text that fit, and what is around them, with an ellipsis for what is left out."""
+def _passages(hit: Hit, whole: str, room: int, fence: str, *, wide: bool) -> str:
+    """The best passages of a text that fit, wide with what is around them; an ellipsis stands for what is left out."""
     if tokens.count(whole, room) <= room:
         return whole
     shown: list[tuple[int, int]] = []
@@ -224,6 +224,8 @@ def _passages(hit: Hit, whole: str, room: int, fence: str) -> str:
         if tokens.count(_pieces(hit.text, more, fence), room) > room:
             break
         shown = more
+    if shown and not wide:
+        return _pieces(hit.text, shown, fence)
     first = max(0, min(hit.spans[0][0], len(hit.text))) if hit.spans else 0
     return _widest(hit.text, shown or [(first, first)], room, fence)
 

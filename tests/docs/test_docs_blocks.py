@@ -22,7 +22,6 @@ FIRST_READ = ("README.md",)
 NOT_RUN = {
     "README.md": 2,
     "docs/how-to/connect-agents.md": 3,
-    "docs/how-to/context.md": 1,
     "docs/how-to/follow-changes.md": 1,
     "docs/how-to/measure-recall.md": 1,
     "docs/how-to/measure.md": 1,

@@ -21,6 +21,8 @@ FRESH = 32
 """So many memories that have no vectors yet get them for a question, at once."""
 TEXTS = 64
 """Texts after which somebody may stop it."""
+STALE = 100
+"""So many entries of the journal that tell of nothing to do are worth a note that they were looked at."""
 ENTRIES = 2000
 """Of the journal, that are looked at together."""
 
@@ -135,7 +137,7 @@ def _next(session: Session, model: str, mark: Mark) -> tuple[list[Due], Mark]:
     if len(due) > BATCH:
         return due[:BATCH], mark
     upto = min(head, mark.seq + ENTRIES)
-    return due, Mark(mark.row, upto, whole=True) if due or upto - mark.seq >= ENTRIES else mark
+    return due, Mark(mark.row, upto, whole=True) if due or upto - mark.seq >= STALE else mark
 
 
 def _each(hold: Hold, embedder: Embedder, due: Sequence[Due]) -> tuple[dict[str, list[Kept]], list[Failed]]:

@@ -10,17 +10,17 @@ from ..domain.dates import fitness
 from ..domain.question import Question, named_in
 from ..domain.vector import Embedding
 from ..storage import asking, candidates, links, memories, tokens, vectors
-from ..storage.candidates import Around, Row
+from ..storage.candidates import Around, Neighbour, Row
 from ..storage.links import Which
 from ..storage.memories import EVERYTHING, Filter
-from ..storage.parsed import pad
+from ..storage.parsed import length_of, pad
 from ..storage.port import Session
 from ..storage.vectors import Kept, Near
 from .hold import Hold
 
-FOUND = 60
+FOUND = 50
 """Memories that words find, and as many again that vectors find."""
-LEADING = 30
+LEADING = 20
 """What was said after so many of the best is a candidate too: an answer need not repeat the question's words."""
 LINKING = 20
 """The links of so many of the best are followed."""
@@ -112,14 +112,14 @@ def gather(
         asked=[(stem, pad(stem)) for stem in heard.words],
         near=_near(look, asked, fresh, rows),
         around=beside.around,
-        ids={row.rowno: row.id for row in (*rows.values(), *beside.others.values())},
+        ids={row.rowno: row.id for row in rows.values()} | {row.rowno: row.id for row in beside.others},
         edges=edges,
         uses=memories.uses(look.session, list(rows)),
         now=look.now,
     )
     return Gathered(
         candidates=[making.candidate(row) for row in rows.values()],
-        around=[making.candidate(row) for row in beside.others.values()],
+        around=[making.neighbour(row) for row in beside.others],
         scope=_scope(look, question, heard, rows.values()),
         stems=tuple(heard.words),
         rows=rows,
@@ -165,7 +165,7 @@ class Beside(NamedTuple):
     around: dict[int, Around]
     following: dict[str, Row]
     """What follows the best of them, and may be an answer itself."""
-    others: dict[int, Row]
+    others: list[Neighbour]
 
 
 def _beside(look: Looked, rows: Mapping[str, Row], leading: Sequence[str]) -> Beside:
@@ -183,8 +183,8 @@ def _beside(look: Looked, rows: Mapping[str, Row], leading: Sequence[str]) -> Be
     around |= candidates.around(session, [row.rowno for row in following])
     known |= {row.rowno for row in following}
     others = {place for at in around.values() for place in at[:3] if place is not None and place not in known}
-    read = candidates.by_rows(session, hold.caller, others, EVERYTHING, now)
-    return Beside(around, {row.id: row for row in following}, {row.rowno: row for row in read})
+    read = candidates.neighbours(session, hold.caller, others, now)
+    return Beside(around, {row.id: row for row in following}, read)
 
 
 def _near(
@@ -247,6 +247,11 @@ class _Making(NamedTuple):
             uses=self.uses.get(row.id, (0, 0))[0],
             over=row.id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now),
         )
+
+    def neighbour(self, row: Neighbour) -> rank.Candidate:
+        """What only counts for others: its words, as if it were one passage."""
+        said = rank.Piece(0, 0, self._counted(row.text))
+        return rank.Candidate(row.id, (said,), length_of(row.text), speaker=row.speaker)
 
     def _pieces(self, row: Row) -> list[rank.Piece]:
         """The passages of a memory. A vector of something else is one without words."""

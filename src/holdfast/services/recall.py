@@ -6,7 +6,6 @@ from typing import NamedTuple
 from ..domain import budget, rank
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Memory
-from ..domain.passages import passages
 from ..domain.question import Question, first_person, question
 from ..domain.vector import Embedding
 from ..storage import memories, vectors
@@ -203,7 +202,7 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
             like=tuple(like[one.id]),
             superseded_by=gathered.superseded.get(one.id),
             used=used.get(one.id, (0, 0)),
-            long=len(passages(read[one.id].content)) > 1,
+            long=len(gathered.rows[one.id].parsed.lines) > 1,
         )
         for one in chosen
         if one.id in read

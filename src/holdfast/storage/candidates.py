@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..domain.caller import Caller
-from .memories import Filter, narrowed
+from .memories import EVERYTHING, Filter, narrowed
 from .parsed import Parsed, read
 from .port import Session
 
@@ -67,6 +67,25 @@ def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filt
     parts, params = narrowed(caller, which, now)
     found = session.assembled(("candidate_select", *parts, "memory.numbered"), params | {"rows": list(rows)})
     return [_row(row) for row in found]
+
+
+class Neighbour(NamedTuple):
+    """A memory that was said beside another."""
+
+    rowno: int
+    id: str
+    speaker: str | None
+    text: str
+    """As `parse` has taken it apart."""
+
+
+def neighbours(session: Session, caller: Caller, rows: Collection[int], now: int) -> list[Neighbour]:
+    """What was said in some rows, as far as the caller may see it."""
+    if not rows:
+        return []
+    parts, params = narrowed(caller, EVERYTHING, now)
+    found = session.assembled(("neighbour_select", *parts, "memory.numbered"), params | {"rows": list(rows)})
+    return [Neighbour(*row) for row in found]
 
 
 def around(session: Session, rows: Iterable[int]) -> dict[int, Around]:

@@ -9,32 +9,23 @@ from typing import NamedTuple
 from ..domain.passages import asks, head, passages
 from . import tokens
 
-TITLE = -1
-
 
 class Line(NamedTuple):
-    """A passage as it is kept: where it stands, how many stems it has, who says it, and the stems."""
+    """A passage as it is kept: where it stands, who says it, and its stems."""
 
     begins: int
     ends: int
-    length: int
     speaker: str | None
     stems: str
-
-    def count(self, padded: str) -> int:
-        """How often a stem, between its blanks, stands here."""
-        return self.stems.count(padded)
 
 
 class Parsed(NamedTuple):
     asks: bool
+    length: int
+    """Stems of all passages."""
     labels: str
     """The stems of the title, as far as it says more than the content, of the tags and of a name at the head."""
     lines: list[Line]
-
-    @property
-    def length(self) -> int:
-        return sum(line.length for line in self.lines)
 
 
 def pad(stem: str) -> str:
@@ -43,11 +34,12 @@ def pad(stem: str) -> str:
 
 def parse(title: str, content: str, tags: str) -> str:
     """Take a text apart."""
-    lines = [f"{int(asks(content))}\t{_joined(_labels(title, content, tags))}"]
+    length, lines = 0, []
     for begins, ends, speaker in passages(content):
         stems = tokens.found_by(content[begins:ends])
-        lines.append(f"{begins}\t{ends}\t{len(stems)}\t{speaker or ''}\t{_joined(stems)}")
-    return "\n".join(lines)
+        length += len(stems)
+        lines.append(f"{begins}\t{ends}\t{speaker or ''}\t{_joined(stems)}")
+    return "\n".join([f"{int(asks(content))}\t{length}\t{_joined(_labels(title, content, tags))}", *lines])
 
 
 def _labels(title: str, content: str, tags: str) -> list[str]:
@@ -59,13 +51,18 @@ def _labels(title: str, content: str, tags: str) -> list[str]:
 def read(text: str) -> Parsed:
     """What `parse` made of a text."""
     first, *others = text.split("\n")
-    asking, labels = first.split("\t")
-    return Parsed(asking == "1", labels, list(map(_line, others)))
+    asking, length, labels = first.split("\t")
+    return Parsed(asking == "1", int(length), labels, list(map(_line, others)))
+
+
+def length_of(text: str) -> int:
+    """How many stems there are, without reading all of it."""
+    return int(text.split("\t", 2)[1])
 
 
 def _line(text: str) -> Line:
-    begins, ends, length, speaker, stems = text.split("\t")
-    return Line(int(begins), int(ends), int(length), speaker or None, stems)
+    begins, ends, speaker, stems = text.split("\t")
+    return Line(int(begins), int(ends), speaker or None, stems)
 
 
 def _joined(stems: list[str]) -> str:

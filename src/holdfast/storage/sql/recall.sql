@@ -2,6 +2,9 @@
 -- What the order of hits is made from.
 select m.rowno, m.id, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until,
   m.priority, m.confidence, m.parsed from memory m where true
+-- name: neighbour_select
+-- What a memory counts for that was only said beside another.
+select m.rowno, m.id, m.speaker, m.parsed from memory m where true
 -- name: memory.numbered
  and m.rowno = any(:rows)
 -- name: strand_around

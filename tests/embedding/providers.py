@@ -51,6 +51,7 @@ class Provider(ThreadingHTTPServer):
     """A server that keeps what it was asked."""
 
     daemon_threads = True
+    request_queue_size = 64
 
     def __init__(self, behave: Behaviour) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

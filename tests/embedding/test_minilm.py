@@ -51,6 +51,7 @@ def test_of_a_long_text_the_beginning_counts() -> None:
     model = MiniLm()
     assert model.embed(["word " * 126]) == model.embed(["word " * 20_000])
     assert model.embed(["word " * 126]) != model.embed(["word " * 20])
+    assert model.embed(["x" * 9000 + " cat"]) == model.embed(["x" * 9000 + " dog"])
 
 
 @pytest.fixture

@@ -38,21 +38,24 @@ class _Base(ctypes.Structure):
     _fields_ = [("GetApi", ctypes.CFUNCTYPE(c_void_p, c_uint32)), ("GetVersionString", c_void_p)]
 
 
+def _table(file: Path) -> Any:
+    """The calls that a library offers."""
+    try:
+        start = ctypes.CDLL(str(file)).OrtGetApiBase
+    except (OSError, AttributeError) as error:
+        raise EmbedderFailed("onnxruntime cannot be loaded: `pip install --force-reinstall onnxruntime`.") from error
+    start.restype = POINTER(_Base)
+    table = start().contents.GetApi(VERSION)
+    if not table:
+        raise EmbedderFailed("onnxruntime is too old: `pip install --upgrade onnxruntime`.")
+    return ctypes.cast(table, POINTER(c_void_p))
+
+
 class Runtime:
     """The library, as long as the process runs."""
 
     def __init__(self, file: Path) -> None:
-        try:
-            start = ctypes.CDLL(str(file)).OrtGetApiBase
-        except (OSError, AttributeError) as error:
-            raise EmbedderFailed(
-                "onnxruntime cannot be loaded: `pip install --force-reinstall onnxruntime`."
-            ) from error
-        start.restype = POINTER(_Base)
-        table = start().contents.GetApi(VERSION)
-        if not table:
-            raise EmbedderFailed("onnxruntime is too old: `pip install --upgrade onnxruntime`.")
-        self._table = ctypes.cast(table, POINTER(c_void_p))
+        self._table = _table(file)
         self._calls = {name: self._at(place, *types) for name, (place, *types) in _CALLS.items()}
         self._message = self._at(_GET_ERROR_MESSAGE, c_void_p, gives=c_char_p)
         self._forget = self._at(_RELEASE_STATUS, c_void_p, gives=None)
@@ -64,6 +67,7 @@ class Runtime:
         return ctypes.CFUNCTYPE(gives, *types)(self._table[place])
 
     def call(self, name: str, *arguments: Any) -> None:
+        """Make a call; what it says went wrong is raised."""
         status = self._calls[name](*arguments)
         if status:
             message = self._message(status).decode("utf-8", "replace")
@@ -77,6 +81,7 @@ class Runtime:
         return made
 
     def releaser(self, place: int) -> Any:
+        """What lets go of a thing that was made."""
         return self._at(place, c_void_p, gives=None)
 
 

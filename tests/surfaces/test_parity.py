@@ -109,6 +109,7 @@ STEPS: list[tuple[Any, ...]] = [
     ("search", {"query": "deploy wednesdays", "namespace": "team"}),
     ("recall", {"context": "when do we deploy?", "limit": 3, "budget_tokens": 100, "kinds": ["observation", "fact"]}),
     ("recall", {"context": "nothing of the kind"}),
+    ("why_not", {"id": "$lunch.id", "context": "soup", "namespace": "team"}),
     ("promote", {"id": "$lunch.id"}),
     ("link", {"source_id": "$plan.id", "target_id": "$lunch.id", "relation": "derived_from"}),
     ("link", {"source_id": "$plan.id", "target_id": "$plan.id"}),

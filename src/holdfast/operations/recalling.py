@@ -23,7 +23,7 @@ Question = Annotated[
 ]
 
 
-class Asking(Request, frozen=True):
+class Asking(Request, frozen=True, kw_only=True):
     """A question and its filters."""
 
     context: Question
@@ -44,7 +44,7 @@ class Asking(Request, frozen=True):
     now: Annotated[Moment, Meta(description="When it is asked, for words such as yesterday.")] | None = None
 
 
-class Recall(Asking, frozen=True):
+class Recall(Asking, frozen=True, kw_only=True):
     explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
 
 

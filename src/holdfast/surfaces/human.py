@@ -92,6 +92,8 @@ def recalled(answer: Any) -> Iterator[str]:
         yield click.style(f"{hit.score:.2f}  {safe(hit.title)}", bold=True)
         yield click.style(f"      {hit.id}  {safe(hit.namespace)}  by {safe(hit.agent_id)}", dim=True)
         yield "      " + one_line(hit.content, 200)
+        if hit.why:
+            yield from _weighed(hit.why, "      ")
     if answer.meta.degraded:
         yield click.style(answer.meta.degraded, fg="yellow")
 
@@ -360,10 +362,14 @@ def explained(answer: Any) -> Iterator[str]:
     yield click.style(safe(answer.title), bold=True) + click.style(f"  {answer.id}", dim=True)
     for reason in answer.reasons:
         yield click.style(f"  {safe(reason.message)}", fg="green" if answer.returned else "yellow")
-    if not answer.why:
-        return
-    yield f"  score {answer.why.score:.3f}, of which the adjustment is a factor of {answer.why.adjustment:.3f}:"
-    for name, part in answer.why.parts.items():
-        yield f"    {name.replace('_', ' '):<14}{part.value:>8.3f} x {part.weight:<5g} = {part.adds:.3f}"
-    if answer.why.terms:
-        yield "  holds the words " + ", ".join(map(safe, answer.why.terms))
+    if answer.why:
+        yield from _weighed(answer.why, "  ")
+
+
+def _weighed(why: Any, indent: str) -> Iterator[str]:
+    """What a score is made of."""
+    parts = [f"{name.replace('_', ' ')} {part.value:.2f} x {part.weight:g}" for name, part in why.parts.items()]
+    total = " + ".join(parts) or "nothing"
+    yield click.style(f"{indent}score {why.score:.3f} = ({total}) x {why.adjustment:.3f}", dim=True)
+    if why.terms:
+        yield click.style(f"{indent}holds {', '.join(map(safe, why.terms))}", dim=True)

@@ -1,0 +1,75 @@
+"""Say why a memory is not among the hits."""
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from ..domain import budget
+from ..services import standards
+from ..services import why_not as explaining
+from ..services.hold import Hold
+from ..services.recall import Hit
+from .fields import Id
+from .recalling import Asking, Why, asked, hit_view, why_of
+from .registry import Effect, Example, operation
+from .views import known
+
+
+class WhyNot(Asking, frozen=True):
+    id: Id
+
+
+class Reason(Struct, frozen=True):
+    code: str
+    message: str
+
+
+class Explained(Struct, frozen=True, kw_only=True):
+    id: str
+    title: str
+    returned: bool
+    reasons: list[Reason]
+    """The filters that keep it out, or the channels that missed it and what stands before it."""
+    limit: int
+    place: int | UnsetType = UNSET
+    """Among the hits; or which it would have among the candidates if there were no limit."""
+    score: float | UnsetType = UNSET
+    last_score: float | UnsetType = UNSET
+    """Of the last hit that is returned."""
+    candidates: int | UnsetType = UNSET
+    why: Why | UnsetType = UNSET
+    degraded: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/recall/why-not",
+    family="power",
+    human="holdfast.surfaces.human:explained",
+    examples=(
+        Example({"id": "no-such-memory", "context": "when do we deploy?"}, error="NOT_FOUND"),
+        Example({"id": "no-such-memory"}, error="VALIDATION_FAILED"),
+    ),
+)
+def why_not(hold: Hold, request: WhyNot) -> Explained:
+    """Say which filter or which score keeps a memory out of the answer to a question."""
+    with hold.reading() as session:
+        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace else []
+
+    def rendered(hit: Hit) -> str:
+        return msgspec.json.encode(hit_view(hit, explain=False)).decode()
+
+    ask = asked(request, {memory.id for memory in stated})
+    told = explaining.why_not(hold, request.id, ask, lambda hits: budget.fill(hits, rendered, request.budget_tokens))
+    return Explained(
+        id=told.memory.id,
+        title=told.memory.title,
+        returned=told.returned,
+        reasons=[Reason(*one) for one in told.reasons],
+        limit=request.limit,
+        place=known(told.place),
+        score=known(told.why and round(told.why.score, 6)),
+        last_score=known(told.last and round(told.last, 6)),
+        candidates=known(told.candidates),
+        why=why_of(told.why) if told.why else UNSET,
+        degraded=known(told.degraded),
+    )

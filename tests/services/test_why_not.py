@@ -1,0 +1,149 @@
+"""Why not: what kept a memory out of an answer, said by the code that kept it out."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+import holdfast
+from holdfast.domain.errors import NotFound
+from holdfast.services import gather, recall, why_not
+
+SAYING = "We deploy on Tuesdays."
+
+
+@pytest.fixture
+def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+    return timed
+
+
+def codes(told: Any) -> list[str]:
+    return [reason.code for reason in told.reasons]
+
+
+def test_what_is_returned_is_told_with_its_place_and_its_parts(hold: Any) -> None:
+    hold.store(title="Deploy day", content=SAYING)
+    lunch = hold.store(title="Lunch", content="On Tuesdays we have soup.").id
+    told = hold.why_not(lunch, "when do we deploy on Tuesdays?")
+    hit = hold.recall("when do we deploy on Tuesdays?", explain=True).memories[told.place - 1]
+    assert (told.returned, codes(told), hit.id) == (True, ["returned"], lunch)
+    assert told.why == hit.why
+
+
+def test_asking_why_counts_no_use(hold: Any) -> None:
+    id = hold.store(title="Deploy day", content=SAYING).id
+    hold.why_not(id, "deploy")
+    assert hold.hold.uses.take() == {}
+
+
+OUTSIDE: dict[str, dict[str, Any]] = {
+    "namespaces": {"namespace": "team/a"},
+    "tags": {"tags": ["ops", "day"]},
+    "kinds": {"kinds": ["fact", "decision"]},
+    "tier": {"tier": "long"},
+    "since": {"since": "2026-02-01"},
+    "until": {"until": "2026-01-01"},
+    "has_citations": {"has_citations": True},
+    "source_uri_prefix": {"source_uri_prefix": "doc:man"},
+    "confidence": {"confidence_tier": "ambiguous"},
+    "as_agent": {"as_agent": "elsewhere/unit/team"},
+}
+
+
+@pytest.mark.parametrize(("code", "filters"), OUTSIDE.items(), ids=OUTSIDE.keys())
+def test_the_filter_that_keeps_a_memory_out_is_named(hold: Any, code: str, filters: dict[str, Any]) -> None:
+    id = hold.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
+    told = hold.why_not(id, "deploy", **filters)
+    assert hold.recall("deploy", **filters).count == 0
+    assert (told.returned, codes(told), told.why) == (False, [code], UNSET)
+    assert told.reasons[0].message.endswith(".")
+
+
+def test_every_filter_that_keeps_it_out_is_named_and_none_of_the_others(hold: Any) -> None:
+    id = hold.store(title="Deploy day", content=SAYING, namespace="team", tags=["ops"]).id
+    filters = {"namespace": "team", "tags": ["ops", "a", "b"], "tier": "long", "since": "2026-01-01"}
+    assert codes(hold.why_not(id, "deploy", **filters)) == ["tier", "tags", "tags"]
+
+
+def test_the_state_of_a_memory_is_a_reason_too(hold: Any, clock: Any) -> None:
+    ids = {title: hold.store(title=title, content=SAYING, tier="short").id for title in ("a", "b", "c")}
+    hold.archive(ids=[ids["a"]])
+    hold.delete(ids["b"])
+    clock.move(days=1)
+    assert [codes(hold.why_not(id, "deploy")) for id in ids.values()] == [["archived"], ["deleted"], ["expired"]]
+    told = [hold.why_not(id, "deploy", include_archived=True) for id in ids.values()]
+    assert [codes(one) for one in told] == [["returned"], ["deleted"], ["returned"]]
+
+
+def test_a_standard_is_not_repeated_among_the_hits(hold: Any) -> None:
+    id = hold.store(title="How we deploy", content=SAYING, namespace="team").id
+    hold.namespace_set_standard(namespace="team", id=id)
+    assert codes(hold.why_not(id, "deploy", namespace="team")) == ["standard"]
+    assert codes(hold.why_not(id, "deploy")) == ["returned"]
+
+
+def test_what_is_behind_the_limit_is_told_its_place_and_both_scores(hold: Any) -> None:
+    for number in range(4):
+        hold.store(title=f"Plan {number}", content=f"We deploy with plan {number} on day {number}.", priority=9)
+    last = hold.store(title="Other", content="They seldom deploy, which is said at some length here.", priority=1).id
+    told = hold.why_not(last, "how do we deploy?", limit=2)
+    hits = hold.recall("how do we deploy?", limit=2, explain=True).memories
+    assert (told.returned, codes(told), told.place) == (False, ["limit"], 5)
+    assert told.score == told.why.score < told.last_score == hits[-1].why.score
+    assert hold.recall("how do we deploy?", limit=5).memories[told.place - 1].id == last
+
+
+def test_what_says_the_same_as_a_hit_is_told_which(hold: Any) -> None:
+    first = hold.store(title="first", content="We deploy on every Tuesday at nine sharp.", priority=9).id
+    second = hold.store(title="second", content="We deploy on every Tuesday at nine sharp.", priority=1).id
+    assert [hit.id for hit in hold.recall("deploy").memories] == [first]
+    told = hold.why_not(second, "deploy")
+    assert (codes(told), told.place) == (["folded"], 1)
+    assert first in told.reasons[0].message
+
+
+def test_what_the_budget_drops_is_told_so(hold: Any) -> None:
+    hold.store(title="first", content="deploy deploy")
+    long = hold.store(title="long", content="We deploy " + "and talk about it " * 100).id
+    told = hold.why_not(long, "deploy", budget_tokens=400)
+    assert (hold.recall("deploy", budget_tokens=400).count, codes(told), told.place) == (1, ["budget"], 2)
+
+
+def test_what_neither_words_nor_vectors_find_is_told_by_which_it_was_missed(hold: Any) -> None:
+    hold.store(title="Deploy day", content=SAYING)
+    id = hold.store(title="Violets", content="Some flowers grow in shady forests.").id
+    told = hold.why_not(id, "xylophone?")
+    assert not told.returned
+    assert codes(told)[:2] == ["no_words", "far"]
+
+
+def test_a_vector_that_is_not_there_is_told_so(hold: Any) -> None:
+    hold.store(title="near", content="North.", embedding={"model": "own", "vector": [1, 0]})
+    id = hold.store(title="none", content="Somewhere.").id
+    told = hold.why_not(id, "xylophone", embedding={"model": "own", "vector": [1, 0]})
+    assert codes(told)[:2] == ["no_words", "no_vector"]
+
+
+def test_what_others_fit_better_is_told_how_much_better(hold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for three in each channel."""
+    for module in (gather, recall, why_not):
+        monkeypatch.setattr(module, "FOUND", 3)
+    ids = [
+        hold.store(
+            title=f"{number}",
+            content="deploy " * (5 - number) + "or not " * number,
+            embedding={"model": "own", "vector": [10, number]},
+        ).id
+        for number in range(5)
+    ]
+    told = hold.why_not(ids[4], "deploy", embedding={"model": "own", "vector": [1, 0]}, limit=3)
+    assert (codes(told), told.place, told.candidates) == (["words", "vectors", "limit"], 4, 3)
+    assert "0.928; 3 others are nearer, the last of them 0.981" in told.reasons[1].message
+
+
+def test_a_memory_that_is_not_the_callers_to_see_does_not_exist(hold: Any, seen_by: Any) -> None:
+    id = hold.store(title="Secret", content=SAYING, scope="private").id
+    with pytest.raises(NotFound):
+        seen_by("ai:other@there").why_not(id, "deploy")
+    with pytest.raises(NotFound):
+        hold.why_not("no-such-memory", "deploy")

@@ -1,11 +1,11 @@
 """Find what bears on a question, and say why."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..domain import budget, rank
+from ..domain import budget, rank, toon
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Kind
 from ..services import embed, standards
@@ -21,6 +21,17 @@ Question = Annotated[
     str,
     Meta(min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True, "role": "words"}),
 ]
+
+
+Format = Literal["json", "toon", "toon_compact"]
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "toon": (
+        *("id", "title", "content", "score", "namespace", "tier", "tags", "priority", "confidence"),
+        *("speaker", "occurred_at", "created_at", "updated_at", "agent_id", "access_count", "superseded_by"),
+    ),
+    "toon_compact": ("id", "title", "content", "score"),
+}
+"""What of a hit is a column of the table."""
 
 
 class Asking(Request, frozen=True, kw_only=True):
@@ -46,6 +57,7 @@ class Asking(Request, frozen=True, kw_only=True):
 
 class Recall(Asking, frozen=True, kw_only=True):
     explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
+    format: Annotated[Format, Meta(description="toon: one table, for fewer tokens.")] = "json"
 
 
 class RecallMeta(Struct, frozen=True, kw_only=True):
@@ -97,6 +109,7 @@ class RecalledMemory(MemoryView, frozen=True, kw_only=True):
 
 class Recalled(Struct, frozen=True, kw_only=True):
     memories: list[RecalledMemory]
+    """None if they were asked for as a table."""
     count: int
     mode: str
     tokens_used: int
@@ -104,6 +117,8 @@ class Recalled(Struct, frozen=True, kw_only=True):
     budget_tokens: int | UnsetType = UNSET
     standards: list[MemoryView] | UnsetType = UNSET
     """The memories that state how the asked namespace works, the most general first; not repeated among the hits."""
+    toon: str | UnsetType = UNSET
+    """The hits as a table in TOON."""
 
 
 @operation(
@@ -127,7 +142,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
 
     def rendered(hit: Hit) -> str:
         shown[hit.memory.id] = hit_view(hit, explain=request.explain)
-        return msgspec.json.encode(shown[hit.memory.id]).decode()
+        return text_of([shown[hit.memory.id]], request.format)
 
     found = recalling.recall(
         hold,
@@ -135,14 +150,25 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         lambda hits: budget.fill(hits, rendered, request.budget_tokens),
     )
     return Recalled(
-        memories=[shown[hit.memory.id] for hit in found.hits],
+        memories=[shown[hit.memory.id] for hit in found.hits] if request.format == "json" else [],
         count=len(found.hits),
         mode="hybrid" if found.by_vectors else "keyword",
         tokens_used=found.packed.tokens,
         meta=meta_of(found, request.budget_tokens),
         budget_tokens=known(request.budget_tokens),
         standards=[memory_view(memory) for memory in stated] or UNSET,
+        toon=UNSET
+        if request.format == "json"
+        else text_of([shown[hit.memory.id] for hit in found.hits], request.format),
     )
+
+
+def text_of(hits: list[RecalledMemory], format: Format) -> str:
+    """Hits as they are sent, which is what a budget counts."""
+    if format == "json":
+        return msgspec.json.encode(hits).decode()
+    plain = [msgspec.to_builtins(hit) for hit in hits]
+    return toon.encode({"memories": toon.table(plain, COLUMNS[format])})
 
 
 def asked(request: Asking, without: set[str]) -> Ask:

@@ -84,6 +84,9 @@ def archived(answer: Any) -> Iterator[str]:
 
 def recalled(answer: Any) -> Iterator[str]:
     """What holds in the namespace, then each hit with its text: what a person asked for."""
+    if answer.toon:
+        yield from map(safe, answer.toon.splitlines())
+        return
     for standard in answer.standards or ():
         yield click.style(f"      {safe(standard.title)}: {one_line(standard.content, 200)}", fg="cyan")
     if not answer.memories:

@@ -15,6 +15,10 @@ SHOWN = ("id", "title", "namespace", "agent_id", "source", "memory_kind", "tags"
 """What a memory's opening mark says: its name and its provenance."""
 
 
+TEXTS = ("toon", "text")
+"""Parts of an answer that are text already: a model reads them as they are, not as JSON."""
+
+
 class Block(NamedTuple):
     tag: str
     said: str
@@ -25,6 +29,7 @@ def fenced(answer: Any, *, with_content: bool = True) -> str:
     """An answer as text for a model: each memory between marks of its own, the rest between marks as JSON."""
     memories, rest = _parted(answer)
     blocks = [_memory(memory, with_content) for memory in memories]
+    blocks += [Block(name, "", rest.pop(name)) for name in TEXTS if rest.get(name)]
     if rest:
         blocks.append(Block("answer", "", _json(rest)))
     mark = mark_for("\n".join(text for block in blocks for text in block))

@@ -21,11 +21,24 @@ settings.load_profile("holdfast")
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Tests see neither the settings file nor the environment of whoever runs them."""
+    """Tests see neither the settings file nor the environment of whoever runs them, and find by words alone."""
     for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("HOLDFAST_EMBEDDER", "none")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def vectors_made(no_settings_from_outside: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors are made by the model that comes with Holdfast, as they are by default."""
+    monkeypatch.delenv("HOLDFAST_EMBEDDER")
+
+
+@pytest.fixture
+def own_vectors_only(no_settings_from_outside: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No vectors are made but those that a test brings."""
+    monkeypatch.setenv("HOLDFAST_EMBEDDER", "none")
 
 
 @pytest.fixture(scope="session")

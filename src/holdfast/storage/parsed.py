@@ -28,6 +28,9 @@ class Parsed(NamedTuple):
     lines: list[Line]
 
 
+NOTHING = Parsed(asks=False, length=0, labels="", lines=[])
+
+
 def pad(stem: str) -> str:
     return f" {stem} "
 
@@ -50,6 +53,8 @@ def _labels(title: str, content: str, tags: str) -> list[str]:
 
 def read(text: str) -> Parsed:
     """What `parse` made of a text."""
+    if not text:
+        return NOTHING
     first, *others = text.split("\n")
     asking, length, labels = first.split("\t")
     return Parsed(asking == "1", int(length), labels, list(map(_line, others)))
@@ -57,7 +62,7 @@ def read(text: str) -> Parsed:
 
 def length_of(text: str) -> int:
     """How many stems there are, without reading all of it."""
-    return int(text.split("\t", 2)[1])
+    return int(text.split("\t", 2)[1]) if text else 0
 
 
 def _line(text: str) -> Line:

@@ -11,6 +11,8 @@ from holdfast.domain.errors import Invalid
 from holdfast.storage import vectors
 from kept_vectors import page
 
+pytestmark = pytest.mark.usefixtures("own_vectors_only")
+
 
 def by(*numbers: float, model: str = "own") -> dict[str, Any]:
     return {"model": model, "vector": list(numbers)}
@@ -23,7 +25,7 @@ def recalled(hold: Holdfast, *numbers: float, context: str = "nothing of these w
 
 def kept(hold: Holdfast) -> list[vectors.Kept]:
     with hold.hold.reading() as session:
-        return page(session, ("", ""), 100)
+        return page(session)
 
 
 # Brought

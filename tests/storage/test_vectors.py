@@ -1,9 +1,7 @@
 """Vectors: kept to the bit, found by cosine among what a caller may see, the same on every engine."""
 
 import re
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -14,15 +12,15 @@ import holdfast
 from engines import ENGINES, Postgres
 from holdfast import Holdfast
 from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Invalid
 from holdfast.domain.vector import Embedding, Vector, unit
+from holdfast.settings import Settings
 from holdfast.storage import memories, vectors
 from holdfast.storage.memories import EVERYTHING, Filter
 from holdfast.storage.port import Session
-from holdfast.storage.postgres import opening
 from holdfast.storage.postgres.engine import FOLDERS, PostgresSession, joined
 from holdfast.storage.postgres.vectors import FEW, INDEXED
-from holdfast.storage.records import MEMORY
-from holdfast.storage.sqlite.engine import joined as sqlite_joined
+from holdfast.storage.records import MEMORY, content_hash
 from holdfast.storage.statements import load
 from kept_vectors import page
 
@@ -60,8 +58,8 @@ def near(
     hold: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, model: str = "one", limit: int = 10, by: Caller = ME
 ) -> list[str]:
     with hold.hold.reading() as session:
-        found = vectors.nearest(session, by, vector, model, which, hold.hold.now(), limit=limit)
-    return [hit.id for hit in found]
+        found = vectors.nearest(session, by, Embedding(model, vector), which, hold.hold.now(), limit=limit)
+    return [id for id, _ in found]
 
 
 # Kept
@@ -72,8 +70,8 @@ def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
     (vector,) = directions(1, 1, dim)
     id = stored(hold, "One", vector)
     with hold.hold.reading() as session:
-        (kept,) = page(session, ("", ""), 10)
-    assert kept == vectors.Kept(id, "one", dim, kept.text_hash, kept.made_at, vector)
+        (kept,) = page(session)
+    assert kept == vectors.Kept(id, "one", 0, len("about One"), dim, kept.text_hash, kept.made_at, vector)
 
 
 @pytest.mark.parametrize(
@@ -84,10 +82,11 @@ def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
 def test_numbers_of_every_size_are_kept_as_a_direction(hold: Holdfast, numbers: list[float]) -> None:
     id = stored(hold, "One", unit(numbers))
     with hold.hold.reading() as session:
-        (kept,) = page(session, ("", ""), 10)
-        (found,) = vectors.nearest(session, ME, unit(numbers), "one", EVERYTHING, hold.hold.now(), limit=1)
+        (kept,) = page(session)
+        asked = Embedding("one", unit(numbers))
+        (found,) = vectors.nearest(session, ME, asked, EVERYTHING, hold.hold.now(), limit=1)
     assert kept.vector == unit(numbers)
-    assert (found.id, found.score) == (id, pytest.approx(1))
+    assert found == (id, pytest.approx(1))
 
 
 def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(hold: Holdfast) -> None:
@@ -95,17 +94,17 @@ def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(hold: Hol
     put(hold, id, unit([1, 1, 1]), "other")
     put(hold, id, unit([0, 1]))
     with hold.hold.reading() as session:
-        kept = {one.model: one.vector for one in page(session, ("", ""), 10)}
+        kept = {one.model: one.vector for one in page(session)}
     assert kept == {"one": unit([0, 1]), "other": unit([1, 1, 1])}
 
 
 def test_what_is_kept_elsewhere_can_be_kept_here(hold: Holdfast) -> None:
     id = hold.store(title="One", content="first").id
-    kept = vectors.Kept(id, "one", 2, "of an older text", 7, unit([3, 4]))
+    kept = vectors.Kept(id, "one", 0, 5, 2, "of an older text", 7, unit([3, 4]))
     with hold.hold.writing() as write:
-        vectors.keep(write.session, [kept._replace(vector=bytes(kept.vector))])  # type: ignore[arg-type]
+        vectors.put_all(write.session, [kept._replace(vector=bytes(kept.vector))])  # type: ignore[arg-type]
     with hold.hold.reading() as session:
-        assert page(session, ("", ""), 10) == [kept]
+        assert page(session) == [kept]
 
 
 def test_the_vectors_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
@@ -114,7 +113,7 @@ def test_the_vectors_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
     with hold.hold.writing() as write:
         vectors.drop(write.session, one)
     with hold.hold.reading() as session:
-        assert [kept.memory for kept in page(session, ("", ""), 10)] == [other]
+        assert [kept.memory for kept in page(session)] == [other]
 
 
 def test_vectors_are_counted_by_model_among_what_a_caller_sees(hold: Holdfast) -> None:
@@ -126,29 +125,9 @@ def test_vectors_are_counted_by_model_among_what_a_caller_sees(hold: Holdfast) -
     other, narrow = Caller("ai:other@here"), Caller("ai:tester@here", namespaces=("elsewhere",))
     with hold.hold.reading() as session:
         now = hold.hold.now()
-        assert vectors.counts(session, ME, now) == [("one", 2, 3, 1), ("other", 3, 1, 1)]
-        assert vectors.counts(session, other, now) == [("one", 2, 2, 1), ("other", 3, 1, 1)]
+        assert vectors.counts(session, ME, now) == [("one", 2, 3, 3, 1), ("other", 3, 1, 1, 1)]
+        assert vectors.counts(session, other, now) == [("one", 2, 2, 2, 1), ("other", 3, 1, 1, 1)]
         assert vectors.counts(session, narrow, now) == []
-
-
-@pytest.mark.parametrize("engine", ["postgres"])
-def test_a_schema_from_before_there_were_vectors_is_brought_up_to_this_release(
-    db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = [tmp_path / folder.parent.name for folder in FOLDERS]
-    for folder, copy in zip(FOLDERS, before, strict=True):
-        (copy / "migrations").mkdir(parents=True)
-        shutil.copy(folder / "migrations" / "0001_core.sql", copy / "migrations")
-    with monkeypatch.context() as patch:
-        patch.setattr(opening, "FOLDERS", tuple(before))
-        with holdfast.open(db, agent_id=ME.agent) as hold:
-            id = str(hold.store(title="Before", content="there were vectors").id)
-    for _ in range(2):
-        with holdfast.open(db, agent_id=ME.agent) as hold:
-            put(hold, id, unit([1, 0]))
-            assert near(hold, unit([1, 0])) == [id]
-            assert hold.hold.store.faults() == []
-            assert hold.verify().intact
 
 
 # Found
@@ -161,10 +140,9 @@ def test_the_nearest_are_those_of_an_exhaustive_search_in_its_order(hold: Holdfa
         expected = sorted(kept, key=lambda id: -cosine(kept[id], asked))
         assert near(hold, asked, limit=20) == expected[:20]
         with hold.hold.reading() as session:
-            found = vectors.nearest(session, ME, asked, "one", EVERYTHING, hold.hold.now(), limit=100)
-        assert {hit.id: hit.score for hit in found} == pytest.approx(
-            {id: cosine(vector, asked) for id, vector in kept.items()}, abs=1e-6
-        )
+            now = hold.hold.now()
+            found = vectors.nearest(session, ME, Embedding("one", asked), EVERYTHING, now, limit=100)
+        assert dict(found) == pytest.approx({id: cosine(vector, asked) for id, vector in kept.items()}, abs=1e-6)
 
 
 def test_of_equally_near_ones_the_lesser_id_comes_first(hold: Holdfast) -> None:
@@ -228,7 +206,8 @@ def test_what_is_archived_deleted_or_over_is_not_near(hold: Holdfast) -> None:
     hold.delete(id=deleted)
     later = hold.hold.now() + 61_000_000
     with hold.hold.reading() as session:
-        assert [m.id for m in vectors.nearest(session, ME, unit([1, 0]), "one", EVERYTHING, later, limit=9)] == [live]
+        found = vectors.nearest(session, ME, Embedding("one", unit([1, 0])), EVERYTHING, later, limit=9)
+    assert found == [(live, pytest.approx(1))]
     assert near(hold, unit([1, 0])) == sorted([live, short])
     assert near(hold, unit([1, 0]), Filter(archived=True)) == sorted([live, short, archived])
 
@@ -237,21 +216,120 @@ def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(hold
     ids = [stored(hold, title, unit(vector)) for title, vector in (("A", [1, 0]), ("B", [1, 1]), ("C", [0, 1]))]
     bare = str(hold.store(title="Bare", content="without").id)
     hold.update(id=ids[2], content="something else")
+    asked = Embedding("one", unit([1, 0]))
     with hold.hold.reading() as session:
-        found = vectors.cosines(session, ME, unit([1, 0]), "one", [*ids, bare], hold.hold.now())
-        assert vectors.cosines(session, ME, unit([1, 0]), "one", [], hold.hold.now()) == {}
-    assert found == pytest.approx({ids[0]: 1.0, ids[1]: 0.5**0.5})
+        found = vectors.nearness(session, asked, [*ids, bare])
+        assert vectors.nearness(session, asked, []) == {}
+        assert vectors.nearness(session, asked._replace(model="other"), ids) == {}
+    assert {id: [one.cosine for one in many] for id, many in found.items()} == {
+        ids[0]: [pytest.approx(1.0)],
+        ids[1]: [pytest.approx(0.5**0.5)],
+    }
 
 
-@pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_narrow_filter_reads_no_other_vectors_of_a_file(hold: Holdfast) -> None:
-    parts, params = memories.narrowed(ME, Filter(namespace="few"), 1)
+# Passages
+
+
+def cut(hold: Holdfast, id: str, *given: tuple[int, int, list[float]], model: str = "one") -> None:
+    """Keep vectors of passages of a memory."""
+    with hold.hold.writing() as write:
+        memory = write.get(MEMORY, id)
+        assert memory is not None
+        text_hash = content_hash(memory.title, memory.content)
+        kept = [
+            vectors.Kept(id, model, begins, ends, len(numbers), text_hash, write.now, unit(numbers))
+            for begins, ends, numbers in given
+        ]
+        vectors.put_all(write.session, kept)
+
+
+def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(hold: Holdfast) -> None:
+    ids = [str(hold.store(title=f"Long {number}", content="of many passages", tier="long").id) for number in range(3)]
+    cut(hold, ids[0], (vectors.TITLE, vectors.TITLE, [0, 1]), (0, 7, [1, 1]), (8, 16, [1, 2]))
+    cut(hold, ids[1], (0, 7, [-1, 0]), (8, 16, [1, 0]))
+    cut(hold, ids[2], (0, 7, [1, 3]))
     with hold.hold.reading() as session:
-        connection: Any = session._connection  # type: ignore[attr-defined]
-        sql = "explain query plan " + sqlite_joined(("embedding_found", *parts))
-        steps = [step for *_, step in connection.execute(sql, {**params, "model": "one"})]
-    assert steps[0].startswith("SEARCH m USING INDEX memory_namespace (namespace=?")
-    assert "SEARCH e USING INDEX sqlite_autoindex_embedding_1 (memory=? AND model=?)" in steps
+        asked = Embedding("one", unit([1, 0]))
+        found = vectors.nearest(session, ME, asked, EVERYTHING, hold.hold.now(), limit=10)
+        spans = vectors.nearness(session, asked, ids[:1])
+    assert found == [(ids[1], pytest.approx(1)), (ids[0], pytest.approx(0.5**0.5)), (ids[2], pytest.approx(0.1**0.5))]
+    assert [(one.begins, one.ends) for one in spans[ids[0]]] == [(-1, -1), (0, 7), (8, 16)]
+    assert near(hold, unit([1, 0]), limit=2) == [ids[1], ids[0]]
+
+
+@pytest.mark.parametrize("dim", [3, 384])
+def test_a_memory_of_many_passages_does_not_push_others_out(hold: Holdfast, dim: int) -> None:
+    long = str(hold.store(title="Long", content="x" * 200, tier="long").id)
+    cut(hold, long, *((at, at + 1, [1.0, at / 1e4, *[0.0] * (dim - 2)]) for at in range(100)))
+    others = {stored(hold, f"Other {n}", vector, namespace="b") for n, vector in enumerate(directions(11, 4, dim))}
+    found = near(hold, unit([1.0, *[0.0] * (dim - 1)]), limit=5)
+    assert (found[0], set(found)) == (long, {long, *others})
+
+
+def test_new_passages_take_the_place_of_all_old_ones_of_their_model(hold: Holdfast) -> None:
+    id = str(hold.store(title="Long", content="of many passages").id)
+    cut(hold, id, (vectors.TITLE, vectors.TITLE, [1, 0]), (0, 7, [0, 1]), (8, 16, [1, 1]))
+    cut(hold, id, (0, 16, [1, 0, 0]), model="other")
+    cut(hold, id, (0, 16, [1, 3]))
+    with hold.hold.reading() as session:
+        kept = [(one.model, one.begins, one.ends, one.vector) for one in page(session)]
+        assert [(one.model, one.memories, one.kept) for one in vectors.counts(session, ME, hold.hold.now())] == [
+            ("one", 1, 1),
+            ("other", 1, 1),
+        ]
+    assert kept == [("one", 0, 16, unit([1, 3])), ("other", 0, 16, unit([1, 0, 0]))]
+
+
+def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(hold: Holdfast) -> None:
+    stored(hold, "One", unit([1, 0]))
+    with hold.hold.reading() as session:
+        vectors.check(session, Embedding("one", unit([0, 1])))
+        vectors.check(session, Embedding("other", unit([0, 1, 1])))
+        with pytest.raises(Invalid, match="have 2 numbers, got 3"):
+            vectors.check(session, Embedding("one", unit([0, 1, 1])))
+
+
+# What is still to be made
+
+
+def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(hold: Holdfast) -> None:
+    bare = [str(hold.store(title=f"Bare {number}", content="of it", tier="long").id) for number in range(4)]
+    stored(hold, "Done", unit([1, 0]))
+    changed = stored(hold, "Changed", unit([1, 0]))
+    hold.update(id=changed, content="since then")
+    hold.delete(id=bare[0])
+    with hold.hold.reading() as session:
+        due = vectors.due_rows(session, "one", 0, 10)
+        assert [one.id for one in due] == [*bare[1:], changed]
+        assert vectors.due_rows(session, "one", 0, 2) == due[:2]
+        assert vectors.due_rows(session, "one", due[1].row, 10) == due[2:]
+        assert [one.id for one in vectors.due_among(session, "one", [changed, bare[0], bare[2]])] == [bare[2], changed]
+        assert len(vectors.due_rows(session, "other", 0, 10)) == 5
+        assert vectors.due_among(session, "one", []) == []
+    assert (due[-1].title, due[-1].content) == ("Changed", "since then")
+
+
+def test_how_far_vectors_are_made_is_kept_by_model(hold: Holdfast) -> None:
+    with hold.hold.writing() as write:
+        assert vectors.mark(write.session, "one") is None
+        vectors.set_mark(write.session, "one", vectors.Mark(7, 3))
+        vectors.set_mark(write.session, "other", vectors.Mark(1, 2, whole=True))
+        vectors.set_mark(write.session, "one", vectors.Mark(9, 3))
+    with hold.hold.reading() as session:
+        assert vectors.mark(session, "one") == vectors.Mark(9, 3)
+        assert vectors.mark(session, "other") == vectors.Mark(1, 2, whole=True)
+
+
+def test_what_was_changed_behind_a_place_in_the_journal_is_told_once(hold: Holdfast) -> None:
+    one, other = (str(hold.store(title=title, content="of it").id) for title in ("One", "Other"))
+    hold.link(source_id=one, target_id=other)
+    hold.update(id=one, content="since then")
+    hold.update(id=one, content="and again")
+    with hold.hold.reading() as session:
+        assert sorted(vectors.changed(session, 0, 100)) == sorted([one, other])
+        assert vectors.changed(session, 2, 100) == [one]
+        assert vectors.changed(session, 1, 1) == [other]
+        assert vectors.changed(session, 5, 100) == []
 
 
 # Among many
@@ -275,12 +353,16 @@ DIM = 384
 @pytest.fixture(scope="module", params=ENGINES)
 def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     if request.param == "sqlite":
-        with holdfast.open(str(tmp_path_factory.mktemp("crowd") / "memory.db"), agent_id=ME.agent) as hold:
+        with opened(str(tmp_path_factory.mktemp("crowd") / "memory.db")) as hold:
             yield filled(hold, request.param)
         return
     server: Postgres = request.getfixturevalue("postgres")
-    with server.new_store() as url, holdfast.open(url, agent_id=ME.agent) as hold:
+    with server.new_store() as url, opened(url) as hold:
         yield filled(hold, request.param)
+
+
+def opened(address: str) -> Holdfast:
+    return holdfast.open(settings=Settings(db=address, agent_id=ME.agent, embedder="none"))
 
 
 def filled(hold: Holdfast, engine: str) -> Crowd:
@@ -292,7 +374,7 @@ def filled(hold: Holdfast, engine: str) -> Crowd:
         if engine == "postgres":
             ((made,),) = direct(session, "select pg_get_indexdef(cast('embedding_384' as regclass))")
             direct(session, "drop index embedding_384")  # made in one go it is quicker
-        vectors.keep(session, [vectors.Kept(id, "one", DIM, id, 0, vector) for id, vector in noise.items()])
+        vectors.put_all(session, [vectors.Kept(id, "one", 0, 5, DIM, id, 0, vector) for id, vector in noise.items()])
         if isinstance(session, PostgresSession):
             session.finish()
             direct(session, made)

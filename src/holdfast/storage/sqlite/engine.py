@@ -227,7 +227,8 @@ class SqliteStore:
                 raise RuntimeError("a transaction is open in this thread already")
             until = monotonic() + left()
             connection.set_busy_handler(lambda tries: wait(tries) and monotonic() < until)
-            session = SqliteSession(connection, self._counts, self._signs)
+            # No signs that are shared: what is undone would stay among them.
+            session = SqliteSession(connection, self._counts)
             try:
                 with translated():
                     connection.execute("begin immediate")
@@ -257,6 +258,7 @@ class SqliteStore:
         file = (status.st_dev, status.st_ino)
         if opened is not None and opened.file != file:
             opened.connection.close(True)
+            self._signs = Signs()
             self._prepare()
         elif opened is not None:
             return opened

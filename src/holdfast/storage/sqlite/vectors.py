@@ -24,6 +24,8 @@ FEW = 20_000
 BREADTH = 2
 """So many times as many passages as memories are asked for are measured exactly: their order by signs is not exact, and
 a memory may have several."""
+LEAST = 120
+"""So many are measured however few are asked for."""
 WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
 """Clauses that usually leave most."""
 
@@ -52,17 +54,22 @@ class Signs:
         self._lock = threading.Lock()
         self._origin = ""
         self._tables: dict[tuple[str, int], Table] = {}
+        self._read: dict[tuple[str, int], int] = {}
+        """Up to which number each table was looked for: the last may be another model's."""
 
     def current(self, session: SqliteSession, model: str, size: int) -> Table:
         """All that the session sees of a model, and perhaps some that came later or are gone."""
         ((origin,),) = session.rows("chain_origin")
+        ((last,),) = session.rows("embedding_last")
         with self._lock:
             if origin != self._origin:
-                self._origin, self._tables = origin, {}
+                self._origin, self._tables, self._read = origin, {}, {}
             table = self._tables.get((model, size)) or _empty(size)
-            after = int(table.numbers[table.used - 1]) if table.used else 0
-            found = session.rows("embedding_signs", model=model, after=after, size=size)
-            self._tables[model, size] = table = _grown(table, found) if found else table
+            after = self._read.get((model, size), 0)
+            if (last or 0) > after:
+                found = session.rows("embedding_signs", model=model, after=after, size=size)
+                table = _grown(table, found) if found else table
+                self._tables[model, size], self._read[model, size] = table, last
             return table
 
     def forget(self, model: str, size: int, gone: NDArray[numpy.int64]) -> None:
@@ -122,7 +129,7 @@ def nearest(
     table = signs.current(session, params["model"], len(asked))
     order = _by_signs(table, asked, _named(session, parts, params))
     best: dict[str, float] = {}
-    width = BREADTH * limit
+    width = max(LEAST, BREADTH * limit)
     for start in _steps(len(order), width):
         chosen = order[start : start + (start or width)]
         found = _measured(session, vector, table, chosen, parts, params)

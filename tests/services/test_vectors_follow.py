@@ -1,0 +1,254 @@
+"""Vectors follow what is kept: for a question at once, on the side for good, and never in the way of a write."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from msgspec import UNSET
+
+import holdfast
+from holdfast.app import Holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Cancelled, EmbedderFailed
+from holdfast.domain.vector import Embedding, Vector, unit
+from holdfast.embedding.port import Embedder
+from holdfast.services import embed
+from holdfast.services.hold import Hold, Progress
+from holdfast.settings import Settings
+from holdfast.storage import vectors
+from holdfast.storage.locate import open_store
+from holdfast.storage.memories import EVERYTHING
+
+ME = Caller("ai:tester@here")
+MODEL = "all-MiniLM-L6-v2-int8"
+
+pytestmark = pytest.mark.usefixtures("vectors_made")
+
+
+class Letters:
+    """Vectors by how often each letter stands in a text; what it was asked for is kept."""
+
+    dim = 26
+    remote = False
+
+    def __init__(self, model: str = "letters", refuses: str = "\0", fails: Callable[[], None] = lambda: None) -> None:
+        self.model = model
+        self.asked: list[str] = []
+        self._refuses = refuses
+        self._fails = fails
+
+    def warm(self) -> None:
+        pass
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        self._fails()
+        if any(self._refuses in text for text in texts):
+            raise EmbedderFailed("It is refused.")
+        self.asked += texts
+        return [unit([1.0 + text.lower().count(chr(97 + place)) for place in range(26)]) for text in texts]
+
+
+@pytest.fixture
+def opened(db: str) -> Iterator[Callable[..., Holdfast]]:
+    """The store with an embedder of the test's own, which makes nothing on the side."""
+    made: list[Holdfast] = []
+
+    def opened(embedder: Embedder | None = None) -> Holdfast:
+        hold = Hold(store=open_store(db), caller=ME, embedder=embedder or Letters())
+        made.append(Holdfast(hold, Settings(db=db)))
+        return made[-1]
+
+    yield opened
+    for one in made:
+        one.close()
+
+
+def kept(hold: Holdfast, model: str = "letters") -> dict[str, list[tuple[int, int]]]:
+    """The passages of every memory that have a current vector."""
+    with hold.hold.reading() as session:
+        ids = [id for (id,) in session.assembled(("memory_ids",), {})]
+        found: dict[str, list[tuple[int, int]]] = {}
+        for id, begins, ends, _ in session.vectors(ids, model):
+            found.setdefault(id, []).append((begins, ends))
+    return found
+
+
+def fill(hold: Holdfast, number: int) -> list[str]:
+    items = [{"title": f"t {at}", "content": f"note number {at} of many"} for at in range(number)]
+    return list(hold.bulk_store(memories=items).ids)
+
+
+def test_a_memory_is_found_by_its_meaning_right_after_it_was_kept(db: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        hold.store(title="a", content="The team meets each morning at half past nine in the blue room.")
+        hold.store(title="b", content="Our database runs on port 5433.")
+        answer = hold.recall("when is the daily gathering?")
+        assert ([hit.title for hit in answer.memories][:1], answer.mode) == (["a"], "hybrid")
+        assert kept(hold, MODEL) == {}
+
+
+def test_another_process_finds_it_by_its_meaning_too(db: str) -> None:
+    script = "import sys, holdfast; print([m.title for m in holdfast.open(sys.argv[1]).recall(sys.argv[2]).memories])"
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        hold.store(title="a", content="The team meets each morning at half past nine in the blue room.")
+        asked = [sys.executable, "-c", script, db, "the daily gathering"]
+        assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "['a']\n"
+        hold.reembed()
+        hold.store(title="b", content="Everybody gathers once a day.")
+        found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        assert sorted(found) == sorted("['a', 'b']\n")
+
+
+def test_vectors_are_made_on_the_side_after_something_was_kept(db: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent) as hold:
+        ids = fill(hold, 40)
+        while set(kept(hold, MODEL)) != set(ids):
+            assert hold.making is not None
+            hold.making.wake()
+            hold.hold.store.wait(0.1)
+        assert hold.recall("note").meta.degraded is UNSET
+
+
+def test_every_passage_has_a_vector_and_the_title_if_it_says_more(opened: Callable[..., Holdfast]) -> None:
+    embedder = Letters()
+    hold = opened(embedder)
+    text = "One sentence stands here, and it is short. " * 8
+    long = hold.store(title="of something else entirely", content=text)
+    short = hold.store(title="deploy", content="We deploy on Tuesdays.")
+    made = hold.reembed()
+    assert (made.memories, made.passages, made.refused) == (2, 3 + 1, [])
+    assert kept(hold)[long.id][0] == (-1, -1)
+    assert [text[begins:ends] for begins, ends in kept(hold)[long.id][1:]] == embedder.asked[1:3]
+    assert kept(hold)[short.id] == [(0, len("We deploy on Tuesdays."))]
+
+
+def test_what_was_made_is_not_made_again(opened: Callable[..., Holdfast]) -> None:
+    embedder = Letters()
+    hold = opened(embedder)
+    ids = fill(hold, 150)
+    assert (hold.reembed().memories, set(kept(hold))) == (150, set(ids))
+    asked = len(embedder.asked)
+    assert hold.reembed().memories == 0
+    hold.update(ids[7], priority=9)
+    assert hold.reembed().memories == 0
+    assert len(embedder.asked) == asked
+    hold.update(ids[7], content="something new")
+    assert (hold.reembed().memories, embedder.asked[asked:]) == (1, ["something new"])
+
+
+def test_a_text_that_changed_is_not_found_by_what_it_said(opened: Callable[..., Holdfast]) -> None:
+    hold = opened()
+    one = hold.store(title="x", content="zzzz zzzz zzzz")
+    hold.reembed()
+    hold.update(one.id, content="aaaa aaaa aaaa")
+    (letters,) = Letters().embed(["zzzz"])
+    with hold.hold.reading() as session:
+        asked = Embedding("letters", letters)
+        assert vectors.nearest(session, ME, asked, EVERYTHING, hold.hold.now(), limit=9) == []
+    hold.reembed()
+    assert list(kept(hold)) == [one.id]
+
+
+def test_making_goes_on_where_it_was_stopped(opened: Callable[..., Holdfast]) -> None:
+    class Enough(Exception):
+        pass
+
+    def enough() -> None:
+        if len(embedder.asked) >= 100:
+            raise Enough
+
+    embedder = Letters(fails=enough)
+    hold = opened(embedder)
+    ids = fill(hold, 200)
+    with pytest.raises(Enough):
+        hold.reembed()
+    done = set(kept(hold))
+    assert 0 < len(done) < 200
+    other = Letters()
+    assert opened(other).reembed().memories == 200 - len(done)
+    assert set(kept(hold)) == set(ids)
+
+
+def test_making_stops_when_its_caller_gives_up(opened: Callable[..., Holdfast]) -> None:
+    hold = opened()
+    fill(hold, 10)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        hold.call("reembed", {}, progress=Progress(stop=stop))
+    assert kept(hold) == {}
+
+
+def test_a_text_that_the_model_refuses_is_named_and_the_others_get_theirs(opened: Callable[..., Holdfast]) -> None:
+    hold = opened(Letters(refuses="poison"))
+    ids = fill(hold, 20)
+    bad = hold.store(title="bad", content="a poison pill")
+    made = hold.reembed()
+    assert (made.memories, [(one.id, one.error) for one in made.refused]) == (20, [(bad.id, "It is refused.")])
+    assert set(kept(hold)) == set(ids)
+    assert hold.reembed(everything=True).refused[0].id == bad.id
+
+
+def test_a_model_that_refuses_everything_fails_as_a_whole(opened: Callable[..., Holdfast]) -> None:
+    hold = opened(Letters(refuses="note"))
+    fill(hold, 5)
+    with pytest.raises(EmbedderFailed, match="It is refused"):
+        hold.reembed()
+    assert hold.recall("note").count == 5
+
+
+def test_a_question_whose_vector_cannot_be_made_goes_by_words_and_says_so(opened: Callable[..., Holdfast]) -> None:
+    hold = opened(Letters(refuses="?"))
+    hold.store(title="x", content="We deploy on Tuesdays.")
+    answer = hold.recall("when do we deploy?")
+    assert (answer.mode, answer.count) == ("keyword", 1)
+    assert answer.meta.degraded == "Found by words alone. It is refused."
+
+
+def test_two_models_never_mix(opened: Callable[..., Holdfast]) -> None:
+    hold = opened(Letters("one"))
+    fill(hold, 40)
+    hold.reembed()
+    other = opened(Letters("two"))
+    answer = other.recall("note")
+    assert (answer.mode, answer.meta.degraded.startswith("Many of the newest memories")) == ("keyword", True)
+    other.reembed()
+    assert other.recall("note").mode == "hybrid"
+    assert [(one.model, one.memories) for one in other.stats().embeddings] == [("one", 40), ("two", 40)]
+
+
+def test_several_make_vectors_at_once_and_each_memory_has_them_once(opened: Callable[..., Holdfast]) -> None:
+    holds = [opened() for _ in range(4)]
+    ids = fill(holds[0], 300)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda hold: hold.reembed().memories, holds))
+    assert sum(made) == 300
+    assert kept(holds[0]).keys() == set(ids)
+
+
+def test_memories_that_are_gone_need_no_vectors(opened: Callable[..., Holdfast]) -> None:
+    hold = opened()
+    ids = fill(hold, 3)
+    hold.delete(ids[0])
+    assert (hold.reembed().memories, set(kept(hold))) == (2, set(ids[1:]))
+
+
+def test_a_process_that_was_killed_while_it_made_vectors_leaves_them_to_the_next(db: str, tmp_path: Path) -> None:
+    script = """
+import os, sys, holdfast
+from holdfast.services import embed
+hold = holdfast.open(sys.argv[1], once=True)
+made = embed.step(hold.hold, hold.hold.embedder)
+print(made.memories, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        ids = fill(hold, 100)
+        told = subprocess.run([sys.executable, "-c", script, db], capture_output=True, text=True, check=False).stdout
+        assert len(kept(hold, MODEL)) == int(told) == embed.BATCH
+        assert hold.reembed().memories == 100 - embed.BATCH
+        assert set(kept(hold, MODEL)) == set(ids)

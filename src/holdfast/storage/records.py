@@ -102,12 +102,17 @@ def _taken_apart(memory: Memory) -> dict[str, str]:
 
 
 def strand_of(memory: Memory) -> str | None:
-    """What was said one after another has one strand: by its thread, its time, or because somebody said it here."""
+    """What was said one after another has one strand: by its thread, else by its time, or because it was said here.
+
+    What nobody said stands alone: two notes of one moment need not have to do with each other.
+    """
     if memory.thread is not None:
         return f"t {memory.namespace} {memory.thread}"
+    if memory.speaker is None:
+        return None
     if memory.occurred_at is not None:
         return f"o {memory.namespace} {memory.occurred_at}"
-    return None if memory.speaker is None else f"s {memory.namespace}"
+    return f"s {memory.namespace}"
 
 
 class Writing:

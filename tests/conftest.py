@@ -35,12 +35,6 @@ def vectors_made(no_settings_from_outside: None, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("HOLDFAST_EMBEDDER")
 
 
-@pytest.fixture
-def own_vectors_only(no_settings_from_outside: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No vectors are made but those that a test brings."""
-    monkeypatch.setenv("HOLDFAST_EMBEDDER", "none")
-
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One server for all the tests of a process."""

@@ -11,8 +11,6 @@ from holdfast.domain.errors import Invalid
 from holdfast.storage import vectors
 from kept_vectors import page
 
-pytestmark = pytest.mark.usefixtures("own_vectors_only")
-
 
 def by(*numbers: float, model: str = "own") -> dict[str, Any]:
     return {"model": model, "vector": list(numbers)}

@@ -15,11 +15,6 @@ from holdfast.storage.locate import open_store
 from holdfast.storage.port import Store
 
 
-@pytest.fixture(autouse=True)
-def only_what_tests_keep(own_vectors_only: None) -> None:
-    """Nothing is written on the side."""
-
-
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)

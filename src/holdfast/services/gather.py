@@ -9,7 +9,7 @@ from ..domain import rank
 from ..domain.dates import fitness
 from ..domain.question import Question, named_in
 from ..domain.vector import Embedding
-from ..storage import asking, candidates, links, memories, tokens, vectors
+from ..storage import asking, candidates, links, memories, recalls, tokens, vectors
 from ..storage.candidates import Around, Neighbour, Row
 from ..storage.links import Which
 from ..storage.memories import EVERYTHING, Filter
@@ -115,6 +115,7 @@ def gather(
         ids={row.rowno: row.id for row in rows.values()} | {row.rowno: row.id for row in beside.others},
         edges=edges,
         uses=memories.uses(look.session, list(rows)),
+        utility=recalls.utilities(look.session, list(rows)),
         now=look.now,
     )
     return Gathered(
@@ -208,7 +209,7 @@ def _scope(look: Looked, question: Question, heard: Heard, rows: Iterable[Row]) 
     """How rare the words are where the question looks, and which of them are names."""
     hold, session, which, now = look
     narrow = "*" not in hold.caller.namespaces or replace(which, archived=False) != EVERYTHING
-    known = candidates.scope(session, hold.caller, heard.words, which, now, narrow=narrow)
+    known = candidates.scope(session, hold.caller, heard.words, which, now, hold.usual, narrow=narrow)
     people = {stem for name in heard.named for stem in tokens.stems(name)}
     return rank.Scope(*known, names=frozenset(people & set(heard.words)), named=heard.named)
 
@@ -224,6 +225,7 @@ class _Making(NamedTuple):
     ids: dict[int, str]
     edges: Edges
     uses: dict[str, tuple[int, int]]
+    utility: dict[str, float]
     now: int
 
     def candidate(self, row: Row) -> rank.Candidate:
@@ -245,6 +247,7 @@ class _Making(NamedTuple):
             confidence=row.confidence,
             updated_at=row.updated_at,
             uses=self.uses.get(row.id, (0, 0))[0],
+            utility=self.utility.get(row.id, 0.0),
             over=row.id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now),
         )
 

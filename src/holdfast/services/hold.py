@@ -14,8 +14,10 @@ from ..domain.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreacha
 from ..domain.lifetime import Lifetimes
 from ..embedding.port import Embedder
 from ..storage import journal
+from ..storage.candidates import Usual
 from ..storage.port import Session, Store
 from ..storage.records import Writing
+from .noted import Recalls
 from .recent import Recent
 
 SETTLE_SECONDS = 10.0
@@ -97,9 +99,13 @@ class Hold:
     now: Callable[[], int] = moment.now
     progress: Progress = SILENT
     uses: Uses = field(default_factory=Uses)
+    recalls: Recalls = field(default_factory=Recalls)
+    keep_recalls: int = 30
+    """Days for which questions are kept with what was found; 0: not at all."""
     embedder: Embedder | None = None
     """Who makes vectors; None: memories are found by words alone."""
     recent: Recent = field(default_factory=Recent)
+    usual: Usual = field(default_factory=Usual)
     kept: Callable[[], None] = lambda: None
     """Told when something was committed."""
 

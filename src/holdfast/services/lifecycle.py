@@ -8,12 +8,13 @@ from ..domain import admit as door
 from ..domain.errors import HoldfastError, StoreError
 from ..domain.memory import Memory
 from ..domain.words import asked
-from ..storage import memories, vectors
+from ..storage import memories, recalls, vectors
 from ..storage.memories import Filter
 from ..storage.records import ALIAS, MEMORY, Writing
 from .amend import must_be_version
 from .find import normal
 from .hold import Hold
+from .noted import oldest
 from .remember import must_be_free, must_change
 
 BATCH = 1000
@@ -127,6 +128,7 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
     while True:
         with hold.writing() as write:
             batch = write.session.rows("memory_release", now=write.now, limit=BATCH)
+            recalls.prune(write.session, oldest(write.now, hold.keep_recalls))
         collected += [row[0] for row in batch]
         hold.progress(len(collected), len(collected), "collecting")
         if len(batch) < BATCH:
@@ -143,6 +145,7 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
         for memory in gone:
             erase(write, memory)
         if gone:
+            recalls.purge(write.session, [memory.id for memory in gone])
             write.session.forget_words()
     return Gone([memory.id for memory in gone], kept)
 

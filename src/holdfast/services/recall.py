@@ -17,6 +17,7 @@ from .embed import FRESH
 from .find import normal
 from .gather import FOUND, Gathered, Heard, Looked, gather, listen, measured
 from .hold import Hold
+from .noted import Asked
 
 SPARE = 3
 """So many times as many as are asked for are put in order: some say the same as others."""
@@ -54,6 +55,8 @@ class Hit(NamedTuple):
 
 
 class Recalled(NamedTuple):
+    id: str | None
+    """By which something can be said of the hits; None: there are none."""
     hits: list[Hit]
     candidates: int
     packed: budget.Packed
@@ -73,12 +76,22 @@ def recall(hold: Hold, ask: Ask, pick: Callable[[list[Hit]], tuple[list[Hit], bu
         found = ordered(look, ready, most=SPARE * ask.limit)
         hits = hits_of(look, settled(found.ranked, found.gathered), found.gathered, ready.ask)
     kept, packed = pick(hits)
-    hold.uses.note(hold.caller.agent, [hit.memory.id for hit in kept], ready.now)
+    id = _noted(hold, ask, kept, ready.now)
     by_vectors = any(one.why.cosine is not None for one in hits) or bool(found.nearest)
     degraded = ready.degraded
     if ready.vector is not None and hits and not by_vectors:
         degraded = degraded or NO_VECTORS
-    return Recalled(kept, len(found.gathered.candidates), packed, by_vectors, degraded, ready.asked)
+    return Recalled(id, kept, len(found.gathered.candidates), packed, by_vectors, degraded, ready.asked)
+
+
+def _noted(hold: Hold, ask: Ask, hits: Sequence[Hit], now: int) -> str | None:
+    """Remember what was found, to be written down later."""
+    hold.uses.note(hold.caller.agent, [hit.memory.id for hit in hits], now)
+    if not hits:
+        return None
+    asked = Asked(hold.new_id(), now, hold.caller.agent, ask.text, tuple(hit.why for hit in hits))
+    hold.recalls.note(asked)
+    return asked.id
 
 
 class Ready(NamedTuple):

@@ -1,10 +1,14 @@
-"""Write down which memories were used, in a batch after the reading is done."""
+"""Write down which memories were used, and for which questions, in a batch after the reading is done."""
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from ..domain.errors import OutcomeUnknown, StoreError
+from ..storage import recalls
 from ..storage.records import MEMORY, Writing
 from .hold import Hold
+from .noted import Asked, oldest
 
 
 def flush(hold: Hold) -> int:
@@ -14,18 +18,29 @@ def flush(hold: Hold) -> int:
     What a store cannot take now waits for the next time; if there is none it is lost, being a hint and no memory.
     """
     written = 0
-    for agent, used in hold.uses.take().items():
+    used_by, asked = hold.uses.take(), hold.recalls.take()
+    for agent in dict.fromkeys([*used_by, *(one.agent for one in asked)]):
+        used, theirs = used_by.get(agent, {}), [one for one in asked if one.agent == agent]
         user = hold.seen_by(replace(hold.caller, agent=agent))
         try:
             with user.writing() as write:
                 for id in sorted(used):
                     _count(user, write, id, *used[id])
+                _log(user, write, theirs)
             written += len(used)
         except OutcomeUnknown:
             continue  # rather never counted than twice
         except StoreError:
             hold.uses.add(agent, used)
+            hold.recalls.put_back(theirs)
     return written
+
+
+def _log(hold: Hold, write: Writing, asked: Sequence[Asked]) -> None:
+    """Keep what was asked, for a while, so that something can be said of it."""
+    if asked:
+        recalls.add(write.session, [one.logged(whole=hold.keep_recalls > 0) for one in asked])
+        recalls.prune(write.session, oldest(write.now, hold.keep_recalls))
 
 
 def _count(hold: Hold, write: Writing, id: str, uses: int, at: int) -> None:

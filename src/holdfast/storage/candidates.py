@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 from ..domain.caller import Caller
 from .memories import EVERYTHING, Filter, narrowed
-from .parsed import Parsed, read
+from .parsed import Parsed, length_of, read
 from .port import Session
 
+SAMPLE = 200
 MOST_COUNTED = 5000
 """A filter that leaves more memories than this is as good as none for how rare words are."""
 DEAR = 3000
@@ -101,8 +102,21 @@ def speakers(session: Session, caller: Caller, names: Iterable[str], which: Filt
     return {row[0] for name in names for row in session.assembled(asked, params | {"name": name, "limit": 1})}
 
 
+class Usual:
+    """How long a memory usually is, by the newest ones. Asked again when the store has grown by an eighth."""
+
+    def __init__(self) -> None:
+        self._at, self._length = 0, 0.0
+
+    def length(self, session: Session, last_row: int) -> float:
+        if 8 * abs(last_row - self._at) > self._at:
+            found = [length_of(text) for (text,) in session.rows("parsed_newest", limit=SAMPLE)]
+            self._at, self._length = last_row, sum(found) / len(found) if found else 0.0
+        return self._length
+
+
 def scope(
-    session: Session, caller: Caller, words: Mapping[str, str], which: Filter, now: int, *, narrow: bool
+    session: Session, caller: Caller, words: Mapping[str, str], which: Filter, now: int, usual: Usual, *, narrow: bool
 ) -> Scope:
     """What is known of the stems of a question, each with a word of its, in the whole store and where it looks."""
     last = session.newest_row()
@@ -110,12 +124,12 @@ def scope(
     share = {stem: min(1.0, held.get(stem, 0) / last) if last else 0.0 for stem in words}
     memories = _count(session, caller, which, now) if narrow else None
     if memories is None:
-        return Scope(last, session.usual_length(), {stem: held.get(stem, 0) for stem in words}, share)
+        return Scope(last, usual.length(session, last), {stem: held.get(stem, 0) for stem in words}, share)
     counted = {
         stem: _held(session, caller, word, which, now) if held.get(stem, 0) <= DEAR else round(share[stem] * memories)
         for stem, word in words.items()
     }
-    return Scope(memories, session.usual_length(), counted, share)
+    return Scope(memories, usual.length(session, last), counted, share)
 
 
 def _count(session: Session, caller: Caller, which: Filter, now: int) -> int | None:

@@ -69,9 +69,6 @@ class Session(Protocol):
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         """Rows of id, from and to which character, and vector of what some memories say now, in their order."""
 
-    def usual_length(self) -> float:
-        """Words of a memory, as they are on average, or about so."""
-
     def forget_words(self) -> None:
         """Rid the full-text index of words that are only remembered from what is gone, if that is ours to do."""
 

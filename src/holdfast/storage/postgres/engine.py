@@ -244,11 +244,6 @@ class PostgresSession:
             cursor = self._connection.cursor(binary=True)
             return cursor.execute(sql_of("embedding_of"), {"ids": list(ids), "model": model}).fetchall()
 
-    def usual_length(self) -> float:
-        if not self._counts.usual_length:
-            self._look_around()
-        return self._counts.usual_length
-
     def forget_words(self) -> None:
         """The database does, when it next vacuums."""
 

@@ -5,6 +5,9 @@ select m.rowno, m.id, m.speaker, m.strand, m.occurred_at, m.created_at, m.update
 -- name: neighbour_select
 -- What a memory counts for that was only said beside another.
 select m.rowno, m.id, m.speaker, m.parsed from memory m where true
+-- name: parsed_newest
+-- How the newest texts begin that were taken apart.
+select substr(parsed, 1, 16) from memory where parsed <> '' order by rowno desc limit :limit
 -- name: memory.numbered
  and m.rowno = any(:rows)
 -- name: strand_around

@@ -20,7 +20,6 @@ from ...domain.vector import Vector
 from .. import migrate, signer, statements, turns
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
-from .text import usual_length
 from .vectors import Signs, nearest, signs_of
 
 APPLICATION_ID = 0x484F4C44
@@ -154,10 +153,6 @@ class SqliteSession:
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         return self.rows("embedding_of", ids=list(ids), model=model)
-
-    def usual_length(self) -> float:
-        row = self.row("text_averages")
-        return usual_length(row[0]) if row else 0.0
 
     def forget_words(self) -> None:
         self.do("memory_text_purged")

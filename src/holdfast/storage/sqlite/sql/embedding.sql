@@ -14,6 +14,3 @@ select max(number) from embedding_sign
 -- name: chain_origin
 -- Whose journal this is: another after the store was restored.
 select origin from chain
--- name: text_averages
--- How many rows the full-text index has, and how many words in each column, as FTS5 keeps it.
-select block from memory_text_data where id = 1

@@ -94,6 +94,7 @@ def open(
         namespace=chosen.namespace,
         now=now,
         embedder=chosen_embedder(chosen),
+        keep_recalls=chosen.keep_recalls,
     )
     return Holdfast(hold, chosen, makes_vectors=not once)
 

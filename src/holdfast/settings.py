@@ -54,6 +54,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The key that the provider is asked with."""
     embedding_timeout_secs: Annotated[float, Meta(gt=0, le=600)] = 10
     """How long a question waits for the provider before it goes by words alone."""
+    keep_recalls: Annotated[int, Meta(ge=0, le=36_500)] = 30
+    """Days for which questions are kept with what was found, for `feedback`; 0: questions are not kept."""
     ttl: Lifetimes = Lifetimes()
 
     def __repr__(self) -> str:

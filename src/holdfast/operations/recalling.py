@@ -108,6 +108,8 @@ class RecalledMemory(MemoryView, frozen=True, kw_only=True):
 
 
 class Recalled(Struct, frozen=True, kw_only=True):
+    recall_id: str | UnsetType = UNSET
+    """By which `feedback` says what became of the hits."""
     memories: list[RecalledMemory]
     """None if they were asked for as a table."""
     count: int
@@ -150,6 +152,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         lambda hits: budget.fill(hits, rendered, request.budget_tokens),
     )
     return Recalled(
+        recall_id=known(found.id),
         memories=[shown[hit.memory.id] for hit in found.hits] if request.format == "json" else [],
         count=len(found.hits),
         mode="hybrid" if found.by_vectors else "keyword",

@@ -376,3 +376,22 @@ def _weighed(why: Any, indent: str) -> Iterator[str]:
     yield click.style(f"{indent}score {why.score:.3f} = ({total}) x {why.adjustment:.3f}", dim=True)
     if why.terms:
         yield click.style(f"{indent}holds {', '.join(map(safe, why.terms))}", dim=True)
+
+
+def judged(answer: Any) -> Iterator[str]:
+    for one in answer.judged:
+        again = "" if one.outcome == "applied" else ", as was said before"
+        yield f"{one.id} {one.verdict}{again}. Its utility is {one.utility:+.2f}."
+
+
+def recalls(answer: Any) -> Iterator[str]:
+    if not answer.recalls:
+        yield "Nothing was asked, or it is no longer kept."
+    for one in answer.recalls:
+        yield click.style(one_line(one.question) if one.question else "(not kept)", bold=True)
+        yield click.style(
+            f"  {one.recall_id}  {one.asked_at[:19].replace('T', ' ')}  by {safe(one.agent_id)}", dim=True
+        )
+        for hit in one.hits:
+            said = ", ".join(f"{verdict} by {safe(agent)}" for agent, verdict in hit.verdicts.items())
+            yield f"  {hit.score:.3f}  {hit.id}  {said}".rstrip()

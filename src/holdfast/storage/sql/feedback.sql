@@ -1,0 +1,39 @@
+-- name: recall_log.columns
+r.id, r.asked_at, r.agent, r.question, r.hits
+-- name: recall_log_add
+insert into recall_log (id, asked_at, agent, question, hits) values (:id, :asked_at, :agent, :question, :hits)
+on conflict (id) do nothing
+-- name: recall_log_get
+select {recall_log.columns} from recall_log r where r.id = :id
+-- name: recall_log_page
+select {recall_log.columns} from recall_log r where r.id > :after order by r.id limit :limit
+-- name: recall_log_before
+-- The newest first, on from one.
+select {recall_log.columns} from recall_log r where r.id < :before order by r.id desc limit :limit
+-- name: recall_log_of
+select {recall_log.columns} from recall_log r where r.agent = :agent and r.id < :before order by r.id desc limit :limit
+-- name: recall_log_count
+select count(*) from recall_log
+-- name: recall_log_aged
+delete from recall_log where asked_at < :before
+-- name: recall_log_excess
+-- The oldest go first, and those of which nobody said anything before the others.
+delete from recall_log where id in (select r.id from recall_log r
+  order by case when exists (select 1 from recall_feedback f where f.recall = r.id) then 1 else 0 end, r.asked_at, r.id
+  limit :excess)
+-- name: recall_log_purged
+-- A question may quote what was purged: it goes too.
+update recall_log set hits = :hits, question = null where id = :id
+-- name: recall_purged
+-- Which of some memories were purged.
+select id from memory where id = any(:ids) and state = 'deleted' and reason = 'purged'
+-- name: recall_feedback_put
+insert into recall_feedback (recall, memory, agent, verdict, given_at)
+values (:recall, :memory, :agent, :verdict, :given_at)
+on conflict (recall, memory, agent) do update set verdict = excluded.verdict, given_at = excluded.given_at
+-- name: recall_feedback_of
+select recall, memory, agent, verdict from recall_feedback where recall = any(:ids) order by given_at, agent, memory
+-- name: recall_feedback_counts
+select memory, verdict, count(*) from recall_feedback where memory = any(:ids) group by memory, verdict
+-- name: recall_feedback_purged
+delete from recall_feedback where memory = any(:ids)

@@ -58,9 +58,13 @@ class SqlitePlans:
             ]
 
     def walks(self, seen: list[Statement]) -> list[str]:
-        """The steps that go through a whole table or index."""
+        """The steps that go through a whole table or index, not through what a step before has found."""
         scan = re.compile(rf"SCAN ({GROWING}|[mjlag])\b")
-        return [step for step in self.steps(seen) if scan.match(step) and "VIRTUAL TABLE" not in step]
+        return [step for one in seen for step in self._scans(self.steps([one])) if scan.match(step)]
+
+    def _scans(self, steps: list[str]) -> list[str]:
+        found = {f"SCAN {step.split()[-1]}" for step in steps if step.startswith(("CO-ROUTINE", "MATERIALIZE"))}
+        return [step for step in steps if step not in found and "VIRTUAL TABLE" not in step]
 
 
 class PostgresPlans:

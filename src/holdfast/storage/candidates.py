@@ -57,7 +57,7 @@ class Scope(NamedTuple):
 def by_ids(session: Session, caller: Caller, ids: Sequence[str], which: Filter, now: int) -> list[Row]:
     """Those of some memories that a filter lets through."""
     parts, params = narrowed(caller, which, now)
-    rows = session.assembled(("candidate_select", *parts, "memory.some"), params | {"ids": list(ids)})
+    rows = session.assembled(("candidate_select", *parts), params | {"ids": list(ids)})
     return [_row(row) for row in rows]
 
 
@@ -66,7 +66,7 @@ def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filt
     if not rows:
         return []
     parts, params = narrowed(caller, which, now)
-    found = session.assembled(("candidate_select", *parts, "memory.numbered"), params | {"rows": list(rows)})
+    found = session.assembled(("candidate_select.numbered", *parts), params | {"rows": list(rows)})
     return [_row(row) for row in found]
 
 
@@ -85,7 +85,7 @@ def neighbours(session: Session, caller: Caller, rows: Collection[int], now: int
     if not rows:
         return []
     parts, params = narrowed(caller, EVERYTHING, now)
-    found = session.assembled(("neighbour_select", *parts, "memory.numbered"), params | {"rows": list(rows)})
+    found = session.assembled(("neighbour_select", *parts), params | {"rows": list(rows)})
     return [Neighbour(*row) for row in found]
 
 

@@ -1,30 +1,45 @@
--- name: candidate_select
+-- name: candidate.columns
 -- What the order of hits is made from.
-select m.rowno, m.id, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until,
-  m.priority, m.confidence, m.parsed from memory m where true
+m.rowno, m.id, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until, m.priority, m.confidence,
+m.parsed
+-- name: candidate_select
+-- Some memories; filters follow. The limit, which nobody reaches, keeps a planner from reading a whole namespace instead.
+select {candidate.columns} from (select * from memory where id = any(:ids) limit 1000000) as m where true
+-- name: candidate_select.numbered
+select {candidate.columns} from (select * from memory where rowno = any(:rows) limit 1000000) as m where true
 -- name: neighbour_select
 -- What a memory counts for that was only said beside another.
-select m.rowno, m.id, m.speaker, m.parsed from memory m where true
+select m.rowno, m.id, m.speaker, m.parsed
+from (select * from memory where rowno = any(:rows) limit 1000000) as m where true
 -- name: parsed_newest
 -- How the newest texts begin that were taken apart.
 select substr(parsed, 1, 16) from memory where parsed <> '' order by rowno desc limit :limit
--- name: memory.numbered
- and m.rowno = any(:rows)
+-- name: strand.before
+-- The nearest before a memory, at its spot or at an earlier one. In two parts: SQLite compares no two columns at once if
+-- one is a row's number, and would read a whole strand of one spot.
+select p.rowno from (
+  select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
+    and n.spot = m.spot and n.rowno < m.rowno order by n.rowno desc limit 2) as here
+  union all
+  select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
+    and n.spot < m.spot order by n.spot desc, n.rowno desc limit 2) as earlier
+) as p order by p.spot desc, p.rowno desc limit 1
+-- name: strand.after
+select p.rowno from (
+  select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
+    and n.spot = m.spot and n.rowno > m.rowno order by n.rowno limit 2) as here
+  union all
+  select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
+    and n.spot > m.spot order by n.spot, n.rowno limit 2) as later
+) as p order by p.spot, p.rowno limit 1
 -- name: strand_around
 -- Which rows come before and after some, two each way, among what was said one after another.
-select m.rowno,
-  (select n.rowno from memory n where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) < (m.spot, m.rowno)
-   order by n.spot desc, n.rowno desc limit 1),
-  (select n.rowno from memory n where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) < (m.spot, m.rowno)
-   order by n.spot desc, n.rowno desc limit 1 offset 1),
-  (select n.rowno from memory n where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) > (m.spot, m.rowno)
-   order by n.spot, n.rowno limit 1),
-  (select n.rowno from memory n where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) > (m.spot, m.rowno)
-   order by n.spot, n.rowno limit 1 offset 1)
+select m.rowno, ({strand.before}), ({strand.before} offset 1), ({strand.after}), ({strand.after} offset 1)
 from memory m where m.rowno = any(:rows) and m.strand is not null and m.state = 'live'
 -- name: speaker_select
 -- Who speaks under a name, or under one that begins with it; filters follow.
-select m.speaker from memory m where (m.speaker = :name or (m.speaker >= :name || ' ' and m.speaker < :name || '!'))
+select m.speaker from (select * from memory where speaker = :name
+  or (speaker >= :name || ' ' and speaker < :name || '!') limit 1000000) as m where true
 -- name: memory_some
 -- How many there are, up to a number; filters follow.
 select count(*) from (select 1 from memory m where true

@@ -1,0 +1,192 @@
+"""How what a question reads is found: by an index, from where it begins to where it ends."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from plans import ASKS, Plans, SqlitePlans, Statement, plans_of
+
+import holdfast
+from engines import ENGINES, past_holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.vector import unit
+from holdfast.storage import candidates, memories, vectors
+from holdfast.storage.memories import EVERYTHING, Filter, Part
+
+ME = Caller("ai:tester@here")
+MANY = 600
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def hold(
+    engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[holdfast.Holdfast]:
+    """One store of many threads for all of them: nothing is changed in it."""
+    with ExitStack() as stack:
+        address = str(tmp_path_factory.mktemp("plans") / "memory.db")
+        if engine == "postgres":
+            address = stack.enter_context(request.getfixturevalue("postgres").new_store())
+        opened = stack.enter_context(holdfast.open(address, agent_id=ME.agent))
+        opened.bulk_store(memories=[said(number) for number in range(MANY)])
+        with opened.hold.store.writing() as session:
+            half = [due for due in vectors.due_rows(session, "one", 0, MANY) if due.row % 2]
+            vectors.put_all(
+                session, [vectors.Kept(one.id, "one", 0, 9, 2, one.text_hash, 0, unit([1, one.row])) for one in half]
+            )
+        if engine == "postgres":
+            with past_holdfast(address) as raw:
+                raw.execute("analyze")
+        yield opened
+
+
+def said(number: int) -> dict[str, Any]:
+    return {
+        "title": f"Turn {number}",
+        "content": f"some thing of {number}",
+        "namespace": f"n{number % 30}",
+        "speaker": f"Name{number % 50} Family",
+        "thread": f"thread {number % 7}" if number % 3 else None,
+        "place": number % 5,
+        "occurred_at": f"2026-01-{1 + number % 9:02}" if number % 2 else None,
+    }
+
+
+@pytest.fixture
+def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    return plans_of(hold.hold.store, monkeypatch)
+
+
+def ran(plans: Plans, hold: holdfast.Holdfast, parts: Sequence[Part], params: dict[str, Any]) -> list[Statement]:
+    """What the engine runs for a statement that is joined from parts."""
+    with plans.noted() as seen, hold.hold.store.reading() as session:
+        session.assembled(parts, params)
+    return [statement for statement in seen if ASKS.match(statement[0])][-1:]
+
+
+def filtered(which: Filter, first: str, *then: str, **params: Any) -> tuple[Sequence[Part], dict[str, Any]]:
+    parts, narrowing = memories.narrowed(ME, which, now=1)
+    return (first, *parts, *then), narrowing | params
+
+
+def read(steps: list[str], table: str) -> list[str]:
+    """The steps that read a table, which SQLite calls by the name that it has in the statement."""
+    other = {"memory": "m", "embedding": "e"}.get(table, table)
+    return [step for step in steps if re.search(rf"SEARCH ({other}|{table}) | {table}( |$)", step)]
+
+
+def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
+    plans: Plans, hold: holdfast.Holdfast
+) -> None:
+    run = ran(plans, hold, ["strand_around"], {"rows": [3, 300]})
+    steps = [step for step in plans.steps(run) if "memory_strand" in step]
+    if isinstance(plans, SqlitePlans):
+        seeks = [f"spot=? AND rowno{sign}?" for sign in "<<>>"] + [f"spot{sign}?" for sign in "<<>>"]
+        expected = [f"SEARCH n USING COVERING INDEX memory_strand (strand=? AND {seek})" for seek in seeks]
+        assert sorted(steps) == sorted(expected)
+    else:
+        bounds = [re.sub(r".*\(strand = m\.strand\) AND ", "", step) for step in steps]
+        here = [f"(spot = m.spot) AND (rowno {sign} m.rowno))" for sign in "<<>>"]
+        assert sorted(bounds) == sorted([*here, *(f"(spot {sign} m.spot))" for sign in "<<>>")])
+    assert plans.walks(run) == []
+
+
+def test_the_two_before_and_after_each_memory_are_those_of_its_strand_in_order(hold: holdfast.Holdfast) -> None:
+    with hold.hold.reading() as session:
+        kept = session.ask("select strand, spot, rowno from memory where strand is not null order by 1, 2, 3", {})
+        found = candidates.around(session, [row for *_, row in kept])
+    for at, (strand, _, row) in enumerate(kept):
+        beside = [kept[place] if 0 <= place < len(kept) else ("",) for place in (at - 1, at - 2, at + 1, at + 2)]
+        assert found[row] == tuple(other[-1] if other[0] == strand else None for other in beside)
+
+
+WHICH = [EVERYTHING, Filter(namespace="n1"), Filter(under="n1"), Filter(tags=("x",)), Filter(source_uri="doc:a")]
+
+
+@pytest.mark.parametrize("select", ["candidate_select.numbered", "neighbour_select", "candidate_select"])
+@pytest.mark.parametrize("which", WHICH, ids=str)
+def test_candidates_are_read_by_their_numbers_or_their_ids_whatever_the_filter(
+    plans: Plans, hold: holdfast.Holdfast, which: Filter, select: str
+) -> None:
+    run = ran(plans, hold, *filtered(which, select, rows=[3, 300], ids=["a", "b"]))
+    (step,) = read(plans.steps(run), "memory")
+    by_id = select == "candidate_select"
+    if isinstance(plans, SqlitePlans):
+        seek = "INDEX sqlite_autoindex_memory_1 (id=?)" if by_id else "INTEGER PRIMARY KEY (rowid=?)"
+        assert step == f"SEARCH memory USING {seek}"
+    else:
+        assert ("memory_id_key memory (id = ANY" if by_id else "memory_pkey memory (rowno = ANY") in step
+
+
+@pytest.mark.parametrize("which", WHICH, ids=str)
+def test_who_speaks_is_looked_up_in_the_index_of_speakers(plans: Plans, hold: holdfast.Holdfast, which: Filter) -> None:
+    run = ran(plans, hold, *filtered(which, "speaker_select", "memory.first", name="Name7", limit=1))
+    assert plans.walks(run) == []
+    assert sum("memory_speaker" in step for step in plans.steps(run)) == 2
+
+
+def test_what_was_changed_is_read_from_one_place_of_the_journal_to_another(
+    plans: Plans, hold: holdfast.Holdfast
+) -> None:
+    (step,) = read(plans.steps(ran(plans, hold, ["memory_changed"], {"after": 500, "upto": 520})), "journal")
+    if isinstance(plans, SqlitePlans):
+        assert step == "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+    else:
+        assert "journal_pkey journal ((seq > " in step
+        assert "(seq <= " in step
+
+
+def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_order(
+    plans: Plans, hold: holdfast.Holdfast
+) -> None:
+    steps = plans.steps(ran(plans, hold, ["embedding_due"], {"model": "one", "after": 500, "limit": 5}))
+    assert [step for step in steps if "Sort" in step or "ORDER BY" in step] == []
+    (memory,), (kept,) = read(steps, "memory"), read(steps, "embedding")
+    if isinstance(plans, SqlitePlans):
+        assert memory == "SEARCH m USING INTEGER PRIMARY KEY (rowid>?)"
+        assert kept == "SEARCH e USING INDEX sqlite_autoindex_embedding_1 (memory=? AND model=?)"
+    else:
+        assert "memory_pkey memory (rowno > " in memory
+        assert re.search(r"embedding_pkey embedding \(\(?\(?memory = ", kept)
+
+
+@pytest.mark.parametrize(
+    ("parts", "params"),
+    [
+        (["embedding_due.some"], {"model": "one", "ids": ["a"]}),
+        (["embedding_of"], {"model": "one", "ids": ["a"]}),
+        (["memory_id_beside"], {"id": "a"}),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)
+def test_the_vectors_of_some_memories_are_found_by_index(
+    plans: Plans, hold: holdfast.Holdfast, parts: Sequence[Part], params: dict[str, Any]
+) -> None:
+    run = ran(plans, hold, parts, params)
+    assert plans.steps(run)
+    assert plans.walks(run) == []
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("which", [EVERYTHING, Filter(namespace="n1"), Filter(tags=("x",))], ids=str)
+def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
+    plans: Plans, hold: holdfast.Holdfast, which: Filter
+) -> None:
+    run = ran(plans, hold, *filtered(which, "embedding_found", numbers=[3, 300]))
+    assert [step for step in plans.steps(run) if re.match("SEARCH [sem] ", step)] == [
+        "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH e USING INDEX sqlite_autoindex_embedding_1 (memory=? AND model=? AND begins=?)",
+        "SEARCH m USING INTEGER PRIMARY KEY (rowid=?)",
+    ]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, hold: holdfast.Holdfast) -> None:
+    run = ran(plans, hold, ["embedding_signs"], {"model": "one", "after": 250, "size": 8})
+    assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>?)"]

@@ -187,7 +187,7 @@ def test_what_is_counted_back_says_nothing_beside_a_date() -> None:
 
 def test_a_leap_day_without_a_year_is_one_of_a_leap_year() -> None:
     assert days("on 29 February") == [("2020-02-29", "2020-02-29")]
-    assert [fit("on 29 February", day) for day in ("2024-02-29", "2024-02-28", "2023-02-28")] == [1.0, 0.4, 1.0]
+    assert [fit("on 29 February", day) for day in ("2024-02-29", "2024-02-28", "2023-02-28")] == [1.5, 0.4, 1.5]
 
 
 def test_months_end_where_they_end() -> None:
@@ -217,17 +217,17 @@ def test_no_period_leaves_the_years_1_to_9999(text: str, now: int) -> None:
         ("in December 2022", "2023-01-31", 0.3),
         ("in December 2022", "2022-01-31", 0.0),
         ("in December", "2023-01-31", 0.3),
-        ("on 8 May 2023", "2023-05-08T23:59:59.999999Z", 1.0),
-        ("on 8 May 2023", "2023-05-09", 0.8),
-        ("on 8 May 2023", "2023-05-15", 0.8),
+        ("on 8 May 2023", "2023-05-08T23:59:59.999999Z", 1.5),
+        ("on 8 May 2023", "2023-05-09", 1.0),
+        ("on 8 May 2023", "2023-05-15", 1.0),
         ("on 8 May 2023", "2023-05-16", 0.4),
         ("on 8 May 2023", "2023-05-07", 0.4),
         ("on 28 May 2023", "2023-06-04", 0.6),
         ("on 28 May 2023", "2023-06-05", 0.2),
         ("on 28 May 2023", "2023-07-01", 0.0),
         ("on 28 December", "2020-01-02", 0.6),
-        ("from 8 to 12 May 2023", "2023-05-12", 1.0),
-        ("between 8 May 2023 and 12 June 2023", "2023-05-20", 1.0),
+        ("from 8 to 12 May 2023", "2023-05-12", 1.5),
+        ("between 8 May 2023 and 12 June 2023", "2023-05-20", 1.5),
         ("between 8 May 2023 and 12 June 2023", "2023-05-02", 0.4),
         ("before 8 May 2023", "2020-01-01", 0.3),
         ("since 8 May 2023", "2024-01-01", 0.3),

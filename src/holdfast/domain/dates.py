@@ -336,7 +336,10 @@ _WEAK = 0.3
 
 
 def fitness(periods: Iterable[Period], at: int | None) -> float:
-    """How well a time fits the best of the periods, 0 to 1. What happened is often told some days later."""
+    """How well a time fits the best of the periods: 0 to 1, and 1.5 on a day that is named.
+
+    What happened is often told some days later.
+    """
     if at is None:
         return 0.0
     return max((_fitness(period, at) for period in periods), default=0.0)
@@ -363,9 +366,9 @@ def _told(first: date, last: date, precision: Precision, day: date) -> float:
     if precision == "month":
         return 0.3 if month_after else 1.0
     if first <= day <= last:
-        return 1.0
+        return 1.5
     soon = 0 < (day - last).days <= _LATER
-    return (0.6 if soon else 0.2) if month_after else (0.8 if soon else 0.4)
+    return (0.6 if soon else 0.2) if month_after else (1.0 if soon else 0.4)
 
 
 def _soft(period: Period, at: int) -> float:

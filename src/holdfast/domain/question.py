@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .dates import Period, periods
@@ -67,24 +67,33 @@ def is_english(words: Collection[str], ascii_only: bool) -> bool:
     return 2 * english + maybe >= 2 * other if english else ascii_only and not other
 
 
-def named_in(words: Collection[str], speakers: Iterable[str]) -> frozenset[str]:
-    """The speakers whose name, or a part of it, is among the words; user, assistant and the like are no people."""
-    held = frozenset(words)
-    return frozenset(speaker for speaker in speakers if speaker.lower() not in ROLES and _is_named(speaker, held))
+def named_in(words: Sequence[str], speakers: Iterable[str]) -> tuple[str, ...]:
+    """The speakers whose name, or a part of it, is among the words, in their order; a user or assistant is nobody."""
+    places = {word: place for place, word in reversed(list(enumerate(words)))}
+    found = {speaker: _place(speaker, places) for speaker in speakers if speaker.lower() not in ROLES}
+    return tuple(sorted((one for one in found if found[one] < len(words)), key=lambda one: (found[one], one)))
 
 
-def _is_named(speaker: str, words: frozenset[str]) -> bool:
+def _place(speaker: str, places: Mapping[str, int]) -> int:
+    """Where a part of a name stands first; behind all words if none does."""
     parts = [terms(part) for part in _PART_OF_NAME.findall(speaker)]
-    return any(part and words.issuperset(part) for part in parts)
+    return min((places[part[0]] for part in parts if part and places.keys() >= set(part)), default=len(places))
 
 
-def first_person(text: str, named: Iterable[str]) -> str:
-    """A question about somebody as that person would put it, because memories are told in the first person."""
-    calls = sorted({call for name in named for call in _calls(name)}, key=lambda call: (-len(call), call))
+def first_person(text: str, named: Sequence[str]) -> str:
+    """A question about somebody as that person would put it, because memories are told in the first person.
+
+    Who is named besides is the one spoken to.
+    """
+    calls = {call: not place for place, name in reversed(list(enumerate(named))) for call in _calls(name)}
     if not calls:
         return text
-    somebody = rf"(?<!\w)(?:{'|'.join(map(re.escape, calls))})(?:(['’]s|['’])(?=\W|$))?(?!\w)"
-    return re.sub(somebody, lambda found: "my" if found[1] else "I", text)
+    longest_first = sorted(calls, key=lambda call: (-len(call), call))
+    somebody = rf"(?<!\w)({'|'.join(map(re.escape, longest_first))})(?:(['’]s|['’])(?=\W|$))?(?!\w)"
+    return re.sub(somebody, lambda found: _VOICE[calls[found[1]], found[2] is not None], text)
+
+
+_VOICE = {(True, False): "I", (True, True): "my", (False, False): "you", (False, True): "your"}
 
 
 def _calls(name: str) -> set[str]:

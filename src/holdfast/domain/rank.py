@@ -33,7 +33,7 @@ WEIGHTS = Weights()
 
 PRIOR = 300
 """So many memories of the whole store stand behind the rarity of a word in a small scope."""
-RARITY_POWER = 1.3
+RARITY_POWER = 1.5
 NAME_FACTOR = 0.3
 """A name says less than another word as rare: who speaks is a part of its own."""
 SATURATION = 0.9
@@ -42,6 +42,12 @@ SPEAKER_WORDS = 2.0
 SPEAKER_COSINE = 0.2
 UNRELATED = 0.2
 """About the cosine of two texts that have nothing to do with each other."""
+SPAN = 0.3
+"""At least so far above that is the nearest taken to be: a weak best does not count in full."""
+REPLY_SHARE = 0.5
+"""How much of a reply's nearness is that of the reply together with the end of what it replies to."""
+OTHERS_VOICE = 0.5
+"""What somebody says whom the question names, but not first."""
 RELATED = 0.25
 """What no word found must be so near at least."""
 
@@ -75,6 +81,8 @@ class Candidate(NamedTuple):
     """Stems in all of it."""
     labels: Mapping[str, int] = {}
     """How often each asked stem stands in its title and tags."""
+    reply: float | None = None
+    """The cosine of it together with the end of what it replies to."""
     speaker: str | None = None
     group: str | None = None
     """What was said together with it; None: it stands alone."""
@@ -106,8 +114,14 @@ class Scope(NamedTuple):
     """In which share of all memories of the store."""
     names: frozenset[str] = frozenset()
     """Asked stems that are names of people who speak here."""
-    named: frozenset[str] = frozenset()
-    """The speakers whom the question names."""
+    named: tuple[str, ...] = ()
+    """The speakers whom the question names, in its order."""
+
+    def voice(self, speaker: str | None) -> float:
+        """Whether somebody speaks whom the question is about: 1 for the first it names, less for others."""
+        if speaker not in self.named:
+            return 0.0
+        return 1.0 if speaker == self.named[0] else OTHERS_VOICE
 
 
 class Parts(NamedTuple):
@@ -181,16 +195,26 @@ def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping:
     return sum(weights[stem] * (SATURATION + 1) * n / (n + damping) for stem, n in counts.items() if stem in weights)
 
 
-def is_named(candidate: Candidate, named: frozenset[str]) -> bool:
+def voice(candidate: Candidate, scope: Scope) -> float:
     """Whether somebody whom the question names says it, or a passage of it."""
-    return bool(named) and (candidate.speaker in named or any(piece.speaker in named for piece in candidate.pieces))
+    if not scope.named:
+        return 0.0
+    return max(scope.voice(candidate.speaker), *(scope.voice(piece.speaker) for piece in candidate.pieces), 0.0)
 
 
-def nearness(candidate: Candidate, piece: Piece, named: frozenset[str]) -> float | None:
-    """A passage's cosine, a little more if a named person says it."""
-    if piece.cosine is None:
+def nearness(candidate: Candidate, scope: Scope) -> float | None:
+    """The best passage's cosine, a little more if a named person says it; of a reply, also with what it replies to."""
+    found = [
+        piece.cosine + SPEAKER_COSINE * scope.voice(piece.speaker or candidate.speaker)
+        for piece in candidate.pieces
+        if piece.cosine is not None
+    ]
+    if not found:
         return None
-    return piece.cosine + (SPEAKER_COSINE if (piece.speaker or candidate.speaker) in named else 0.0)
+    if candidate.reply is None:
+        return max(found)
+    together = candidate.reply + SPEAKER_COSINE * scope.voice(candidate.speaker)
+    return (1 - REPLY_SHARE) * max(found) + REPLY_SHARE * together
 
 
 def ranked(
@@ -223,23 +247,19 @@ class Order:
         self._weights = word_weights(stems, scope)
         everyone = (*candidates, *around)
         self.bm25 = {one.id: lexical(one, self._weights, scope.usual_length) for one in everyone}
-        self._speaks = {one.id: float(is_named(one, scope.named)) for one in everyone}
+        self._speaks = {one.id: voice(one, scope) for one in everyone}
         raw = {id: value + SPEAKER_WORDS * self._speaks[id] for id, value in self.bm25.items()}
         best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
         self._words = {id: value / best for id, value in raw.items()}
-        self._cosine = {one.id: self._nearest(one) for one in candidates}
+        self._cosine = {one.id: nearness(one, scope) for one in candidates}
         self._vector = self._calibrated()
         self._threads = self._best_of_threads(candidates)
-
-    def _nearest(self, one: Candidate) -> float | None:
-        found = [near for piece in one.pieces if (near := nearness(one, piece, self._scope.named)) is not None]
-        return max(found, default=None)
 
     def _calibrated(self) -> dict[str, float]:
         """Cosines between what is unrelated and the nearest."""
         known = {id: near for id, near in self._cosine.items() if near is not None}
-        span = max(known.values(), default=0.0) - UNRELATED
-        return {id: max(0.0, (near - UNRELATED) / span) if span > 0 else 0.0 for id, near in known.items()}
+        span = max(SPAN, max(known.values(), default=0.0) - UNRELATED)
+        return {id: max(0.0, (near - UNRELATED) / span) for id, near in known.items()}
 
     def _best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str, tuple[float, float]]:
         """The best word and vector part in each thread of more than one memory."""

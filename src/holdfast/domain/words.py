@@ -10,9 +10,9 @@ MOST_TERMS = 64
 
 STOP = frozenset(
     """a about am an and any are as at be been being but by can could did do does doing for from had has have having he
-    her hers him his how i if in into is it its just me mine my of on or our ours she should so some such than that the
-    their them then there these they this those to too us was we were what when where which while who whom whose why
-    will with would you your yours""".split()
+    her hers him his how i if in into is it its just many me mine much my of on or our ours s she should so some such t
+    than that the their them then there these they this those to too us was we were what when where which while who whom
+    whose why will with would you your yours""".split()
 )
 
 

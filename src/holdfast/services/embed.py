@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..domain.errors import EmbedderFailed
-from ..domain.passages import passages
+from ..domain.passages import head, passages
 from ..domain.vector import Vector
 from ..domain.words import runs
 from ..embedding.port import Embedder
 from ..storage import journal, vectors
 from ..storage.port import Session
-from ..storage.vectors import TITLE, Due, Kept, Mark
+from ..storage.vectors import REPLY, TITLE, Due, Kept, Mark
 from .hold import Hold
 
+SAID_BEFORE = 24
+"""Words of what was said before that belong to a reply."""
 BATCH = 64
 """Memories whose vectors are written together."""
 FRESH = 32
@@ -54,11 +56,23 @@ def texts(title: str, content: str) -> list[tuple[int, int, str]]:
     return [(TITLE, TITLE, title), *found] if new else found
 
 
+def reply(said: str, content: str) -> tuple[int, int, str]:
+    """The end of what was said before, and all of what answers it."""
+    end = " ".join(said[head(said).end :].split()[-SAID_BEFORE:])
+    return REPLY, REPLY, f"{end} {content[head(content).end :]}"
+
+
 def made_of(hold: Hold, embedder: Embedder, due: Sequence[Due], now: int) -> dict[str, list[Kept]]:
     """The vectors of memories, by their ids; those that were made a moment ago are not made again."""
     known = {one.id: kept for one in due if (kept := hold.recent.get(embedder.model, one)) is not None}
     fresh = [one for one in due if one.id not in known]
-    asked = [(one, *passage) for one in fresh for passage in texts(one.title, one.content)]
+    with hold.reading() as session:
+        said = vectors.replies(session, [one.id for one in fresh])
+    asked = [
+        (one, *passage)
+        for one in fresh
+        for passage in (*texts(one.title, one.content), *([reply(said[one.id], one.content)] if one.id in said else ()))
+    ]
     made = _embedded(hold, embedder, [text for *_, text in asked])
     found: dict[str, list[Kept]] = {one.id: [] for one in fresh}
     for (one, begins, ends, _), vector in zip(asked, made, strict=True):

@@ -15,7 +15,7 @@ from ..storage.links import Which
 from ..storage.memories import EVERYTHING, Filter
 from ..storage.parsed import length_of, pad
 from ..storage.port import Session
-from ..storage.vectors import Kept, Near
+from ..storage.vectors import REPLY, Kept, Near
 from .hold import Hold
 
 FOUND = 50
@@ -50,7 +50,8 @@ class Heard(NamedTuple):
     rows: dict[str, Row]
     words: dict[str, str]
     """Each asked stem, and a word of it."""
-    named: frozenset[str]
+    named: tuple[str, ...]
+    """The speakers whom the question names, in its order."""
 
 
 class Gathered(NamedTuple):
@@ -235,6 +236,7 @@ class _Making(NamedTuple):
             pieces=self._pieces(row),
             length=row.parsed.length,
             labels=self._counted(row.parsed.labels),
+            reply=next((one.cosine for one in self.near.get(row.id, ()) if one.begins == REPLY), None),
             speaker=row.speaker,
             group=_group(row),
             before=self.ids.get(at.before or 0),
@@ -258,7 +260,7 @@ class _Making(NamedTuple):
 
     def _pieces(self, row: Row) -> list[rank.Piece]:
         """The passages of a memory. A vector of something else is one without words."""
-        near = {(one.begins, one.ends): one.cosine for one in self.near.get(row.id, ())}
+        near = {(one.begins, one.ends): one.cosine for one in self.near.get(row.id, ()) if one.begins != REPLY}
         found = [
             rank.Piece(
                 line.begins,

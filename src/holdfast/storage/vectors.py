@@ -14,6 +14,8 @@ from .records import content_hash
 
 TITLE = -1
 """Where a passage begins that is the title."""
+REPLY = -2
+"""Where one begins that is the end of what a memory replies to, and all of the reply: it finds nothing by itself."""
 
 
 class Kept(NamedTuple):
@@ -153,6 +155,11 @@ def due_rows(session: Session, model: str, after: int, limit: int) -> list[Due]:
 def due_among(session: Session, model: str, ids: Sequence[str]) -> list[Due]:
     """Those of some memories that have no current vectors."""
     return [Due(*row) for row in session.rows("embedding_due.some", model=model, ids=list(ids))] if ids else []
+
+
+def replies(session: Session, ids: Sequence[str]) -> dict[str, str]:
+    """What those of some memories reply to that are said after somebody else."""
+    return dict(session.rows("embedding_replies", ids=list(ids))) if ids else {}
 
 
 def changed(session: Session, after: int, most: int) -> list[str]:

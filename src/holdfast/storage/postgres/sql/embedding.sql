@@ -9,11 +9,11 @@ select set_config('hnsw.ef_search', cast(:breadth as text), true), case when (
 case when e.text_hash = m.content_hash then 1 else 0 end <> 0
 -- name: embedding_found
 select m.id, 1 - (e.vector <=> :vector)
-from memory m join embedding e on e.memory = m.id where e.model = :model and {embedding_found.current}
+from memory m join embedding e on e.memory = m.id where e.model = :model and e.begins > -2 and {embedding_found.current}
 -- name: embedding_few
 -- Whether the filters, which follow, leave only a few.
 select count(*) from (
-select 1 from memory m join embedding e on e.memory = m.id where e.model = :model and {embedding_found.current}
+select 1 from memory m join embedding e on e.memory = m.id where e.model = :model and e.begins > -2 and {embedding_found.current}
 -- name: embedding_few.end
  limit :most) as left_over
 -- name: embedding_found.exact

@@ -1,4 +1,5 @@
--- A vector of each passage: from which character to which of the content; -1: of the title.
+-- A vector of each passage: from which character to which of the content; -1: of the title; -2: of the end of what it
+-- replies to and all of itself.
 alter table embedding rename to embedding_before;
 drop index embedding_model;
 create table embedding (
@@ -23,14 +24,15 @@ create table embedding_sign (
   signs blob not null
 );
 create unique index embedding_sign_of on embedding_sign (memory, model, begins);
-create trigger embedding_added after insert on embedding begin
+create trigger embedding_added after insert on embedding when new.begins > -2 begin
   insert into embedding_sign (rowno, memory, model, begins, signs)
   select m.rowno, new.memory, new.model, new.begins, signs_of(new.vector) from memory m where m.id = new.memory;
 end;
 create trigger embedding_changed after update on embedding begin
   delete from embedding_sign where memory = old.memory and model = old.model and begins = old.begins;
   insert into embedding_sign (rowno, memory, model, begins, signs)
-  select m.rowno, new.memory, new.model, new.begins, signs_of(new.vector) from memory m where m.id = new.memory;
+  select m.rowno, new.memory, new.model, new.begins, signs_of(new.vector) from memory m
+  where m.id = new.memory and new.begins > -2;
 end;
 create trigger embedding_dropped after delete on embedding begin
   delete from embedding_sign where memory = old.memory and model = old.model and begins = old.begins;

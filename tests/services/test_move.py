@@ -113,7 +113,8 @@ def furnish(hold: holdfast.Holdfast) -> None:
     hold.store(title="Short", content="soon over", tier="short", expires_at=to_text(NOW.at + SECOND))
     NOW.at += 2 * SECOND
     hold.gc()
-    hold.recall(context="number of many")
+    found = hold.recall(context="number of many")
+    hold.feedback(found.recall_id, "used", [found.memories[0].id])
     use.flush(hold.hold)
 
 

@@ -220,8 +220,10 @@ VOLATILE = (
     (re.compile(r'"(?:postgresql:/)?/(?:[^"\\]|\\.)*"'), '"<path>"'),
 )
 SIZES = dict.fromkeys(("db_size_bytes", "bytes", "free_bytes", "log_bytes", "connections"), 0)
-OWN = {"source": "<surface>", "access_count": 0, **SIZES}
-"""What each surface says of itself, what depends on the store, and uses: a command line writes its own down at once."""
+TOKENS = dict.fromkeys(("tokens_used", "budget_tokens_used"), 0)
+OWN = {"source": "<surface>", "access_count": 0, **SIZES, **TOKENS}
+"""What each surface says of itself, what depends on the store or on an id, and uses: a command line writes its own down
+at once."""
 
 
 def steady(answer: Any) -> Any:

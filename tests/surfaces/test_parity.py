@@ -109,6 +109,9 @@ STEPS: list[tuple[Any, ...]] = [
     ("search", {"query": "deploy wednesdays", "namespace": "team"}),
     ("recall", {"context": "when do we deploy?", "limit": 3, "budget_tokens": 100, "kinds": ["observation", "fact"]}),
     ("recall", {"context": "nothing of the kind"}),
+    ("recall", {"context": "when do we deploy?"}, "found"),
+    ("feedback", {"recall_id": "$found.recall_id", "verdict": "used", "ids": ["$plan.id"]}),
+    ("feedback", {"recall_id": "$found.recall_id", "verdicts": {"no-such-memory": "wrong"}}),
     ("why_not", {"id": "$lunch.id", "context": "soup", "namespace": "team"}),
     ("promote", {"id": "$lunch.id"}),
     ("link", {"source_id": "$plan.id", "target_id": "$lunch.id", "relation": "derived_from"}),
@@ -183,7 +186,9 @@ def told_by(which: str, folder: Path, server: Postgres | None, steps: list[tuple
 
 @pytest.fixture(scope="module")
 def library_story(server: Postgres | None, tmp_path_factory: pytest.TempPathFactory) -> Story:
-    return told_by("library", tmp_path_factory.mktemp("library"), server)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HOLDFAST_EMBEDDER", "none")
+        return told_by("library", tmp_path_factory.mktemp("library"), server)
 
 
 @pytest.mark.parametrize("which", ["cli", "http", "mcp"])
@@ -210,6 +215,7 @@ def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
         ("get", "AMBIGUOUS_ID_PREFIX"),
         ("update", "VERSION_CONFLICT"),
         ("update", "VALIDATION_FAILED"),
+        ("feedback", "VALIDATION_FAILED"),
         ("link", "VALIDATION_FAILED"),
         ("undo", "CHANGED_SINCE"),
         ("undo", "CHANGED_SINCE"),

@@ -1,0 +1,139 @@
+"""Fit the weights of recall (domain/rank.py, Weights) to questions whose right memories are known.
+
+    python tools/fit_weights.py locomo.json:turns longmemeval.json:sessions
+    holdfast recalls --json > recalls.json && python tools/fit_weights.py --recalls recalls.json
+
+Every question is asked through the product with `explain`, so that what is fitted is what it computes: the parts of the
+first 50 hits and which of them are right (or were said to be of use). One weight after another is moved while that
+makes the mean of any@5, any@10, avg@5 and NDCG@10 better. A conversation, or a fifth of the questions where each has a
+store of its own, is left out in turn and judged by the weights that the others gave: only those figures say something.
+Nothing is written; take over round numbers, and only if they are better out of fold.
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from holdfast.bench.datasets import cut
+from holdfast.bench.doors import opened, plain
+from holdfast.bench.measures import judged
+from holdfast.bench.quality import embed, fill, request, store_at
+from holdfast.domain.rank import WEIGHTS, Weights
+
+DEEPEST = 50
+STEPS = (0.7, 0.85, 1.2, 1.45)
+ROUNDS = 3
+FOLDS = 5
+
+
+class Hit(NamedTuple):
+    """A memory by its name, the parts of its score, and what adjusts their sum."""
+
+    key: str
+    parts: tuple[float, ...]
+    adjustment: float
+
+
+class Case(NamedTuple):
+    """A question, what was found for it and what is right."""
+
+    fold: str
+    hits: list[Hit]
+    right: frozenset[str]
+
+
+def main() -> None:
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("files", nargs="*", metavar="FILE:SET")
+    given.add_argument("--recalls", type=Path, help="What `holdfast recalls --json` printed.")
+    chosen = given.parse_args()
+    cases = [case for name in chosen.files for case in asked(*name.rsplit(":", 1))]
+    if chosen.recalls:
+        cases += replayed(json.loads(chosen.recalls.read_text()))
+    if not cases:
+        given.error("name a file with questions, or recalls with feedback")
+    print(f"{len(cases)} questions, the weights in force: {shown(mean(cases, WEIGHTS))}")
+    print(f"fitted without what is judged: {shown(average(out_of_fold(cases)))}")
+    best = fitted(cases)
+    print(f"fitted to all (its own training score): {shown(mean(cases, best))}")
+    for name, now, then in zip(Weights._fields, WEIGHTS, best, strict=True):
+        print(f"  {name:14} {now:6.3f} -> {then:6.3f}")
+
+
+def out_of_fold(cases: Sequence[Case]) -> list[tuple[float, ...]]:
+    """Each question judged by the weights that the other folds gave."""
+    found = []
+    for fold in sorted({case.fold for case in cases}):
+        weights = fitted([case for case in cases if case.fold != fold])
+        found += [judge(case, weights) for case in cases if case.fold == fold]
+    return found
+
+
+def asked(file: str, set: str) -> Iterable[Case]:
+    """The questions of a file, asked of a store that holds what belongs to them."""
+    of_file = cut(Path(file), set)
+    by_scope = 1 < len(of_file.scopes) <= 2 * FOLDS
+    with store_at(None) as db, opened("library", db) as door:
+        kept = [fill(door, scope, lambda: None) for scope in of_file.scopes]
+        embed(door, lambda: None)
+        for scope, keys in zip(of_file.scopes, kept, strict=True):
+            for question in scope.questions:
+                answer = plain(door.call("recall", request(question, scope.namespace, DEEPEST) | {"explain": True}))
+                part = scope.namespace if by_scope else str(crc32(question.text.encode()) % FOLDS)
+                hits = [Hit(keys[hit["id"]], *reasons(hit["why"])) for hit in answer["memories"]]
+                yield Case(f"{file} {part}", hits, question.right)
+
+
+def reasons(why: dict[str, Any]) -> tuple[tuple[float, ...], float]:
+    parts = why["parts"]
+    return tuple(parts.get(name, {"value": 0.0})["value"] for name in Weights._fields), why["adjustment"]
+
+
+def replayed(recalls: dict[str, Any]) -> Iterable[Case]:
+    """Recalls of which somebody said what was of use."""
+    for one in recalls["recalls"]:
+        right = frozenset(hit["id"] for hit in one["hits"] if hit.get("verdict") == "used")
+        if right:
+            hits = [Hit(hit["id"], *reasons(hit["why"])) for hit in one["hits"]]
+            yield Case(f"recalls {crc32(one['question'].encode()) % FOLDS}", hits, right)
+
+
+def judge(case: Case, weights: Weights) -> tuple[float, ...]:
+    order = sorted(case.hits, key=lambda hit: -hit.adjustment * sum(map(float.__mul__, hit.parts, weights)))
+    found = judged(list(dict.fromkeys(hit.key for hit in order)), case.right, None)
+    return found.any_5, found.any_10, found.avg_5, found.ndcg_10
+
+
+def average(many: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(sum(column) / len(many) for column in zip(*many, strict=True))
+
+
+def mean(cases: Sequence[Case], weights: Weights) -> tuple[float, ...]:
+    return average([judge(case, weights) for case in cases])
+
+
+def shown(figures: tuple[float, ...]) -> str:
+    names = ("any@5", "any@10", "avg@5", "NDCG@10")
+    return "  ".join(f"{name} {100 * value:.1f}" for name, value in zip(names, figures, strict=True))
+
+
+def fitted(cases: Sequence[Case]) -> Weights:
+    """One weight after another, as long as it helps."""
+    best, score = WEIGHTS, sum(mean(cases, WEIGHTS))
+    for _ in range(ROUNDS):
+        before = best
+        for name in Weights._fields:
+            for step in STEPS:
+                tried = best._replace(**{name: getattr(best, name) * step})
+                if (found := sum(mean(cases, tried))) > score:
+                    best, score = tried, found
+        if best == before:
+            break
+    return best
+
+
+if __name__ == "__main__":
+    main()

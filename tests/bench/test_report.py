@@ -12,8 +12,13 @@ from holdfast.bench.run import run
 from holdfast.bench.speed import Rounds
 from holdfast.domain.errors import StoreUnreachable
 
-SMALLEST = Rounds(questions=3, stores=2, batches=1, each=1, starts=1, calls=2, grown=2)
+SMALLEST = Rounds(
+    questions=3, stores=2, batches=1, each=1, starts=1, calls=2, grown=2, turns=1, reembedded=3, centres=5
+)
 SIZES = (100, 200)
+WITH_VECTORS_AMONG_100 = [
+    f"recall among 100 with vectors, {percentile}" for percentile in ("p50", "p95", "p50", "p50", "p95")
+]
 
 
 Reported = tuple[Report, Path, list[tuple[int, int, str]]]
@@ -35,23 +40,31 @@ def test_a_run_reports_every_figure(reported: Reported) -> None:
         "stores in one transaction",
         "store, 8 processes on one file, p99",
         "stores of 8 processes together",
+        "stores while vectors are made",
+        "stores in one transaction while vectors are made",
+        "stores over HTTP while vectors are made",
+        "vectors by `reembed` of 3 memories",
         "recall among 100, p50",
         "recall among 100, p95",
+        *WITH_VECTORS_AMONG_100,
         "recall among 200, p50",
         "recall among 200, p95",
+        *(what.replace("100", "200") for what in WITH_VECTORS_AMONG_100),
         "recall among 200, p95",
-        "`holdfast recall`, cold, best",
+        "recall among 200 with vectors, p95",
+        "`holdfast recall` among 100 with vectors, cold",
+        "`holdfast recall` by words, cold, best",
         "MCP over stdio, cold to `initialize`, best",
         "MCP calls over stdio (memory_get)",
         "recall on PostgreSQL among 100, p50",
         "recall on PostgreSQL among 100, p95",
         "recall on PostgreSQL among 200, p50",
         "recall on PostgreSQL among 200, p95",
+        "recall on PostgreSQL among 200 with vectors, p50",
+        "recall on PostgreSQL among 200 with vectors, p95",
         "store on PostgreSQL among 200, p50",
         "store on PostgreSQL among 200, p95",
         "store on PostgreSQL among 200, p50",
-        "recall on PostgreSQL among 200 with vectors, p50",
-        "recall on PostgreSQL among 200 with vectors, p95",
     ]
     assert all(row.floor > 0 and row.ours > 0 and row.ratio > 0 for row in reported[0].rows)
 
@@ -72,9 +85,10 @@ def test_the_written_report_says_what_was_measured(reported: Reported) -> None:
 def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(reported: Reported) -> None:
     drawing = ElementTree.fromstring((reported[1] / "recall.svg").read_text())
     names = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"Holdfast p50", "Holdfast p95", "bare FTS5 p50", "bare FTS5 p95", "memories", "100", "1,000"} <= names
+    lines = {f"{name} {share}" for name in ("with vectors", "Holdfast", "bare FTS5") for share in ("p50", "p95")}
+    assert {*lines, "memories", "100", "1,000"} <= names
     points = [line.attrib["points"].split() for line in drawing.iter("{http://www.w3.org/2000/svg}polyline")]
-    assert [len(line) for line in points] == [len(SIZES)] * 4
+    assert [len(line) for line in points] == [len(SIZES)] * 6
 
 
 @pytest.mark.slow
@@ -127,6 +141,12 @@ def test_a_target_is_met_or_missed_by_the_ratio_alone() -> None:
     assert times_better("start", "SDK", 2.0, 0.5, at_least=5) == Row(
         what="start", floor_is="SDK", unit="ms", floor=2000, ours=500, ratio=4, target="at least 5x better", met=False
     )
+    assert times("recall", "query", 0.02, 0.01, at_most=1, most_ms=60).met is True
+    assert times("recall", "query", 0.02, 0.03, at_most=1, most_ms=60).met is False
+    slow = times("recall", "query", 0.2, 0.1, at_most=1, most_ms=60)
+    assert (slow.target, slow.met) == ("at most 1x and 60 ms", False)
     assert rate("stores", "inserts", 100, 50) == Row(
         what="stores", floor_is="inserts", unit="/s", floor=100, ours=50, ratio=0.5
     )
+    assert rate("stores", "inserts", 100, 80, at_least=0.8).met is True
+    assert rate("stores", "inserts", 100, 79, at_least=0.8).met is False

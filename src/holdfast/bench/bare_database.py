@@ -113,10 +113,6 @@ class BareDatabase:
         for definition in definitions:
             self.connection.execute(definition)
 
-    def texts(self) -> list[tuple[str, str]]:
-        """Every memory's id, and the hash of its text."""
-        return self.connection.execute("select id, content_hash from memory order by rowno").fetchall()
-
     def about(self) -> str:
         """The server, and how durable it is."""
         ((version, fsync, commit),) = self.connection.execute(

@@ -28,9 +28,9 @@ def environment() -> dict[str, str]:
     }
 
 
-def run(command: list[str]) -> None:
+def run(command: list[str], **settings: str) -> None:
     """Run a command to its end. One that fails is not a measurement."""
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment())  # noqa: S603 - our own
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment() | settings)  # noqa: S603 - our own
 
 
 class Server:

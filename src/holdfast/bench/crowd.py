@@ -1,5 +1,6 @@
-"""Eight processes that store into one file at once. Run as a module it is one of them."""
+"""Processes that store into one file at once. Run as a module it is one of them."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import NamedTuple
 import msgspec
 
 from .. import app
+from ..settings import load
 from .floors import BareTable, Text
 from .prose import Prose
 from .timing import Spread, spread, took
 
 PROCESSES = 8
+EMBEDDERS = {"ours": "none", "vectors": "minilm"}
 
 
 class Crowded(NamedTuple):
@@ -22,10 +25,10 @@ class Crowded(NamedTuple):
     per_second: float
 
 
-def crowd(kind: str, path: Path, count: int) -> Crowded:
-    """Let eight processes store `count` memories each, all beginning together."""
-    command = [sys.executable, "-m", "holdfast.bench.crowd", kind, str(path), str(count)]
-    members = [Popen([*command, str(seed)], stdin=PIPE, stdout=PIPE) for seed in range(PROCESSES)]  # noqa: S603
+def crowd(kind: str, path: Path, count: int, *, processes: int = PROCESSES, batch: int = 1) -> Crowded:
+    """Let processes store so many times each, all beginning together: one memory at a time, or many at once."""
+    command = [sys.executable, "-m", "holdfast.bench.crowd", kind, str(path), str(count), str(batch)]
+    members = [Popen([*command, str(seed)], stdin=PIPE, stdout=PIPE) for seed in range(processes)]  # noqa: S603
     for member in members:
         said(member)
     begun = perf_counter()
@@ -36,7 +39,7 @@ def crowd(kind: str, path: Path, count: int) -> Crowded:
     elapsed = perf_counter() - begun
     for member in members:
         member.wait()
-    return Crowded(spread(seconds), len(seconds) / elapsed)
+    return Crowded(spread(seconds), len(seconds) * batch / elapsed)
 
 
 def said(member: Popen[bytes]) -> bytes:
@@ -48,23 +51,35 @@ def said(member: Popen[bytes]) -> bytes:
     return line
 
 
-def member(kind: str, path: str, count: int, seed: int) -> None:
+def member(kind: str, path: str, count: int, batch: int, seed: int) -> None:
     """One process: open, say so, wait for the start, store, tell how long each took."""
-    prose = Prose(seed)
-    texts = [(f"{seed} {prose.title(number)}", prose.content()) for number in range(count + 1)]
+    texts = [
+        (f"{os.getpid()} {title}", content) for title, content in map(Prose(seed).text, range((count + 1) * batch))
+    ]
+    *batches, last = (texts[at : at + batch] for at in range(0, len(texts), batch))
     store = took(storing(kind, Path(path)))
-    store(texts[-1])
+    store(last)
     print("ready", flush=True)
     sys.stdin.read()
-    print(msgspec.json.encode([store(text) for text in texts[:-1]]).decode(), flush=True)
+    print(msgspec.json.encode([store(many) for many in batches]).decode(), flush=True)
 
 
-def storing(kind: str, path: Path) -> Callable[[Text], object]:
+def storing(kind: str, path: Path) -> Callable[[list[Text]], object]:
     if kind == "bare":
-        return BareTable(path).insert
-    hold = app.open(str(path))
-    return lambda text: hold.call("store", {"title": text[0], "content": text[1], "tier": "long"})
+        return BareTable(path).insert_all
+    hold = app.open(settings=load({"db": str(path), "embedder": EMBEDDERS[kind]}))
+    if hold.hold.embedder is not None:
+        hold.hold.embedder.embed(["It is loaded before anything is measured."])
+    return lambda texts: keep(hold, texts)
+
+
+def keep(hold: app.Holdfast, texts: list[Text]) -> None:
+    memories = [{"title": title, "content": content, "tier": "long"} for title, content in texts]
+    if len(memories) == 1:
+        hold.call("store", memories[0])
+    else:
+        hold.call("bulk_store", {"memories": memories})
 
 
 if __name__ == "__main__":
-    member(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    member(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

@@ -100,10 +100,10 @@ class Server:
 
 
 @contextmanager
-def served(db: str) -> Iterator[Server]:
+def served(db: str, **more: str) -> Iterator[Server]:
     """A server of its own on a free port, ended afterwards."""
     command = cold.holdfast("serve", "--db", db, "--host", "127.0.0.1", "--port", "0")
-    patient = {**os.environ, "HOLDFAST_TIMEOUT_SECS": str(LONG_SECONDS)}
+    patient = {**os.environ, "HOLDFAST_TIMEOUT_SECS": str(LONG_SECONDS), **more}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=patient)  # noqa: S603 - our own
     try:
         server = Server(_greeted(process))

@@ -6,6 +6,7 @@ from pathlib import Path
 import apsw
 
 from ..domain.words import asked
+from ..embedding.port import Embedder
 from ..storage.sqlite.engine import use_log, wait
 
 _TABLE = """
@@ -61,9 +62,12 @@ class BareQuery:
     def __init__(self, store: Path) -> None:
         self._connection = connect(store)
 
-    def ask(self, question: str) -> None:
+    def ask(self, question: str, embedder: Embedder | None = None) -> None:
+        """Find the rows, and make a vector of the question if there is what makes one."""
         words = " OR ".join(f'"{word}"' for word in asked(question))
         self._connection.execute(_QUERY, (words,)).fetchall()
+        if embedder is not None:
+            embedder.embed([question])
 
     def close(self) -> None:
         self._connection.close()

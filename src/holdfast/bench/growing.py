@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..app import Holdfast
-from ..domain.vector import unit
-from ..storage import vectors
-from .cloud import DIM, Cloud
+from ..embedding.minilm import MiniLm
+from .cloud import Cloud, give_next, must_find_near
 from .database import Database
 from .floors import Text
 from .prose import Prose
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from .bare_database import BareDatabase
 
 BARE, AT_ONCE = "bare PostgreSQL", "bare PostgreSQL, at once"
-MODEL = "bench"
 TARGET_FROM = 10_000
 """In a smaller memory the ways to the server and back are nearly all there is."""
 
@@ -49,26 +47,35 @@ class Stores(NamedTuple):
     writing: BareDatabase
 
 
-def steps(sizes: Sequence[int], rounds: Rounds) -> int:
+class Grow(NamedTuple):
+    """How far the memories grow, and where they are measured with vectors too."""
+
+    sizes: Sequence[int]
+    near: Sequence[int]
+    rounds: Rounds
+    meter: Meter
+
+
+def steps(sizes: Sequence[int], near: Sequence[int], rounds: Rounds) -> int:
     filling = sum(len(range(before, size, BATCH)) for before, size in pairwise((0, *sizes)))
-    kept = sizes[-1] + rounds.grown * len(sizes)
-    with_vectors = len(range(0, kept, BATCH)) + 1 + rounds.questions
+    with_vectors = len(near) * (2 + rounds.questions)
     return 2 * filling + len(sizes) * (1 + rounds.questions + rounds.grown) + with_vectors
 
 
-def growing(place: Path, database: Database, sizes: Sequence[int], rounds: Rounds, meter: Meter) -> Grown:
-    """The same memories, questions and stores at one size after the other; at last with vectors."""
-    rows, growth = list[Row](), list[Growth]()
+def growing(place: Path, database: Database, how: Grow) -> Grown:
+    """The same memories, questions and stores at one size after the other; at some with vectors."""
+    rows, growth, rounds, meter = list[Row](), list[Growth](), how.rounds, how.meter
     with stores_of(place, database) as stores:
-        for before, size in pairwise((0, *sizes)):
+        for before, size in pairwise((0, *how.sizes)):
             grow(stores, before, size, meter)
             recall = recalling(stores, rounds, meter.stepping(f"recalling among {size:,}"))
+            rows += recall_rows(size, recall)
+            if size in how.near:
+                rows += recalling_near(stores, database.store("ours"), size, rounds, meter)
             sample = Sample(size, rounds.grown, database.store("sample"))
             store = storing(stores, sample, meter.stepping(f"storing among {size:,}"))
             growth += [growth_of(name, size, store[name], recall[name]) for name in (SQLITE, POSTGRES, BARE)]
-            rows += recall_rows(size, recall)
-        rows += store_rows(sizes[-1], store)
-        rows += recalling_near(stores, sizes[-1], rounds, meter)
+        rows += store_rows(how.sizes[-1], store)
         return Grown(stores.reading.about(), rows, growth)
 
 
@@ -121,7 +128,8 @@ class Sample:
 
         prose = Prose(seed + 1)
         self.texts, others, more = (
-            [(f"{part} {prose.title(seed + number)}", prose.content()) for number in range(count)] for part in range(3)
+            [(f"{part} {title}", content) for title, content in map(prose.text, range(seed, seed + count))]
+            for part in range(3)
         )
         with opened(url) as hold:
             for text in (*others, *more):
@@ -145,38 +153,31 @@ def store(hold: Holdfast, text: Text) -> None:
     hold.call("store", {"title": text[0], "content": text[1], "tier": "long", "tags": ["kept", "measured"]})
 
 
-def recalling_near(stores: Stores, size: int, rounds: Rounds, meter: Meter) -> list[Row]:
-    """Questions with a vector, among memories that have one."""
-    give_vectors(stores, meter)
-    prose, step = Prose(6), meter.stepping(f"recalling among {size:,} with vectors")
-    asked = [(prose.question(), numbers, unit(numbers)) for numbers in Cloud(2).vectors(rounds.questions)]
-
-    def recall(question: str, numbers: list[float]) -> None:
-        stores.postgres.call("recall", {"context": question, "embedding": {"model": MODEL, "vector": numbers}})
-
-    doers = {
-        "bare": took(lambda item: stores.reading.ask_near(item[0], item[2])),
-        "ours": took(lambda item: recall(item[0], item[1])),
-    }
-    for ask in doers.values():
-        ask(asked[0])
-    return near_rows(size, in_turns(doers, asked, step))
+def recalling_near(stores: Stores, ours: str, size: int, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Questions whose vector is made when they are asked, among memories that have vectors."""
+    embedder, prose = MiniLm(), Prose(6)
+    give_vectors(stores, embedder, rounds, meter)
+    step = meter.stepping(f"recalling among {size:,} with vectors")
+    with opened(ours, "minilm") as hold:
+        doers = {
+            "bare": took(lambda question: stores.reading.ask_near(question, embedder.embed([question])[0])),
+            "ours": took(lambda question: hold.call("recall", {"context": question})),
+        }
+        for ask in doers.values():
+            ask("What was it about?")
+        must_find_near(hold, "What was it about?")
+        return near_rows(size, in_turns(doers, [prose.question() for _ in range(rounds.questions)], step))
 
 
-def give_vectors(stores: Stores, meter: Meter) -> None:
-    """One to each memory, a thousand a transaction, as one would fill an empty table: its indexes are made last."""
-    cloud, step = Cloud(1), meter.stepping("filling vectors")
+def give_vectors(stores: Stores, embedder: MiniLm, rounds: Rounds, meter: Meter) -> None:
+    """To every memory that has none, as one would fill an empty table: its indexes are made last."""
+    step, prose = meter.stepping("filling vectors"), Prose(9)
+    cloud = Cloud(embedder, [prose.content() for _ in range(rounds.centres)])
     indexes = stores.reading.unindex()
-    texts = stores.reading.texts()
-    for begin in range(0, len(texts), BATCH):
-        batch = texts[begin : begin + BATCH]
-        kept = [
-            vectors.Kept(id, MODEL, 0, 1, DIM, text_hash, 0, unit(numbers))
-            for (id, text_hash), numbers in zip(batch, cloud.vectors(len(batch)), strict=True)
-        ]
-        with stores.postgres.hold.writing() as write:
-            vectors.put_all(write.session, kept)
-        step()
+    after: int | None = 0
+    while after is not None:
+        after = give_next(stores.postgres, cloud, after, BATCH)
+    step()
     stores.reading.index(indexes)
     stores.reading.tidy()
     step()
@@ -205,6 +206,6 @@ def near_rows(size: int, found: Found) -> list[Row]:
     bare, ours, most = found["bare"], found["ours"], 3 if size >= TARGET_FROM else None
     what = f"recall on PostgreSQL among {size:,} with vectors"
     return [
-        times(f"{what}, p50", "the pgvector and tsvector queries", bare.p50, ours.p50),
+        times(f"{what}, p50", "the embedding, the pgvector and tsvector queries", bare.p50, ours.p50),
         times(f"{what}, p95", "the same", bare.p95, ours.p95, at_most=most),
     ]

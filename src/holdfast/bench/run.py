@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import growing, speed
+from . import growing, meaning, speed
 from .database import database
 from .growing import NOT_GROWN
 from .report import Curve, Machine, Report, Row, write
@@ -15,7 +15,11 @@ SIZES = (10_000, 100_000)
 FULL = (*SIZES, 1_000_000)
 QUICK = (1_000,)
 GROWING = (1_000, 3_000, 10_000, 30_000, 100_000)
-QUICK_ROUNDS = Rounds(questions=20, stores=20, batches=1, each=5, starts=2, calls=20, grown=10)
+WITH_VECTORS = (10_000, 100_000)
+"""Where a memory on PostgreSQL is given vectors. The index of the larger one takes minutes: only in a full run."""
+QUICK_ROUNDS = Rounds(
+    questions=20, stores=20, batches=1, each=5, starts=2, calls=20, grown=10, turns=1, reembedded=50, centres=100
+)
 
 
 def silent(done: int, total: int, what: str) -> None:
@@ -38,13 +42,15 @@ def run(
     does a server of PostgreSQL, unless the address of one is given: there they are schemas of their own.
     """
     grown = sizes or (QUICK if quick else GROWING)
+    near = grown[-1:] if sizes or quick else WITH_VECTORS if full else WITH_VECTORS[:1]
     sizes = sizes or (QUICK if quick else FULL if full else SIZES)
     rounds = rounds or (QUICK_ROUNDS if quick else Rounds())
     out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out, prefix="stores-") as place, database(postgres, Path(place) / "server") as server:
-        meter = Meter(rounds.steps(sizes) + (growing.steps(grown, rounds) if server else 0), progress)
+        meter = Meter(rounds.steps(sizes) + (growing.steps(grown, near, rounds) if server else 0), progress)
         rows, curves = measured(Path(place), sizes, rounds, meter)
-        both = growing.growing(made(Path(place) / "growing"), server, grown, rounds, meter) if server else NOT_GROWN
+        grow = growing.Grow(grown, near, rounds, meter)
+        both = growing.growing(made(Path(place) / "growing"), server, grow) if server else NOT_GROWN
     rows += both.rows
     met = all(row.met is not False for row in rows)
     report = Report(machine=Machine(), rows=rows, recall=curves, met=met, database=both.about, growth=both.growth)
@@ -57,8 +63,11 @@ def measured(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) ->
     rows = []
     for measure in (speed.storing, speed.storing_in_bulk, speed.storing_together):
         rows += measure(made(place / measure.__name__), rounds, meter)
-    recall, curves = speed.recalling(made(place / "recalling"), sizes, rounds, meter)
+    rows += meaning.storing(made(place / "making"), rounds, meter)
+    rows += meaning.reembedding(made(place / "reembedding"), rounds, meter)
+    recall, curves = meaning.recalling(made(place / "recalling"), sizes, rounds, meter)
     rows += recall
+    rows += meaning.starting(place / "recalling" / f"{sizes[0]}.db", sizes[0], rounds, meter)
     for measure in (speed.starting, speed.connecting, speed.calling):
         rows += measure(made(place / measure.__name__), rounds, meter)
     return rows, curves

@@ -1,19 +1,19 @@
 """The measurements: each takes a directory to work in and answers rows of the report."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from .. import app
 from ..app import Holdfast
+from ..settings import load
 from . import cold
 from .crowd import PROCESSES, crowd
-from .floors import BareQuery, BareTable, Text
+from .floors import BareTable, Text
 from .prose import Prose
-from .report import Curve, Row, rate, times, times_better
-from .timing import Doer, Meter, Spread, in_turns, took
+from .report import Row, rate, times, times_better
+from .timing import Doer, Meter, in_turns, took
 
 BATCH = 1000
 
@@ -30,16 +30,23 @@ class Rounds(Struct, frozen=True):
     calls: int = 500
     grown: int = 100
     """Stores at each size of a memory that grows."""
+    turns: int = 5
+    """Processes that store while vectors are made, and as many that make none."""
+    reembedded: int = 1000
+    """Memories whose vectors are made by the model itself."""
+    centres: int = 2000
+    """Texts whose vectors are real; those of the other memories are made from them."""
 
     def steps(self, sizes: Sequence[int]) -> int:
         filling = sum(-(-size // BATCH) for size in sizes)
-        return filling + self.questions + self.stores + self.batches + 2 + 2 * self.starts + self.calls
+        with_vectors = filling + 1 + self.starts + 6 * self.turns + 2
+        return filling + self.questions + self.stores + self.batches + 2 + 2 * self.starts + self.calls + with_vectors
 
 
 def storing(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     """One memory at a time, each durable before the next."""
     prose, table = Prose(1), BareTable(place / "bare.db")
-    texts = [(prose.title(number), prose.content()) for number in range(rounds.stores)]
+    texts = [prose.text(number) for number in range(rounds.stores)]
     with opened(place / "store.db") as hold:
         doers = {"bare": took(table.insert), "ours": took(lambda text: store(hold, text))}
         found = in_turns(doers, texts, meter.stepping("storing one at a time"))
@@ -83,20 +90,6 @@ def storing_together(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     ]
 
 
-def recalling(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) -> tuple[list[Row], list[Curve]]:
-    """The same questions to memories of every size."""
-    for size in sizes:
-        fill(place / f"{size}.db", size, meter.stepping(f"filling {size:,} memories"))
-    prose = Prose(3)
-    questions = [prose.question() for _ in range(rounds.questions)]
-    with ExitStack() as stack:
-        doers: dict[str, Doer] = {}
-        for size in sizes:
-            doers |= stack.enter_context(asking(place / f"{size}.db", size))
-        found = in_turns(doers, questions, meter.stepping("recalling"))
-    return recall_rows(sizes, found), [curve(size, found) for size in sizes]
-
-
 def fill(path: Path, size: int, step: Callable[[], None]) -> None:
     """Make a memory of a size through the library, a thousand memories a transaction."""
     prose = Prose(size)
@@ -107,57 +100,20 @@ def fill(path: Path, size: int, step: Callable[[], None]) -> None:
             step()
 
 
-@contextmanager
-def asking(path: Path, size: int) -> Iterator[dict[str, Doer]]:
-    """A memory and the bare query on its file, which was read through once: it is the work that is compared."""
-    with path.open("rb") as file:
-        while file.read(1 << 20):
-            pass
-    query = BareQuery(path)
-    with opened(path) as hold:
-        doers = {
-            f"bare {size}": took(query.ask),
-            f"ours {size}": took(lambda question: hold.call("recall", {"context": question})),
-        }
-        for ask in doers.values():
-            ask("What was it about?")
-        yield doers
-    query.close()
-
-
-def recall_rows(sizes: Sequence[int], found: dict[str, Spread]) -> list[Row]:
-    rows = []
-    for size in sizes:
-        bare, ours, most = found[f"bare {size}"], found[f"ours {size}"], 3 if size >= 10_000 else None
-        rows += [
-            times(f"recall among {size:,}, p50", "the FTS5 query on that file", bare.p50, ours.p50, at_most=most),
-            times(f"recall among {size:,}, p95", "the same", bare.p95, ours.p95, at_most=most),
-        ]
-    if len(sizes) > 1:
-        least, largest = min(sizes), max(sizes)
-        small, large = found[f"ours {least}"].p95, found[f"ours {largest}"].p95
-        rows.append(times(f"recall among {largest:,}, p95", f"recall among {least:,}, p95", small, large, at_most=10))
-    return rows
-
-
-def curve(size: int, found: dict[str, Spread]) -> Curve:
-    bare, ours = found[f"bare {size}"], found[f"ours {size}"]
-    return Curve(
-        size=size, p50=ours.p50 * 1000, p95=ours.p95 * 1000, floor_p50=bare.p50 * 1000, floor_p95=bare.p95 * 1000
-    )
-
-
 def starting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     """Cold starts of the command line, as a hook pays them on every event."""
     path = place / "start.db"
     fill(path, 100, lambda: None)
     recall = cold.holdfast("recall", "what was it about", "--json", "--db", str(path))
-    doers = {"bare": took(lambda _: cold.run(cold.IMPORT_CLICK)), "ours": took(lambda _: cold.run(recall))}
+    doers = {
+        "bare": took(lambda _: cold.run(cold.IMPORT_CLICK)),
+        "ours": took(lambda _: cold.run(recall, HOLDFAST_EMBEDDER="none")),
+    }
     for start in doers.values():
         start(0)
     found = in_turns(doers, range(rounds.starts), meter.stepping("starting the command line"))
     bare, ours = found["bare"].best, found["ours"].best
-    return [times("`holdfast recall`, cold, best", "`python -c 'import click'`", bare, ours, at_most=3)]
+    return [times("`holdfast recall` by words, cold, best", "`python -c 'import click'`", bare, ours, at_most=3)]
 
 
 def connecting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
@@ -195,5 +151,6 @@ def calling(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     ]
 
 
-def opened(address: Path | str) -> Holdfast:
-    return app.open(str(address), agent_id="ai:bench@here")
+def opened(address: Path | str, embedder: str = "none") -> Holdfast:
+    """A memory that finds by words alone, unless it is told what makes its vectors."""
+    return app.open(settings=load({"db": str(address), "agent_id": "ai:bench@here", "embedder": embedder}))

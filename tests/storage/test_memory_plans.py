@@ -11,6 +11,7 @@ from plans import ASKS, Plans, SqlitePlans, Statement, fill, plans_of
 import holdfast
 from engines import ENGINES
 from holdfast.domain.caller import Caller
+from holdfast.settings import Settings
 from holdfast.storage import memories
 from holdfast.storage.memories import EVERYTHING, Filter, Part, View
 
@@ -47,7 +48,8 @@ def hold(
         address = str(tmp_path_factory.mktemp("plans") / "memory.db")
         if engine == "postgres":
             address = stack.enter_context(request.getfixturevalue("postgres").new_store())
-        opened = stack.enter_context(holdfast.open(address, agent_id="ai:tester@here"))
+        settings = Settings(db=address, agent_id="ai:tester@here", embedder="none")
+        opened = stack.enter_context(holdfast.open(settings=settings))
         fill(opened, address)
         yield opened
 

@@ -11,8 +11,8 @@ from holdfast.storage.moving import Table, empty, fill
 from holdfast.storage.port import Store
 from holdfast.storage.sqlite import copying
 
-OF_THE_ENGINE = {"postgres": {"memory_text", "node_key"}, "sqlite": set[str]()}
-"""What only one engine has: the words come with the memories, the key with the store."""
+OF_THE_ENGINE = {"postgres": {"memory_text", "node_key"}, "sqlite": {"embedding_sign"}}
+"""What only one engine has: the words come with the memories, the signs with the vectors, the key with the store."""
 CATALOG = {
     "postgres": "select tablename from pg_tables where schemaname = current_schema",
     "sqlite": "select name from pragma_table_list where type = 'table' and schema = 'main' and name not like 'sqlite%'",

@@ -12,6 +12,7 @@ import holdfast
 from engines import ENGINES, past_holdfast
 from holdfast.domain.caller import Caller
 from holdfast.domain.vector import unit
+from holdfast.settings import Settings
 from holdfast.storage import candidates, memories, vectors
 from holdfast.storage.memories import EVERYTHING, Filter, Part
 
@@ -33,7 +34,8 @@ def hold(
         address = str(tmp_path_factory.mktemp("plans") / "memory.db")
         if engine == "postgres":
             address = stack.enter_context(request.getfixturevalue("postgres").new_store())
-        opened = stack.enter_context(holdfast.open(address, agent_id=ME.agent))
+        settings = Settings(db=address, agent_id=ME.agent, embedder="none")
+        opened = stack.enter_context(holdfast.open(settings=settings))
         opened.bulk_store(memories=[said(number) for number in range(MANY)])
         with opened.hold.store.writing() as session:
             half = [due for due in vectors.due_rows(session, "one", 0, MANY) if due.row % 2]

@@ -149,6 +149,7 @@ def test_every_statement_is_used(engine: str, named: dict[str, str]) -> None:
 TWICE = {
     "memory_found": "FTS5 matches and ranks by itself; a tsvector is matched by a tsquery and ranked by a sum of ours.",
     "word_counts": "FTS5 keeps how many memories hold a stem; PostgreSQL counts them by the index.",
+    "word_held": "FTS5 is asked by a match, a tsvector by a tsquery.",
     "embedding_found": "SQLite hands out the bytes and Python measures; pgvector measures and orders in the index.",
     "engine_mark": "A file is known by a number in its head, a schema by a comment on a table.",
     "engine_finished": "A file is known by a number in its head, a schema by a comment on a table.",
@@ -163,6 +164,10 @@ ALONE = {
         "engine_foreign_keys": "A file may hold references that were not checked.",
         "engine_text_integrity": "FTS5 compares its index with the rows by itself.",
         "memory_text_purged": "FTS5 remembers words of what is gone until it tidies up.",
+        "embedding_signs": "The signs of vectors are looked through in memory; pgvector has an index.",
+        "embedding_numbers": "The signs of vectors are looked through in memory; pgvector has an index.",
+        "embedding_last": "The signs of vectors are looked through in memory; pgvector has an index.",
+        "chain_origin": "Whether signs in memory are still this store's.",
     },
     "postgres": {
         "embedding_tuned": "How far the index of nearest vectors is walked.",

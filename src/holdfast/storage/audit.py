@@ -13,7 +13,7 @@ from ..domain.merge import join
 from ..domain.moment import OPEN_END
 from .journal import Break, Entry, pages
 from .port import Row, Session
-from .records import KINDS, Kind, body_of, content_hash
+from .records import KINDS, Kind, body_of, content_hash, order_columns
 
 PAGE = 500
 MOST_STRAYS = 100
@@ -87,10 +87,11 @@ def _agrees(session: Session, kind: Kind[Any], entry: Entry, kept: Kept) -> bool
 
 def _memory_holds(memory: Memory, kept: Kept) -> bool:
     """Whether what only this store keeps of a memory follows from the rest."""
-    shown, lives_until, collected_at, hash, used = kept.local
+    shown, lives_until, collected_at, hash, used, *found_by = kept.local
     end = OPEN_END if memory.expires_at is None else memory.expires_at
     return (
         hash == content_hash(memory.title, memory.content)
+        and found_by == list(order_columns(memory).values())
         and sorted(kept.tags) == sorted(memory.tags)
         and (lives_until == end or (bool(used) and memory.expires_at is not None and lives_until > end))
         and (collected_at is None or collected_at >= lives_until)

@@ -93,12 +93,15 @@ def findable(title: str, content: str, tags: str) -> Texts:
     return Texts(title, content, tags, spelled(f"{title} {content} {tags}"))
 
 
-def _taken_apart(memory: Memory) -> dict[str, str]:
-    """What a question needs of a text, made once; nothing, once it is deleted."""
+def order_columns(memory: Memory) -> dict[str, Any]:
+    """What a question needs of a memory, made once; of its text nothing, once it is deleted."""
     texts = texts_of(memory)
-    if texts is None:
-        return {"spelled": "", "parsed": ""}
-    return {"spelled": texts.spelled, "parsed": parse(texts.title, texts.content, texts.tags)}
+    return {
+        "strand": strand_of(memory),
+        "spot": memory.place or 0,
+        "spelled": texts.spelled if texts else "",
+        "parsed": parse(texts.title, texts.content, texts.tags) if texts else "",
+    }
 
 
 def strand_of(memory: Memory) -> str | None:
@@ -199,9 +202,7 @@ class Writing:
             "lives_until": ends,
             "collected_at": self.now if over else None,
             "content_hash": content_hash(memory.title, memory.content),
-            "strand": strand_of(memory),
-            "spot": memory.place or 0,
-            **_taken_apart(memory),
+            **order_columns(memory),
         }
 
     def _put_around(self, before: Memory | None, memory: Memory) -> None:

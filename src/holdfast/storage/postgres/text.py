@@ -13,7 +13,6 @@ LAST_PLACE = 16_383
 """A word that stands later is found too, but not as a part of several in a row."""
 GAP = 2
 """Between two fields, so that no phrase goes from one into the other."""
-FIELDS = (("title", "A"), ("tags", "B"), ("spelled", "B"), ("content", ""))
 
 
 def lexeme(token: str) -> str:
@@ -27,8 +26,8 @@ def vector_of(texts: Texts) -> str:
     """What a memory is found by, as a tsvector is written: each word with its places, a title's weighing most."""
     places: dict[str, list[str]] = {}
     place = 0
-    for field, weight in FIELDS:
-        for token in tokens(getattr(texts, field)):
+    for text, weight in ((texts.title, "A"), (f"{texts.tags} {texts.spelled}", "B"), (texts.content, "")):
+        for token in tokens(text):
             place = min(place + 1, LAST_PLACE)
             places.setdefault(token, []).append(f"{place}{weight}")
         place += GAP

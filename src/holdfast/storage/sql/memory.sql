@@ -37,7 +37,7 @@ select cells from memory where id = :id
 -- name: memory_beside
 -- What only this store keeps of memories, and whether they were ever used.
 select m.id, m.cells, m.shown, m.lives_until, m.collected_at, m.content_hash,
-  case when exists (select 1 from access a where a.memory = m.id) then 1 else 0 end
+  case when exists (select 1 from access a where a.memory = m.id) then 1 else 0 end, m.strand, m.spot, m.spelled, m.parsed
 from memory m where m.id = any(:ids)
 -- name: memory_tags
 select memory, tag from memory_tag where memory = any(:ids)

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -17,9 +17,7 @@ import pytest
 
 import holdfast
 from holdfast.domain import errors
-from holdfast.domain.vector import embedding
-from holdfast.storage import migrate, vectors
-from holdfast.storage.records import MEMORY
+from holdfast.storage import migrate
 from holdfast.storage.sqlite import engine, opening
 from holdfast.storage.sqlite.opening import open_store
 
@@ -262,35 +260,6 @@ def test_a_later_migration_is_applied_once_after_a_backup(tmp_path: Path, next_r
     assert mode(backup) == 0o600
     with closing(apsw.Connection(str(backup))) as raw:
         assert raw.execute("select id from memory").fetchall() == [(kept,)]
-
-
-@contextmanager
-def first_release(tmp_path: Path) -> Iterator[None]:
-    """Makes this the release that had one migration."""
-    folders = []
-    for folder in engine.FOLDERS:
-        folders.append(tmp_path / "first" / folder.parent.name)
-        (folders[-1] / "migrations").mkdir(parents=True)
-        shutil.copy(folder / "migrations" / "0001_core.sql", folders[-1] / "migrations")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "FOLDERS", tuple(folders))
-        yield
-
-
-def test_a_store_of_the_first_release_is_brought_up_to_this_one_after_a_backup(tmp_path: Path) -> None:
-    path = tmp_path / "memory.db"
-    with first_release(tmp_path), holdfast.open(str(path)) as hold:
-        kept = hold.store(title="Before", content="there were vectors").id
-    assert version(path) == (1, {"memory"})
-    for _ in range(2):
-        with holdfast.open(str(path)) as hold:
-            assert hold.get(id=kept).content == "there were vectors"
-            with hold.hold.writing() as write:
-                vectors.put(write.session, write.get(MEMORY, kept), embedding("any", [1.0, 0.0]), write.now)
-            assert hold.hold.store.faults() == []
-            assert hold.verify().intact
-    (backup,) = tmp_path.glob("memory.db.before-v2-*")
-    assert (version(path), version(backup)) == ((LATEST, {"memory"}), (1, {"memory"}))
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, next_release: Callable[[str], None]) -> None:

@@ -9,10 +9,10 @@ from ..services import recall as recalling
 from ..services.hold import Hold
 from ..services.recall import Ask
 from .core import filter_of, moment
-from .fields import Moment, Namespace, Tags, TierField
+from .fields import AsOf, KnownAt, Moment, Namespace, Tags, TierField
 from .recalling import Question
 from .registry import Effect, Example, Request, operation
-from .views import known
+from .views import known, text
 
 
 class Context(Request, frozen=True):
@@ -25,6 +25,8 @@ class Context(Request, frozen=True):
     until: Moment | None = None
     as_agent: Namespace | None = None
     now: Annotated[Moment, Meta(description="When it is asked, for words such as yesterday.")] | None = None
+    as_of: AsOf | None = None
+    known_at: KnownAt | None = None
 
 
 class ContextBlock(Struct, frozen=True, kw_only=True):
@@ -39,6 +41,8 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
     dropped: int
     """What was found and did not fit."""
     mode: str
+    as_of: str | UnsetType = UNSET
+    known_at: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     degraded: str | UnsetType = UNSET
 
@@ -50,13 +54,20 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
     human="holdfast.surfaces.human:context",
     examples=(
         Example({"query": "when do we deploy?", "budget": 400}),
+        Example({"query": "when do we deploy?", "known_at": "2026-11-01"}),
         Example({"query": "when do we deploy?", "budget": 0}, error="VALIDATION_FAILED"),
     ),
 )
 def context(hold: Hold, request: Context) -> ContextBlock:
     """Pack what bears on a question into one block for an agent: in time order, cited, fenced as data."""
     namespaces = recalling.lineage(request.namespace) if request.namespace else ()
-    ask = Ask(request.query, filter_of(request, namespaces=namespaces), now=moment(request.now, "now"))
+    ask = Ask(
+        request.query,
+        filter_of(request, namespaces=namespaces),
+        now=moment(request.now, "now"),
+        as_of=moment(request.as_of, "as_of"),
+        known_at=moment(request.known_at, "known_at"),
+    )
     block, found = packing.context(hold, ask, request.budget)
     return ContextBlock(
         text=block.text,
@@ -66,6 +77,8 @@ def context(hold: Hold, request: Context) -> ContextBlock:
         cut=list(block.cut),
         dropped=block.dropped,
         mode="hybrid" if found.by_vectors else "keyword",
+        as_of=text(ask.as_of),
+        known_at=text(ask.known_at),
         reason=known(block.reason),
         degraded=known(found.degraded),
     )

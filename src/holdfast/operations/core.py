@@ -17,11 +17,13 @@ from ..storage.memories import Filter
 from .fields import (
     Actor,
     AgentId,
+    AsOf,
     CitationGiven,
     Confidence,
     Content,
     EmbeddingField,
     Id,
+    KnownAt,
     Limit,
     Metadata,
     Moment,
@@ -211,8 +213,8 @@ def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draf
 
 class Get(Request, frozen=True):
     id: Id
-    as_of: Annotated[Moment, Meta(description="As it was true then.")] | None = None
-    known_at: Annotated[Moment, Meta(description="As this store knew it then.")] | None = None
+    as_of: AsOf | None = None
+    known_at: KnownAt | None = None
 
 
 class Got(MemoryView, frozen=True, kw_only=True):

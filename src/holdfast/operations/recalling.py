@@ -13,9 +13,9 @@ from ..services import recall as recalling
 from ..services.hold import Hold
 from ..services.recall import Ask, Hit
 from .core import filter_of, moment
-from .fields import EmbeddingField, Moment, Namespace, Tags, TierField, embedding_of
+from .fields import AsOf, EmbeddingField, KnownAt, Moment, Namespace, Tags, TierField, embedding_of
 from .registry import Effect, Example, Request, operation
-from .views import ConfidenceTier, MemoryView, confidence_tier, known, memory_view
+from .views import ConfidenceTier, MemoryView, confidence_tier, known, memory_view, text
 
 Question = Annotated[
     str,
@@ -56,6 +56,8 @@ class Asking(Request, frozen=True, kw_only=True):
 
 
 class Recall(Asking, frozen=True, kw_only=True):
+    as_of: AsOf | None = None
+    known_at: KnownAt | None = None
     explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
     format: Annotated[Format, Meta(description="toon: one table, for fewer tokens.")] = "json"
 
@@ -117,6 +119,8 @@ class Recalled(Struct, frozen=True, kw_only=True):
     tokens_used: int
     meta: RecallMeta
     budget_tokens: int | UnsetType = UNSET
+    as_of: str | UnsetType = UNSET
+    known_at: str | UnsetType = UNSET
     standards: list[MemoryView] | UnsetType = UNSET
     """The memories that state how the asked namespace works, the most general first; not repeated among the hits."""
     toon: str | UnsetType = UNSET
@@ -133,13 +137,17 @@ class Recalled(Struct, frozen=True, kw_only=True):
         Example({"context": "what was decided last week?", "now": "2026-11-16T09:00:00Z", "explain": True}),
         Example({"context": "which way?", "embedding": {"model": "own", "vector": [1, 0.5]}}),
         Example({"context": "which way?", "embedding": {"model": "own", "vector": []}}, error="VALIDATION_FAILED"),
+        Example({"context": "when do we deploy?", "as_of": "2026-11-01", "known_at": "2026-11-02T09:00:00Z"}),
+        Example({"context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
         Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
     ),
 )
 def recall(hold: Hold, request: Recall) -> Recalled:
     """Find the memories that bear on a question, best first."""
+    as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
+    now = as_of is None and known_at is None
     with hold.reading() as session:
-        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace else []
+        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace and now else []
     shown: dict[str, RecalledMemory] = {}
 
     def rendered(hit: Hit) -> str:
@@ -148,7 +156,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
 
     found = recalling.recall(
         hold,
-        asked(request, {memory.id for memory in stated}),
+        asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at),
         lambda hits: budget.fill(hits, rendered, request.budget_tokens),
     )
     return Recalled(
@@ -159,6 +167,8 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         tokens_used=found.packed.tokens,
         meta=meta_of(found, request.budget_tokens),
         budget_tokens=known(request.budget_tokens),
+        as_of=text(as_of),
+        known_at=text(known_at),
         standards=[memory_view(memory) for memory in stated] or UNSET,
         toon=UNSET
         if request.format == "json"

@@ -28,7 +28,7 @@ def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
     blocks: list[pack.Block] = []
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
-        shown = packable(hold, hits)
+        shown = packable(hold, hits, past=ask.as_of is not None or ask.known_at is not None)
         block = pack.block(
             shown, budget=most_tokens, fence=token_hex(6), now=hold.now() if ask.now is None else ask.now
         )
@@ -40,10 +40,15 @@ def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
     return Context(blocks[0], found)
 
 
-def packable(hold: Hold, hits: list[Hit]) -> list[pack.Hit]:
-    """Hits as they are packed: each with what superseded it, and the shortest id by which it can be found again."""
+def packable(hold: Hold, hits: list[Hit], *, past: bool = False) -> list[pack.Hit]:
+    """Hits as they are packed: each with what superseded it, and the shortest id by which it can be found again.
+
+    In the past only hits are known as they were: what superseded one is shown if it is another.
+    """
     with hold.reading() as session:
-        current = _current(hold, session, hits)
+        current = {hit.memory.id: (hit.memory, hit.superseded_by) for hit in hits}
+        if not past:
+            current = _current(hold, session, hits)
         cites = cited(session, [*(hit.memory.id for hit in hits), *current])
 
     def packed(memory: Memory, score: float, hit: Hit | None, newer: str | None, steps: int = MOST_STEPS) -> pack.Hit:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ..domain import rank
 from ..domain.dates import fitness
+from ..domain.memory import Memory
 from ..domain.question import Question, named_in
 from ..domain.vector import Embedding
 from ..storage import asking, candidates, links, memories, recalls, tokens, vectors
@@ -15,8 +16,10 @@ from ..storage.links import Which
 from ..storage.memories import EVERYTHING, Filter
 from ..storage.parsed import length_of, pad
 from ..storage.port import Session
+from ..storage.then import Then
 from ..storage.vectors import REPLY, Kept, Near
 from .hold import Hold
+from .past_recall import PRESENT, Past
 
 FOUND = 50
 """Memories that words find, and as many again that vectors find."""
@@ -64,6 +67,8 @@ class Gathered(NamedTuple):
     rows: dict[str, Row]
     superseded: dict[str, str]
     """What was superseded, and by what."""
+    then: Mapping[str, Memory] = {}
+    """What is to be shown as it was."""
 
 
 def stems_of(words: Sequence[str]) -> dict[str, str]:
@@ -101,17 +106,18 @@ def gather(
     fresh: Sequence[Kept],
     nearest: Sequence[str],
     also: Sequence[str] = (),
+    past: Past = PRESENT,
 ) -> Gathered:
     """Candidates of both channels, what was said around them, and what they are linked to; `also` whatever it is."""
     rows = heard.rows | _read(look, [id for id in (*nearest, *also) if id not in heard.rows])
-    edges = _edges(look, [*heard.found[:LINKING], *nearest[:LINKING]])
-    rows |= _read(look, [id for id in edges.linked if id not in rows])
+    edges = _edges(look, [*heard.found[:LINKING], *nearest[:LINKING], *list(past.rows)[:LINKING]], past.when)
+    rows |= _read(look, [id for id in edges.linked if id not in rows]) | past.rows
     beside = _beside(look, rows, [*heard.found[:LEADING], *nearest[:LEADING]])
     rows |= beside.following
     making = _Making(
         question=question,
         asked=[(stem, pad(stem)) for stem in heard.words],
-        near=_near(look, asked, fresh, rows),
+        near={id: near for id, near in _near(look, asked, fresh, rows).items() if id not in past.restated},
         around=beside.around,
         ids={row.rowno: row.id for row in rows.values()} | {row.rowno: row.id for row in beside.others},
         edges=edges,
@@ -126,6 +132,7 @@ def gather(
         stems=tuple(heard.words),
         rows=rows,
         superseded=edges.superseded,
+        then=past.memories,
     )
 
 
@@ -145,14 +152,17 @@ class Edges(NamedTuple):
     superseded: dict[str, str]
 
 
-def _edges(look: Looked, ids: Sequence[str]) -> Edges:
-    """The links of some memories, either way."""
+def _edges(look: Looked, ids: Sequence[str], when: Then | None = None) -> Edges:
+    """The links of some memories, either way; those that held then, and were known."""
     linked: dict[str, set[str]] = {}
     superseded: dict[str, str] = {}
     if not ids:
         return Edges(linked, superseded)
-    asked = (look.session, look.hold.caller, list(dict.fromkeys(ids)), Which(), look.now)
+    which = Which() if when is None else Which(view=None, valid_at=when.holds_at)
+    asked = (look.session, look.hold.caller, list(dict.fromkeys(ids)), which, look.now)
     for edge in (*links.leaving(*asked, limit=MOST_LINKS), *links.entering(*asked, limit=MOST_LINKS)):
+        if when is not None and edge.link.created_at > when.known_at:
+            continue
         source, target = edge.link.source, edge.link.target
         linked.setdefault(source, set()).add(target)
         linked.setdefault(target, set()).add(source)
@@ -185,8 +195,13 @@ def _beside(look: Looked, rows: Mapping[str, Row], leading: Sequence[str]) -> Be
     around |= candidates.around(session, [row.rowno for row in following])
     known |= {row.rowno for row in following}
     others = {place for at in around.values() for place in at[:3] if place is not None and place not in known}
-    read = candidates.neighbours(session, hold.caller, others, now)
+    read = candidates.neighbours(session, hold.caller, others, _whenever(which), now)
     return Beside(around, {row.id: row for row in following}, read)
+
+
+def _whenever(which: Filter) -> Filter:
+    """What a filter says of time alone: what was said beside a hit need not fit the rest."""
+    return Filter(unchanged_since=which.unchanged_since, true_at=which.true_at)
 
 
 def _near(

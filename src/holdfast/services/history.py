@@ -13,6 +13,7 @@ from ..domain.moment import OPEN_END
 from ..storage import audit, journal, memories, records
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
+from ..storage.then import true_from
 from .hold import Hold
 from .remember import must_agree, must_be_free, must_decide
 
@@ -24,17 +25,12 @@ def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known
     entries = [_readable(hold, session, journal.Entry(*row)) for row in rows]
     bodies = [records.body_of(MEMORY, entry) for entry in entries if entry.kind == "memory" and entry.body is not None]
     if as_of is not None:
-        bodies = [body for body in bodies if _true_from(body) <= as_of]
+        bodies = [body for body in bodies if true_from(body) <= as_of]
     if not bodies or bodies[-1].state == "deleted":
         raise NotFound(f"The memory {id} was not there then.", id=id)
     if as_of is not None and bodies[-1].valid_until is not None and bodies[-1].valid_until <= as_of:
         raise NotFound(f"The memory {id} did not hold any more then.", id=id)
     return bodies[-1]
-
-
-def _true_from(memory: Memory) -> int:
-    """From when a state of a memory is true: as it says itself, else since it was written."""
-    return memory.valid_from if memory.valid_from is not None else memory.updated_at
 
 
 def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int) -> list[journal.Entry]:

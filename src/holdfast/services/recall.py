@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ..domain import budget, rank
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Memory
@@ -11,13 +13,15 @@ from ..domain.vector import Embedding
 from ..storage import memories, vectors
 from ..storage.memories import Filter
 from ..storage.port import Session
+from ..storage.then import Then, then
 from ..storage.vectors import Due, Kept
-from . import embed
+from . import embed, past_recall
 from .embed import FRESH
 from .find import normal
 from .gather import FOUND, Gathered, Heard, Looked, gather, listen, measured
 from .hold import Hold
 from .noted import Asked
+from .past_recall import PRESENT, Past
 
 SPARE = 3
 """So many times as many as are asked for are put in order: some say the same as others."""
@@ -38,6 +42,10 @@ class Ask(NamedTuple):
     """Of the question, by the asker's own model."""
     now: int | None = None
     """When it is asked, for what counts from then; None: now."""
+    as_of: int | None = None
+    """What was true then."""
+    known_at: int | None = None
+    """What this store knew then."""
 
 
 class Hit(NamedTuple):
@@ -56,7 +64,7 @@ class Hit(NamedTuple):
 
 class Recalled(NamedTuple):
     id: str | None
-    """By which something can be said of the hits; None: there are none."""
+    """By which something can be said of the hits; None: there are none, or they are of another time."""
     hits: list[Hit]
     candidates: int
     packed: budget.Packed
@@ -76,7 +84,7 @@ def recall(hold: Hold, ask: Ask, pick: Callable[[list[Hit]], tuple[list[Hit], bu
         found = ordered(look, ready, most=SPARE * ask.limit)
         hits = hits_of(look, settled(found.ranked, found.gathered), found.gathered, ready.ask)
     kept, packed = pick(hits)
-    id = _noted(hold, ask, kept, ready.now)
+    id = _noted(hold, ask, kept, ready.now) if ready.when is None else None
     by_vectors = any(one.why.cosine is not None for one in hits) or bool(found.nearest)
     degraded = ready.degraded
     if ready.vector is not None and hits and not by_vectors:
@@ -104,6 +112,8 @@ class Ready(NamedTuple):
     fresh: list[Kept]
     degraded: str | None
     now: int
+    """When it is looked at: in the past, if that is asked for."""
+    when: Then | None
 
 
 def prepare(hold: Hold, ask: Ask) -> Ready:
@@ -113,11 +123,15 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
     if hold.embedder is not None and ask.embedding is None:
         hold.embedder.warm()
     asked = question(ask.text, now if ask.now is None else ask.now)
+    when = None
     with hold.reading() as session:
+        if ask.as_of is not None or ask.known_at is not None:
+            when = then(session, now, as_of=ask.as_of, known_at=ask.known_at)
+            ask, now = ask._replace(which=when.unchanged(ask.which)), when.at
         heard = listen(Looked(hold, session, ask.which, now), asked, without=ask.without)
         due = _due(hold, session, ask, now)
     vector, fresh, degraded = _embedded(hold, ask, asked, heard, due)
-    return Ready(ask, asked, heard, vector, fresh, degraded, now)
+    return Ready(ask, asked, heard, vector, fresh, degraded, now, when)
 
 
 class Ordered(NamedTuple):
@@ -132,7 +146,8 @@ class Ordered(NamedTuple):
 def ordered(look: Looked, ready: Ready, *, most: int | None, also: Sequence[str] = ()) -> Ordered:
     """The candidates in order, so many; `also` are taken for candidates whatever found them."""
     nearest = _nearest(look, ready.vector, ready.fresh, ready.ask) if ready.vector else []
-    gathered = gather(look, ready.asked, ready.heard, ready.vector, ready.fresh, nearest, also)
+    before = _past(look, ready) if ready.when else PRESENT
+    gathered = gather(look, ready.asked, ready.heard, ready.vector, ready.fresh, nearest, also, before)
     found = rank.ranked(gathered.candidates, gathered.around, gathered.stems, gathered.scope, look.now, most=most)
     return Ordered(gathered, nearest, found)
 
@@ -188,6 +203,14 @@ def _nearest(look: Looked, asked: Embedding, fresh: Sequence[Kept], ask: Ask) ->
     return [id for id in order if near[id] >= rank.RELATED and id not in ask.without]
 
 
+def _past(look: Looked, ready: Ready) -> Past:
+    """What is not as it was, as it was."""
+    assert ready.when is not None
+    which = replace(look.which, unchanged_since=None, true_at=None)
+    found = past_recall.past(look.hold, look.session, ready.when, which, tuple(ready.heard.words), ready.vector, FOUND)
+    return found._replace(rows={id: row for id, row in found.rows.items() if id not in ready.ask.without})
+
+
 def settled(order: Sequence[rank.Ranked], gathered: Gathered) -> list[rank.Ranked]:
     """Without what nothing speaks for: it was only said beside something. What was superseded comes after its heir."""
     worth = [one for one in order if one.score > 0]
@@ -204,7 +227,9 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
     """The first of what is left when what says the same is folded into one."""
     chosen, like = folded(order, gathered, ask.limit)
     view: memories.View = "kept" if ask.which.archived else "live"
-    read = memories.by_ids(look.session, look.hold.caller, [one.id for one in chosen], look.now, view)
+    past = {one.id: gathered.then[one.id] for one in chosen if one.id in gathered.then}
+    rows = [one.id for one in chosen if one.id not in past]
+    read = memories.by_ids(look.session, look.hold.caller, rows, look.now, view) | past
     used = memories.uses(look.session, list(read))
     best = max((one.score for one in chosen), default=1.0)
     return [

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..domain.caller import Caller
-from .memories import EVERYTHING, Filter, narrowed
+from .memories import Filter, narrowed
 from .parsed import Parsed, length_of, read
 from .port import Session
 
@@ -80,11 +80,11 @@ class Neighbour(NamedTuple):
     """As `parse` has taken it apart."""
 
 
-def neighbours(session: Session, caller: Caller, rows: Collection[int], now: int) -> list[Neighbour]:
+def neighbours(session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int) -> list[Neighbour]:
     """What was said in some rows, as far as the caller may see it."""
     if not rows:
         return []
-    parts, params = narrowed(caller, EVERYTHING, now)
+    parts, params = narrowed(caller, which, now)
     found = session.assembled(("neighbour_select", *parts), params | {"rows": list(rows)})
     return [Neighbour(*row) for row in found]
 

@@ -39,6 +39,10 @@ class Filter(Struct, frozen=True, kw_only=True):
     as_agent: str | None = None
     archived: bool = False
     """Also what was archived or has expired."""
+    unchanged_since: int | None = None
+    """Only what no later entry of the journal is about."""
+    true_at: int | None = None
+    """Only what says of itself that it was true then, or was written by then."""
 
 
 EVERYTHING = Filter()
@@ -83,6 +87,8 @@ _CLAUSES = (
     ("until", "memory.until", "until"),
     ("kinds", "memory.kinds", "kinds"),
     ("source_uri", "memory.from_uri", "source_uri"),
+    ("unchanged_since", "memory.unchanged", "unchanged_since"),
+    ("true_at", "memory.true_at", "true_at"),
 )
 
 
@@ -111,11 +117,11 @@ def narrowed(caller: Caller, which: Filter, now: int, view: View = "live") -> tu
         params |= dict(zip(("confidence_least", "confidence_below"), which.confidence, strict=True))
     if which.as_agent is not None:
         parts.append("memory.seen_from")
-        params |= _seen_from(which.as_agent)
+        params |= seen_from(which.as_agent)
     return parts, params
 
 
-def _seen_from(namespace: str) -> dict[str, str]:
+def seen_from(namespace: str) -> dict[str, str]:
     """An agent's own place and the three above it; a place that does not exist shows nothing."""
     segments = namespace.split("/")
     above = ["/".join(segments[:-up]) if len(segments) > up else " " for up in (1, 2, 3)]

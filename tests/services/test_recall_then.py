@@ -1,0 +1,265 @@
+"""Recall of another time: what this store knew then, and what was true then."""
+
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+import holdfast
+from holdfast.domain.errors import Cancelled, Invalid
+from holdfast.services.hold import Progress
+from holdfast.storage import memories, then
+from holdfast.storage.memories import Filter
+
+
+@pytest.fixture
+def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+    return timed
+
+
+def a_day(clock: Any) -> str:
+    """A moment between what was done and what is done next."""
+    at = str(clock.move(hours=12))
+    clock.move(hours=12)
+    return at
+
+
+def said(hold: Any, question: str = "office", **when: Any) -> list[str]:
+    return sorted(hit.content for hit in hold.recall(question, **when).memories)
+
+
+def test_a_fact_that_changed_twice_is_recalled_as_it_was_known_at_each_time(hold: Any, clock: Any) -> None:
+    before = a_day(clock)
+    fact = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
+    times = [a_day(clock)]
+    for city in ("Paris", "Rome"):
+        hold.update(fact, content=f"The office is in {city}.")
+        times.append(a_day(clock))
+    hold.store(title="Other", content="The office is warm.", tier="long")
+    assert [said(hold, known_at=at) for at in times] == [
+        ["The office is in Berlin."],
+        ["The office is in Paris."],
+        ["The office is in Rome."],
+    ]
+    assert said(hold, known_at=before) == []
+    assert said(hold) == said(hold, known_at="2100-01-01") == ["The office is in Rome.", "The office is warm."]
+
+
+def test_what_was_said_then_is_found_by_the_words_of_then_and_not_by_those_of_now(hold: Any, clock: Any) -> None:
+    fact = hold.store(title="Place", content="It is in Berlin.", tier="long").id
+    at = a_day(clock)
+    hold.update(fact, content="It is in Rome.")
+    assert said(hold, "Berlin", known_at=at) == ["It is in Berlin."]
+    assert said(hold, "Rome", known_at=at) == said(hold, "Berlin") == []
+
+
+def test_what_was_deleted_or_archived_since_is_there_and_what_was_brought_back_was_away(hold: Any, clock: Any) -> None:
+    kept = {name: hold.store(title=name, content=f"{name} office", tier="long").id for name in ("a", "b")}
+    whole = a_day(clock)
+    hold.delete(kept["a"])
+    hold.archive(ids=[kept["b"]])
+    without = a_day(clock)
+    hold.undo(hold.history(kept["a"]).changes[-1].seq)
+    hold.archive_restore(kept["b"])
+    back = a_day(clock)
+    assert [said(hold, known_at=at) for at in (whole, without, back)] == [
+        ["a office", "b office"],
+        [],
+        ["a office", "b office"],
+    ]
+    assert said(hold, known_at=without, include_archived=True) == ["b office"]
+
+
+def test_what_has_expired_since_was_alive_then(hold: Any, clock: Any) -> None:
+    id = hold.store(title="Soon over", content="The office is closed today.", tier="short").id
+    at = clock.move(hours=1)
+    a_day(clock)
+    hold.gc()
+    assert (said(hold), said(hold, known_at=at)) == ([], ["The office is closed today."])
+    hold.archive_restore(id)
+    assert said(hold, known_at=at) == ["The office is closed today."]
+    assert said(hold, known_at=clock.after(hours=-12)) == []
+
+
+def test_a_memory_that_was_private_then_stays_private_then(hold: Any, seen_by: Any, clock: Any) -> None:
+    other = seen_by("ai:other@there")
+    secret = hold.store(title="Secret", content="The office moves.", scope="private", tier="long").id
+    private = a_day(clock)
+    hold.update(secret, scope="collective")
+    shared = a_day(clock)
+    hold.update(secret, priority=9)
+    assert said(other, known_at=private) == []
+    assert said(other, known_at=shared) == said(hold, known_at=private) == ["The office moves."]
+    hold.update(secret, scope="private")
+    assert said(other, known_at=shared) == []
+
+
+def test_a_key_sees_no_more_of_the_past_than_of_now(hold: Any, seen_by: Any, clock: Any) -> None:
+    moved = hold.store(title="Moved", content="The office moves.", namespace="team", tier="long").id
+    at = a_day(clock)
+    hold.update(moved, namespace="elsewhere")
+    a_day(clock)
+    for namespace in ("team", "elsewhere"):
+        assert said(seen_by("ai:other@there", namespaces=(namespace,)), known_at=at) == []
+    assert said(hold, known_at=at, namespace="team") == ["The office moves."]
+    assert said(hold, known_at=at, namespace="elsewhere") == []
+
+
+def test_what_was_purged_never_comes_back(hold: Any, clock: Any) -> None:
+    id = hold.store(title="Secret", content="The office moves.", tier="long").id
+    times = [a_day(clock)]
+    hold.update(id, content="The office stays.")
+    times.append(a_day(clock))
+    hold.archive(ids=[id])
+    times.append(a_day(clock))
+    hold.archive_purge(ids=[id])
+    for at in times:
+        assert said(hold, known_at=at, include_archived=True) == said(hold, as_of=at, include_archived=True) == []
+
+
+def test_what_was_true_then_is_told_by_the_times_that_memories_give(hold: Any, clock: Any) -> None:
+    office = hold.store(title="Place", content="The office is in Berlin.", valid_from="2020-01-01", tier="long").id
+    hold.store(
+        title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01", tier="long"
+    )
+    hold.store(title="Note", content="The office is noisy.", tier="long")
+    hold.update(office, content="The office is in Paris.", valid_from="2024-01-01")
+    assert said(hold, as_of="1995-06-01") == ["The office was a barn."]
+    assert said(hold, as_of="2022-06-01") == ["The office is in Berlin."]
+    assert said(hold, as_of="2025-06-01") == ["The office is in Paris."]
+    assert said(hold, as_of=a_day(clock)) == ["The office is in Paris.", "The office is noisy."]
+    assert said(hold, as_of="1980-01-01") == []
+
+
+def test_what_was_true_then_can_be_asked_as_it_was_known_at_another_time(hold: Any, clock: Any) -> None:
+    office = hold.store(title="Place", content="The office is in Berlin.", valid_from="2020-01-01", tier="long").id
+    before = a_day(clock)
+    hold.update(office, content="The office is in Munich.")
+    a_day(clock)
+    assert said(hold, as_of="2022-06-01") == ["The office is in Munich."]
+    assert said(hold, as_of="2022-06-01", known_at=before) == ["The office is in Berlin."]
+
+
+def test_what_superseded_a_memory_later_had_not_done_so_then(hold: Any, clock: Any) -> None:
+    old = hold.store(title="Old", content="The office is in Berlin.", tier="long").id
+    new = hold.store(title="New", content="The office is in Paris.", tier="long").id
+    before = a_day(clock)
+    hold.link(new, old, relation="supersedes")
+    after = a_day(clock)
+    hold.kg_invalidate(source_id=new, target_id=old, relation="supersedes")
+    a_day(clock)
+    told = [
+        {hit.id: hit.superseded_by for hit in hold.recall("office", **when).memories}[old]
+        for when in ({"known_at": before}, {"known_at": after}, {"as_of": after}, {})
+    ]
+    assert told == [UNSET, new, new, UNSET]
+
+
+def test_a_vector_counts_for_the_past_only_while_the_text_is_the_same(hold: Any, clock: Any) -> None:
+    near = {"model": "own", "vector": [1, 0]}
+    same = hold.store(title="same", content="north", embedding=near, tier="long").id
+    other = hold.store(title="other", content="up", embedding=near, tier="long").id
+    at = a_day(clock)
+    hold.update(same, priority=9)
+    hold.update(other, content="upwards", embedding=near)
+    answer = hold.recall("which way", known_at=at, embedding=near, explain=True)
+    assert [(hit.id, hit.priority, hit.why.cosine) for hit in answer.memories] == [(same, 5, 1.0)]
+
+
+def test_the_answer_says_of_which_time_it_is_and_counts_as_no_use(hold: Any, clock: Any) -> None:
+    hold.store(title="Place", content="The office is in Berlin.", tier="long")
+    at = a_day(clock)
+    answer = hold.recall("office", as_of=at, known_at="2026-02-01")
+    assert (answer.as_of, answer.known_at, answer.recall_id) == (at, "2026-02-01T00:00:00.000000Z", UNSET)
+    assert hold.recall("office").as_of is UNSET
+    assert len(hold.hold.recalls.take()) == 1
+
+
+def test_what_is_no_time_is_refused(hold: Any) -> None:
+    for when in ({"as_of": "yesterday"}, {"known_at": "2026-13-01"}):
+        with pytest.raises(Invalid):
+            hold.recall("office", **when)
+
+
+def test_a_block_can_be_of_another_time_too(hold: Any, clock: Any) -> None:
+    fact = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
+    at = a_day(clock)
+    hold.update(fact, content="The office is in Rome.")
+    block = hold.context("where is the office?", known_at=at)
+    assert (block.cited, block.known_at) == ([fact], at)
+    assert "Berlin" in block.text
+    assert "Rome" not in block.text
+
+
+def test_the_best_of_many_changed_memories_are_found_and_who_gives_up_is_heard(
+    hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(then, "WINDOW", 7)
+    monkeypatch.setattr(then, "PAGE", 3)
+    many = [{"title": f"{n}", "content": f"Some office number {n}.", "tier": "long"} for n in range(40)]
+    many[20]["content"] = "The office of the director."
+    ids = hold.bulk_store(memories=many).ids
+    at = a_day(clock)
+    for id in ids:
+        hold.update(id, content="All gone.")
+    assert hold.recall("director's office", known_at=at).memories[0].id == ids[20]
+    assert hold.recall("office", known_at=at, limit=50).count == 40
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        hold.call("recall", {"context": "office", "known_at": at}, progress=Progress(stop=stop))
+
+
+FILTERS = st.builds(
+    Filter,
+    namespace=st.sampled_from([None, "a", "a/b"]),
+    namespaces=st.sampled_from([(), ("a",), ("a", "a/b")]),
+    under=st.sampled_from([None, "a", "a/b/c"]),
+    tier=st.sampled_from([None, "mid", "long"]),
+    agent=st.sampled_from([None, "ai:tester@here", "x"]),
+    min_priority=st.sampled_from([None, 5, 6]),
+    since=st.sampled_from([None, 0, 1 << 60]),
+    until=st.sampled_from([None, 0, 1 << 60]),
+    tags=st.sampled_from([(), ("x",), ("x", "y")]),
+    kinds=st.sampled_from([(), ("fact",), ("fact", "observation")]),
+    has_citations=st.booleans(),
+    source_uri=st.sampled_from([None, "doc:manual"]),
+    source_uri_prefix=st.sampled_from([None, "", "doc:", "doc:manual", "file:"]),
+    confidence=st.sampled_from([None, (0.95, 2.0), (0.7, 0.95)]),
+    as_agent=st.sampled_from([None, "a", "a/b/c", "a/b/c/d"]),
+    archived=st.booleans(),
+)
+
+
+@pytest.fixture
+def shelf(hold: Any, clock: Any) -> Any:
+    """Memories that differ in all that a filter asks for."""
+    cited = [{"uri": "doc:manual", "accessed_at": "2026-01-01"}]
+    hold.bulk_store(
+        memories=[
+            {"title": "1", "content": "x", "namespace": "a", "tags": ["x"], "kind": "fact", "tier": "long"},
+            {"title": "2", "content": "x", "namespace": "a/b", "tags": ["x", "y"], "priority": 6, "scope": "team"},
+            {"title": "3", "content": "x", "namespace": "a/b/c", "scope": "private", "confidence": 0.8},
+            {"title": "4", "content": "x", "namespace": "ab", "source_uri": "doc:manual", "citations": cited},
+            {"title": "5", "content": "x", "namespace": "a", "scope": "org", "tier": "short"},
+            {"title": "6", "content": "x", "namespace": "a/b", "scope": "unit"},
+        ]
+    )
+    hold.archive(ids=[hold.search("6").results[0].id])
+    a_day(clock)
+    return hold
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(which=FILTERS)
+def test_a_past_state_is_judged_as_sql_judges_a_row(shelf: Any, which: Filter) -> None:
+    hold = shelf.hold
+    now = hold.now()
+    with hold.reading() as session:
+        rows = memories.select(session, hold.caller, Filter(archived=True), now, limit=50)
+        passed = {memory.id for memory in memories.select(session, hold.caller, which, now, limit=50)}
+    assert len(rows) == 6
+    assert {memory.id for memory in rows if then.fits(memory, which, now)} == passed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...domain.vector import Vector
@@ -127,11 +127,10 @@ def nearest(
         return []
     asked = signs_of(vector)
     table = signs.current(session, params["model"], len(asked))
-    order = _by_signs(table, asked, _named(session, parts, params))
+    places = _places(table, _named(session, parts, params))
     best: dict[str, float] = {}
-    width = max(LEAST, BREADTH * limit)
-    for start in _steps(len(order), width):
-        chosen = order[start : start + (start or width)]
+    for step in _steps(_distances(table, asked, places), max(LEAST, BREADTH * limit)):
+        chosen = step if places is None else places[step]
         found = _measured(session, vector, table, chosen, parts, params)
         _forget_gone(session, signs, vector, table, chosen, found, params)
         for id, cosine in ((row[1], row[2]) for row in found):
@@ -141,14 +140,25 @@ def nearest(
     return sorted(best.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
 
-def _steps(total: int, width: int) -> list[int]:
-    """Where each step begins: every one is as long as all before it."""
-    found = [0] if total else []
-    at = width
-    while at < total:
-        found.append(at)
-        at *= 2
-    return found
+def _steps(distances: NDArray[numpy.uint16], width: int) -> Iterator[NDArray[numpy.int64]]:
+    """Which are the nearest, the next after them, and so on: every step but the first is as long as all before it."""
+    import numpy
+
+    yield _least(distances, width)
+    if width < len(distances):
+        order = numpy.argsort(distances, kind="stable")
+        while width < len(distances):
+            yield order[width : 2 * width]
+            width *= 2
+
+
+def _least(distances: NDArray[numpy.uint16], count: int) -> NDArray[numpy.int64]:
+    """Which are the least so many, in order. To count how many there are of each is quicker than to sort them all."""
+    import numpy
+
+    reach = int(numpy.searchsorted(numpy.cumsum(numpy.bincount(distances)), count))
+    near = numpy.flatnonzero(distances <= reach)
+    return near[numpy.argsort(distances[near], kind="stable")][:count]
 
 
 def _named(session: SqliteSession, parts: Sequence[Part], params: Mapping[str, Any]) -> list[int] | None:
@@ -159,21 +169,26 @@ def _named(session: SqliteSession, parts: Sequence[Part], params: Mapping[str, A
     return None if len(rows) > FEW else [row for (row,) in rows]
 
 
-def _by_signs(table: Table, asked: bytes, rows: list[int] | None) -> NDArray[numpy.int64]:
-    """Places in the table, those with the most signs in common first."""
+def _places(table: Table, rows: list[int] | None) -> NDArray[numpy.int64] | None:
+    """Where in the table some rows have their signs; None: all of it."""
     import numpy
 
-    places = numpy.arange(table.used)
-    if rows is not None:
-        among = numpy.zeros(int(table.rows[: table.used].max(initial=0)) + 1, bool)
-        wanted = numpy.array(rows, numpy.int64)
-        among[wanted[wanted < len(among)]] = True
-        places = numpy.flatnonzero(among[table.rows[: table.used]])
-    distance = numpy.zeros(len(places), numpy.uint16)
+    if rows is None:
+        return None
+    among = numpy.zeros(int(table.rows[: table.used].max(initial=0)) + 1, bool)
+    wanted = numpy.array(rows, numpy.int64)
+    among[wanted[wanted < len(among)]] = True
+    return numpy.flatnonzero(among[table.rows[: table.used]])
+
+
+def _distances(table: Table, asked: bytes, places: NDArray[numpy.int64] | None) -> NDArray[numpy.uint16]:
+    """How many signs differ, place by place."""
+    import numpy
+
+    found = numpy.zeros(table.used if places is None else len(places), numpy.uint16)
     for column, word in zip(table.words, numpy.frombuffer(asked, "<u8"), strict=True):
-        kept = column[: table.used] if rows is None else column[places]
-        distance += numpy.bitwise_count(kept ^ word)
-    return places[numpy.argsort(distance, kind="stable")]
+        found += numpy.bitwise_count((column[: table.used] if places is None else column[places]) ^ word)
+    return found
 
 
 def _measured(
@@ -205,8 +220,8 @@ def _forget_gone(
     """What did not come back because it is not there any more need not be looked at again."""
     import numpy
 
-    missing = numpy.setdiff1d(table.numbers[places], numpy.array([row[0] for row in found], numpy.int64))
-    if len(missing) > len(places) // 2:
+    if len(places) - len(found) > len(places) // 2:
+        missing = numpy.setdiff1d(table.numbers[places], numpy.array([row[0] for row in found], numpy.int64))
         there = {number for (number,) in session.rows("embedding_numbers", numbers=missing.tolist())}
         ((last,),) = session.rows("embedding_last")
         gone = [number for number in missing.tolist() if number not in there and number <= (last or 0)]

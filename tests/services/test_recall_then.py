@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
@@ -143,6 +143,29 @@ def test_what_was_true_then_can_be_asked_as_it_was_known_at_another_time(hold: A
     assert said(hold, as_of="2022-06-01", known_at=before) == ["The office is in Berlin."]
 
 
+def test_what_was_over_by_then_is_left_out_also_if_it_was_changed_since(hold: Any, clock: Any) -> None:
+    barn = hold.store(title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01")
+    before = a_day(clock)
+    hold.update(barn.id, content="The office was a stable.")
+    assert said(hold, as_of="1995-01-01", known_at=before) == ["The office was a barn."]
+    assert said(hold, as_of="2005-01-01", known_at=before) == said(hold, as_of="2005-01-01") == []
+
+
+def test_what_was_said_beside_a_hit_counts_as_it_was(hold: Any, clock: Any) -> None:
+    beside, _ = (
+        hold.store(title=f"{n}", content=content, thread="talk", place=n, tier="long").id
+        for n, content in enumerate(("Hello there.", "The office is in Berlin."))
+    )
+    at = a_day(clock)
+    hold.update(beside, content="About the office:")
+    (hit,) = hold.recall("office", known_at=at, explain=True).memories
+    assert "before" not in hit.why.parts
+
+
+def superseding(hold: Any, id: str, **when: Any) -> Any:
+    return {hit.id: hit.superseded_by for hit in hold.recall("office", **when).memories}[id]
+
+
 def test_what_superseded_a_memory_later_had_not_done_so_then(hold: Any, clock: Any) -> None:
     old = hold.store(title="Old", content="The office is in Berlin.", tier="long").id
     new = hold.store(title="New", content="The office is in Paris.", tier="long").id
@@ -151,11 +174,16 @@ def test_what_superseded_a_memory_later_had_not_done_so_then(hold: Any, clock: A
     after = a_day(clock)
     hold.kg_invalidate(source_id=new, target_id=old, relation="supersedes")
     a_day(clock)
-    told = [
-        {hit.id: hit.superseded_by for hit in hold.recall("office", **when).memories}[old]
-        for when in ({"known_at": before}, {"known_at": after}, {"as_of": after}, {})
-    ]
-    assert told == [UNSET, new, new, UNSET]
+    times = ({"known_at": before}, {"known_at": after}, {"as_of": after}, {"as_of": before, "known_at": after}, {})
+    assert [superseding(hold, old, **when) for when in times] == [UNSET, new, new, UNSET, UNSET]
+
+
+def test_a_link_that_was_written_later_was_not_known_then_whenever_it_holds(hold: Any, clock: Any) -> None:
+    old = hold.store(title="Old", content="The office is in Berlin.", tier="long", valid_from="2020-01-01").id
+    new = hold.store(title="New", content="The office is in Paris.", tier="long", valid_from="2020-01-01").id
+    at = a_day(clock)
+    hold.link(new, old, relation="supersedes", valid_from="2026-01-01")
+    assert (superseding(hold, old, known_at=at), superseding(hold, old, as_of=at)) == (UNSET, new)
 
 
 def test_a_vector_counts_for_the_past_only_while_the_text_is_the_same(hold: Any, clock: Any) -> None:
@@ -165,8 +193,8 @@ def test_a_vector_counts_for_the_past_only_while_the_text_is_the_same(hold: Any,
     at = a_day(clock)
     hold.update(same, priority=9)
     hold.update(other, content="upwards", embedding=near)
-    answer = hold.recall("which way", known_at=at, embedding=near, explain=True)
-    assert [(hit.id, hit.priority, hit.why.cosine) for hit in answer.memories] == [(same, 5, 1.0)]
+    answer = hold.recall("which way is up?", known_at=at, embedding=near, explain=True)
+    assert {hit.id: (hit.priority, hit.why.cosine) for hit in answer.memories} == {same: (5, 1.0), other: (5, UNSET)}
 
 
 def test_the_answer_says_of_which_time_it_is_and_counts_as_no_use(hold: Any, clock: Any) -> None:
@@ -192,6 +220,16 @@ def test_a_block_can_be_of_another_time_too(hold: Any, clock: Any) -> None:
     assert (block.cited, block.known_at) == ([fact], at)
     assert "Berlin" in block.text
     assert "Rome" not in block.text
+
+
+def test_a_block_of_the_past_shows_nothing_that_was_written_later(hold: Any, clock: Any) -> None:
+    old = hold.store(title="Old", content="The office is in Berlin.", tier="long").id
+    new = hold.store(title="New", content="We moved on.", tier="long").id
+    hold.link(new, old, relation="supersedes")
+    at = a_day(clock)
+    hold.update(new, content="We moved to Rome.")
+    assert "Rome" in hold.context("where is the office?").text
+    assert "Rome" not in hold.context("where is the office?", known_at=at).text
 
 
 def test_the_best_of_many_changed_memories_are_found_and_who_gives_up_is_heard(
@@ -246,20 +284,24 @@ def shelf(hold: Any, clock: Any) -> Any:
             {"title": "4", "content": "x", "namespace": "ab", "source_uri": "doc:manual", "citations": cited},
             {"title": "5", "content": "x", "namespace": "a", "scope": "org", "tier": "short"},
             {"title": "6", "content": "x", "namespace": "a/b", "scope": "unit"},
+            {"title": "7", "content": "x", "namespace": "a"},
         ]
     )
     hold.archive(ids=[hold.search("6").results[0].id])
+    hold.delete(hold.search("7").results[0].id)
     a_day(clock)
     return hold
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(which=FILTERS)
+@example(which=Filter())
+@example(which=Filter(archived=True))
 def test_a_past_state_is_judged_as_sql_judges_a_row(shelf: Any, which: Filter) -> None:
     hold = shelf.hold
     now = hold.now()
     with hold.reading() as session:
-        rows = memories.select(session, hold.caller, Filter(archived=True), now, limit=50)
+        rows = memories.select(session, hold.caller, Filter(), now, limit=50, view="any")
         passed = {memory.id for memory in memories.select(session, hold.caller, which, now, limit=50)}
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert {memory.id for memory in rows if then.fits(memory, which, now)} == passed

@@ -66,7 +66,7 @@ class Signs:
                 self._origin, self._tables, self._read = origin, {}, {}
             table = self._tables.get((model, size)) or _empty(size)
             after = self._read.get((model, size), 0)
-            if (last or 0) > after:
+            if last > after:
                 found = session.rows("embedding_signs", model=model, after=after, size=size)
                 table = _grown(table, found) if found else table
                 self._tables[model, size], self._read[model, size] = table, last
@@ -224,5 +224,5 @@ def _forget_gone(
         missing = numpy.setdiff1d(table.numbers[places], numpy.array([row[0] for row in found], numpy.int64))
         there = {number for (number,) in session.rows("embedding_numbers", numbers=missing.tolist())}
         ((last,),) = session.rows("embedding_last")
-        gone = [number for number in missing.tolist() if number not in there and number <= (last or 0)]
+        gone = [number for number in missing.tolist() if number not in there and number <= last]
         signs.forget(params["model"], len(signs_of(vector)), numpy.array(gone, numpy.int64))

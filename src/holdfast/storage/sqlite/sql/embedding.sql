@@ -10,7 +10,8 @@ cross join memory m on m.rowno = s.rowno where s.number = any(:numbers) and e.te
 -- name: embedding_numbers
 select number from embedding_sign where number = any(:numbers)
 -- name: embedding_last
-select max(number) from embedding_sign
+-- The number that was given last, be it to what is gone.
+select coalesce(max(seq), 0) from sqlite_sequence where name = 'embedding_sign'
 -- name: chain_origin
 -- Whose journal this is: another after the store was restored.
 select origin from chain

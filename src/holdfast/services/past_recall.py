@@ -7,10 +7,10 @@ from typing import NamedTuple
 from ..domain import rank
 from ..domain.memory import Memory
 from ..domain.vector import Embedding
-from ..storage import then, vectors
+from ..storage import then, tokens, vectors
 from ..storage.candidates import Row
 from ..storage.memories import Filter
-from ..storage.parsed import pad, read
+from ..storage.parsed import read
 from ..storage.port import Session
 from ..storage.records import order_columns
 from ..storage.then import State, Then
@@ -35,38 +35,35 @@ class Best:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._heap: list[tuple[float, str, Row, State]] = []
+        self._heap: list[tuple[float, str, State]] = []
 
-    def add(self, score: float, row: Row, state: State) -> None:
+    def add(self, score: float, state: State) -> None:
         put = heappush if len(self._heap) < self._most else heappushpop
-        put(self._heap, (score, row.id, row, state))
+        put(self._heap, (score, state.memory.id, state))
 
-    def all(self) -> list[tuple[Row, State]]:
-        return [(row, state) for _, _, row, state in sorted(self._heap, key=lambda one: (-one[0], one[1]))]
+    def all(self) -> list[State]:
+        return [state for _, _, state in sorted(self._heap, key=lambda one: (-one[0], one[1]))]
 
 
 def past(
     hold: Hold, session: Session, when: Then, which: Filter, stems: Sequence[str], asked: Embedding | None, most: int
 ) -> Past:
     """Those that fit a question best, by words and by vectors: so many of each."""
-    weight, words, near = _weighing(session, stems), Best(most), Best(most)
-    number = 0
+    weigh, words, near = _weighing(session, stems), Best(most), Best(most)
     for page in then.states(session, hold.caller, when, which):
         hold.progress.check()
         cosines = _cosines(session, asked, [state.memory.id for state in page if state.same_text])
         for state in page:
-            number -= 1
-            row = row_of(state.memory, number)
-            if (score := weight(row)) > 0:
-                words.add(score, row, state)
-            if (cosine := cosines.get(row.id, 0.0)) >= rank.RELATED:
-                near.add(cosine, row, state)
-    found = [*words.all(), *near.all()]
+            if (score := weigh(state.memory)) > 0:
+                words.add(score, state)
+            if (cosine := cosines.get(state.memory.id, 0.0)) >= rank.RELATED:
+                near.add(cosine, state)
+    found = {state.memory.id: state for state in (*words.all(), *near.all())}
     return Past(
         when=when,
-        rows={row.id: row for row, _ in found},
-        memories={row.id: state.memory for row, state in found},
-        restated=frozenset(row.id for row, state in found if not state.same_text),
+        rows={id: row_of(state.memory, -number) for number, (id, state) in enumerate(found.items(), 1)},
+        memories={id: state.memory for id, state in found.items()},
+        restated=frozenset(id for id, state in found.items() if not state.same_text),
     )
 
 
@@ -87,15 +84,14 @@ def row_of(memory: Memory, number: int) -> Row:
     )
 
 
-def _weighing(session: Session, stems: Sequence[str]) -> Callable[[Row], float]:
-    """How much the asked stems that a text holds say: the rarer the more."""
+def _weighing(session: Session, stems: Sequence[str]) -> Callable[[Memory], float]:
+    """How much the asked stems that a memory holds say: the rarer the more."""
     last = session.newest_row()
     weights = rank.word_weights(stems, rank.Scope(last, 0.0, session.holding(list(stems), last), {}))
-    padded = [(pad(stem), weight) for stem, weight in weights.items()]
 
-    def weigh(row: Row) -> float:
-        texts = (row.parsed.labels, *(line.stems for line in row.parsed.lines))
-        return sum(weight for stem, weight in padded if any(stem in text for text in texts))
+    def weigh(memory: Memory) -> float:
+        held = tokens.found_by(f"{memory.title} {memory.content} {' '.join(memory.tags)}")
+        return sum(weights[stem] for stem in weights.keys() & set(held))
 
     return weigh
 

@@ -1,73 +1,296 @@
-"""The words decide; priority, confidence and age only adjust."""
+"""The order of hits: a pure function of the candidates, of which every part can be told."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct
 
 from holdfast.domain.moment import DAY
-from holdfast.domain.rank import adjustment, ranked
+from holdfast.domain.rank import (
+    OVER_FACTOR,
+    WEIGHTS,
+    Candidate,
+    Parts,
+    Piece,
+    Ranked,
+    Scope,
+    Weights,
+    adjustment,
+    lexical,
+    ranked,
+    word_weights,
+)
 
 NOW = 1_700_000_000_000_000
+STEMS = ("plum", "oven", "ada", "tree")
+SCOPE = Scope(
+    memories=1000,
+    usual_length=20.0,
+    held={"plum": 3, "oven": 40, "ada": 200, "tree": 0},
+    share={"plum": 0.003, "oven": 0.04, "ada": 0.2, "tree": 0.0},
+    names=frozenset({"ada"}),
+    named=("Ada",),
+)
 
-
-class Hit(Struct, frozen=True):
-    id: str
-    score: float = 1.0
-    priority: int = 5
-    confidence: float = 1.0
-    updated_at: int = NOW
-
-
-HITS = st.lists(
+counts = st.dictionaries(st.sampled_from((*STEMS, "other")), st.integers(1, 9))
+speakers = st.sampled_from((None, "Ada", "Ben"))
+pieces = st.builds(
+    Piece, st.integers(0, 99), st.integers(99, 199), counts, speakers, st.none() | st.floats(-1, 1, width=32)
+)
+ids = st.integers(0, 40).map("id-{:02}".format)
+MANY = st.lists(
     st.builds(
-        Hit,
-        id=st.uuids().map(str),
-        score=st.floats(1e-9, 50),
+        Candidate,
+        id=ids,
+        pieces=st.lists(pieces, max_size=3),
+        length=st.integers(0, 200),
+        labels=counts,
+        reply=st.none() | st.floats(-1, 1, width=32),
+        speaker=speakers,
+        group=st.none() | st.sampled_from(("one", "two")),
+        before=st.none() | ids,
+        long_before=st.none() | ids,
+        after=st.none() | ids,
+        asks=st.booleans(),
+        date=st.floats(0, 1, width=32),
+        linked=st.lists(ids, max_size=2, unique=True).map(tuple),
         priority=st.integers(1, 10),
         confidence=st.floats(0, 1),
         updated_at=st.integers(NOW - 9000 * DAY, NOW + DAY),
+        uses=st.integers(0, 10_000),
+        utility=st.floats(-1, 1),
+        over=st.booleans(),
     ),
-    max_size=20,
-    unique_by=lambda hit: hit.id,
+    max_size=5,
+    unique_by=lambda one: one.id,
 )
 
 
-def order(*hits: Hit) -> list[str]:
-    return [id for id, _ in ranked(hits, NOW)]
+def order(candidates: Sequence[Candidate], around: Sequence[Candidate] = (), **more: Any) -> list[Ranked]:
+    return ranked(candidates, around, STEMS, SCOPE, NOW, **more)
 
 
-def test_of_two_equal_hits_the_newer_comes_first() -> None:
-    assert order(Hit("old", updated_at=NOW - 400 * DAY), Hit("new")) == ["new", "old"]
-    assert order(Hit("b", updated_at=NOW + 1), Hit("a", updated_at=NOW)) == ["b", "a"]
+def ids_of(found: Sequence[Ranked]) -> list[str]:
+    return [one.id for one in found]
 
 
-def test_of_two_hits_equal_in_everything_the_order_is_still_one() -> None:
-    assert order(Hit("b"), Hit("a")) == order(Hit("a"), Hit("b")) == ["a", "b"]
+def said(id: str, *, length: int = 10, **more: Any) -> Candidate:
+    """A memory of one passage; what is not a field of a candidate is how often a stem stands in it."""
+    held = {stem: more.pop(stem) for stem in STEMS if stem in more}
+    piece = Piece(0, 50, held, cosine=more.pop("cosine", None))
+    return Candidate(id, (piece,), length, **{"updated_at": NOW, **more})
 
 
-def test_priority_and_confidence_decide_between_equal_words() -> None:
-    assert order(Hit("low", priority=1), Hit("high", priority=10)) == ["high", "low"]
-    assert order(Hit("doubtful", confidence=0.2), Hit("certain")) == ["certain", "doubtful"]
+# What a score is made of
 
 
-def test_what_matches_much_better_comes_first_however_unimportant_and_old_it_is() -> None:
-    weak = Hit("weak", score=1.0, priority=10)
-    strong = Hit("strong", score=1.5, priority=1, confidence=0.0, updated_at=0)
-    assert order(weak, strong) == ["strong", "weak"]
+@given(MANY, MANY)
+def test_the_parts_by_their_weights_and_the_adjustment_are_the_score(
+    many: list[Candidate], around: list[Candidate]
+) -> None:
+    factors = {one.id: adjustment(one, NOW) for one in many}
+    for one in order(many, [other for other in around if other.id not in factors]):
+        assert one.adjustment == factors[one.id]
+        assert one.score == pytest.approx(one.parts.sum(WEIGHTS) * one.adjustment)
+        weighted = [getattr(WEIGHTS, name) * part for name, part in one.parts._asdict().items()]
+        assert one.parts.sum() == pytest.approx(sum(weighted))
+
+
+@given(MANY)
+def test_every_part_of_a_candidate_is_between_0_and_1(many: list[Candidate]) -> None:
+    assert all(0 <= part <= 1 for one in order(many) for part in one.parts)
+
+
+@given(MANY, st.sampled_from(Weights._fields), st.floats(-1, 1))
+def test_a_weight_changes_a_score_by_its_own_part_alone(many: list[Candidate], name: str, by: float) -> None:
+    changed = WEIGHTS._replace(**{name: getattr(WEIGHTS, name) + by})
+    before = {one.id: one for one in order(many)}
+    for one in order(many, weights=changed):
+        assert one.parts == before[one.id].parts
+        difference = by * getattr(one.parts, name) * one.adjustment
+        assert one.score == pytest.approx(before[one.id].score + difference, abs=1e-9)
+
+
+def test_every_part_has_a_weight_and_only_what_asks_is_worth_less_for_it() -> None:
+    assert Parts._fields == Weights._fields
+    assert [name for name, weight in WEIGHTS._asdict().items() if weight <= 0] == ["asks"]
+
+
+@given(MANY)
+def test_the_terms_are_the_asked_stems_that_a_candidate_holds_in_the_order_of_the_question(
+    many: list[Candidate],
+) -> None:
+    by_id = {one.id: one for one in many}
+    for one in order(many):
+        held = {*by_id[one.id].labels, *(stem for piece in by_id[one.id].pieces for stem in piece.counts)}
+        assert one.terms == tuple(stem for stem in STEMS if stem in held)
+        assert (one.piece is None) == (not by_id[one.id].pieces)
+
+
+# The order
+
+
+@given(MANY, MANY, st.randoms())
+def test_the_order_of_the_input_changes_nothing(many: list[Candidate], around: list[Candidate], random: Any) -> None:
+    known = {one.id for one in many}
+    beside = [one for one in around if one.id not in known]
+    shuffled, others = (random.sample(given, len(given)) for given in (many, beside))
+    assert order(shuffled, others) == order(many, beside)
+
+
+@given(MANY)
+def test_every_candidate_is_ranked_once_by_a_score_that_never_rises(many: list[Candidate]) -> None:
+    found = order(many)
+    scores = [one.score for one in found]
+    assert sorted(ids_of(found)) == sorted(one.id for one in many)
+    assert scores == sorted(scores, reverse=True)
+    assert [order(many, most=most) for most in (0, 1, 3)] == [found[:most] for most in (0, 1, 3)]
+
+
+@given(MANY, MANY)
+def test_who_else_is_a_candidate_does_not_change_what_words_and_vectors_say_of_one(
+    many: list[Candidate], more: list[Candidate]
+) -> None:
+    known = {one.id for one in many}
+    alone = {one.id: (one.bm25, one.cosine, one.terms) for one in order(many)}
+    among = order([*many, *(one for one in more if one.id not in known)])
+    assert {one.id: (one.bm25, one.cosine, one.terms) for one in among if one.id in known} == alone
+
+
+@given(MANY)
+def test_a_candidate_that_has_to_do_with_nothing_leaves_the_others_as_they_are(many: list[Candidate]) -> None:
+    unrelated = Candidate("unrelated", (Piece(0, 9, {"other": 3}, cosine=0.0),), 30, updated_at=NOW)
+    found = order([*many, unrelated])
+    assert [one for one in found if one.id != "unrelated"] == order(many)
+    assert {one.id: one.score for one in found}["unrelated"] == 0
+
+
+@given(MANY)
+def test_a_neighbour_without_a_word_of_the_question_leaves_the_others_as_they_are(many: list[Candidate]) -> None:
+    silent = Candidate("id-99", (Piece(0, 9, {"other": 3}),), 30)
+    without = [one._replace(group=None) for one in many]
+    assert order([one._replace(before=one.before or "id-99") for one in without], [silent]) == order(without)
+
+
+def test_of_equals_the_newer_comes_first_and_then_the_lesser_id() -> None:
+    old, new = said("a", updated_at=NOW - 400 * DAY), said("b", updated_at=NOW)
+    assert ids_of(order([old, new])) == ids_of(order([new, old])) == ["b", "a"]
+    assert ids_of(order([said("b", plum=1), said("a", plum=1)])) == ["a", "b"]
+    later = [said("a", plum=1, updated_at=NOW + 1), said("b", plum=1, updated_at=NOW + 2)]
+    assert ids_of(order(later)) == ["b", "a"], "a moment that is to come is no younger than now"
 
 
 def test_nothing_found_is_ranked_as_nothing() -> None:
-    assert ranked([], NOW) == []
+    assert order([]) == []
 
 
-@given(HITS)
-def test_every_hit_is_ranked_once_by_a_score_between_0_and_1_that_never_rises(hits: list[Hit]) -> None:
-    scores = [score for _, score in ranked(hits, NOW)]
-    assert sorted(order(*hits)) == sorted(hit.id for hit in hits)
-    assert scores == sorted(scores, reverse=True)
-    assert all(0 <= score <= 1 for score in scores)
+# Words
 
 
-@given(HITS)
-def test_the_adjustment_is_gentle(hits: list[Hit]) -> None:
-    assert all(0.77 - 1e-9 <= adjustment(hit, NOW) <= 1.1 for hit in hits)
+@given(MANY, st.sampled_from(STEMS))
+def test_what_holds_one_more_of_the_words_says_more(many: list[Candidate], stem: str) -> None:
+    weights = word_weights(STEMS, SCOPE)
+    for one in many:
+        if one.pieces:
+            first, *others = one.pieces
+            fuller = first._replace(counts={**first.counts, stem: first.counts.get(stem, 0) + 1})
+            after = one._replace(pieces=(fuller, *others))
+            assert lexical(after, weights, 20) > lexical(one, weights, 20)
+
+
+@given(st.integers(0, 999), st.integers(1, 1000))
+def test_the_rarer_of_two_words_says_more(held: int, more: int) -> None:
+    scope = SCOPE._replace(memories=2000, held={"plum": held, "oven": held + more}, share={}, names=frozenset())
+    weights = word_weights(("plum", "oven"), scope)
+    assert weights["plum"] > weights["oven"] > 0
+
+
+def test_a_name_says_less_than_another_word_that_is_as_rare() -> None:
+    scope = SCOPE._replace(held={"ada": 5, "plum": 5}, share={})
+    weights = word_weights(("ada", "plum"), scope)
+    assert 0 < weights["ada"] < weights["plum"]
+
+
+def test_of_two_that_hold_the_same_words_the_shorter_says_more() -> None:
+    assert ids_of(order([said("long", plum=1, length=400), said("short", plum=1)])) == ["short", "long"]
+
+
+def test_words_in_one_passage_say_more_than_the_same_words_far_apart() -> None:
+    together = Candidate("together", (Piece(0, 9, {"plum": 1, "oven": 1}), Piece(9, 19, {})), 40)
+    apart = Candidate("apart", (Piece(0, 9, {"plum": 1}), Piece(9, 19, {"oven": 1})), 40)
+    assert ids_of(order([apart, together])) == ["together", "apart"]
+
+
+# What speaks for a memory beside its words
+
+
+def test_a_reply_without_a_word_of_the_question_is_found_through_what_it_follows() -> None:
+    asked = said("asked", plum=1, oven=1, group="t", after="reply", asks=True)
+    reply = said("reply", group="t", before="asked")
+    found = order([said("stranger", updated_at=NOW + 1), reply, asked])
+    assert ids_of(found)[1:] == ["reply", "stranger"]
+    assert (found[1].parts.before, found[2].score) == (found[0].parts.words, 0)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"speaker": "Ada"},
+        {"date": 1.0},
+        {"cosine": 0.8},
+        {"linked": ("best",)},
+        {"before": "best"},
+        {"long_before": "best"},
+        {"after": "best"},
+        {"group": "thread", "before": "nobody"},
+    ],
+    ids=str,
+)
+def test_of_two_with_the_same_words_the_one_for_which_more_speaks_comes_first(more: dict[str, Any]) -> None:
+    best = said("best", plum=3, oven=3, cosine=0.9, group="thread", before="nobody", speaker="Ada")
+    one, other = said("one", oven=1, cosine=0.1), said("other", oven=1, **{"cosine": 0.1, **more})
+    assert ids_of(order([best, one, other])) == ["best", "other", "one"]
+
+
+def test_what_only_asks_comes_after_what_tells_the_same() -> None:
+    assert ids_of(order([said("asks", plum=1, asks=True), said("tells", plum=1, updated_at=0)])) == ["tells", "asks"]
+
+
+def test_a_thread_of_one_memory_is_none() -> None:
+    (found,) = order([said("alone", plum=1, group="thread")])
+    assert (found.parts.thread_words, found.parts.thread_vector) == (0, 0)
+
+
+# The adjustment
+
+
+@given(MANY)
+def test_the_adjustment_is_gentle_and_less_for_what_holds_no_longer(many: list[Candidate]) -> None:
+    for one in many:
+        holds = adjustment(one._replace(over=False), NOW)
+        assert 0.65 < holds < 1.25
+        assert adjustment(one._replace(over=True), NOW) == pytest.approx(OVER_FACTOR * holds)
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ({"priority": 1}, {"priority": 10}),
+        ({"confidence": 0.2}, {"confidence": 1.0}),
+        ({"updated_at": NOW - 400 * DAY}, {"updated_at": NOW}),
+        ({"uses": 0}, {"uses": 30}),
+        ({"utility": -0.5}, {"utility": 0.5}),
+        ({"over": True}, {"over": False}),
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_between_equals_importance_certainty_age_and_use_decide(less: dict[str, Any], more: dict[str, Any]) -> None:
+    assert ids_of(order([said("a", plum=1, **less), said("b", plum=1, **more)])) == ["b", "a"]
+
+
+def test_what_fits_much_better_comes_first_however_unimportant_and_old_it_is() -> None:
+    weak = said("weak", oven=1, priority=10, uses=50)
+    strong = said("strong", plum=2, oven=2, priority=1, confidence=0.5, updated_at=0)
+    assert ids_of(order([weak, strong])) == ["strong", "weak"]

@@ -128,6 +128,7 @@ FIELDS: dict[str, Any] = {
     "target_id": "m-2",
     "title": "T",
     "valid_until": "2026-03-01",
+    "verdicts": {"no-such-memory": "used"},
     "witness": "1:" + "0" * 64,
 }
 BY_TYPE: dict[type, Any] = {

@@ -53,6 +53,7 @@ def every_change(hold: holdfast.Holdfast) -> set[str]:
     lunch = do("store", title="Lunch", content="Soup.", scope="private", tier="short")
     more = do("bulk_store", memories=[{"title": "A", "content": "first"}, {"title": "B", "content": "second"}])
     do("update", id=plan.id, tags=["day"])
+    do("feedback", recall_id=hold.recall("deploys").recall_id, verdict="used", ids=[plan.id])
     do("promote", id=lunch.id)
     do("link", source_id=plan.id, target_id=lunch.id, relation="derived_from")
     do("kg_invalidate", source_id=plan.id, target_id=lunch.id, relation="derived_from")

@@ -26,6 +26,8 @@ BREADTH = 2
 a memory may have several."""
 LEAST = 120
 """So many are measured however few are asked for."""
+PAGE = 50_000
+"""Signs that are read together."""
 WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
 """Clauses that usually leave most."""
 
@@ -67,8 +69,8 @@ class Signs:
             table = self._tables.get((model, size)) or _empty(size)
             after = self._read.get((model, size), 0)
             if last > after:
-                found = session.rows("embedding_signs", model=model, after=after, size=size)
-                table = _grown(table, found) if found else table
+                for page in _pages(session, model, size, after):
+                    table = _grown(table, page)
                 self._tables[model, size], self._read[model, size] = table, last
             return table
 
@@ -87,6 +89,15 @@ class Signs:
                 numpy.ascontiguousarray(table.words[:, : table.used][:, kept]),
                 int(kept.sum()),
             )
+
+
+def _pages(session: SqliteSession, model: str, size: int, after: int) -> Iterator[list[Row]]:
+    """What was added behind a number, a part at a time: as rows of Python a million would take a gigabyte."""
+    while page := session.rows("embedding_signs", model=model, size=size, after=after, limit=PAGE):
+        yield page
+        if len(page) < PAGE:
+            return
+        after = page[-1][0]
 
 
 def _empty(size: int) -> Table:

@@ -1,7 +1,7 @@
 -- name: embedding_signs
 -- What was added behind a number of a model's vectors of one size.
 select number, rowno, signs from embedding_sign where number > :after and model = :model and length(signs) = :size
-order by number
+order by number limit :limit
 -- name: embedding_found
 -- The vectors of some numbers, as far as they are of what their memories say now; filters follow.
 select s.number, m.id, e.vector from embedding_sign s

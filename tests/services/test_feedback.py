@@ -146,6 +146,13 @@ def test_recalls_are_listed_from_the_newest_on_page_by_page(hold: Any, clock: An
     assert [one.recall_id for one in (*first, *second)] == made[::-1]
 
 
+def test_what_a_block_cites_can_be_judged_too(hold: Any) -> None:
+    store_two(hold)
+    block = hold.context(QUESTION)
+    kept = hold.feedback(block.recall_id, "used", block.cited)
+    assert [one.id for one in kept.judged] == block.cited
+
+
 def test_a_recall_that_found_nothing_has_no_id(hold: Any) -> None:
     assert hold.recall("nothing at all").recall_id is UNSET
     use.flush(hold.hold)

@@ -30,6 +30,8 @@ class Context(Request, frozen=True):
 
 
 class ContextBlock(Struct, frozen=True, kw_only=True):
+    recall_id: str | UnsetType = UNSET
+    """By which `feedback` says what became of what is cited."""
     text: str
     """Empty if nothing was found or fits; then `reason` says so."""
     tokens_used: int
@@ -70,6 +72,7 @@ def context(hold: Hold, request: Context) -> ContextBlock:
     )
     block, found = packing.context(hold, ask, request.budget)
     return ContextBlock(
+        recall_id=known(found.id),
         text=block.text,
         tokens_used=block.tokens,
         budget=request.budget,

@@ -163,6 +163,7 @@ def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_ord
     [
         (["embedding_due.some"], {"model": "one", "ids": ["a"]}),
         (["embedding_of"], {"model": "one", "ids": ["a"]}),
+        (["embedding_replies"], {"ids": ["a"]}),
         (["memory_id_beside"], {"id": "a"}),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",

@@ -33,9 +33,7 @@ where m.id = any(:ids) and m.state = 'live' and not exists (select 1 from embedd
   where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash) order by m.rowno
 -- name: embedding_replies
 -- What somebody else said just before some memories, if whoever sees them may know it.
-select m.id, p.content from memory m join memory p on p.rowno = (select n.rowno from memory n
-  where n.strand = m.strand and n.state = 'live' and (n.spot, n.rowno) < (m.spot, m.rowno)
-  order by n.spot desc, n.rowno desc limit 1)
+select m.id, p.content from memory m join memory p on p.rowno = ({strand.before})
 where m.id = any(:ids) and m.strand is not null and m.speaker <> p.speaker
   and (p.scope <> 'private' or (m.scope = 'private' and m.agent = p.agent))
 -- name: memory_changed

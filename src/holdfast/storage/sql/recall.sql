@@ -17,21 +17,21 @@ select substr(parsed, 1, 16) from memory where parsed <> '' order by rowno desc 
 -- name: strand.before
 -- The nearest before a memory, at its spot or at an earlier one. In two parts: SQLite compares no two columns at once if
 -- one is a row's number, and would read a whole strand of one spot.
-select p.rowno from (
+select near.rowno from (
   select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
     and n.spot = m.spot and n.rowno < m.rowno order by n.rowno desc limit 2) as here
   union all
   select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
     and n.spot < m.spot order by n.spot desc, n.rowno desc limit 2) as earlier
-) as p order by p.spot desc, p.rowno desc limit 1
+) as near order by near.spot desc, near.rowno desc limit 1
 -- name: strand.after
-select p.rowno from (
+select near.rowno from (
   select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
     and n.spot = m.spot and n.rowno > m.rowno order by n.rowno limit 2) as here
   union all
   select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
     and n.spot > m.spot order by n.spot, n.rowno limit 2) as later
-) as p order by p.spot, p.rowno limit 1
+) as near order by near.spot, near.rowno limit 1
 -- name: strand_around
 -- Which rows come before and after some, two each way, among what was said one after another.
 select m.rowno, ({strand.before}), ({strand.before} offset 1), ({strand.after}), ({strand.after} offset 1)

@@ -171,16 +171,25 @@ def word_weights(stems: Sequence[str], scope: Scope) -> dict[str, float]:
 
 def lexical(candidate: Candidate, weights: Mapping[str, float], usual_length: float) -> float:
     """Half by the whole text, half by its best passage; title and tags belong to each."""
-    total = dict(candidate.labels)
-    for piece in candidate.pieces:
-        for stem, count in piece.counts.items():
-            total[stem] = total.get(stem, 0) + count
+    total = _together(candidate)
     if not total:
         return 0.0
     damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * candidate.length / (usual_length or 1.0))
     whole = _saturated(total, weights, damping)
     part = max((passage_words(candidate, piece, weights) for piece in candidate.pieces), default=0.0)
     return 0.5 * whole + 0.5 * part
+
+
+def _together(candidate: Candidate) -> Mapping[str, int]:
+    """How often each asked stem stands in a memory."""
+    pieces = candidate.pieces
+    if len(pieces) == 1 and not candidate.labels:
+        return pieces[0].counts
+    total = dict(candidate.labels)
+    for piece in pieces:
+        for stem, count in piece.counts.items():
+            total[stem] = total.get(stem, 0) + count
+    return total
 
 
 def passage_words(candidate: Candidate, piece: Piece, weights: Mapping[str, float]) -> float:
@@ -192,29 +201,32 @@ def passage_words(candidate: Candidate, piece: Piece, weights: Mapping[str, floa
 
 
 def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping: float) -> float:
-    return sum(weights[stem] * (SATURATION + 1) * n / (n + damping) for stem, n in counts.items() if stem in weights)
+    found = 0.0
+    for stem, count in counts.items():
+        found += weights.get(stem, 0.0) * (SATURATION + 1) * count / (count + damping)
+    return found
 
 
 def voice(candidate: Candidate, scope: Scope) -> float:
     """Whether somebody whom the question names says it, or a passage of it."""
     if not scope.named:
         return 0.0
-    return max(scope.voice(candidate.speaker), *(scope.voice(piece.speaker) for piece in candidate.pieces), 0.0)
+    if candidate.speaker is not None:
+        return scope.voice(candidate.speaker)
+    return max((scope.voice(piece.speaker) for piece in candidate.pieces), default=0.0)
 
 
 def nearness(candidate: Candidate, scope: Scope) -> float | None:
     """The best passage's cosine, a little more if a named person says it; of a reply, also with what it replies to."""
-    found = [
-        piece.cosine + SPEAKER_COSINE * scope.voice(piece.speaker or candidate.speaker)
-        for piece in candidate.pieces
-        if piece.cosine is not None
-    ]
-    if not found:
-        return None
-    if candidate.reply is None:
-        return max(found)
-    together = candidate.reply + SPEAKER_COSINE * scope.voice(candidate.speaker)
-    return (1 - REPLY_SHARE) * max(found) + REPLY_SHARE * together
+    own = SPEAKER_COSINE * scope.voice(candidate.speaker)
+    nearest = None
+    for piece in candidate.pieces:
+        if piece.cosine is not None:
+            near = piece.cosine + (SPEAKER_COSINE * scope.voice(piece.speaker) if piece.speaker else own)
+            nearest = near if nearest is None or near > nearest else nearest
+    if nearest is None or candidate.reply is None:
+        return nearest
+    return (1 - REPLY_SHARE) * nearest + REPLY_SHARE * (candidate.reply + own)
 
 
 def ranked(

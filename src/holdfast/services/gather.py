@@ -21,9 +21,9 @@ from ..storage.vectors import REPLY, Kept, Near
 from .hold import Hold
 from .past_recall import PRESENT, Past
 
-FOUND = 50
+FOUND = 100
 """Memories that words find, and as many again that vectors find."""
-LEADING = 20
+LEADING = 50
 """What was said after so many of the best is a candidate too: an answer need not repeat the question's words."""
 LINKING = 20
 """The links of so many of the best are followed."""
@@ -289,7 +289,7 @@ class _Making(NamedTuple):
         return found + [rank.Piece(*span, {}, row.speaker, cosine) for span, cosine in near.items()]
 
     def _counted(self, stems: str) -> dict[str, int]:
-        return {stem: count for stem, padded in self.asked if (count := stems.count(padded))}
+        return {stem: count for stem, padded in self.asked if (count := stems.count(padded))} if stems else {}
 
 
 def _group(row: Row) -> str | None:

@@ -250,28 +250,33 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
 def folded(
     order: Sequence[rank.Ranked], gathered: Gathered, limit: int
 ) -> tuple[list[rank.Ranked], dict[str, list[str]]]:
-    """The first so many that differ, and of each the ones that say the same."""
+    """The first so many that differ, and of each the ones that say the same.
+
+    What happened at a time of its own is never left out: that it was said twice is worth knowing.
+    """
     chosen: list[rank.Ranked] = []
     like: dict[str, list[str]] = {}
     said: dict[str, frozenset[str]] = {}
     for one in order:
         row = gathered.rows[one.id]
         words = frozenset(stem for line in row.parsed.lines for stem in line.stems.split())
-        twin = next((id for id, others in said.items() if _same(words, others)), None)
-        if twin is not None and gathered.rows[twin].speaker == row.speaker and one.id not in gathered.superseded:
+        alone = row.occurred_at is None and one.id not in gathered.superseded
+        twin = next((id for id, others in said.items() if _same(words, others)), None) if alone else None
+        if twin is not None and gathered.rows[twin].speaker == row.speaker:
             like[twin].append(one.id)
         elif len(chosen) < limit:
             chosen.append(one)
-            said[one.id], like[one.id] = words, []
+            like[one.id] = []
+            if row.occurred_at is None:
+                said[one.id] = words
         else:
             break
     return chosen, like
 
 
 def _same(words: frozenset[str], others: frozenset[str]) -> bool:
-    if min(len(words), len(others)) < FEWEST_ALIKE or min(len(words), len(others)) < ALIKE * max(
-        len(words), len(others)
-    ):
+    fewer, more = sorted((len(words), len(others)))
+    if fewer < FEWEST_ALIKE or fewer < ALIKE * more:
         return False
     common = len(words & others)
     return common >= ALIKE * (len(words) + len(others) - common)

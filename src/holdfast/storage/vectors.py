@@ -1,6 +1,9 @@
 """The vectors of memories, a passage each: of this store alone, several models side by side, never mixed."""
 
+import sys
 from collections.abc import Sequence
+from operator import mul
+from struct import Struct
 from typing import NamedTuple
 
 import msgspec
@@ -124,14 +127,43 @@ def nearness(session: Session, asked: Embedding, ids: Sequence[str]) -> dict[str
     return found
 
 
+FEW = 500
+"""So many vectors are measured without numpy, which takes a tenth of a second to load: a process may end soon."""
+
+
+def numpy_loaded() -> bool:
+    return "numpy" in sys.modules
+
+
 def cosines(vector: bytes, others: Sequence[bytes]) -> list[float]:
     """How near each of some vectors is."""
     if not others:
         return []
-    import numpy  # takes a tenth of a second, which only a search by vectors is worth
+    if not numpy_loaded() and _plain.takes(len(others)):
+        return _plain.cosines(vector, others)
+    import numpy
 
-    kept = numpy.frombuffer(b"".join(others), "<f4").reshape(len(others), -1)
-    return numpy.clip(kept @ numpy.frombuffer(vector, "<f4"), -1.0, 1.0).tolist()  # type: ignore[no-any-return]
+    kept = numpy.frombuffer(b"".join(others), "<f4").reshape(len(others), -1).astype("f8")
+    return numpy.clip(kept @ numpy.frombuffer(vector, "<f4").astype("f8"), -1.0, 1.0).tolist()  # type: ignore[no-any-return]
+
+
+class Plain:
+    """Measures a few vectors, and no more than that as long as the process runs."""
+
+    def __init__(self) -> None:
+        self._left = FEW
+
+    def takes(self, many: int) -> bool:
+        self._left -= many
+        return self._left >= 0
+
+    def cosines(self, vector: bytes, others: Sequence[bytes]) -> list[float]:
+        numbers = Struct(f"<{len(vector) // 4}f")
+        asked = numbers.unpack(vector)
+        return [max(-1.0, min(1.0, sum(map(mul, asked, numbers.unpack(other))))) for other in others]
+
+
+_plain = Plain()
 
 
 # What is still to be made

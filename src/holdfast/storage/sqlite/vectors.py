@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...domain.vector import Vector
 from ..port import Part, Row
-from ..vectors import cosines
+from ..vectors import cosines, numpy_loaded
 
 if TYPE_CHECKING:
     import numpy
@@ -26,6 +26,8 @@ BREADTH = 2
 a memory may have several."""
 LEAST = 120
 """So many are measured however few are asked for."""
+SLIGHT = 30_000
+"""Among so many numbers a process searches once without numpy: it may never search again."""
 PAGE = 50_000
 """Signs that are read together."""
 WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
@@ -54,6 +56,7 @@ class Signs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._begun = False
         self._origin = ""
         self._tables: dict[tuple[str, int], Table] = {}
         self._read: dict[tuple[str, int], int] = {}
@@ -74,13 +77,18 @@ class Signs:
                 self._tables[model, size], self._read[model, size] = table, last
             return table
 
-    def forget(self, model: str, size: int, gone: NDArray[numpy.int64]) -> None:
+    def begin(self, session: SqliteSession) -> bool:
+        """Whether this is the first search, and among so few that to load numpy would take longer than all of it."""
+        first, self._begun = not self._begun, True
+        return first and not numpy_loaded() and session.rows("embedding_last")[0][0] <= SLIGHT
+
+    def forget(self, model: str, size: int, gone: Sequence[int]) -> None:
         """Leave out numbers that are not in the store any more."""
         import numpy
 
         with self._lock:
             table = self._tables.get((model, size))
-            if table is None or not len(gone):
+            if table is None or not gone:
                 return
             kept = ~numpy.isin(table.numbers[: table.used], gone)
             self._tables[model, size] = Table(
@@ -136,19 +144,56 @@ def nearest(
     """Rows of id and cosine of the nearest memories, each by its nearest passage; filters apply before the limit."""
     if not session.rows("embedding_dim", model=params["model"]):
         return []
-    asked = signs_of(vector)
-    table = signs.current(session, params["model"], len(asked))
-    places = _places(table, _named(session, parts, params))
+    search = Search(session, params["model"], signs_of(vector), _named(session, parts, params))
+    width = max(LEAST, BREADTH * limit)
     best: dict[str, float] = {}
-    for step in _steps(_distances(table, asked, places), max(LEAST, BREADTH * limit)):
-        chosen = step if places is None else places[step]
-        found = _measured(session, vector, table, chosen, parts, params)
-        _forget_gone(session, signs, vector, table, chosen, found, params)
+    for numbers in search.plainly(width) if signs.begin(session) else search.scan(signs, width):
+        found = _measured(session, vector, numbers, parts, params)
+        search.forget_gone(signs, numbers, [row[0] for row in found])
         for id, cosine in ((row[1], row[2]) for row in found):
             best[id] = max(cosine, best.get(id, -1.0))
         if len(best) >= limit:
             break
     return sorted(best.items(), key=lambda one: (-one[1], one[0]))[:limit]
+
+
+class Search(NamedTuple):
+    """What is looked for: numbers of vectors, those with the most signs in common first, a step at a time."""
+
+    session: SqliteSession
+    model: str
+    asked: bytes
+    rows: list[int] | None
+    """Of which memories; None: of all."""
+
+    def scan(self, signs: Signs, width: int) -> Iterator[list[int]]:
+        """Among all signs that are kept in memory."""
+        table = signs.current(self.session, self.model, len(self.asked))
+        places = _places(table, self.rows)
+        for step in _steps(_distances(table, self.asked, places), width):
+            yield table.numbers[step if places is None else places[step]].tolist()
+
+    def plainly(self, width: int) -> Iterator[list[int]]:
+        """The same without numpy, and with nothing kept."""
+        asked, among = int.from_bytes(self.asked, "little"), None if self.rows is None else set(self.rows)
+        order = sorted(
+            ((int.from_bytes(signs, "little") ^ asked).bit_count(), number)
+            for page in _pages(self.session, self.model, len(self.asked), 0)
+            for number, row, signs in page
+            if among is None or row in among
+        )
+        numbers, start = [number for _, number in order], 0
+        while start < len(numbers):
+            yield numbers[start : start + (start or width)]
+            start += start or width
+
+    def forget_gone(self, signs: Signs, numbers: Sequence[int], found: Sequence[int]) -> None:
+        """What did not come back because it is not there any more need not be looked at again."""
+        missing = set(numbers).difference(found)
+        if len(missing) > len(numbers) // 2:
+            there = {number for (number,) in self.session.rows("embedding_numbers", numbers=list(missing))}
+            ((last,),) = self.session.rows("embedding_last")
+            signs.forget(self.model, len(self.asked), [number for number in missing - there if number <= (last or 0)])
 
 
 def _steps(distances: NDArray[numpy.uint16], width: int) -> Iterator[NDArray[numpy.int64]]:
@@ -203,37 +248,11 @@ def _distances(table: Table, asked: bytes, places: NDArray[numpy.int64] | None) 
 
 
 def _measured(
-    session: SqliteSession,
-    vector: Vector,
-    table: Table,
-    places: NDArray[numpy.int64],
-    parts: Sequence[Part],
-    params: Mapping[str, Any],
+    session: SqliteSession, vector: Vector, numbers: list[int], parts: Sequence[Part], params: Mapping[str, Any]
 ) -> list[tuple[int, str, float]]:
     """Numbers, ids and cosines of those that pass the filters and whose vector is current."""
-    numbers = table.numbers[places].tolist()
     rows = session.assembled(("embedding_found", *parts), {**params, "numbers": numbers})
     return [
         (number, id, cosine)
         for (number, id, _), cosine in zip(rows, cosines(vector, [row[2] for row in rows]), strict=True)
     ]
-
-
-def _forget_gone(
-    session: SqliteSession,
-    signs: Signs,
-    vector: Vector,
-    table: Table,
-    places: NDArray[numpy.int64],
-    found: list[tuple[int, str, float]],
-    params: Mapping[str, Any],
-) -> None:
-    """What did not come back because it is not there any more need not be looked at again."""
-    import numpy
-
-    if len(places) - len(found) > len(places) // 2:
-        missing = numpy.setdiff1d(table.numbers[places], numpy.array([row[0] for row in found], numpy.int64))
-        there = {number for (number,) in session.rows("embedding_numbers", numbers=missing.tolist())}
-        ((last,),) = session.rows("embedding_last")
-        gone = [number for number in missing.tolist() if number not in there and number <= last]
-        signs.forget(params["model"], len(signs_of(vector)), numpy.array(gone, numpy.int64))

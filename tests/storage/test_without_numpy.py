@@ -1,0 +1,74 @@
+"""A process that asks once does not load numpy, which takes longer than all the rest, and finds the same."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Holdfast
+from holdfast.domain.vector import unit
+from holdfast.storage.sqlite.vectors import Search, Signs, signs_of
+from holdfast.storage.vectors import Plain, cosines
+
+NUMBERS = st.lists(st.floats(-1, 1, width=32), min_size=5, max_size=5).filter(any)
+ASK = """
+import json, sys, holdfast
+from holdfast.settings import load
+with holdfast.open(settings=load({"db": sys.argv[1], "embedder": "none"})) as hold:
+    for _ in range(int(sys.argv[3])):
+        found = hold.recall("?", embedding={"model": "own", "vector": json.loads(sys.argv[2])}, explain=True)
+    print(json.dumps([[one.title, one.why.cosine] for one in found.memories] + ["numpy" in sys.modules]))
+"""
+
+
+def keep(hold: Holdfast, many: int) -> list[float]:
+    """Memories with vectors, and one to ask with."""
+    random = Random(1)
+    vectors = [[random.gauss(1, 1) for _ in range(24)] for _ in range(many + 1)]
+    for number, vector in enumerate(vectors[:-1]):
+        given = {"model": "own", "vector": vector}
+        hold.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": given})
+    return vectors[-1]
+
+
+def asked(db: str, vector: Sequence[float], times: int) -> list[object]:
+    """What another process finds at last, and whether it has loaded numpy."""
+    command = [sys.executable, "-c", ASK, db, json.dumps(vector), str(times)]
+    return list(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_who_asks_once_finds_the_same_without_numpy(hold: Holdfast, db: str) -> None:
+    vector = keep(hold, 60)
+    *once, loaded = asked(db, vector, 1)
+    *twice, loaded_then = asked(db, vector, 2)
+    assert (loaded, loaded_then) == (False, True)
+    assert len(once) == 10
+    assert once == twice
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("rows", [None, [3, 5, 8, 40, 999], []], ids=["all", "some", "none"])
+def test_both_ways_go_through_the_vectors_in_the_same_steps(hold: Holdfast, rows: list[int] | None) -> None:
+    vector = unit(keep(hold, 45))
+    with hold.hold.reading() as session:
+        search = Search(session, "own", signs_of(vector), rows)  # type: ignore[arg-type]
+        scanned = [step for step in search.scan(Signs(), 4) if step]
+        assert list(search.plainly(4)) == scanned
+    assert sum(map(len, scanned)) == (45 if rows is None else 4 if rows else 0)
+
+
+@given(NUMBERS, st.lists(NUMBERS, max_size=8))
+def test_cosines_are_the_same_either_way(vector: list[float], others: list[list[float]]) -> None:
+    kept = [unit(other) for other in others]
+    assert Plain().cosines(unit(vector), kept) == pytest.approx(cosines(unit(vector), kept), abs=1e-12)
+
+
+def test_only_a_few_vectors_are_measured_plainly_by_one_process() -> None:
+    plain = Plain()
+    assert [plain.takes(200) for _ in range(4)] == [True, True, False, False]

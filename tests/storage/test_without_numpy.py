@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast import Holdfast
 from holdfast.domain.vector import unit
 from holdfast.storage.sqlite.vectors import Search, Signs, signs_of
-from holdfast.storage.vectors import Plain, cosines
+from holdfast.storage.vectors import FEW, Plain, cosines
 
 NUMBERS = st.lists(st.floats(-1, 1, width=32), min_size=5, max_size=5).filter(any)
 ASK = """
@@ -71,4 +71,4 @@ def test_cosines_are_the_same_either_way(vector: list[float], others: list[list[
 
 def test_only_a_few_vectors_are_measured_plainly_by_one_process() -> None:
     plain = Plain()
-    assert [plain.takes(200) for _ in range(4)] == [True, True, False, False]
+    assert [plain.takes(FEW // 2) for _ in range(4)] == [True, True, False, False]

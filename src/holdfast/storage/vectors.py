@@ -127,7 +127,7 @@ def nearness(session: Session, asked: Embedding, ids: Sequence[str]) -> dict[str
     return found
 
 
-FEW = 500
+FEW = 1500
 """So many vectors are measured without numpy, which takes a tenth of a second to load: a process may end soon."""
 
 

@@ -46,10 +46,15 @@ class Said(NamedTuple):
 
 
 def add(session: Session, many: Sequence[Logged]) -> None:
-    """Log recalls, without what was purged meanwhile."""
+    """Log recalls, without what was purged meanwhile, and without a question that found it."""
     ids = {hit.id for one in many for hit in one.hits}
     purged = {row[0] for row in session.rows("recall_purged", ids=list(ids))}
-    session.many("recall_log_add", ({**one._asdict(), "hits": _text(one.hits, purged)} for one in many))
+    session.many("recall_log_add", (_row(one, purged) for one in many))
+
+
+def _row(one: Logged, purged: set[str]) -> dict[str, object]:
+    question = None if any(hit.id in purged for hit in one.hits) else one.question
+    return {**one._asdict(), "question": question, "hits": _text(one.hits, purged)}
 
 
 def _text(hits: Iterable[Hit], without: set[str]) -> str:

@@ -22,7 +22,10 @@ from .hold import Hold
 from .past_recall import PRESENT, Past
 
 FOUND = 100
-"""Memories that words find, and as many again that vectors find."""
+"""Memories that words find."""
+NEAREST = 50
+"""Memories that vectors find."""
+LEADING_NEAREST = 10
 LEADING = 50
 """What was said after so many of the best is a candidate too: an answer need not repeat the question's words."""
 LINKING = 20
@@ -112,7 +115,7 @@ def gather(
     rows = heard.rows | _read(look, [id for id in (*nearest, *also) if id not in heard.rows])
     edges = _edges(look, [*heard.found[:LINKING], *nearest[:LINKING], *list(past.rows)[:LINKING]], past.when)
     rows |= _read(look, [id for id in edges.linked if id not in rows]) | past.rows
-    beside = _beside(look, rows, [*heard.found[:LEADING], *nearest[:LEADING]])
+    beside = _beside(look, rows, [*heard.found[:LEADING], *nearest[:LEADING_NEAREST]])
     rows |= beside.following
     making = _Making(
         question=question,

@@ -18,7 +18,7 @@ from ..storage.vectors import Due, Kept
 from . import embed, past_recall
 from .embed import FRESH
 from .find import normal
-from .gather import FOUND, Gathered, Heard, Looked, gather, listen, measured
+from .gather import FOUND, NEAREST, Gathered, Heard, Looked, gather, listen, measured
 from .hold import Hold
 from .noted import Asked
 from .past_recall import PRESENT, Past
@@ -197,7 +197,7 @@ WAITING = "Many of the newest memories have no vectors yet: `holdfast reembed` m
 def _nearest(look: Looked, asked: Embedding, fresh: Sequence[Kept], ask: Ask) -> list[str]:
     """The memories that have the nearest passages, nearest first; those without any kept vector among them."""
     vectors.check(look.session, asked)
-    found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=FOUND)
+    found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=NEAREST)
     near = dict(found) | {id: max(one.cosine for one in many) for id, many in measured(asked, fresh).items()}
     order = sorted(near, key=lambda id: (-near[id], id))
     return [id for id in order if near[id] >= rank.RELATED and id not in ask.without]

@@ -258,7 +258,7 @@ class Reembedded(Struct, frozen=True, kw_only=True):
     "POST /api/v1/reembed",
     family="lifecycle",
     human="holdfast.surfaces.human:reembedded",
-    examples=(Example({}),),
+    examples=(Example({"everything": "perhaps"}, error="VALIDATION_FAILED"),),
 )
 def reembed(hold: Hold, request: Reembed) -> Reembedded:
     """Make the vectors that memories lack by the model that is set; recall by words goes on meanwhile."""

@@ -289,6 +289,15 @@ def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(hold:
             vectors.check(session, Embedding("one", unit([0, 1, 1])))
 
 
+def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_their_model(hold: Holdfast) -> None:
+    first = stored(hold, "First", unit([1, 0]))
+    id = str(hold.store(title="Long", content="of many passages").id)
+    with pytest.raises(Invalid, match="'one' here have 2 numbers, got 3"):
+        cut(hold, id, (0, 7, [1, 0]), (8, 16, [1, 0, 0]))
+    with hold.hold.reading() as session:
+        assert [(one.memory, one.dim) for one in page(session)] == [(first, 2)]
+
+
 # What is still to be made
 
 

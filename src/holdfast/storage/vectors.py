@@ -88,7 +88,9 @@ def put(session: Session, memory: Memory, given: Embedding, now: int) -> None:
 
 
 def put_all(session: Session, many: Sequence[Kept]) -> None:
-    """Keep the vectors of memories, in the place of those that they have by the same model."""
+    """Keep the vectors of memories, in the place of others by the same model; all have as many numbers."""
+    for model, vector in {(one.model, one.dim): (one.model, Vector(one.vector)) for one in many}.values():
+        check(session, Embedding(model, vector))
     owners = dict.fromkeys((one.memory, one.model) for one in many)
     session.many("embedding_clear", ({"memory": memory, "model": model} for memory, model in owners))
     session.many("embedding_put", ({**one._asdict(), "vector": Vector(one.vector)} for one in many))

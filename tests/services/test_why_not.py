@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 import holdfast
 from holdfast.domain.errors import NotFound
-from holdfast.services import gather, recall, why_not
+from holdfast.services import gather
 
 SAYING = "We deploy on Tuesdays."
 
@@ -125,8 +125,7 @@ def test_a_vector_that_is_not_there_is_told_so(hold: Any) -> None:
 
 def test_what_others_fit_better_is_told_how_much_better(hold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for three in each channel."""
-    for module in (gather, recall, why_not):
-        monkeypatch.setattr(module, "FOUND", 3)
+    monkeypatch.setattr(gather, "WIDE", gather.Breadth(3, 3, 3))
     ids = [
         hold.store(
             title=f"{number}",

@@ -259,6 +259,7 @@ class Order:
         self._weights = word_weights(stems, scope)
         everyone = (*candidates, *around)
         self.bm25 = {one.id: lexical(one, self._weights, scope.usual_length) for one in everyone}
+        self._most = max(self.bm25.values(), default=0.0) or 1.0
         self._speaks = {one.id: voice(one, scope) for one in everyone}
         raw = {id: value + SPEAKER_WORDS * self._speaks[id] for id, value in self.bm25.items()}
         best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
@@ -313,10 +314,9 @@ class Order:
 
     def _best_piece(self, one: Candidate) -> Piece | None:
         """The passage with the most of words and nearness together."""
-        most = max(self.bm25.values(), default=0.0) or 1.0
 
         def bearing(piece: Piece) -> float:
-            return passage_words(one, piece, self._weights) / most + (piece.cosine or 0.0)
+            return passage_words(one, piece, self._weights) / self._most + (piece.cosine or 0.0)
 
         return max(one.pieces, key=bearing, default=None)
 

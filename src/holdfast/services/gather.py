@@ -21,13 +21,24 @@ from ..storage.vectors import REPLY, Kept, Near
 from .hold import Hold
 from .past_recall import PRESENT, Past
 
-FOUND = 100
-"""Memories that words find."""
-NEAREST = 50
-"""Memories that vectors find."""
-LEADING_NEAREST = 10
-LEADING = 50
-"""What was said after so many of the best is a candidate too: an answer need not repeat the question's words."""
+SMALL = 8000
+"""In a store of more memories, where finding takes longer, fewer are looked at."""
+
+
+class Breadth(NamedTuple):
+    """How many memories are looked at for a question."""
+
+    found: int
+    """By words."""
+    nearest: int
+    """By vectors."""
+    leading: int
+    """Of the best by words: what was said after them is a candidate too, for an answer need not repeat the words."""
+    leading_nearest: int = 10
+
+
+WIDE = Breadth(100, 50, 50)
+NARROW = Breadth(50, 40, 20)
 LINKING = 20
 """The links of so many of the best are followed."""
 MOST_LINKS = 100
@@ -51,6 +62,7 @@ class Looked(NamedTuple):
 class Heard(NamedTuple):
     """What the words of a question found."""
 
+    breadth: Breadth
     found: list[str]
     """Ids, best first."""
     rows: dict[str, Row]
@@ -82,17 +94,20 @@ def stems_of(words: Sequence[str]) -> dict[str, str]:
 def listen(look: Looked, question: Question, *, without: Collection[str] = ()) -> Heard:
     """What the words of a question find, and whom it names."""
     hold, session, which, now = look
+    breadth = WIDE if session.newest_row() <= SMALL else NARROW
     words = asking.question(session, question.words)
-    found = asking.candidates(session, hold.caller, words, which, now, limit=FOUND)
+    found = asking.candidates(session, hold.caller, words, which, now, limit=breadth.found)
     ids = [hit.id for hit in found if hit.id not in without]
     rows = _read(look, ids)
     speakers = candidates.speakers(session, hold.caller, _names(question), which, now)
-    return Heard(ids, rows, stems_of(question.words), named_in(question.words, speakers | _speakers(rows.values())))
+    named = named_in(question.words, speakers | _speakers(rows.values()))
+    return Heard(breadth, ids, rows, stems_of(question.words), named)
 
 
 def _names(question: Question) -> list[str]:
-    """Words of a question as names are written."""
-    return [word.capitalize() for word in question.words[:MOST_NAMES] if word.isalpha()]
+    """Words of a question as names are written; those that are written so in it, unless it has no capitals at all."""
+    names = [word.capitalize() for word in question.words[:MOST_NAMES] if word.isalpha()]
+    return [name for name in names if name in question.text] if question.text != question.text.lower() else names
 
 
 def _speakers(rows: Iterable[Row]) -> set[str]:
@@ -115,7 +130,7 @@ def gather(
     rows = heard.rows | _read(look, [id for id in (*nearest, *also) if id not in heard.rows])
     edges = _edges(look, [*heard.found[:LINKING], *nearest[:LINKING], *list(past.rows)[:LINKING]], past.when)
     rows |= _read(look, [id for id in edges.linked if id not in rows]) | past.rows
-    beside = _beside(look, rows, [*heard.found[:LEADING], *nearest[:LEADING_NEAREST]])
+    beside = _beside(look, rows, [*heard.found[: heard.breadth.leading], *nearest[: heard.breadth.leading_nearest]])
     rows |= beside.following
     making = _Making(
         question=question,

@@ -14,16 +14,16 @@ from ..storage import memories, vectors
 from ..storage.memories import Filter
 from ..storage.port import Session
 from ..storage.then import Then, then
-from ..storage.vectors import Due, Kept
+from ..storage.vectors import REPLY, Due, Kept
 from . import embed, past_recall
 from .embed import FRESH
 from .find import normal
-from .gather import FOUND, NEAREST, Gathered, Heard, Looked, gather, listen, measured
+from .gather import Gathered, Heard, Looked, gather, listen, measured
 from .hold import Hold
 from .noted import Asked
 from .past_recall import PRESENT, Past
 
-SPARE = 3
+SPARE = 2
 """So many times as many as are asked for are put in order: some say the same as others."""
 ALIKE = 0.9
 """Two memories of which so large a share of words is common say the same."""
@@ -145,7 +145,7 @@ class Ordered(NamedTuple):
 
 def ordered(look: Looked, ready: Ready, *, most: int | None, also: Sequence[str] = ()) -> Ordered:
     """The candidates in order, so many; `also` are taken for candidates whatever found them."""
-    nearest = _nearest(look, ready.vector, ready.fresh, ready.ask) if ready.vector else []
+    nearest = _nearest(look, ready, ready.vector) if ready.vector else []
     before = _past(look, ready) if ready.when else PRESENT
     gathered = gather(look, ready.asked, ready.heard, ready.vector, ready.fresh, nearest, also, before)
     found = rank.ranked(gathered.candidates, gathered.around, gathered.stems, gathered.scope, look.now, most=most)
@@ -194,20 +194,23 @@ LONGEST_QUESTION = 4000
 WAITING = "Many of the newest memories have no vectors yet: `holdfast reembed` makes them."
 
 
-def _nearest(look: Looked, asked: Embedding, fresh: Sequence[Kept], ask: Ask) -> list[str]:
+def _nearest(look: Looked, ready: Ready, asked: Embedding) -> list[str]:
     """The memories that have the nearest passages, nearest first; those without any kept vector among them."""
     vectors.check(look.session, asked)
-    found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=NEAREST)
+    most = ready.heard.breadth.nearest
+    found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=most)
+    fresh = [one for one in ready.fresh if one.begins != REPLY]
     near = dict(found) | {id: max(one.cosine for one in many) for id, many in measured(asked, fresh).items()}
     order = sorted(near, key=lambda id: (-near[id], id))
-    return [id for id in order if near[id] >= rank.RELATED and id not in ask.without]
+    return [id for id in order if near[id] >= rank.RELATED and id not in ready.ask.without]
 
 
 def _past(look: Looked, ready: Ready) -> Past:
     """What is not as it was, as it was."""
     assert ready.when is not None
     which = replace(look.which, unchanged_since=None, true_at=None)
-    found = past_recall.past(look.hold, look.session, ready.when, which, tuple(ready.heard.words), ready.vector, FOUND)
+    stems, most = tuple(ready.heard.words), ready.heard.breadth.found
+    found = past_recall.past(look.hold, look.session, ready.when, which, stems, ready.vector, most)
     return found._replace(rows={id: row for id, row in found.rows.items() if id not in ready.ask.without})
 
 

@@ -12,7 +12,7 @@ from ..storage import asking, memories, vectors
 from ..storage.memories import EVERYTHING, Filter, View
 from ..storage.port import Session
 from .find import normal
-from .gather import FOUND, Looked
+from .gather import Looked
 from .hold import Hold
 from .recall import SPARE, Ask, Hit, Ordered, Ready, folded, hits_of, ordered, prepare, settled
 
@@ -184,7 +184,8 @@ def _missed_by_words(session: Session, ready: Ready, terms: Sequence[str]) -> Re
     asked = asking.question(session, ready.asked.words)
     if not {*asked.rare, *asked.common}.intersection(held):
         return Reason("common_words", f"It holds only words that too many memories hold: {', '.join(held)}.")
-    return Reason("words", f"It holds {', '.join(held)}, but {FOUND} others fit the words of the question better.")
+    others = ready.heard.breadth.found
+    return Reason("words", f"It holds {', '.join(held)}, but {others} others fit the words of the question better.")
 
 
 def _missed_by_vectors(session: Session, ready: Ready, cosine: float | None, nearest: Sequence[str]) -> Reason:

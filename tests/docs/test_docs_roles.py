@@ -18,8 +18,8 @@ PAGE = ROOT / "docs" / "how-to" / "postgresql.md"
 MADE = "$ export HOLDFAST_DB="
 """With this the page begins to use what it has made."""
 
-ELSEWHERE = {"migrate"}
-"""What makes a store somewhere else."""
+ELSEWHERE = {"migrate", "reembed"}
+"""What makes a store somewhere else, or needs a model."""
 
 pytestmark = pytest.mark.slow
 

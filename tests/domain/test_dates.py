@@ -87,7 +87,8 @@ def test_a_date_is_read_as_it_is_written(text: str, expected: list[tuple[str, st
 def test_a_date_without_a_year_is_the_latest_and_fits_every_year(text: str, expected: tuple[str, str]) -> None:
     [period] = periods(text, NOW)
     assert (days(text), period.form) == ([expected], "every year")
-    assert fit(text, expected[0]) == fit(text, expected[0].replace("2022", "2019").replace("2023", "2019")) in (1.0, 1.5)
+    years = [fit(text, expected[0]), fit(text, expected[0].replace("2022", "2019").replace("2023", "2019"))]
+    assert years in ([1.0, 1.0], [1.5, 1.5])
 
 
 @pytest.mark.parametrize(

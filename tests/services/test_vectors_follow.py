@@ -252,3 +252,19 @@ os.kill(os.getpid(), 9)
         assert len(kept(hold, MODEL)) == int(told) == embed.BATCH
         assert hold.reembed().memories == 100 - embed.BATCH
         assert set(kept(hold, MODEL)) == set(ids)
+
+
+def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_said(
+    opened: Callable[..., Holdfast],
+) -> None:
+    hold = opened()
+    fill(hold, 3)
+    hold.reembed()
+
+    class Shorter(Letters):
+        def embed(self, texts: Sequence[str]) -> list[Vector]:
+            return [unit([1.0, 2.0]) for _ in texts]
+
+    answer = opened(Shorter()).recall("note number 2")
+    assert (answer.mode, answer.count) == ("keyword", 3)
+    assert answer.meta.degraded == "Found by words alone. letters gave 2 numbers where its vectors here have 26."

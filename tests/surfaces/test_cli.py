@@ -152,7 +152,7 @@ def test_a_group_without_a_command_shows_what_there_is(run: Run) -> None:
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest(run: Run) -> None:
-    assert "Did you mean recall?" in run("recal", "x")[2]
+    assert "Did you mean recall or recalls?" in run("recal", "x")[2]
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ def test_each_shell_has_its_completions(run: Run, shell: str) -> None:
 @pytest.mark.parametrize(
     ("typed_so_far", "offered"),
     [
-        ("holdfast reca", {"recall"}),
+        ("holdfast reca", {"recall", "recalls"}),
         ("holdfast archive re", {"restore"}),
         ("holdfast store --tit", {"--title"}),
         ("holdfast store --tier m", {"mid"}),

@@ -201,6 +201,22 @@ def test_a_story_goes_the_same_way_on_every_surface(
         assert (name, other) == (name, answer) or (which == "http" and within(answer, other))
 
 
+VECTOR_STEPS: list[tuple[Any, ...]] = [
+    ("store", {"title": "Stand-up", "content": "The team meets each morning in the blue room."}),
+    ("reembed", {}),
+    ("recall", {"context": "where is the daily gathering?"}),
+]
+
+
+@pytest.mark.usefixtures("vectors_made")
+@pytest.mark.parametrize("which", ["library", "cli", "http", "mcp"])
+def test_vectors_are_made_on_every_surface(server: Postgres | None, tmp_path: Path, which: str) -> None:
+    story = told_by(which, tmp_path, server, VECTOR_STEPS)
+    assert [code for _, code, _ in story.told] == [None, None, None]
+    recalled = story.told[-1][2]
+    assert (recalled["count"], recalled["mode"]) == (1, "hybrid")
+
+
 def test_keys_are_made_and_revoked_the_same_way_on_the_command_line(server: Postgres | None, tmp_path: Path) -> None:
     """Over HTTP the first key closes the door to whoever has none."""
     library = told_by("library", tmp_path, server, KEY_STEPS)
@@ -227,7 +243,7 @@ def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
 
 def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: Story) -> None:
     exemplified = {op.name for op in REGISTRY for example in op.examples if example.error is None}
-    told = library_story.done | {name for name, *_ in KEY_STEPS}
+    told = library_story.done | {name for name, *_ in (*KEY_STEPS, *VECTOR_STEPS)}
     assert {op.name for op in REGISTRY} - exemplified - told == set()
 
 

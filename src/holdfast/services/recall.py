@@ -130,7 +130,8 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
             ask, now = ask._replace(which=when.unchanged(ask.which)), when.at
         heard = listen(Looked(hold, session, ask.which, now), asked, without=ask.without)
         due = _due(hold, session, ask, now)
-    vector, fresh, degraded = _embedded(hold, ask, asked, heard, due)
+        dim = _checked(hold, session, ask)
+    vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim)
     return Ready(ask, asked, heard, vector, fresh, degraded, now, when)
 
 
@@ -155,6 +156,13 @@ def ordered(look: Looked, ready: Ready, *, most: int | None, also: Sequence[str]
 NO_VECTORS = "None of these memories has a current vector by this model: they were found by words alone."
 
 
+def _checked(hold: Hold, session: Session, ask: Ask) -> int | None:
+    """How many numbers our own model's vectors have. One that the asker brought must fit those of its model."""
+    if ask.embedding is not None:
+        vectors.check(session, ask.embedding)
+    return vectors.dim_of(session, hold.embedder.model) if hold.embedder and ask.embedding is None else None
+
+
 def _due(hold: Hold, session: Session, ask: Ask, now: int) -> list[Due]:
     """What was kept so recently that it has no vectors; one more than can be made at once tells of more."""
     if hold.embedder is None or ask.embedding is not None:
@@ -170,7 +178,7 @@ def _due(hold: Hold, session: Session, ask: Ask, now: int) -> list[Due]:
 
 
 def _embedded(
-    hold: Hold, ask: Ask, asked: Question, heard: Heard, due: Sequence[Due]
+    hold: Hold, ask: Ask, asked: Question, heard: Heard, due: Sequence[Due], dim: int | None
 ) -> tuple[Embedding | None, list[Kept], str | None]:
     """The question's vector, those of the newest memories, and what is missing. Outside of any transaction."""
     if ask.embedding is not None:
@@ -181,6 +189,8 @@ def _embedded(
     text = first_person(asked.text, heard.named) if asked.english else asked.text
     try:
         (vector,) = embedder.embed([text[:LONGEST_QUESTION]])
+        if dim not in (None, vector.dim):
+            raise EmbedderFailed(f"{embedder.model} gave {vector.dim} numbers where its vectors here have {dim}.")
         if len(due) > FRESH:
             return Embedding(embedder.model, vector), [], WAITING
         made = embed.made_of(hold, embedder, due, hold.now())
@@ -196,7 +206,6 @@ WAITING = "Many of the newest memories have no vectors yet: `holdfast reembed` m
 
 def _nearest(look: Looked, ready: Ready, asked: Embedding) -> list[str]:
     """The memories that have the nearest passages, nearest first; those without any kept vector among them."""
-    vectors.check(look.session, asked)
     most = ready.heard.breadth.nearest
     found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=most)
     fresh = [one for one in ready.fresh if one.begins != REPLY]

@@ -73,10 +73,15 @@ class Mark(msgspec.Struct, frozen=True):
     """Every row has been looked at once; from now on the journal tells what is new."""
 
 
+def dim_of(session: Session, model: str) -> int | None:
+    """How many numbers the vectors of a model have; None if there are none."""
+    row = session.row("embedding_dim", model=model)
+    return int(row[0]) if row else None
+
+
 def check(session: Session, given: Embedding) -> None:
     """Raise unless a vector has as many numbers as the others of its model."""
-    row = session.row("embedding_dim", model=given.model)
-    must_fit(given, row[0] if row else None)
+    must_fit(given, dim_of(session, given.model))
 
 
 def put(session: Session, memory: Memory, given: Embedding, now: int) -> None:

@@ -107,8 +107,6 @@ def test_vectors_are_made_on_the_side_after_something_was_kept(db: str) -> None:
     with holdfast.open(db, agent_id=ME.agent) as hold:
         ids = fill(hold, 40)
         while set(kept(hold, MODEL)) != set(ids):
-            assert hold.making is not None
-            hold.making.wake()
             hold.hold.store.wait(0.1)
         assert hold.recall("note").meta.degraded is UNSET
 

@@ -6,6 +6,8 @@ import atexit
 import logging
 import threading
 from random import random
+from time import monotonic
+from typing import Literal
 
 from ..domain.errors import Cancelled, EmbedderFailed, HoldfastError
 from . import embed
@@ -16,6 +18,9 @@ log = logging.getLogger("holdfast")
 AGAIN_SECONDS = 1.0
 LONGEST_PAUSE = 300.0
 """How long a provider that fails again and again is left alone."""
+QUIET_SECONDS = 0.2
+PATIENCE_SECONDS = 3.0
+"""So long nothing is kept before vectors are made, unless there is no such time for long."""
 OTHERS_SECONDS = 2.0
 """What another process kept is left to it for up to so long: it makes the vectors itself if it can."""
 END_SECONDS = 10.0
@@ -28,12 +33,14 @@ class Making:
         self._stop = threading.Event()
         self._kept = threading.Event()
         self._lock = threading.Lock()
+        self._woken = 0.0
         self._thread: threading.Thread | None = None
         self._watcher: threading.Thread | None = None
         self._hold = hold.seen_by(hold.caller, Progress(stop=self._stop))
 
     def wake(self) -> None:
         """Something was kept."""
+        self._woken = monotonic()
         self._kept.set()
         if self._thread is None:
             self._start()
@@ -64,28 +71,39 @@ class Making:
         pause = AGAIN_SECONDS
         while self._kept.wait() and not self._stop.is_set():
             self._kept.clear()
-            if self._made():
-                pause = AGAIN_SECONDS
-            else:
-                self._stop.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-                self._kept.set()
+            self._wait_for_quiet()
+            match self._step():
+                case "more":
+                    pause = AGAIN_SECONDS
+                    self._kept.set()
+                case "failed":
+                    self._stop.wait(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    self._kept.set()
 
-    def _made(self) -> bool:
-        """Whether all is made that can be."""
+    def _wait_for_quiet(self) -> None:
+        """Who stores much at once is not kept waiting for a processor: vectors follow when that is done."""
+        until = monotonic() + PATIENCE_SECONDS
+        while (left := min(until, self._woken + QUIET_SECONDS) - monotonic()) > 0:
+            if self._stop.wait(left):
+                return
+
+    def _step(self) -> Literal["more", "done", "failed"]:
+        """Make the next vectors."""
         assert self._hold.embedder is not None
         try:
-            for failed in embed.catch_up(self._hold, self._hold.embedder).failed:
-                log.warning("No vectors could be made of the memory %s: %s", failed.id, failed.error)
+            made = embed.step(self._hold, self._hold.embedder)
         except Cancelled:
-            return True
+            return "done"
         except EmbedderFailed as error:
             log.warning("No vectors can be made now. %s", error.message)
-            return False
+            return "failed"
         except HoldfastError as error:
             log.warning("Vectors could not be kept now: %s", error.message)
-            return False
-        return True
+            return "failed"
+        for failed in made.failed if made else ():
+            log.warning("No vectors could be made of the memory %s: %s", failed.id, failed.error)
+        return "done" if made is None else "more"
 
     def _watch(self) -> None:
         while not self._stop.is_set():

@@ -1,7 +1,6 @@
 """SQLite through apsw: WAL, full sync, one writer at a time, readers that never wait."""
 
 import errno
-import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import apsw
+import msgspec
 
 from ...domain import errors
 from ...domain.vector import Vector
@@ -43,6 +43,7 @@ _FOREIGN: tuple[tuple[type[apsw.Error], type[errors.StoreError]], ...] = (
 )
 
 
+_json = msgspec.json.Encoder()
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -85,7 +86,7 @@ def joined(parts: tuple[Part, ...]) -> str:
 
 def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Parameters with their lists, which most statements do not have, as JSON text."""
-    lists = {name: json.dumps(value) for name, value in params.items() if isinstance(value, (list, tuple))}
+    lists = {name: _json.encode(value).decode() for name, value in params.items() if isinstance(value, (list, tuple))}
     return {**params, **lists} if lists else params
 
 

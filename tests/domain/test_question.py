@@ -31,8 +31,8 @@ def test_a_question_is_read_once_for_all_that_recall_needs() -> None:
     [
         ("who are you", ["who", "are", "you"]),
         ("Wo ist der Schlüssel?", ["wo", "ist", "der", "schlüssel"]),
-        ("猫の名前は？", ["猫の", "の名", "名前", "前は"]),
-        ("How do I say 猫 or 東京都?", ["say", "猫", "東京", "京都"]),
+        ("猫の名前は？", ["猫の", "の名", "名前", "前は", "猫", "名", "前"]),
+        ("How do I say 猫 or 東京都?", ["say", "猫", "東京", "京都", "東", "京", "都"]),
         ("Cafe\u0301 de Flore", ["café", "de", "flore"]),
         ("in\u200bvisible", ["invisible"]),
         ("snake_case C++ 50%", ["snake", "case", "c", "50"]),

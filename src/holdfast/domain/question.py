@@ -40,6 +40,10 @@ _OTHERS = tuple(
 """Common words of German, French, Spanish, Portuguese, Italian, Dutch, the Nordic languages and Polish."""
 
 
+_CHARACTER = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
+"""Of Chinese, each may be a word by itself."""
+
+
 class Question(NamedTuple):
     """A question as recall needs it."""
 
@@ -53,7 +57,8 @@ class Question(NamedTuple):
 
 def question(text: str, now: int) -> Question:
     """A question that is asked now; of English, the words that carry its meaning, or all if it has only common ones."""
-    found = list(dict.fromkeys(terms(unicodedata.normalize("NFC", visible(text)))))
+    plain = unicodedata.normalize("NFC", visible(text))
+    found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain))))
     english = is_english(found, text.isascii())
     words = [word for word in found if word not in STOP] or found if english else found
     return Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now))

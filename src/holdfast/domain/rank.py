@@ -211,9 +211,10 @@ def voice(candidate: Candidate, scope: Scope) -> float:
     """Whether somebody whom the question names says it, or a passage of it."""
     if not scope.named:
         return 0.0
-    if candidate.speaker is not None:
-        return scope.voice(candidate.speaker)
-    return max((scope.voice(piece.speaker) for piece in candidate.pieces), default=0.0)
+    own = scope.voice(candidate.speaker)
+    if not candidate.pieces or candidate.pieces[0].speaker is None:
+        return own
+    return max(own, *(scope.voice(piece.speaker) for piece in candidate.pieces))
 
 
 def nearness(candidate: Candidate, scope: Scope) -> float | None:

@@ -21,6 +21,9 @@ class Embedder(Protocol):
     def remote(self) -> bool:
         """Whether texts leave this process, and a vector may take long or not come at all."""
 
+    def reads(self, text: str) -> bool:
+        """Whether the model knows enough of a text's words for its vector to mean something."""
+
     def warm(self) -> None:
         """Begin what the first vector would wait for, and return at once."""
 

@@ -71,6 +71,8 @@ class RecallMeta(Struct, frozen=True, kw_only=True):
     budget_tokens_remaining: int | UnsetType = UNSET
     memories_dropped: int | UnsetType = UNSET
     budget_overflow: bool | UnsetType = UNSET
+    tokens_estimated: bool | UnsetType = UNSET
+    """Without a budget the tokens are not counted but guessed from the length."""
 
 
 class Part(Struct, frozen=True):
@@ -152,12 +154,12 @@ def recall(hold: Hold, request: Recall) -> Recalled:
 
     def rendered(hit: Hit) -> str:
         shown[hit.memory.id] = hit_view(hit, explain=request.explain)
-        return text_of([shown[hit.memory.id]], request.format)
+        return counted_of(shown[hit.memory.id], request.format)
 
     found = recalling.recall(
         hold,
         asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at),
-        lambda hits: budget.fill(hits, rendered, request.budget_tokens),
+        lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame_of(request.format)),
     )
     return Recalled(
         recall_id=known(found.id),
@@ -174,6 +176,19 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         if request.format == "json"
         else text_of([shown[hit.memory.id] for hit in found.hits], request.format),
     )
+
+
+def frame_of(format: Format) -> str:
+    """What is sent around the hits."""
+    return "[]" if format == "json" else f"memories[50]{{{','.join(COLUMNS[format])}}}:\n"
+
+
+def counted_of(hit: RecalledMemory, format: Format) -> str:
+    """A hit as it is sent among others, in its longest form: over HTTP its metadata repeat whose it is."""
+    if format != "json":
+        return text_of([hit], format).partition("\n")[2] + "\n"
+    metadata = {**hit.metadata, "agent_id": hit.agent_id, "scope": hit.scope}
+    return msgspec.json.encode(msgspec.structs.replace(hit, metadata=metadata)).decode() + ","
 
 
 def text_of(hits: list[RecalledMemory], format: Format) -> str:
@@ -199,7 +214,7 @@ def meta_of(found: recalling.Recalled, most: int | None) -> RecallMeta:
     mode = "hybrid" if found.by_vectors else "keyword_only"
     meta = RecallMeta(recall_mode=mode, candidates=found.candidates, degraded=known(found.degraded))
     if most is None:
-        return meta
+        return msgspec.structs.replace(meta, tokens_estimated=True)
     return msgspec.structs.replace(
         meta,
         budget_tokens_used=found.packed.tokens,
@@ -238,7 +253,7 @@ def why_of(one: rank.Ranked) -> Why:
 
 
 class Reembed(Request, frozen=True):
-    everything: Annotated[bool, Meta(description="Look at every memory again, also at what was refused.")] = False
+    everything: Annotated[bool, Meta(description="Make all of them anew, not only those that are missing.")] = False
 
 
 class Refused(Struct, frozen=True):

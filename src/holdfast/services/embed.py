@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..domain.errors import EmbedderFailed
@@ -15,6 +15,7 @@ from ..storage.port import Session
 from ..storage.vectors import REPLY, TITLE, Due, Kept, Mark
 from .hold import Hold
 
+PROBE = "A text that any model can read."
 SAID_BEFORE = 24
 """Words of what was said before that belong to a reply."""
 BATCH = 64
@@ -129,6 +130,7 @@ def step(hold: Hold, embedder: Embedder) -> Made | None:
         return None
     made, failed = _each(hold, embedder, due)
     with hold.store.writing() as session:
+        _must_fit(session, embedder.model, made)
         current = {
             (one.id, one.text_hash) for one in vectors.due_among(session, embedder.model, [one.id for one in due])
         }
@@ -137,6 +139,16 @@ def step(hold: Hold, embedder: Embedder) -> Made | None:
         if vectors.mark(session, embedder.model) == before:
             vectors.set_mark(session, embedder.model, after)
     return Made(len({one.memory for one in kept}), len(kept), failed)
+
+
+def _must_fit(session: Session, model: str, made: Mapping[str, Sequence[Kept]]) -> None:
+    """Raise unless vectors are as long as those that are kept of their model."""
+    dim = vectors.dim_of(session, model)
+    if wrong := next((one.dim for many in made.values() for one in many if dim not in (None, one.dim)), None):
+        raise EmbedderFailed(
+            f"{model} gave {wrong} numbers where its vectors here have {dim}: "
+            "`holdfast reembed --everything` makes all of them anew."
+        )
 
 
 def _next(session: Session, model: str, mark: Mark) -> tuple[list[Due], Mark]:
@@ -162,6 +174,7 @@ def _each(hold: Hold, embedder: Embedder, due: Sequence[Due]) -> tuple[dict[str,
         if error.retryable:
             raise
         if len(due) == 1:
+            embedder.embed([PROBE])  # raises if it is not the text
             return {}, [Failed(due[0].id, error.message)]
     parted = [_each(hold, embedder, [one]) for one in due]
     failed = [refused for _, many in parted for refused in many]
@@ -171,6 +184,7 @@ def _each(hold: Hold, embedder: Embedder, due: Sequence[Due]) -> tuple[dict[str,
 
 
 def again(hold: Hold, embedder: Embedder) -> None:
-    """Look at every memory once more, from the first."""
+    """Drop all vectors of the model, so that each is made anew."""
     with hold.store.writing() as session:
+        vectors.forget(session, embedder.model)
         vectors.set_mark(session, embedder.model, Mark(0, journal.head_of(session).seq))

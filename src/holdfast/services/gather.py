@@ -113,7 +113,7 @@ def _names(question: Question) -> list[str]:
 def _speakers(rows: Iterable[Row]) -> set[str]:
     """Who speaks in some memories, in a passage of them too."""
     spoken = {row.speaker for row in rows if row.speaker}
-    return spoken | {said.speaker for row in rows if row.speaker is None for said in row.parsed.lines if said.speaker}
+    return spoken | {said.speaker for row in rows for said in row.parsed.lines if said.speaker}
 
 
 def gather(

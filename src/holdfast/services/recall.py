@@ -1,6 +1,7 @@
 """Find the memories that bear on a question, best first. Writes nothing."""
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -10,7 +11,9 @@ from ..domain.errors import EmbedderFailed
 from ..domain.memory import Memory
 from ..domain.question import Question, first_person, question
 from ..domain.vector import Embedding
-from ..storage import memories, vectors
+from ..domain.words import STOP
+from ..storage import memories, tokens, vectors
+from ..storage.candidates import Row
 from ..storage.memories import Filter
 from ..storage.port import Session
 from ..storage.then import Then, then
@@ -25,8 +28,8 @@ from .past_recall import PRESENT, Past
 
 SPARE = 2
 """So many times as many as are asked for are put in order: some say the same as others."""
-ALIKE = 0.9
-"""Two memories of which so large a share of words is common say the same."""
+COMMON = frozenset(stem for word in STOP for stem in tokens.stems(word))
+"""What two memories may differ in and still say the same."""
 FEWEST_ALIKE = 5
 """Words that a memory must have before another can be its like."""
 
@@ -169,12 +172,7 @@ def _due(hold: Hold, session: Session, ask: Ask, now: int) -> list[Due]:
         return []
     model = hold.embedder.model
     mark = vectors.mark(session, model)
-    if mark is None or not mark.whole:
-        due = vectors.due_rows(session, model, mark.row if mark else 0, FRESH + 1)
-    else:
-        due = vectors.due_among(session, model, vectors.changed(session, mark.seq, embed.ENTRIES))[: FRESH + 1]
-    seen = memories.by_ids(session, hold.caller, [one.id for one in due], now) if due else {}
-    return [one for one in due if one.id in seen]
+    return vectors.due_seen(session, hold.caller, ask.which, now, model, mark, limit=FRESH + 1, entries=embed.ENTRIES)
 
 
 def _embedded(
@@ -187,6 +185,8 @@ def _embedded(
     if embedder is None:
         return None, [], None
     text = first_person(asked.text, heard.named) if asked.english else asked.text
+    if not asked.words or not embedder.reads(text[:LONGEST_QUESTION]):
+        return None, [], None if not asked.words else UNREADABLE
     try:
         (vector,) = embedder.embed([text[:LONGEST_QUESTION]])
         if dim not in (None, vector.dim):
@@ -201,6 +201,7 @@ def _embedded(
 
 LONGEST_QUESTION = 4000
 """Characters of a question of which a vector is made."""
+UNREADABLE = "Found by words alone: the model that makes vectors does not know the words of the question."
 WAITING = "Many of the newest memories have no vectors yet: `holdfast reembed` makes them."
 
 
@@ -243,20 +244,25 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
     rows = [one.id for one in chosen if one.id not in past]
     read = memories.by_ids(look.session, look.hold.caller, rows, look.now, view) | past
     used = memories.uses(look.session, list(read))
-    best = max((one.score for one in chosen), default=1.0)
+    shown = _falling([one.score for one in chosen])
     return [
         Hit(
             memory=read[one.id],
-            score=round(one.score / best, 6),
+            score=round(score / shown[0], 6),
             why=one,
             like=tuple(like[one.id]),
             superseded_by=gathered.superseded.get(one.id),
             used=used.get(one.id, (0, 0)),
             long=len(gathered.rows[one.id].parsed.lines) > 1,
         )
-        for one in chosen
+        for one, score in zip(chosen, shown, strict=True)
         if one.id in read
     ]
+
+
+def _falling(scores: Sequence[float]) -> list[float]:
+    """Scores that never rise: what superseded another stands before it for at least as much."""
+    return list(accumulate(reversed(scores), max))[::-1]
 
 
 def folded(
@@ -268,30 +274,27 @@ def folded(
     """
     chosen: list[rank.Ranked] = []
     like: dict[str, list[str]] = {}
-    said: dict[str, frozenset[str]] = {}
+    said: dict[tuple[str, ...], str] = {}
     for one in order:
         row = gathered.rows[one.id]
-        words = frozenset(stem for line in row.parsed.lines for stem in line.stems.split())
+        words = _said(row)
         alone = row.occurred_at is None and one.id not in gathered.superseded
-        twin = next((id for id, others in said.items() if _same(words, others)), None) if alone else None
+        twin = said.get(words) if alone and len(words) >= FEWEST_ALIKE else None
         if twin is not None and gathered.rows[twin].speaker == row.speaker:
             like[twin].append(one.id)
         elif len(chosen) < limit:
             chosen.append(one)
             like[one.id] = []
             if row.occurred_at is None:
-                said[one.id] = words
+                said[words] = one.id
         else:
             break
     return chosen, like
 
 
-def _same(words: frozenset[str], others: frozenset[str]) -> bool:
-    fewer, more = sorted((len(words), len(others)))
-    if fewer < FEWEST_ALIKE or fewer < ALIKE * more:
-        return False
-    common = len(words & others)
-    return common >= ALIKE * (len(words) + len(others) - common)
+def _said(row: Row) -> tuple[str, ...]:
+    """The words of a memory, but for the most common: a negation, a number or a name makes another of it."""
+    return tuple(sorted(stem for line in row.parsed.lines for stem in line.stems.split() if stem not in COMMON))
 
 
 def lineage(namespace: str) -> tuple[str, ...]:

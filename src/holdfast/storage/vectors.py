@@ -1,10 +1,10 @@
 """The vectors of memories, a passage each: of this store alone, several models side by side, never mixed."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import mul
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,7 +12,7 @@ from ..domain.caller import Caller
 from ..domain.memory import Memory
 from ..domain.vector import Embedding, Vector, must_fit
 from .memories import EVERYTHING, Filter, narrowed
-from .port import Session
+from .port import Part, Session
 from .records import content_hash
 
 TITLE = -1
@@ -188,12 +188,42 @@ def set_mark(session: Session, model: str, to: Mark) -> None:
 
 def due_rows(session: Session, model: str, after: int, limit: int) -> list[Due]:
     """The next memories without current vectors, in the order of their rows."""
-    return [Due(*row) for row in session.rows("embedding_due", model=model, after=after, limit=limit)]
+    return _due(session, [], {"model": model, "after": after, "limit": limit})
 
 
 def due_among(session: Session, model: str, ids: Sequence[str]) -> list[Due]:
     """Those of some memories that have no current vectors."""
-    return [Due(*row) for row in session.rows("embedding_due.some", model=model, ids=list(ids))] if ids else []
+    params = {"model": model, "after": 0, "ids": list(ids), "limit": len(ids)}
+    return _due(session, ["memory.some"], params) if ids else []
+
+
+def due_seen(
+    session: Session,
+    caller: Caller,
+    which: Filter,
+    now: int,
+    model: str,
+    mark: Mark | None,
+    *,
+    limit: int,
+    entries: int,
+) -> list[Due]:
+    """So many of the memories without current vectors as a caller may see and a filter lets through."""
+    parts, params = narrowed(caller, which, now)
+    params |= {"model": model, "after": 0, "limit": limit}
+    if mark is None or not mark.whole:
+        return _due(session, parts, params | {"after": mark.row if mark else 0})
+    ids = changed(session, mark.seq, entries)
+    return _due(session, [*parts, "memory.some"], params | {"ids": ids}) if ids else []
+
+
+def _due(session: Session, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Due]:
+    return [Due(*row) for row in session.assembled(("embedding_due", *parts, "embedding_due.first"), params)]
+
+
+def forget(session: Session, model: str) -> None:
+    """Drop every vector of a model."""
+    session.do("embedding_forget", model=model)
 
 
 def replies(session: Session, ids: Sequence[str]) -> dict[str, str]:

@@ -22,6 +22,8 @@ FILES = {"model.onnx": 0xDFA88F70, "model.bin": 0x4B7BBE34, "vocab.txt": 0xE3084
 """CRC-32 of what `tools/make_model.py` makes."""
 MOST_TOKENS = 128
 """Of a text. A passage has fewer; of anything longer the beginning counts."""
+KNOWN_SHARE = 0.5
+"""Of a text's pieces; with fewer its vector says only that it is strange."""
 MOST_CHARACTERS = 8192
 """More of a text is not even looked at."""
 
@@ -52,6 +54,13 @@ class MiniLm:
             return
         # No daemon: a process must not end in the middle of the library's start.
         Thread(target=self._try_to_load, name="holdfast-model").start()
+
+    def reads(self, text: str) -> bool:
+        try:
+            _, pieces = self._load()
+        except EmbedderFailed:
+            return True  # it is said when a vector is wanted
+        return pieces.known(text[:MOST_CHARACTERS], MOST_TOKENS) >= KNOWN_SHARE
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One text at a time: its numbers are rounded by what is beside it, and a batch is no faster."""

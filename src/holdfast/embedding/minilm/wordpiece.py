@@ -33,6 +33,11 @@ class WordPiece:
                 break
         return [self._begin, *found[: most - 2], self._end]
 
+    def known(self, text: str, most: int) -> float:
+        """The share of a text's pieces that are in the vocabulary; 0 if it has none."""
+        pieces = self.ids(text, most)[1:-1]
+        return 1 - pieces.count(self._unknown) / len(pieces) if pieces else 0.0
+
     def _pieces(self, word: str) -> list[int]:
         """The numbers of a word's pieces, or that of the unknown word."""
         found, start = [], 0

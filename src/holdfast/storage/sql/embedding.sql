@@ -22,15 +22,15 @@ from embedding e join memory m on m.id = e.memory where true
 -- name: embedding_count.per_model
 group by e.model order by e.model
 -- name: embedding_due
--- Memories after a row that have no vector of what they say now, by a model.
+-- Memories after a row that have no vector of what they say now, by a model; filters may follow.
 select m.rowno, m.id, m.title, m.content, m.content_hash from memory m
 where m.rowno > :after and m.state = 'live' and not exists (select 1 from embedding e
-  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash) order by m.rowno limit :limit
--- name: embedding_due.some
--- The same of some memories.
-select m.rowno, m.id, m.title, m.content, m.content_hash from memory m
-where m.id = any(:ids) and m.state = 'live' and not exists (select 1 from embedding e
-  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash) order by m.rowno
+  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash)
+-- name: embedding_due.first
+ order by m.rowno limit :limit
+-- name: embedding_forget
+-- All vectors of a model.
+delete from embedding where model = :model
 -- name: embedding_replies
 -- What somebody else said just before some memories, if whoever sees them may know it.
 select m.id, p.content from memory m join memory p on p.rowno = ({strand.before})

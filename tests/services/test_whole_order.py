@@ -11,7 +11,7 @@ import holdfast
 from engines import ENGINES
 from holdfast.domain.rank import RELATED, Ranked
 from holdfast.domain.vector import embedding
-from holdfast.services.gather import FOUND, Looked
+from holdfast.services.gather import WIDE, Looked
 from holdfast.services.recall import Ask, Ordered, ordered, prepare
 from holdfast.settings import Settings
 from holdfast.storage.memories import EVERYTHING, Filter
@@ -19,7 +19,7 @@ from holdfast.storage.memories import EVERYTHING, Filter
 TOPICS = ("plum cake", "oven door", "bicycle repair", "garden fence", "train ticket", "blue kettle")
 VERBS = ("bought", "mended", "lost", "painted", "forgot", "sold")
 PEOPLE = ("Ada", "Ben Lee", "Caro")
-MANY = FOUND
+MANY = WIDE.nearest
 """As many as each channel finds, so that a word of all of them finds all."""
 
 

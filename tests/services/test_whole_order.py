@@ -11,7 +11,8 @@ import holdfast
 from engines import ENGINES
 from holdfast.domain.rank import RELATED, Ranked
 from holdfast.domain.vector import embedding
-from holdfast.services.gather import WIDE, Looked
+from holdfast.services import gather
+from holdfast.services.gather import Looked
 from holdfast.services.recall import Ask, Ordered, ordered, prepare
 from holdfast.settings import Settings
 from holdfast.storage.memories import EVERYTHING, Filter
@@ -19,8 +20,13 @@ from holdfast.storage.memories import EVERYTHING, Filter
 TOPICS = ("plum cake", "oven door", "bicycle repair", "garden fence", "train ticket", "blue kettle")
 VERBS = ("bought", "mended", "lost", "painted", "forgot", "sold")
 PEOPLE = ("Ada", "Ben Lee", "Caro")
-MANY = WIDE.nearest
-"""As many as each channel finds, so that a word of all of them finds all."""
+MANY = 100
+
+
+@pytest.fixture(autouse=True)
+def as_broad_as_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each channel finds as many as there are, so that a word of all of them finds all."""
+    monkeypatch.setattr(gather, "WIDE", gather.Breadth(MANY, MANY, 50, 50))
 
 
 def turns() -> Iterator[dict[str, Any]]:

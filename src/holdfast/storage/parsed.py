@@ -4,9 +4,10 @@ A line for each passage, with two blanks between stems: each has its own on both
 counting a piece of text. The first line is for the title and the tags.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..domain.passages import asks, head, passages
+from ..domain.passages import Passage, asks, head, passages
 from . import tokens
 
 
@@ -37,17 +38,21 @@ def pad(stem: str) -> str:
 
 def parse(title: str, content: str, tags: str) -> str:
     """Take a text apart."""
-    length, lines = 0, []
-    for begins, ends, speaker in passages(content):
+    length, lines, cut = 0, [], passages(content)
+    for begins, ends, speaker in cut:
         stems = tokens.found_by(content[begins:ends])
         length += len(stems)
         lines.append(f"{begins}\t{ends}\t{speaker or ''}\t{_joined(stems)}")
-    return "\n".join([f"{int(asks(content))}\t{length}\t{_joined(_labels(title, content, tags))}", *lines])
+    return "\n".join([f"{int(asks(content))}\t{length}\t{_joined(_labels(title, content, tags, cut))}", *lines])
 
 
-def _labels(title: str, content: str, tags: str) -> list[str]:
-    """What a title says that the content does not, the tags, and the name at the content's head: it may be none."""
-    said = ["" if title in content else title, "" if tags == "[]" else tags, head(content).speaker or ""]
+def _labels(title: str, content: str, tags: str, cut: Sequence[Passage]) -> list[str]:
+    """What a title says that the content does not, the tags, and the name at the content's head: it may be none.
+
+    In a transcript, where each passage has its speaker, it is one.
+    """
+    name = head(content).speaker if not any(passage.speaker for passage in cut[:1]) else None
+    said = ["" if title in content else title, "" if tags == "[]" else tags, name or ""]
     return tokens.found_by(" ".join(said)) if any(said) else []
 
 

@@ -98,7 +98,7 @@ def test_each_line_of_a_transcript_has_its_speaker() -> None:
         Line(22, 26, "Ben Lee", " far "),
         Line(32, len(text), "Ada", " we  run  again "),
     ]
-    assert (found.asks, found.length, found.labels) == (True, 6, " walk  out  ada ")
+    assert (found.asks, found.length, found.labels) == (True, 6, " walk  out ")
 
 
 def test_of_what_was_not_taken_apart_nothing_is_read() -> None:

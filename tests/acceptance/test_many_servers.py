@@ -1,6 +1,7 @@
 """Three servers on one database behave as one."""
 
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -92,7 +93,7 @@ def test_all_answer_the_same(clients: list[httpx.Client]) -> None:
     for method, path, body in asked:
         answers = [client.request(method, path, json=body) for client in clients]
         assert [answer.status_code for answer in answers] == [200] * SERVERS, answers[0].text
-        assert len({answer.text for answer in answers}) == 1
+        assert len({re.sub('"recall_id":"[^"]*"', "", answer.text) for answer in answers}) == 1
 
 
 def test_every_stream_tells_what_every_server_stores_in_one_order_without_a_gap(clients: list[httpx.Client]) -> None:

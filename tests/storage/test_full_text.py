@@ -122,7 +122,9 @@ def fts5_faults(path: str) -> list[str]:
 def tsvector_faults(url: str) -> list[str]:
     """The memories whose words are not those of their texts, and words without a memory."""
     with past_holdfast(url) as raw:
-        rows = raw.execute("select rowno, title, content, tags from memory where state <> 'deleted'").fetchall()
+        rows = raw.execute(
+            "select rowno, title, content, tags, spelled from memory where state <> 'deleted'"
+        ).fetchall()
         words = dict(raw.execute("select rowno, words::text from memory_text").fetchall())
         for rowno, *texts in rows:
             ((expected,),) = raw.execute("select %s::tsvector::text", (vector_of(Texts(*texts)),)).fetchall()

@@ -94,8 +94,9 @@ def stems_of(words: Sequence[str]) -> dict[str, str]:
 def listen(look: Looked, question: Question, *, without: Collection[str] = ()) -> Heard:
     """What the words of a question find, and whom it names."""
     hold, session, which, now = look
-    breadth = WIDE if session.newest_row() <= SMALL else NARROW
-    words = asking.question(session, question.words)
+    last = session.newest_row()
+    breadth = WIDE if last <= SMALL else NARROW
+    words = asking.question(session, question.words, last)
     found = asking.candidates(session, hold.caller, words, which, now, limit=breadth.found)
     ids = [hit.id for hit in found if hit.id not in without]
     rows = _read(look, ids)

@@ -26,9 +26,9 @@ class Question(NamedTuple):
     """From here on about ROW_BUDGET rows hold the common words."""
 
 
-def question(session: Session, words: Sequence[str]) -> Question:
-    """The words worth asking for, rarest first."""
-    last = session.newest_row()
+def question(session: Session, words: Sequence[str], last: int | None = None) -> Question:
+    """The words worth asking for, rarest first; in a store of so many rows, if that is known."""
+    last = session.newest_row() if last is None else last
     if last <= 2 * ROW_BUDGET:
         return Question(tuple(words))
     stems = {word: tokens.stems(word) for word in words}

@@ -205,9 +205,12 @@ def holds(session: Session, place: Place) -> bool:
 
 
 def pages(session: Session, statement: str = "journal_page", size: int = 1000) -> Iterator[Entry]:
+    """Every entry in order. A damaged table, whose entries are out of it, would never come to an end."""
     after = 0
     while page := session.rows(statement, after=after, limit=size):
         yield from (Entry(*row) for row in page)
+        if page[-1][0] <= after:
+            raise StoreDamaged
         after = page[-1][0]
 
 

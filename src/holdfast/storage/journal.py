@@ -209,7 +209,7 @@ def pages(session: Session, statement: str = "journal_page", size: int = 1000) -
     after = 0
     while page := session.rows(statement, after=after, limit=size):
         yield from (Entry(*row) for row in page)
-        if page[-1][0] <= after:
+        if isinstance(page[-1][0], int) and page[-1][0] <= after:
             raise StoreDamaged
         after = page[-1][0]
 

@@ -1,0 +1,21 @@
+-- What stands on something that fell, and what became of it.
+create table invalidation (
+  id text primary key,
+  invalidated text not null references memory (id),
+  -- What took its place; the invalidated memory itself if nothing did.
+  invalidating text not null,
+  dependent text not null references memory (id),
+  hop integer not null,
+  cause text not null,
+  status text not null,
+  reason text,
+  resolver text,
+  created_at integer not null,
+  updated_at integer not null,
+  origin text not null,
+  version integer not null,
+  state text not null,
+  cells blob not null
+);
+create index invalidation_dependent on invalidation (dependent, status);
+create index invalidation_invalidated on invalidation (invalidated);

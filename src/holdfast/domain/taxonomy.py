@@ -11,6 +11,12 @@ from msgspec import Struct
 from .caller import under
 
 
+def lineage(namespace: str) -> tuple[str, ...]:
+    """A namespace and those above it: what holds there holds here."""
+    segments = namespace.split("/")
+    return tuple("/".join(segments[:length]) for length in range(len(segments), 0, -1))
+
+
 class Branch(Struct, frozen=True):
     """A namespace: the memories in it, and those in it and below."""
 

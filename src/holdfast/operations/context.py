@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain.taxonomy import lineage
 from ..services import context as packing
-from ..services import recall as recalling
 from ..services.hold import Hold
 from ..services.recall import Ask
 from .core import filter_of, moment
@@ -62,7 +62,7 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
 )
 def context(hold: Hold, request: Context) -> ContextBlock:
     """Pack what bears on a question into one block for an agent: in time order, cited, fenced as data."""
-    namespaces = recalling.lineage(request.namespace) if request.namespace else ()
+    namespaces = lineage(request.namespace) if request.namespace else ()
     ask = Ask(
         request.query,
         filter_of(request, namespaces=namespaces),

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ..domain import budget, rank, toon
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Kind
+from ..domain.taxonomy import lineage
 from ..services import embed, standards
 from ..services import recall as recalling
 from ..services.hold import Hold
@@ -202,7 +203,7 @@ def text_of(hits: list[RecalledMemory], format: Format) -> str:
 def asked(request: Asking, without: set[str]) -> Ask:
     return Ask(
         text=request.context,
-        which=filter_of(request, namespaces=recalling.lineage(request.namespace) if request.namespace else ()),
+        which=filter_of(request, namespaces=lineage(request.namespace) if request.namespace else ()),
         limit=request.limit,
         without=without,
         embedding=embedding_of(request.embedding),

@@ -295,9 +295,3 @@ def folded(
 def _said(row: Row) -> tuple[str, ...]:
     """The words of a memory, but for the most common: a negation, a number or a name makes another of it."""
     return tuple(sorted(stem for line in row.parsed.lines for stem in line.stems.split() if stem not in COMMON))
-
-
-def lineage(namespace: str) -> tuple[str, ...]:
-    """A namespace and those above it: what holds there holds here."""
-    segments = namespace.split("/")
-    return tuple("/".join(segments[:length]) for length in range(len(segments), 0, -1))

@@ -10,12 +10,12 @@ from ..domain import taxonomy as tree
 from ..domain.errors import Forbidden, Invalid
 from ..domain.link import Standard
 from ..domain.memory import Memory
+from ..domain.taxonomy import lineage
 from ..storage import memories
 from ..storage.memories import EVERYTHING, Filter
 from ..storage.port import Session
 from ..storage.records import STANDARD, Writing
 from .hold import Hold
-from .recall import lineage
 
 EVERYWHERE = "*"
 MOST_PARENTS = 8

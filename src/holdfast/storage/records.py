@@ -25,6 +25,7 @@ from ..domain.link import (
     Standard,
 )
 from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
+from ..domain.policy import POLICY_SHAPE, Policy
 from ..domain.scripts import spelled
 from . import journal
 from .parsed import parse
@@ -62,13 +63,18 @@ def agent_of(row: Row) -> Agent:
     return Agent(row[0], row[1], tuple(msgspec.json.decode(row[2])), *row[3:])
 
 
+def policy_of(row: Row) -> Policy:
+    return Policy(row[0], msgspec.json.decode(row[1]), *row[2:])
+
+
 MEMORY = Kind("memory", Memory, MEMORY_SHAPE, lambda memory: memory.id, memory_of)
 LINK = Kind("link", Link, LINK_SHAPE, lambda link: link.source, lambda row: Link(*row))
 ALIAS = Kind("alias", Alias, ALIAS_SHAPE, lambda alias: alias.entity, lambda row: Alias(*row))
 GRANT = Kind("memory_grant", Grant, GRANT_SHAPE, lambda grant: grant.memory, lambda row: Grant(*row))
 STANDARD = Kind("standard", Standard, STANDARD_SHAPE, lambda standard: standard.memory, lambda row: Standard(*row))
 AGENT = Kind("agent", Agent, AGENT_SHAPE, lambda agent: None, agent_of)
-KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT)}
+POLICY = Kind("policy", Policy, POLICY_SHAPE, lambda policy: None, policy_of)
+KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT, POLICY)}
 
 
 def body_of(kind: Kind[R], entry: journal.Entry) -> R:

@@ -65,4 +65,6 @@ select 'standard', t.id from standard t
 where not exists (select 1 from journal j where j.record = t.id and j.kind = 'standard')
 union all
 select 'agent', t.id from agent t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'agent')
+union all
+select 'policy', t.id from policy t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'policy')
 limit :limit

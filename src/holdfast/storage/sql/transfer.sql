@@ -17,5 +17,6 @@ union all select 'aliases', count(*) from alias where state = 'live'
 union all select 'grants', count(*) from memory_grant where state = 'live'
 union all select 'standards', count(*) from standard where state = 'live'
 union all select 'agents', count(*) from agent where state = 'live'
+union all select 'policies', count(*) from policy where state = 'live'
 union all select 'notices', count(*) from notice
 union all select 'keys', count(*) from api_key where revoked_at is null

@@ -1,0 +1,60 @@
+"""What a namespace allows: how far conclusions may stand on conclusions, and what somebody else must agree to."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from .cells import Shape
+from .errors import Invalid
+
+DEEPEST = 32
+"""No policy allows a reflection to stand higher."""
+
+
+class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What holds in a namespace once everything above it is counted in; the defaults are for where nobody decided."""
+
+    max_reflection_depth: Annotated[int, Meta(ge=0, le=DEEPEST)] = 3
+    require_approval_above_depth: Annotated[int, Meta(ge=0, le=DEEPEST)] | None = None
+    self_approval: bool = False
+    """Whether who asked for something may allow it, too."""
+    invalidation_hops: Annotated[int, Meta(ge=1, le=64)] = 16
+    skill_promotion_min_depth: Annotated[int, Meta(ge=1, le=DEEPEST)] = 1
+
+
+RULES: tuple[str, ...] = Rules.__struct_fields__
+
+
+class Policy(Struct, frozen=True):
+    """What one namespace decides for itself and for what lies below it."""
+
+    id: str
+    """The namespace, or `*` for all of them."""
+    rules: dict[str, Any]
+    """Only what was decided here."""
+    agent: str
+    """Who decided first."""
+    created_at: int
+    updated_at: int
+    origin: str
+    version: int
+    state: Literal["live", "deleted"] = "live"
+
+
+POLICY_SHAPE = Shape(registers=("state",), maps=("rules",))
+
+
+def admit_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any]:
+    """Rules that can be kept: known by name and within their limits. A rule that is not decided is left out."""
+    told = {name: value for name, value in given.items() if value is not None}
+    try:
+        msgspec.convert(told, Rules)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{field}: {error}", fields=[field]) from None
+    return told
+
+
+def together(decided: list[dict[str, Any]]) -> Rules:
+    """What several namespaces decide, the most general first: the nearest one that says something about it counts."""
+    return Rules(**{name: value for rules in decided for name, value in rules.items() if name in RULES})

@@ -199,8 +199,16 @@ def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32)
         if unknown:
             name = f"{where}.{unknown[1]}" if where else unknown[1]
             raise Invalid(f"{name}: unknown field", fields=[name]) from None
-        what = _PATH.sub("", text)
+        what = _PATH.sub("", text) + _choices(request, where)
         raise Invalid(f"{where}: {what}" if where else what, fields=[where] if where else []) from None
+
+
+def _choices(request: type[Request], where: str) -> str:
+    """Which values a field takes, if it takes only some; for the end of an error."""
+    info = _types(request).get(where.partition("[")[0])
+    if isinstance(info, msgspec.inspect.ListType):
+        info = bare(info.item_type)
+    return f"; choose among {', '.join(map(str, info.values))}" if isinstance(info, msgspec.inspect.LiteralType) else ""
 
 
 def _whole_at(value: Any, path: list[str]) -> Any:

@@ -12,6 +12,8 @@ Schema = dict[str, Any]
 _OF_A_MEMORY = {"id", "namespace", "title", "content", "version"}
 """What the schema of an answer that is one memory names; the others are in the answer all the same."""
 _DROPPED = {"title", "minLength", "maxLength", "minItems", "maxItems", "pattern"}
+_HUGE = 1_000_000
+"""A bound that no call comes near by accident."""
 
 
 def input_schema(operation: Operation) -> Schema:
@@ -30,13 +32,11 @@ def hidden(operation: Operation) -> set[str]:
 
 
 def output_schema(operation: Operation) -> Schema:
-    """The names and types of the answer's top level that are always there; more may come."""
-    fields, always, named = _declared(operation.answer)
+    """The names of the answer's top level that are always there; more may come."""
+    _, always, _ = _declared(operation.answer)
     is_memory = issubclass(operation.answer, MemoryView)
     unnamed = set(MemoryView.__struct_fields__) - _OF_A_MEMORY if is_memory else set()
-    shown = {name: _lean(fields[name], named) for name in always if name not in unnamed}
-    kinds = {name: {"type": field["type"]} if "type" in field else {} for name, field in shown.items()}
-    return {"type": "object", "properties": kinds}
+    return {"type": "object", "properties": {name: {} for name in always if name not in unnamed}}
 
 
 def _declared(record: type) -> tuple[dict[str, Schema], list[str], dict[str, Schema]]:
@@ -68,7 +68,7 @@ def _outline(record: Schema) -> Schema:
 
 
 def _says_nothing(key: str, value: Any) -> bool:
-    return key in _DROPPED or (key == "minimum" and value in (0, 1)) or (key == "maximum" and value > 1 << 31)
+    return key in _DROPPED or (key == "minimum" and value in (0, 1)) or (key == "maximum" and value >= _HUGE)
 
 
 def _within(key: str, value: Any, named: dict[str, Schema]) -> Any:

@@ -18,6 +18,8 @@ PROFILES: dict[str, tuple[str, ...]] = {
     "power": ("core", "power"),
     "full": FAMILIES,
 }
+FEW = 3
+"""So many values a field names each time, as its tier; of more, such as all kinds, the first field names them."""
 _RANK = {family: rank for rank, family in enumerate(FAMILIES)}
 
 
@@ -45,18 +47,15 @@ def offered(within: Iterable[str]) -> dict[str, Operation]:
 
 
 def listed(tools: dict[str, Operation]) -> list[dict[str, Any]]:
-    """The tools as a client sees them; what a description says of one field it does not repeat of the next."""
-    said: set[str] = set()
+    """The tools as a client sees them; what is said of one field is not repeated of the next."""
+    said: set[str | tuple[str, ...]] = set()
     return [_listed(name, operation, said) for name, operation in tools.items()]
 
 
-def _listed(name: str, operation: Operation, said: set[str]) -> dict[str, Any]:
+def _listed(name: str, operation: Operation, said: set[str | tuple[str, ...]]) -> dict[str, Any]:
     schema = input_schema(operation)
     for field in schema["properties"].values():
-        if (text := field.get("description")) in said:
-            del field["description"]
-        elif text:
-            said.add(text)
+        _say_once(field, said)
     return {
         "name": name,
         "description": operation.summary,
@@ -64,6 +63,17 @@ def _listed(name: str, operation: Operation, said: set[str]) -> dict[str, Any]:
         "outputSchema": output_schema(operation),
         "annotations": annotations(operation),
     }
+
+
+def _say_once(field: dict[str, Any], said: set[str | tuple[str, ...]]) -> None:
+    """Leave out of a field, and of what it lists, a description or many values that were given before."""
+    for key, value in (("description", field.get("description")), ("enum", tuple(field.get("enum", ())))):
+        if value in said:
+            del field[key]
+        elif value and (key == "description" or len(value) > FEW):
+            said.add(value)
+    if "items" in field:
+        _say_once(field["items"], said)
 
 
 def annotations(operation: Operation) -> dict[str, bool]:

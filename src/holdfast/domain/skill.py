@@ -1,0 +1,127 @@
+"""A skill: a folder of instructions under a name, kept in versions that are named by what they say."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from . import ids
+from .cells import Shape
+from .merge import canonical
+
+FileKind = Literal["manifest", "script", "reference", "asset"]
+
+MOST_FILES = 256
+MOST_BYTES = 10 << 20
+"""Of all files of a skill together, as they are written."""
+MOST_MANIFEST = 1 << 20
+"""Of SKILL.md."""
+MOST_COMPOSED = 16
+"""Namespaces whose reflections one skill brings along."""
+SIGNED_AS = "holdfast skill "
+"""What stands before a digest when it is signed: the key signs other things too."""
+
+_SCRIPTS = (".sh", ".bash", ".py", ".js", ".ts", ".rb", ".pl", ".ps1")
+
+
+class File(Struct, frozen=True):
+    """One file of a skill: where it lies in the folder, and what it says by its hash."""
+
+    path: str
+    kind: FileKind
+    size: int
+    digest: str
+
+
+class Composes(Struct, frozen=True):
+    """A namespace whose reflections of at least some depth belong to a skill."""
+
+    namespace: str
+    min_depth: int = 0
+
+
+class Skill(Struct, frozen=True):
+    """A name in a namespace, and which version stands under it."""
+
+    id: str
+    namespace: str
+    name: str
+    current: str
+    agent: str
+    """Who registered it first."""
+    created_at: int
+    updated_at: int
+    origin: str
+    version: int
+    state: Literal["live", "deleted"] = "live"
+
+
+class SkillVersion(Struct, frozen=True):
+    """What a skill said once. Nothing of it ever changes: what says something else is another version."""
+
+    id: str
+    skill: str
+    namespace: str
+    name: str
+    description: str
+    frontmatter: dict[str, Any]
+    composes: tuple[Composes, ...]
+    files: tuple[File, ...]
+    digest: str
+    signature: str
+    agent: str
+    created_at: int
+    updated_at: int
+    origin: str
+    version: int
+    state: Literal["live", "deleted"] = "live"
+
+    @property
+    def manifest(self) -> File:
+        """SKILL.md itself."""
+        return next(file for file in self.files if file.kind == "manifest")
+
+    def file(self, path: str) -> File | None:
+        return next((file for file in self.files if file.path == path), None)
+
+
+SKILL_SHAPE = Shape(registers=("current", "state"), reviving=("current",))
+SKILL_VERSION_SHAPE = Shape(registers=("state",))
+
+
+def skill_id(namespace: str, name: str) -> str:
+    return ids.derived("skill", namespace, name)
+
+
+def version_id(digest: str) -> str:
+    return ids.derived("skill_version", digest)
+
+
+def digest_of(namespace: str, frontmatter: dict[str, Any], files: Iterable[File]) -> str:
+    """A hash over the whole manifest and over every file by its path: nothing can be changed or swapped unseen."""
+    listed = sorted([file.path, file.digest] for file in files)
+    return sha256(canonical({"namespace": namespace, "frontmatter": frontmatter, "files": listed})).hexdigest()
+
+
+def signed_text(digest: str) -> bytes:
+    return f"{SIGNED_AS}{digest}".encode()
+
+
+def kind_of(path: str) -> FileKind:
+    """What a file is for, by where it lies and how its name ends."""
+    if is_manifest(path):
+        return "manifest"
+    top = path.partition("/")[0].lower() if "/" in path else ""
+    if top == "scripts" or path.lower().endswith(_SCRIPTS):
+        return "script"
+    return "reference" if top in ("reference", "references") else "asset"
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a path is that of the file which makes a folder a skill."""
+    return path in ("SKILL.md", "skill.md")
+
+
+def file_of(path: str, content: bytes) -> File:
+    return File(path, kind_of(path), len(content), sha256(content).hexdigest())

@@ -1,0 +1,50 @@
+"""What a version of a skill is named by."""
+
+import pytest
+
+from holdfast.domain.skill import digest_of, file_of, kind_of, version_id
+
+HEAD = {"name": "deploy", "description": "How we deploy.", "metadata": {"level": 2}}
+FILES = [file_of("SKILL.md", b"a"), file_of("scripts/run.sh", b"b"), file_of("references/x.md", b"c")]
+
+
+def test_the_order_of_files_and_fields_does_not_count() -> None:
+    assert digest_of("team", HEAD, FILES) == digest_of("team", dict(reversed(HEAD.items())), FILES[::-1])
+
+
+@pytest.mark.parametrize(
+    ("namespace", "head", "files"),
+    [
+        ("other", HEAD, FILES),
+        ("team", HEAD | {"metadata": {"level": 3}}, FILES),
+        ("team", HEAD | {"composes_with_reflections": [{"namespace": "team"}]}, FILES),
+        ("team", HEAD, FILES[:2]),
+        ("team", HEAD, [FILES[0], file_of("scripts/run.sh", b"c"), file_of("references/x.md", b"b")]),
+        ("team", HEAD, [FILES[0], file_of("scripts/go.sh", b"b"), FILES[2]]),
+    ],
+    ids=["namespace", "metadata", "composition", "a file less", "contents swapped", "a file renamed"],
+)
+def test_a_digest_covers_the_manifest_and_every_file_under_its_path(
+    namespace: str, head: dict[str, object], files: list[object]
+) -> None:
+    assert digest_of(namespace, head, files) != digest_of("team", HEAD, FILES)  # type: ignore[arg-type]
+
+
+def test_the_same_content_has_the_same_id_on_every_node() -> None:
+    assert version_id(digest_of("team", HEAD, FILES)) == version_id(digest_of("team", HEAD, FILES))
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("SKILL.md", "manifest"),
+        ("scripts/run", "script"),
+        ("tools/run.py", "script"),
+        ("references/a.md", "reference"),
+        ("reference/a.md", "reference"),
+        ("references.md", "asset"),
+        ("assets/logo.png", "asset"),
+    ],
+)
+def test_a_file_is_for_what_its_place_says(path: str, kind: str) -> None:
+    assert kind_of(path) == kind

@@ -1,0 +1,99 @@
+"""Where a file of a skill may lie."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain import skill_paths
+from holdfast.domain.errors import Invalid
+from holdfast.domain.skill import MOST_BYTES, MOST_FILES, MOST_MANIFEST
+
+
+@pytest.mark.parametrize(
+    "path", ["SKILL.md", "scripts/run.sh", "references/a b.md", "assets/технический/図.png", ".hidden"]
+)
+def test_a_path_inside_is_taken(path: str) -> None:
+    assert skill_paths.must_be_inside(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/etc/passwd",
+        "../x",
+        "../../x",
+        "a/../../x",
+        "a/./b",
+        "a//b",
+        "a/",
+        "..",
+        ".",
+        "C:\\x",
+        "C:x",
+        "c:/x",
+        "a\\..\\b",
+        "\\\\host\\share",
+        "a\x00b",
+        "a\nb",
+        "a\u202eb",
+        "nul",
+        "scripts/CON.txt",
+        "com1",
+        "a. ",
+        "a.",
+        " a",
+        "file.txt:stream",
+        "a*",
+        "\ud800",
+        "x" * 513,
+        "/".join("a" * 17),
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
+    with pytest.raises(Invalid) as error:
+        skill_paths.must_be_inside(path)
+    assert error.value.details["fields"] == ["files"]
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["a.md", "A.md"],
+        ["docs/a.md", "Docs/b.md"],
+        ["é.md", "e\u0301.md"],
+        ["straße.md", "STRASSE.md"],
+        ["a", "a/b"],
+        ["a", "a"],
+        ["SKILL.md", "skill.md"],
+    ],
+)
+def test_paths_that_are_one_file_somewhere_are_refused(paths: list[str]) -> None:
+    with pytest.raises(Invalid):
+        skill_paths.must_be_together(paths)
+
+
+def test_paths_that_differ_everywhere_lie_together() -> None:
+    skill_paths.must_be_together(["SKILL.md", "scripts/a.sh", "scripts/b.sh", "references/a.sh"])
+
+
+@pytest.mark.parametrize(
+    "fitting",
+    [("a", 1, MOST_FILES + 1, 1), ("a", 1, 1, MOST_BYTES + 1), ("SKILL.md", MOST_MANIFEST + 1, 1, MOST_MANIFEST + 1)],
+    ids=["too many", "too much", "too long a SKILL.md"],
+)
+def test_a_skill_has_its_limits(fitting: tuple[str, int, int, int]) -> None:
+    with pytest.raises(Invalid):
+        skill_paths.must_fit(*fitting)
+    skill_paths.must_fit("a", MOST_MANIFEST + 1, MOST_FILES, MOST_BYTES)
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_what_is_taken_never_leads_out(path: str) -> None:
+    try:
+        skill_paths.must_be_inside(path)
+    except Invalid:
+        return
+    assert not path.startswith(("/", "\\"))
+    assert ".." not in path.replace("\\", "/").split("/")
+    assert ":" not in path

@@ -145,3 +145,79 @@ def test_a_memory_that_is_not_the_callers_to_see_does_not_exist(hold: Any, seen_
         seen_by("ai:other@there").why_not(id, "deploy")
     with pytest.raises(NotFound):
         hold.why_not("no-such-memory", "deploy")
+
+
+def test_what_is_asked_of_another_time_is_told_of_that_time(hold: Any, clock: Any) -> None:
+    id = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
+    hold.store(title="Other", content="The office is warm.", tier="long")
+    at = clock.move(days=1)
+    clock.move(days=1)
+    hold.update(id, title="Here", content="We sit in Rome.")
+    now, past = hold.why_not(id, "Berlin"), hold.why_not(id, "Berlin", known_at=at)
+    hit = hold.recall("Berlin", known_at=at, explain=True).memories[0]
+    assert (now.title, codes(now)) == ("Here", ["no_words", "no_question_vector", "unrelated"])
+    assert (past.title, codes(past), past.place, past.known_at) == ("Place", ["returned"], 1, at)
+    assert (hit.id, hit.why) == (id, past.why)
+
+
+def test_what_was_not_known_or_not_true_then_is_told_so(hold: Any, clock: Any) -> None:
+    before = clock.after(hours=-1)
+    id = hold.store(
+        title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01", tier="long"
+    ).id
+    clock.move(days=1)
+    assert codes(hold.why_not(id, "barn", known_at=before)) == ["unknown_then"]
+    assert codes(hold.why_not(id, "barn", as_of="2005-01-01")) == ["untrue_then"]
+    assert codes(hold.why_not(id, "barn", as_of="1980-01-01")) == ["untrue_then"]
+    assert codes(hold.why_not(id, "barn", as_of="1995-01-01")) == ["returned"]
+
+
+@pytest.mark.parametrize(("code", "filters"), OUTSIDE.items(), ids=OUTSIDE.keys())
+def test_the_filter_that_kept_it_out_then_is_named(hold: Any, clock: Any, code: str, filters: dict[str, Any]) -> None:
+    id = hold.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
+    at = clock.move(hours=1)
+    clock.move(hours=1)
+    hold.update(id, content="Never.", namespace="team/a", tags=["ops", "day"])
+    told = hold.why_not(id, "deploy", known_at=at, **filters)
+    assert hold.recall("deploy", known_at=at, **filters).count == 0
+    assert (told.returned, codes(told), told.why) == (False, [code], UNSET)
+
+
+def test_the_state_of_a_memory_then_is_a_reason(hold: Any, clock: Any) -> None:
+    id = hold.store(title="a", content=SAYING, tier="long").id
+    times = [clock.move(hours=1)]
+    for change in (lambda: hold.archive(ids=[id]), lambda: hold.archive_restore(id), lambda: hold.delete(id)):
+        clock.move(hours=1)
+        change()
+        times.append(clock.move(hours=1))
+    told = [codes(hold.why_not(id, "deploy", known_at=at)) for at in times]
+    assert told == [["returned"], ["archived"], ["returned"], ["deleted"]]
+
+
+def test_what_was_anothers_then_was_not_known_to_the_caller(hold: Any, clock: Any, seen_by: Any) -> None:
+    id = hold.store(title="Secret", content=SAYING, scope="private", tier="long").id
+    at = clock.move(hours=1)
+    clock.move(hours=1)
+    hold.update(id, scope="collective")
+    other = seen_by("ai:other@there")
+    assert codes(other.why_not(id, "deploy")) == ["returned"]
+    assert codes(other.why_not(id, "deploy", known_at=at)) == ["unknown_then"]
+
+
+def test_what_others_fitted_better_then_is_told_its_place(
+    hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for three in each channel."""
+    monkeypatch.setattr(gather, "WIDE", gather.Breadth(3, 3, 3))
+    own = {"model": "own", "vector": [1, 0]}
+    ids = [
+        hold.store(title=f"{number}", content="deploy " + "soon " * (number < 3), embedding=own, tier="long").id
+        for number in range(4)
+    ]
+    at = clock.move(hours=1)
+    clock.move(hours=1)
+    for id in ids:
+        hold.update(id, content="All gone.", embedding=own)
+    told = hold.why_not(ids[3], "deploy soon", known_at=at, embedding=own, limit=3)
+    assert (told.returned, codes(told), told.place) == (False, ["words", "no_vector", "limit"], 4)
+    assert "now" in told.reasons[1].message

@@ -8,14 +8,17 @@ from ..services import standards
 from ..services import why_not as explaining
 from ..services.hold import Hold
 from ..services.recall import Hit
-from .fields import Id
+from .core import moment
+from .fields import AsOf, Id, KnownAt
 from .recalling import Asking, Why, asked, hit_view, why_of
 from .registry import Effect, Example, operation
-from .views import known
+from .views import known, text
 
 
 class WhyNot(Asking, frozen=True):
     id: Id
+    as_of: AsOf | None = None
+    known_at: KnownAt | None = None
 
 
 class Reason(Struct, frozen=True):
@@ -26,6 +29,7 @@ class Reason(Struct, frozen=True):
 class Explained(Struct, frozen=True, kw_only=True):
     id: str
     title: str
+    """As it was at the time that is asked about."""
     returned: bool
     reasons: list[Reason]
     """The filters that keep it out, or the channels that missed it and what stands before it."""
@@ -38,6 +42,8 @@ class Explained(Struct, frozen=True, kw_only=True):
     candidates: int | UnsetType = UNSET
     why: Why | UnsetType = UNSET
     degraded: str | UnsetType = UNSET
+    as_of: str | UnsetType = UNSET
+    known_at: str | UnsetType = UNSET
 
 
 @operation(
@@ -48,17 +54,21 @@ class Explained(Struct, frozen=True, kw_only=True):
     examples=(
         Example({"id": "no-such-memory", "context": "when do we deploy?"}, error="NOT_FOUND"),
         Example({"id": "no-such-memory"}, error="VALIDATION_FAILED"),
+        Example({"id": "none", "context": "x", "known_at": "2026-11-01", "as_of": "2026-10-01"}, error="NOT_FOUND"),
+        Example({"id": "none", "context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
     ),
 )
 def why_not(hold: Hold, request: WhyNot) -> Explained:
     """Say which filter or which score keeps a memory out of the answer to a question."""
+    as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
+    now = as_of is None and known_at is None
     with hold.reading() as session:
-        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace else []
+        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace and now else []
 
     def rendered(hit: Hit) -> str:
         return msgspec.json.encode(hit_view(hit, explain=False)).decode()
 
-    ask = asked(request, {memory.id for memory in stated})
+    ask = asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at)
     told = explaining.why_not(hold, request.id, ask, lambda hits: budget.fill(hits, rendered, request.budget_tokens))
     return Explained(
         id=told.memory.id,
@@ -72,4 +82,6 @@ def why_not(hold: Hold, request: WhyNot) -> Explained:
         candidates=known(told.candidates),
         why=why_of(told.why) if told.why else UNSET,
         degraded=known(told.degraded),
+        as_of=text(as_of),
+        known_at=text(known_at),
     )

@@ -1,6 +1,6 @@
 """Find what a store knew at another moment, or what was true then, and is not what its rows say now."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heappush, heappushpop
 from typing import NamedTuple
 
@@ -46,10 +46,18 @@ class Best:
 
 
 def past(
-    hold: Hold, session: Session, when: Then, which: Filter, stems: Sequence[str], asked: Embedding | None, most: int
+    hold: Hold,
+    session: Session,
+    when: Then,
+    which: Filter,
+    stems: Sequence[str],
+    asked: Embedding | None,
+    most: int,
+    also: Collection[str] = (),
 ) -> Past:
-    """Those that fit a question best, by words and by vectors: so many of each."""
+    """Those that fit a question best, by words and by vectors: so many of each; `also` however they fit."""
     weigh, words, near = _weighing(session, stems), Best(most), Best(most)
+    others: list[State] = []
     for page in then.states(session, hold.caller, when, which):
         hold.progress.check()
         cosines = _cosines(session, asked, [state.memory.id for state in page if state.same_text])
@@ -58,7 +66,8 @@ def past(
                 words.add(score, state)
             if (cosine := cosines.get(state.memory.id, 0.0)) >= rank.RELATED:
                 near.add(cosine, state)
-    found = {state.memory.id: state for state in (*words.all(), *near.all())}
+        others += [state for state in page if state.memory.id in also]
+    found = {state.memory.id: state for state in (*words.all(), *near.all(), *others)}
     return Past(
         when=when,
         rows={id: row_of(state.memory, -number) for number, (id, state) in enumerate(found.items(), 1)},

@@ -150,7 +150,7 @@ class Ordered(NamedTuple):
 def ordered(look: Looked, ready: Ready, *, most: int | None, also: Sequence[str] = ()) -> Ordered:
     """The candidates in order, so many; `also` are taken for candidates whatever found them."""
     nearest = _nearest(look, ready, ready.vector) if ready.vector else []
-    before = _past(look, ready) if ready.when else PRESENT
+    before = _past(look, ready, also) if ready.when else PRESENT
     gathered = gather(look, ready.asked, ready.heard, ready.vector, ready.fresh, nearest, also, before)
     found = rank.ranked(gathered.candidates, gathered.around, gathered.stems, gathered.scope, look.now, most=most)
     return Ordered(gathered, nearest, found)
@@ -215,12 +215,12 @@ def _nearest(look: Looked, ready: Ready, asked: Embedding) -> list[str]:
     return [id for id in order if near[id] >= rank.RELATED and id not in ready.ask.without]
 
 
-def _past(look: Looked, ready: Ready) -> Past:
+def _past(look: Looked, ready: Ready, also: Sequence[str]) -> Past:
     """What is not as it was, as it was."""
     assert ready.when is not None
     which = replace(look.which, unchanged_since=None, true_at=None)
     stems, most = tuple(ready.heard.words), ready.heard.breadth.found
-    found = past_recall.past(look.hold, look.session, ready.when, which, stems, ready.vector, most)
+    found = past_recall.past(look.hold, look.session, ready.when, which, stems, ready.vector, most, also)
     return found._replace(rows={id: row for id, row in found.rows.items() if id not in ready.ask.without})
 
 

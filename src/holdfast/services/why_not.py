@@ -8,9 +8,10 @@ from ..domain.budget import Packed
 from ..domain.memory import Memory
 from ..domain.moment import to_text
 from ..domain.vector import Embedding
-from ..storage import asking, memories, vectors
+from ..storage import asking, memories, then, vectors
 from ..storage.memories import EVERYTHING, Filter, View
 from ..storage.port import Session
+from ..storage.then import State
 from .find import normal
 from .gather import Looked
 from .hold import Hold
@@ -42,17 +43,21 @@ class Explained(NamedTuple):
 
 def why_not(hold: Hold, id: str, ask: Ask, pick: Pick) -> Explained:
     """Why a memory is not among the hits of a question, or at which place it is. Writes nothing, counts no use."""
-    which = normal(ask.which)
+    ask = ask._replace(which=normal(ask.which))
     with hold.reading() as session:
-        memory = memories.resolve(session, hold.caller, id, hold.now(), view="any")
-        filtered = list(_filtered(hold, session, memory, which, hold.now()))
+        state = State(memories.resolve(session, hold.caller, id, hold.now(), view="any"), same_text=True)
+        if ask.as_of is None and ask.known_at is None:
+            filtered = list(_filtered(hold, session, state.memory, ask.which, hold.now()))
+        else:
+            state, filtered = _before(hold, session, state, ask)
+    memory = state.memory
     if memory.id in ask.without:
         filtered.append(
             Reason("standard", "It states how the namespace works: it comes with the answer, not as a hit.")
         )
     if filtered:
         return Explained(memory, returned=False, reasons=filtered)
-    return _ranked(hold, memory, prepare(hold, ask), pick)
+    return _ranked(hold, state, prepare(hold, ask), pick)
 
 
 # Filters
@@ -70,6 +75,27 @@ def _filtered(hold: Hold, session: Session, memory: Memory, which: Filter, now: 
 def _passes(hold: Hold, session: Session, memory: Memory, which: Filter, now: int, view: View) -> bool:
     parts, params = memories.narrowed(hold.caller, which, now, view)
     return bool(session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": memory.id}))
+
+
+def _before(hold: Hold, session: Session, now: State, ask: Ask) -> tuple[State, list[Reason]]:
+    """A memory as it was at the time that is asked about, and what kept it out then."""
+    when = then.then(session, hold.now(), as_of=ask.as_of, known_at=ask.known_at)
+    known = then.state_of(session, hold.caller, when._replace(true_at=None), now.memory.id)
+    if known is None:
+        return now, [Reason("unknown_then", "Nothing of it that is yours to see was known here then.")]
+    state = then.state_of(session, hold.caller, when, now.memory.id)
+    if state is None:
+        return known, [Reason("untrue_then", "Nothing that it said was true then, as far as was known.")]
+    return state, list(_filtered_then(state.memory, ask.which, when.at))
+
+
+def _filtered_then(memory: Memory, which: Filter, at: int) -> Iterator[Reason]:
+    """Every part of a filter that kept a past state out, which no row tells of."""
+    if not then.alive(memory, at, archived=which.archived):
+        yield _state(memory)
+    for name, part in _parts(which):
+        if not then.within(memory, part):
+            yield Reason(name, _SAYS[name](memory, part))
 
 
 def _parts(which: Filter) -> Iterator[tuple[str, Filter]]:
@@ -120,7 +146,8 @@ _SAYS: dict[str, Callable[[Memory, Filter], str]] = {
 # The order
 
 
-def _ranked(hold: Hold, memory: Memory, ready: Ready, pick: Pick) -> Explained:
+def _ranked(hold: Hold, state: State, ready: Ready, pick: Pick) -> Explained:
+    memory = state.memory
     with hold.reading() as session:
         look = Looked(hold, session, ready.ask.which, ready.now)
         found = ordered(look, ready, most=None)
@@ -129,7 +156,7 @@ def _ranked(hold: Hold, memory: Memory, ready: Ready, pick: Pick) -> Explained:
         missed: list[Reason] = []
         if memory.id not in gathered.rows:
             nearest, found = found.nearest, ordered(look, ready, most=None, also=[memory.id])
-            missed = list(_missed(look, memory, ready, found, nearest))
+            missed = list(_missed(look, state, ready, found, nearest))
     kept, _ = pick(hits)
     places = {hit.memory.id: place for place, hit in enumerate(kept, 1)}
     last = kept[-1].why.score if kept else None
@@ -165,13 +192,17 @@ def _outranked(
 # The channels
 
 
-def _missed(look: Looked, memory: Memory, ready: Ready, found: Ordered, nearest: Sequence[str]) -> Iterator[Reason]:
+def _missed(look: Looked, state: State, ready: Ready, found: Ordered, nearest: Sequence[str]) -> Iterator[Reason]:
     """Why neither words nor vectors found it."""
-    why = next((one for one in found.ranked if one.id == memory.id), None)
+    id = state.memory.id
+    why = next((one for one in found.ranked if one.id == id), None)
     yield _missed_by_words(look.session, ready, why.terms if why else ())
-    pieces = [piece for one in found.gathered.candidates if one.id == memory.id for piece in one.pieces]
+    pieces = [piece for one in found.gathered.candidates if one.id == id for piece in one.pieces]
     cosine = max((piece.cosine for piece in pieces if piece.cosine is not None), default=None)
-    yield _missed_by_vectors(look.session, ready, cosine, nearest)
+    if not state.same_text and ready.vector is not None:
+        yield Reason("no_vector", "Its vectors are of what it says now, not of what it said then.")
+    else:
+        yield _missed_by_vectors(look.session, ready, cosine, nearest)
 
 
 def _missed_by_words(session: Session, ready: Ready, terms: Sequence[str]) -> Reason:

@@ -99,14 +99,23 @@ def _differing(session: Session, caller: Caller, when: Then) -> Iterator[list[st
         yield [row[0] for row in session.assembled(("past_truer", *parts, "memory.unchanged"), asked)]
 
 
+def state_of(session: Session, caller: Caller, when: Then, id: str) -> State | None:
+    """One memory as it was; None: it was not known, not true or not the caller's to see."""
+    return next(iter(_as_they_were(session, caller, when, [id])), None)
+
+
 def _states(session: Session, caller: Caller, when: Then, which: Filter, ids: Sequence[str]) -> list[State]:
+    return [one for one in _as_they_were(session, caller, when, ids) if fits(one.memory, which, when.at)]
+
+
+def _as_they_were(session: Session, caller: Caller, when: Then, ids: Sequence[str]) -> list[State]:
     parts, params = memories.visible(caller)
     seen = session.assembled(("past_seen", *parts, "memory.some"), params | {"ids": list(ids)})
     hashes = {row[0]: row[1] for row in seen}
     found = []
     for row in session.rows("past_bodies", ids=list(hashes), known=when.known):
         memory = _true(session, when, journal.Entry(*row))
-        if memory and memories.was_visible(session, caller, memory) and fits(memory, which, when.at):
+        if memory and memories.was_visible(session, caller, memory):
             same = records.content_hash(memory.title, memory.content) == hashes[memory.id]
             found.append(State(memory, same))
     return found
@@ -136,10 +145,15 @@ def true_from(memory: Memory) -> int:
 
 def fits(memory: Memory, which: Filter, at: int) -> bool:
     """Whether a filter lets a memory through, as SQL would say of a row."""
-    return _alive(memory, at, archived=which.archived) and _placed(memory, which) and _described(memory, which)
+    return alive(memory, at, archived=which.archived) and within(memory, which)
 
 
-def _alive(memory: Memory, at: int, *, archived: bool) -> bool:
+def within(memory: Memory, which: Filter) -> bool:
+    """Whether a filter lets a memory through, whatever state it is in."""
+    return _placed(memory, which) and _described(memory, which)
+
+
+def alive(memory: Memory, at: int, *, archived: bool) -> bool:
     if memory.state == "live" and (memory.expires_at is None or memory.expires_at > at):
         return True
     return archived and memory.state != "deleted"

@@ -10,7 +10,7 @@ from ..domain.link import Grant
 from ..domain.memory import Memory
 from ..domain.merge import canonical
 from ..domain.moment import OPEN_END
-from ..storage import audit, journal, memories, records
+from ..storage import audit, invalidations, journal, memories, records
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from ..storage.then import true_from
@@ -41,7 +41,12 @@ def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int)
 
 
 def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Entry:
-    """An entry without what it says of a time in which its memory was not the caller's to see."""
+    """An entry without what it says of a time in which its memory was not the caller's to see, or of what fell."""
+    if entry.kind == "invalidation" and entry.body is not None:
+        told = records.body_of(records.INVALIDATION, entry)
+        fell = {told.invalidated, told.invalidating}
+        seen = invalidations.seen(session, hold.caller, fell) == fell
+        return entry if seen else entry._replace(body=None, delta=None)
     if entry.kind != "memory" or entry.body is None:
         return entry
     seen = memories.was_visible(session, hold.caller, records.body_of(MEMORY, entry))
@@ -86,7 +91,7 @@ def undo(hold: Hold, seq: int) -> tuple[journal.Entry, Any, int]:
             raise ChangedSince(f"Change {seq} has been taken back already.", change=seq)
         _must_be_allowed(hold, write, record, undone)
         after = write.change(kind, record, undone, "undo")
-    return entry, after, write.places[-1].seq
+    return entry, after, write.places[0].seq
 
 
 def _touched(kind: records.Kind[Any], before: Any, made: Any) -> list[str]:

@@ -11,6 +11,7 @@ from time import monotonic, sleep
 from ..domain import ids, moment
 from ..domain.caller import Caller
 from ..domain.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreachable
+from ..domain.invalidation import Invalidation
 from ..domain.lifetime import Lifetimes
 from ..embedding.port import Embedder
 from ..storage import journal
@@ -108,9 +109,11 @@ class Hold:
     usual: Usual = field(default_factory=Usual)
     kept: Callable[[], None] = lambda: None
     """Told when something was committed."""
+    notified: list[Invalidation] = field(default_factory=list)
+    """What this caller's changes told to others, because something they stand on fell."""
 
     def seen_by(self, caller: Caller, progress: Progress = SILENT) -> Hold:
-        return replace(self, caller=caller, progress=progress)
+        return replace(self, caller=caller, progress=progress, notified=[])
 
     def new_id(self) -> str:
         return ids.uuid7(self.now())
@@ -127,12 +130,13 @@ class Hold:
         If the connection breaks while it is committed, the journal tells which: what is there was kept.
         """
         places: list[journal.Place] = []
+        notified: list[Invalidation] = []
         try:
             with self.store.writing(self.progress.commit) as session:
                 write = Writing(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
                 yield write
                 write.flush()
-                places = write.places
+                places, notified = write.places, write.notified
             self.kept()
         except OutcomeUnknown as unknown:
             if not places:
@@ -141,6 +145,7 @@ class Hold:
                 raise StoreUnreachable(
                     "The connection to the database broke; nothing was written: try again.", retryable=True
                 ) from unknown
+        self.notified.extend(notified)
 
     def _was_kept(self, place: journal.Place, unknown: OutcomeUnknown) -> bool:
         """Looked up as a writer, who waits until the transaction that was cut has come to its end."""

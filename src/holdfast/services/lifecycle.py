@@ -8,9 +8,9 @@ from ..domain import admit as door
 from ..domain.errors import HoldfastError, StoreError
 from ..domain.memory import Memory
 from ..domain.words import asked
-from ..storage import memories, recalls, vectors
+from ..storage import invalidations, memories, recalls, vectors
 from ..storage.memories import Filter
-from ..storage.records import ALIAS, MEMORY, Writing
+from ..storage.records import ALIAS, INVALIDATION, MEMORY, Writing
 from .amend import must_be_version
 from .find import normal
 from .hold import Hold
@@ -128,6 +128,7 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
     while True:
         with hold.writing() as write:
             batch = write.session.rows("memory_release", now=write.now, limit=BATCH)
+            write.expired([*(row[0] for row in batch), *invalidations.ended(write.session, write.now)])
             recalls.prune(write.session, oldest(write.now, hold.keep_recalls))
         collected += [row[0] for row in batch]
         hold.progress(len(collected), len(collected), "collecting")
@@ -158,6 +159,9 @@ def erase(write: Writing, memory: Memory) -> None:
     for alias in [ALIAS.load(row) for row in write.session.rows("alias_ever", entity=memory.id)]:
         write.session.do("record_purged", id=alias.id, kind="alias")
         write.change(ALIAS, alias, replace(alias, name="purged", folded="", state="deleted"), "purge")
+    for told in [INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)]:
+        write.session.do("record_purged", id=told.id, kind="invalidation")
+        write.change(INVALIDATION, told, replace(told, reason="purged", state="deleted"), "purge")
     stub = replace(
         memory,
         title=f"purged {memory.id}",

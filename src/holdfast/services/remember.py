@@ -94,6 +94,7 @@ def title_holder(write: Writing, namespace: str, title: str) -> Memory | None:
     if expired is None:
         return holder
     write.session.do("memory_release_one", id=holder.id, now=write.now)
+    write.expired([holder.id])
     return None
 
 

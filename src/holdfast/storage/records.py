@@ -1,6 +1,6 @@
 """The journalled record kinds: their tables, and one way to write them all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ..domain import cells
 from ..domain.clock import Stamp, tick
 from ..domain.errors import VersionConflict
+from ..domain.invalidation import INVALIDATION_SHAPE, Happened, Invalidation
 from ..domain.lifetime import Lifetimes, lives_until
 from ..domain.link import (
     AGENT_SHAPE,
@@ -74,7 +75,12 @@ GRANT = Kind("memory_grant", Grant, GRANT_SHAPE, lambda grant: grant.memory, lam
 STANDARD = Kind("standard", Standard, STANDARD_SHAPE, lambda standard: standard.memory, lambda row: Standard(*row))
 AGENT = Kind("agent", Agent, AGENT_SHAPE, lambda agent: None, agent_of)
 POLICY = Kind("policy", Policy, POLICY_SHAPE, lambda policy: None, policy_of)
-KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT, POLICY)}
+INVALIDATION = Kind(
+    "invalidation", Invalidation, INVALIDATION_SHAPE, lambda told: told.dependent, lambda row: Invalidation(*row)
+)
+KINDS: dict[str, Kind[Any]] = {
+    kind.name: kind for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT, POLICY, INVALIDATION)
+}
 
 
 def body_of(kind: Kind[R], entry: journal.Entry) -> R:
@@ -135,7 +141,14 @@ class Writing:
         self._head, self._key = journal.settle(session, store)
         self._last = 0
         self._entries: list[journal.Pending] = []
+        self._happened = Happened()
+        self.notified: list[Invalidation] = []
+        """What was told that something it stands on fell; known once all is written."""
         self.places: list[journal.Place] = []
+
+    @property
+    def actor(self) -> str:
+        return self._actor
 
     @property
     def origin(self) -> str:
@@ -156,6 +169,16 @@ class Writing:
         self._note(kind, record, op, stamp, None)
         return record
 
+    def add_all(self, kind: Kind[R], records: Sequence[R], op: str) -> None:
+        """Keep many new records of a plain kind in one go; that none of them is there yet is the caller's to know."""
+        rows = []
+        for record in records:
+            stamp = self._stamp(())
+            packed = cells.pack(cells.Cells(stamp, {}), {})
+            rows.append({**_columns(record), "cells": packed, "expected": 0})
+            self._note(kind, record, op, stamp, None)
+        self.session.many(f"{kind.name}_put", rows)
+
     def change(self, kind: Kind[R], before: R, after: R, op: str) -> R:
         """Keep a changed record under the next version; one that is not changed is returned as it is."""
         edits = cells.changed(kind.shape, before, after)
@@ -174,8 +197,20 @@ class Writing:
         self._note(kind, after, op, stamp, delta.decode())
         return after
 
+    def expired(self, ids: Iterable[str]) -> None:
+        """The time of some memories is over: what stands on them is told."""
+        self._happened.gone.update(ids)
+
+    def changed_by_peer(self, ids: Iterable[str]) -> None:
+        """Another node gave some memories another content: what stands on them is told."""
+        self._happened.changed.update(ids)
+
     def flush(self) -> None:
-        """Give the entries their places. Nothing follows it in the transaction."""
+        """Tell what stands on what fell, and give the entries their places. Nothing follows it in the transaction."""
+        if self._happened:
+            from .invalidations import settle
+
+            self.notified = settle(self, self._happened)
         self.places = journal.place(self.session, self._head, self._key, self._entries, self._actor, self.now)
 
     def _stamp(self, floors: Any) -> Stamp:
@@ -188,7 +223,7 @@ class Writing:
         self._entries.append(journal.Pending(stamp.time, op, kind.name, id, kind.about(record), body, delta))
 
     def _put(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
-        params = {field: _column(getattr(record, field)) for field in record.__struct_fields__}
+        params = _columns(record)
         if isinstance(record, Memory):
             params |= self._memory_columns(record)
         expected = 0 if before is None else before.version  # type: ignore[attr-defined]
@@ -196,6 +231,10 @@ class Writing:
             raise VersionConflict
         if isinstance(record, Memory):
             self._put_around(before if isinstance(before, Memory) else None, record)
+            if isinstance(before, Memory):
+                self._happened.memory(before, record, self.now)
+        elif isinstance(record, Link):
+            self._happened.link(before if isinstance(before, Link) else None, record, self.now)
 
     def _memory_columns(self, memory: Memory) -> dict[str, Any]:
         used_at = None
@@ -220,6 +259,10 @@ class Writing:
         texts = texts_of(memory)
         if before is None or texts != texts_of(before):
             self.session.index(memory.id, texts)
+
+
+def _columns(record: Struct) -> dict[str, Any]:
+    return {field: _column(getattr(record, field)) for field in record.__struct_fields__}
 
 
 def _column(value: Any) -> Any:

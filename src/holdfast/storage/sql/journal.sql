@@ -67,4 +67,7 @@ union all
 select 'agent', t.id from agent t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'agent')
 union all
 select 'policy', t.id from policy t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'policy')
+union all
+select 'invalidation', t.id from invalidation t
+where not exists (select 1 from journal j where j.record = t.id and j.kind = 'invalidation')
 limit :limit

@@ -1,7 +1,8 @@
 -- What stands on something that fell, and what became of it.
 create table invalidation (
   id text primary key,
-  invalidated text not null references memory (id),
+  -- What fell. It may be unknown here: an export does not carry what was deleted.
+  invalidated text not null,
   -- What took its place; the invalidated memory itself if nothing did.
   invalidating text not null,
   dependent text not null references memory (id),
@@ -19,3 +20,4 @@ create table invalidation (
 );
 create index invalidation_dependent on invalidation (dependent, status);
 create index invalidation_invalidated on invalidation (invalidated);
+create index invalidation_newest on invalidation (created_at, id);

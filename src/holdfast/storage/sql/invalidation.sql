@@ -1,0 +1,86 @@
+-- name: invalidation_put
+insert into invalidation (id, invalidated, invalidating, dependent, hop, cause, status, reason, resolver, created_at,
+  updated_at, origin, version, state, cells)
+values (:id, :invalidated, :invalidating, :dependent, :hop, :cause, :status, :reason, :resolver, :created_at, :updated_at,
+  :origin, :version, :state, :cells)
+on conflict (id) do update set hop = excluded.hop, cause = excluded.cause, status = excluded.status,
+  reason = excluded.reason, resolver = excluded.resolver, updated_at = excluded.updated_at, version = excluded.version,
+  state = excluded.state, cells = excluded.cells
+where invalidation.version = :expected returning version
+-- name: invalidation_cells
+select cells from invalidation where id = :id
+-- name: invalidation.columns
+i.id, i.invalidated, i.invalidating, i.dependent, i.hop, i.cause, i.status, i.reason, i.resolver, i.created_at,
+i.updated_at, i.origin, i.version, i.state
+-- name: invalidation_get
+select {invalidation.columns} from invalidation i where i.id = :id
+-- name: invalidation_all
+select {invalidation.columns} from invalidation i where i.id > :after order by i.id limit :limit
+-- name: invalidation_some
+select {invalidation.columns} from invalidation i where i.id = any(:ids)
+-- name: invalidation_unsettled
+-- What still waits because of some memories.
+select {invalidation.columns} from invalidation i
+where i.invalidated = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live' order by i.id
+-- name: invalidation_ever
+-- All that one memory was ever told, for its purge.
+select {invalidation.columns} from invalidation i where i.dependent = :dependent order by i.id
+-- name: invalidation_standing
+-- What decides whether others can stand on a memory.
+select id, namespace, state, valid_until, updated_at, lives_until from memory where id = any(:ids)
+-- name: invalidation_reach
+-- Everything that stands on some memories, through links that hold, by the shortest way. Some are left out, and what
+-- stands on them alone with them.
+with recursive reach (root, id, hop) as (
+  select m.id, m.id, 0 from memory m where m.id = any(:roots)
+  union
+  select r.root, l.source, r.hop + 1 from reach r join link l on l.target = r.id
+  where r.hop < :hops and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
+  and (l.valid_until is null or l.valid_until > :now) and not (l.source = any(:without))
+)
+select root, id, min(hop) from reach where id <> root group by root, id
+-- name: invalidation_cut
+-- Who stood on some memories by a link that has ended.
+select target, source from link where target = any(:ids) and state = 'live' and valid_until <= :now
+and relation in ('reflects_on', 'derives_from', 'derived_from')
+-- name: invalidation_superseded
+-- What takes the place of some memories, by a link that holds.
+select target, source from link where target = any(:ids) and state = 'live' and relation = 'supersedes'
+and (valid_until is null or valid_until > :now)
+-- name: invalidation_ended
+-- Memories that others stand on and whose own end has passed since anybody was told.
+select distinct m.id from link l join memory m on m.id = l.target
+where l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
+and (l.valid_until is null or l.valid_until > :now) and m.state = 'live' and m.valid_until <= :now
+and not exists (select 1 from invalidation i where i.invalidated = m.id and i.updated_at >= m.valid_until)
+-- name: invalidation_select
+-- Invalidations, each with the memory that is told. Only storage/invalidations.py joins the parts below.
+select {invalidation.columns}, m.namespace, m.title, m.agent, m.scope
+from invalidation i join memory m on m.id = i.dependent where i.state = 'live' and m.state <> 'deleted'
+-- name: invalidation_count
+select count(*) from invalidation i join memory m on m.id = i.dependent where i.state = 'live' and m.state <> 'deleted'
+-- name: invalidation.with_status
+ and i.status = any(:statuses)
+-- name: invalidation.of_dependent
+ and i.dependent = :dependent
+-- name: invalidation.of_invalidated
+ and i.invalidated = :invalidated
+-- name: invalidation.one
+ and i.id = :invalidation
+-- name: invalidation.newest_first
+ order by i.created_at desc, i.hop, i.id limit :limit offset :skip
+-- name: stale_select
+-- Why memories are stale: of each the nearest reason, the newest of those, and how many there are. The clauses that say
+-- which memories the caller may see follow twice, for what fell and for what took its place.
+select s.dependent, s.cause, s.status, s.hop, s.created_at, s.many, f.id, h.id from (
+  select i.dependent, i.cause, i.status, i.hop, i.created_at, i.invalidated, i.invalidating,
+    count(*) over (partition by i.dependent) as many,
+    row_number() over (partition by i.dependent order by i.hop, i.created_at desc, i.id) as place
+  from invalidation i where i.dependent = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live') s
+left join (select m.id from memory m where true
+-- name: stale_select.heir
+ ) f on f.id = s.invalidated
+left join (select m.id from memory m where true
+-- name: stale_select.end
+ ) h on h.id = s.invalidating
+where s.place = 1

@@ -149,10 +149,23 @@ def test_what_was_superseded_is_shown_with_what_holds_now(found_too: bool) -> No
     assert said[-1] == "(nothing after 22 April 2026)"
 
 
-def test_memories_that_supersede_one_another_do_not_go_round_for_ever() -> None:
-    one, other = of("m1", "One."), of("m2", "Other.")
-    found = block([one._replace(superseded_by=other), other._replace(superseded_by=one)], budget=500, fence=FENCE)
-    assert set(found.cited) == {"m1", "m2"}
+def test_memories_that_supersede_one_another_are_all_shown_and_none_as_what_holds() -> None:
+    one, other, older = of("m1", "One."), of("m2", "Other."), of("m0", "Before.", "2026-03-01")
+    hits = [
+        one._replace(superseded_by=other), other._replace(superseded_by=one), older._replace(superseded_by=one),
+    ]  # fmt: skip
+    assert texts(*hits, now="2026-03-03") == [
+        "[m0] 1 March 2026: was: Before. -> [m1] 3 March 2026: now: One. "
+        "(it and [m2] supersede one another: which holds is not said)",
+        "[m2] 3 March 2026: Other. (it and [m1] supersede one another: which holds is not said)",
+    ]
+
+
+def test_of_a_large_ring_some_are_named() -> None:
+    hits = [of(f"m{n}", f"{n}.", superseded_by=of(f"m{(n + 1) % 9}")) for n in range(9)]
+    assert texts(*hits)[0].endswith(
+        "(it and [m1], [m2], [m3] and others supersede one another: which holds is not said)"
+    )
 
 
 def test_a_long_text_is_cut_to_the_passages_that_matched() -> None:

@@ -20,6 +20,7 @@ LARGE_GAP = 1 / 3
 MOST_GAPS = 2
 LONGEST_SPEAKER, LONGEST_TITLE = 60, 100
 SHORTEST_CITE = 8
+MOST_RIVALS = 3
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MARK = re.compile(r"<(?=\s*/?\s*recalled)", re.IGNORECASE)
@@ -75,6 +76,8 @@ class _Entry(NamedTuple):
     now: Hit
     texts: tuple[str, ...]
     """What they say, cleaned."""
+    rivals: tuple[Hit, ...] = ()
+    """Those that supersede one another in a ring with the one shown last: which of them holds nobody said."""
 
     @property
     def hits(self) -> tuple[Hit, ...]:
@@ -157,21 +160,29 @@ def _entries(hits: Sequence[Hit], fence: str) -> list[_Entry]:
         current = _current(hit, known)
         became.setdefault(current.id, []).append(hit)
         known.setdefault(current.id, current)
-    return sorted((_entry(known[id], group, fence) for id, group in became.items()), key=lambda entry: entry.rank)
+    found = (_entry(known[id], group, _ring(known[id], known), fence) for id, group in became.items())
+    return sorted(found, key=lambda entry: entry.rank)
 
 
 def _current(hit: Hit, known: dict[str, Hit]) -> Hit:
-    """What superseded it in the end; a ring of memories that supersede one another is followed once around."""
-    seen = {hit.id}
-    while (newer := hit.superseded_by) is not None and newer.id not in seen:
-        seen.add(newer.id)
+    """What superseded it in the end. Of a ring, each of which superseded another, none did: each stands for itself."""
+    while (newer := hit.superseded_by) is not None and not _ring(hit, known):
         hit = known.get(newer.id, newer)
     return hit
 
 
-def _entry(now: Hit, group: list[Hit], fence: str) -> _Entry:
+def _ring(hit: Hit, known: dict[str, Hit]) -> list[Hit]:
+    """A memory and those that superseded it, if it superseded the last of them; else none."""
+    ring, seen = [hit], {hit.id}
+    while (newer := ring[-1].superseded_by) is not None and newer.id not in seen:
+        seen.add(newer.id)
+        ring.append(known.get(newer.id, newer))
+    return ring if newer is not None and newer.id == hit.id else []
+
+
+def _entry(now: Hit, group: list[Hit], ring: list[Hit], fence: str) -> _Entry:
     was = sorted((hit for hit in group if hit.id != now.id), key=lambda hit: (hit.at, hit.id))
-    return _Entry(tuple(was), now, tuple(clean(hit.text, fence) for hit in (*was, now)))
+    return _Entry(tuple(was), now, tuple(clean(hit.text, fence) for hit in (*was, now)), tuple(ring[1:]))
 
 
 def _chosen(entries: Sequence[_Entry], room: int, reserve: int, fence: str) -> list[_Line]:
@@ -277,13 +288,26 @@ def _said(entry: _Entry, texts: Sequence[str], fence: str, *, follows: int | Non
         known = number == 0 and follows is not None and _day(follows) == _day(hit.at)
         change = ("now: " if number == len(entry.was) else "was: ") if entry.was else ""
         parts.append(f"{_label(hit, fence, dated=not known)}{change}{_titled(hit, text, fence)}{_until(hit)}")
-    return ("" if follows is None else "  ") + " -> ".join(parts)
+    return ("" if follows is None else "  ") + " -> ".join(parts) + _contested(entry, fence)
+
+
+def _contested(entry: _Entry, fence: str) -> str:
+    """That a memory is no more current than those which supersede it and one another."""
+    if not entry.rivals:
+        return ""
+    others = ", ".join(_cite(hit, fence) for hit in entry.rivals[:MOST_RIVALS])
+    more = " and others" if len(entry.rivals) > MOST_RIVALS else ""
+    return f" (it and {others}{more} supersede one another: which holds is not said)"
+
+
+def _cite(hit: Hit, fence: str) -> str:
+    return f"[{clean(hit.cite or hit.id, fence)}]"
 
 
 def _label(hit: Hit, fence: str, *, dated: bool) -> str:
     speaker = clean(hit.speaker or "", fence)[:LONGEST_SPEAKER]
     said = ", ".join(filter(None, (_day(hit.at) if dated else "", speaker)))
-    return f"[{clean(hit.cite or hit.id, fence)}] " + (f"{said}: " if said else "")
+    return f"{_cite(hit, fence)} " + (f"{said}: " if said else "")
 
 
 def _titled(hit: Hit, text: str, fence: str) -> str:

@@ -1,0 +1,58 @@
+"""Memories that supersede one another in a ring: nothing runs for ever, and none is told to be what holds."""
+
+from typing import Any
+
+import pytest
+
+import holdfast
+
+QUESTION = "where is the office?"
+
+
+@pytest.fixture
+def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+    return timed
+
+
+def ring(hold: Any, *cities: str) -> list[str]:
+    """Of each city a memory, which supersedes the one before it, the first the last."""
+    ids = [hold.store(title=city, content=f"The office is in {city}.", tier="long").id for city in cities]
+    for old, new in zip(ids, [*ids[1:], ids[0]], strict=True):
+        hold.link(new, old, relation="supersedes")
+    return ids
+
+
+@pytest.mark.parametrize("cities", [("Bonn", "Rome"), ("Bonn", "Rome", "Oslo")], ids=["of two", "of three"])
+def test_every_memory_of_a_ring_is_recalled_with_what_supersedes_it(hold: Any, cities: tuple[str, ...]) -> None:
+    ids = ring(hold, *cities)
+    found = hold.recall(QUESTION).memories
+    assert {hit.id: hit.superseded_by for hit in found} == dict(zip(ids, [*ids[1:], ids[0]], strict=True))
+
+
+def test_a_block_shows_each_of_a_ring_and_that_none_is_the_last_word(hold: Any) -> None:
+    ids = ring(hold, "Bonn", "Rome", "Oslo")
+    block = hold.context(QUESTION)
+    told = [line for line in block.text.splitlines() if line.startswith("[")]
+    assert sorted(block.cited) == sorted(ids)
+    assert [line.count("supersede one another: which holds is not said") for line in told] == [1, 1, 1]
+    assert "now:" not in block.text
+
+
+def test_a_ring_of_more_than_are_packed_comes_to_an_end(hold: Any) -> None:
+    ring(hold, *(f"town {n}" for n in range(60)))
+    assert hold.context(QUESTION, budget=100_000).text
+    assert hold.recall(QUESTION, limit=50).count == 50
+
+
+def test_why_not_comes_to_an_end_on_a_ring_too(hold: Any) -> None:
+    one, _ = ring(hold, "Bonn", "Rome")
+    assert hold.why_not(one, QUESTION).returned
+
+
+def test_a_ring_is_opened_by_saying_that_one_of_its_links_holds_no_more(hold: Any, clock: Any) -> None:
+    bonn, rome = ring(hold, "Bonn", "Rome")
+    clock.move(seconds=1)
+    hold.kg_invalidate(source_id=bonn, target_id=rome, relation="supersedes")
+    text = hold.context(QUESTION).text
+    assert "was: Bonn: The office is in Bonn. -> " in text
+    assert "now: Rome: The office is in Rome." in text

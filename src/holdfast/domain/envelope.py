@@ -21,6 +21,7 @@ from .memory import SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
 from .merge import canonical
 from .moment import from_text, to_text
 from .notice import Notice
+from .reflection import DEEPEST_TAKEN_IN
 
 SCHEMA = "v1"
 DB_SCHEMA = 54
@@ -74,7 +75,7 @@ class MemoryRow(Row, frozen=True, kw_only=True):
     expires_at: Moment | None = None
     metadata: dict[str, Any] | None = None
     memory_kind: str = "observation"
-    reflection_depth: Count = 0
+    reflection_depth: Annotated[int, Meta(ge=0, le=DEEPEST_TAKEN_IN)] = 0
     citations: list[CitationRow] | None = None
     source_uri: str | None = None
     source_span: SpanRow | None = None

@@ -3,15 +3,19 @@
     HoldfastError
     ├── Invalid              the request itself is wrong
     │   ├── AmbiguousId      an id prefix that fits several memories
-    │   └── FilterRequired   a bulk change that names nothing
+    │   ├── FilterRequired   a bulk change that names nothing
+    │   └── DepthMismatch    a reflection is not as deep as its caller says
     ├── NotFound             no such record, or none that the caller may see
     ├── Conflict             the store holds something that stands against it
     │   ├── TitleTaken       (namespace, title) is held by another memory
     │   ├── VersionConflict  the expected version is not the stored one
-    │   └── ChangedSince     what an undo would restore was changed again
+    │   ├── ChangedSince     what an undo would restore was changed again
+    │   ├── DepthExceeded    conclusions on conclusions, more than the namespace allows
+    │   └── CycleDetected    a reflection would stand on itself
     ├── Unauthenticated      no key, or a wrong one
     ├── Forbidden            the key or the agent may not do this
-    │   └── Unconfirmed      an irreversible command without its confirmation
+    │   ├── Unconfirmed      an irreversible command without its confirmation
+    │   └── ApprovalRequired somebody else has to agree first
     ├── Misaddressed         Host or Origin name another site
     ├── NotAllowed           the path is there, the method is not
     ├── WrongMediaType       a body that does not say that it is JSON
@@ -73,6 +77,12 @@ class FilterRequired(Invalid):
     code = "FILTER_REQUIRED"
 
 
+class DepthMismatch(Invalid):
+    """The reflection is not as deep as you say: leave depth out, or state what follows from its sources."""
+
+    code = "CALLER_DEPTH_MISMATCH"
+
+
 class NotFound(HoldfastError):
     """There is no such record."""
 
@@ -103,6 +113,18 @@ class ChangedSince(Conflict):
     code = "CHANGED_SINCE"
 
 
+class DepthExceeded(Conflict):
+    """This would be deeper than the namespace allows: reflect on what lies lower, or raise max_reflection_depth."""
+
+    code = "REFLECTION_DEPTH_EXCEEDED"
+
+
+class CycleDetected(Conflict):
+    """A reflection cannot stand on itself."""
+
+    code = "REFLECTION_CYCLE_DETECTED"
+
+
 class Unauthenticated(HoldfastError):
     """A valid key is needed: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
@@ -119,6 +141,12 @@ class Unconfirmed(Forbidden):
     """This cannot be brought back: repeat the command with --yes."""
 
     code = "CONFIRMATION_REQUIRED"
+
+
+class ApprovalRequired(Forbidden):
+    """Somebody else has to agree to this first."""
+
+    code = "APPROVAL_REQUIRED"
 
 
 class Misaddressed(HoldfastError):

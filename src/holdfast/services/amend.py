@@ -12,6 +12,7 @@ from ..storage import memories, vectors
 from ..storage.records import MEMORY, Writing
 from .hold import Hold
 from .remember import must_agree, must_be_free, must_change
+from .standing import must_fit
 
 
 def amend(
@@ -82,4 +83,6 @@ def keep(hold: Hold, write: Writing, before: Memory, after: Memory, op: str) -> 
     """Write a changed memory; a new title or namespace must be free."""
     if (before.namespace, before.title) != (after.namespace, after.title):
         must_be_free(hold, write, after)
+    if before.namespace != after.namespace:
+        must_fit(write.session, after)
     return write.change(MEMORY, before, after, op)

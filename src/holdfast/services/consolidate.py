@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, get_args
 
+from msgspec.structs import replace
+
 from ..domain.admit import Draft, admit
 from ..domain.errors import Invalid
 from ..domain.memory import Memory, Scope, Tier
+from ..domain.reflection import with_origin
 from ..storage import memories
 from ..storage.records import MEMORY, Writing
 from . import relate
 from .hold import Hold
 from .lifecycle import put_away
 from .remember import must_be_free, must_change
+from .standing import must_fit
 
 
 def consolidate(
@@ -30,6 +34,8 @@ def consolidate(
             lifetimes=hold.lifetimes,
         )
         hold.caller.must_reach(fresh.namespace)
+        fresh = _as_deep(fresh, sources)
+        must_fit(write.session, fresh)
         for source in sources:
             put_away(write, source, "consolidated", "consolidate")
         must_be_free(hold, write, fresh)
@@ -67,6 +73,12 @@ def _draft(
         tags=tuple(sorted({tag for source in sources for tag in source.tags})),
         metadata=_metadata(sources),
     )
+
+
+def _as_deep(fresh: Memory, sources: list[Memory]) -> Memory:
+    """A summary of conclusions is itself no observation: it is as deep as the deepest of them."""
+    depth = max(source.reflection_depth for source in sources)
+    return with_origin(replace(fresh, reflection_depth=depth), depth) if depth else fresh
 
 
 def _joined(sources: list[Memory]) -> str:

@@ -6,16 +6,20 @@ from msgspec.structs import replace
 
 from ..domain import cells
 from ..domain.errors import ChangedSince, NotFound
-from ..domain.link import Grant
+from ..domain.link import Grant, Link
 from ..domain.memory import Memory
 from ..domain.merge import canonical
 from ..domain.moment import OPEN_END
+from ..domain.policy import Policy
+from ..domain.reflection import never_lower
 from ..storage import audit, invalidations, journal, memories, records
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from ..storage.then import true_from
 from .hold import Hold
+from .policy import must_govern
 from .remember import must_agree, must_be_free, must_decide
+from .standing import must_fit, stand
 
 
 def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
@@ -67,7 +71,9 @@ def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[
 
 
 def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
-    """A link is told of only to those who may see what it points to."""
+    """A link is told of only to those who may see what it points to, a policy to those who reach its namespace."""
+    if entry.kind == "policy":
+        return hold.caller.reaches(entry.record)
     if entry.kind != "link" or entry.body is None:
         return True
     target = records.body_of(records.LINK, entry).target
@@ -87,11 +93,22 @@ def undo(hold: Hold, seq: int) -> tuple[journal.Entry, Any, int]:
         touched = _touched(kind, before, made)
         _must_be_untouched(entry, touched, cells.flatten(kind.shape, made), cells.flatten(kind.shape, record))
         undone = replace(record, state="deleted") if before is None else _put_back(kind, record, before, touched)
+        undone = _as_high(seq, record, undone)
         if cells.changed(kind.shape, record, undone) == {}:
             raise ChangedSince(f"Change {seq} has been taken back already.", change=seq)
         _must_be_allowed(hold, write, record, undone)
         after = write.change(kind, record, undone, "undo")
     return entry, after, write.places[0].seq
+
+
+def _as_high(seq: int, record: Any, undone: Any) -> Any:
+    """An undo takes everything back but a depth, which only rises."""
+    if not isinstance(record, Memory):
+        return undone
+    kept = never_lower(record, undone)
+    if kept is not undone and cells.changed(MEMORY.shape, record, kept) == {}:
+        raise ChangedSince(f"Change {seq} made a reflection deeper: that is not taken back.", change=seq)
+    return kept
 
 
 def _touched(kind: records.Kind[Any], before: Any, made: Any) -> list[str]:
@@ -108,8 +125,14 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
         memory = write.get(MEMORY, record.memory)
         assert memory is not None
         must_decide(hold, write, memory)
+    if isinstance(record, Policy):
+        must_govern(hold, record.id)
+    if isinstance(undone, Link):
+        stand(write, record, undone)
     if isinstance(undone, Memory):
         hold.caller.must_reach(undone.namespace)
+        if undone.namespace != record.namespace:
+            must_fit(write.session, undone)
         must_agree(hold, write, record, undone)
         if undone.state == "live":
             must_be_free(hold, write, undone)

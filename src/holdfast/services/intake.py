@@ -18,6 +18,7 @@ from ..domain.lifetime import lives_until
 from ..domain.link import Agent, Alias, Grant, Link, Standard
 from ..domain.memory import Memory, OnConflict
 from ..domain.merge import canonical
+from ..domain.reflection import never_lower
 from ..domain.words import fold
 from ..storage import memories
 from ..storage.records import AGENT, ALIAS, GRANT, LINK, MEMORY, STANDARD, Kind, Writing
@@ -25,6 +26,7 @@ from . import relate
 from .hold import Hold
 from .remember import MOST_VERSIONS, must_be_free, numbered, put, title_holder
 from .standards import EVERYWHERE
+from .standing import lift, stand
 from .transfer import Row, place
 
 STEP = 100
@@ -191,6 +193,7 @@ class Intake:
         ends = None if given.expires_at is None else lives_until(given, self._kept_until(given, used))
         merged = put(self._hold, self._write, _draft(replace(given, expires_at=ends)), "merge").memory
         merged = self._write.change(MEMORY, merged, replace(merged, extra={**given.extra, **merged.extra}), "import")
+        lift(self._write, merged.id, given.reflection_depth, capped=False)
         self._count(merged, used)
         self._stands_for[given.id] = holder.id
         return "unchanged" if merged.version == holder.version else "merged"
@@ -198,18 +201,24 @@ class Intake:
     def _known(self, stored: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
         if not self._hold.caller.reaches(stored.namespace):
             raise Forbidden(f"The memory {given.id} lies in a namespace that this key does not reach.")
+        given = never_lower(stored, given)
         if stamp := stored.metadata.get("imported_from_agent_id"):
             given = replace(given, metadata={"imported_from_agent_id": stamp, **given.metadata})
         if self._options.on_conflict == "version" and self._claims(given, used):
             given = self._titled(given)
-        outcome = self._settled(MEMORY, stored, given, lambda: self._claims(given, used) and self._titled(given))
+        outcome = self._settled(MEMORY, stored, given, lambda _: self._claims(given, used) and self._titled(given))
+        if outcome == "merged":
+            lift(self._write, stored.id, given.reflection_depth, capped=False)
         if outcome != "older":
             self._count(given, used)
         return outcome
 
-    def _settled(self, kind: Kind[R], known: R | None, given: R, check: Callable[[], object] = lambda: None) -> Outcome:
+    def _settled(
+        self, kind: Kind[R], known: R | None, given: R, check: Callable[[Any], object] = lambda wanted: None
+    ) -> Outcome:
         """Keep a record, new or over what is there. The later state stays; a deletion is undone, but not of a grant."""
         if known is None:
+            check(given)
             self._write.add(kind, given, "import")
             return "imported"
         before: Any = known
@@ -221,7 +230,7 @@ class Intake:
             return "older"
         if self._options.on_conflict == "error":
             raise Conflict(f"The {kind.name} {before.id} is here already, and says something else.", id=before.id)
-        check()
+        check(after)
         self._write.change(kind, known, after, "import")
         return "merged"
 
@@ -283,10 +292,9 @@ class Intake:
             signature=row.signature,
             **times,
         )
-        if link.relation == "reflects_on" and (link.valid_until is None or link.valid_until > self._write.now):
-            relate.must_not_circle(self._write, source, target)
-        known = self._write.get(LINK, link.id)
-        return self._aside("links", link.id, rest, self._settled(LINK, known, self._timed(link)))
+        known, timed = self._write.get(LINK, link.id), self._timed(link)
+        outcome = self._settled(LINK, known, timed, lambda link: stand(self._write, known, link, capped=False))
+        return self._aside("links", link.id, rest, outcome)
 
     def _entity(self, raw: Any) -> Outcome:
         row, rest = envelope.read(envelope.EntityRow, raw)

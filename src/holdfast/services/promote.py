@@ -12,6 +12,7 @@ from .amend import keep, raised
 from .hold import Hold
 from .relate import tie
 from .remember import must_be_free, must_change
+from .standing import must_fit
 
 
 def promote(hold: Hold, id: str, tier: Tier) -> Memory:
@@ -41,6 +42,7 @@ def promote_to(hold: Hold, id: str, namespace: str) -> tuple[Memory, Memory]:
             version=1,
         )
         must_be_free(hold, write, fresh)
+        must_fit(write.session, fresh)
         copy = write.add(MEMORY, fresh, "promote")
         tie(hold, write, copy.id, memory.id, "derived_from")
         return memory, copy

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain import ids, paths
-from ..domain.errors import Conflict, Invalid, NotFound
+from ..domain.errors import Invalid, NotFound
 from ..domain.link import RELATIONS, Link, Relation
 from ..domain.memory import Memory
 from ..storage import links, memories
@@ -17,6 +17,7 @@ from ..storage.port import Session
 from ..storage.records import LINK, Writing
 from .hold import Hold
 from .remember import must_change
+from .standing import stand
 
 MOST_LINKS = 1000
 MOST_NODES = 1000
@@ -108,8 +109,6 @@ def tie(
     """Link two memories inside a transaction, by their whole ids; whether the caller may is decided before."""
     if source == target:
         raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
-    if relation == "reflects_on":
-        must_not_circle(write, source, target)
     known = write.get(LINK, id_of(source, target, relation))
     if known is None:
         fresh = Link(
@@ -125,8 +124,10 @@ def tie(
             origin=write.origin,
             version=1,
         )
-        return Linked(write.add(LINK, _must_be_ordered(fresh), "link"), "created")
+        stand(write, None, _must_be_ordered(fresh))
+        return Linked(write.add(LINK, fresh, "link"), "created")
     again = _must_be_ordered(_held_again(known, write.now, valid_from, valid_until))
+    stand(write, known, again)
     kept = write.change(LINK, known, again, "link")
     return Linked(kept, "unchanged" if kept.version == known.version else "revalidated")
 
@@ -151,21 +152,6 @@ def _must_be_ordered(link: Link) -> Link:
     if link.valid_until is not None and link.valid_until <= link.valid_from:
         raise Invalid("valid_until: must be later than valid_from", fields=["valid_until"])
     return link
-
-
-def must_not_circle(write: Writing, source: str, target: str) -> None:
-    """A reflection stands on what was there before it: nothing reflects on itself, by whatever detour."""
-    seen, following = {target}, {target}
-    while following:
-        if source in following:
-            raise Conflict(
-                "The target already reflects on the source: a reflection cannot stand on itself.",
-                source_id=source,
-                target_id=target,
-            )
-        rows = write.session.rows("link_reflected", ids=sorted(following), now=write.now)
-        following = {row[0] for row in rows} - seen
-        seen |= following
 
 
 def _ends(hold: Hold, session: Session, source_id: str, target_id: str, now: int, view: View) -> tuple[Memory, Memory]:
@@ -201,8 +187,9 @@ def invalidate(
         end = _end_of(known, write.now) if valid_until is None else valid_until
         if end == known.valid_until:
             return Invalidated(known, end)
-        ended = write.change(LINK, known, replace(known, valid_until=end, signature=None), "invalidate")
-        return Invalidated(ended, known.valid_until)
+        ended = replace(known, valid_until=end, signature=None)
+        stand(write, known, ended)
+        return Invalidated(write.change(LINK, known, ended, "invalidate"), known.valid_until)
 
 
 def _end_of(known: Link, now: int) -> int:

@@ -27,6 +27,7 @@ from ..domain.link import (
 )
 from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
 from ..domain.policy import POLICY_SHAPE, Policy
+from ..domain.reflection import never_lower
 from ..domain.scripts import spelled
 from . import journal
 from .parsed import parse
@@ -181,6 +182,8 @@ class Writing:
 
     def change(self, kind: Kind[R], before: R, after: R, op: str) -> R:
         """Keep a changed record under the next version; one that is not changed is returned as it is."""
+        if isinstance(before, Memory) and isinstance(after, Memory):
+            after = never_lower(before, after)
         edits = cells.changed(kind.shape, before, after)
         if not edits:
             return before

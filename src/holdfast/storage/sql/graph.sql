@@ -28,10 +28,6 @@ where l.state = 'live' and (l.source = :end or l.target = :end)
  and l.valid_from <= :begun_until
 -- name: link.in_order
  order by l.valid_from, l.created_at, l.id limit :limit offset :skip
--- name: link_reflected
--- What some memories reflect on, whoever may see it.
-select distinct l.target from link l where l.state = 'live' and l.relation = 'reflects_on' and l.source = any(:ids)
-and (l.valid_until is null or l.valid_until > :now)
 -- name: entity_named
 -- Entities by one of their names; only storage/memories.py decides who sees them.
 select {memory.columns} from memory m

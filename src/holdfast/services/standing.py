@@ -1,0 +1,112 @@
+"""What stands on what: nothing on itself, nothing lower than it must, nothing higher than its namespace allows.
+
+Every way in which a reflects_on link comes to hold passes `stand`; every way in which a memory that has a depth comes
+into a namespace passes `must_fit`. That a depth never falls is kept by `Writing.change`.
+"""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ..domain.errors import ApprovalRequired, CycleDetected, DepthExceeded, Invalid
+from ..domain.link import Link
+from ..domain.memory import Memory
+from ..domain.policy import DEEPEST, Rules
+from ..domain.reflection import DEEPEST_TAKEN_IN, depth_on, end, held_before, stands, with_origin
+from ..storage import policies
+from ..storage.port import Session
+from ..storage.records import MEMORY, Writing
+
+
+class Raised(NamedTuple):
+    """A memory that comes to lie higher."""
+
+    id: str
+    depth: int
+    namespace: str
+    state: str
+
+
+def stand(write: Writing, before: Link | None, after: Link, *, capped: bool = True) -> None:
+    """Let a link hold that is about to be written: what it makes higher is raised, or the link is refused.
+
+    What is taken in from elsewhere is not capped: it is as deep as it is, and only what is made of it here is refused.
+    """
+    if stands(after) and not held_before(before, after):
+        must_not_circle(write, after)
+        target = write.get(MEMORY, after.target)
+        assert target is not None
+        lift(write, after.source, depth_on([target.reflection_depth]), capped=capped)
+
+
+def must_not_circle(write: Writing, link: Link) -> None:
+    """A reflection stands on what was there before it: nothing reflects on itself, by whatever detour."""
+    if write.session.row(
+        "reflection_circle",
+        source=link.source,
+        target=link.target,
+        since=link.valid_from,
+        until=end(link),
+        now=write.now,
+    ):
+        raise CycleDetected(
+            "The target already reflects on the source: a reflection cannot stand on itself.",
+            source_id=link.source,
+            target_id=link.target,
+        )
+
+
+def must_fit(session: Session, memory: Memory) -> None:
+    """Raise if a memory is deeper than its namespace allows, or allows without somebody's consent."""
+    if memory.reflection_depth > 0:
+        rules = policies.resolved(session, memory.namespace)
+        must_be_allowed(rules, memory.reflection_depth, memory.namespace)
+        if needs_approval(rules, memory.reflection_depth):
+            raise ApprovalRequired(
+                f"In {memory.namespace!r} what is deeper than {rules.require_approval_above_depth} needs approval: "
+                "make it with reflect, which asks for it."
+            )
+
+
+def must_be_allowed(rules: Rules, depth: int, namespace: str) -> None:
+    if depth > rules.max_reflection_depth:
+        allowed = f"at most {rules.max_reflection_depth}" if rules.max_reflection_depth else "no reflections"
+        raise DepthExceeded(
+            f"This would have the depth {depth}; {namespace!r} allows {allowed}: reflect on what lies lower, or raise "
+            "max_reflection_depth by policy_set.",
+            depth=depth,
+            max_reflection_depth=rules.max_reflection_depth,
+            namespace=namespace,
+        )
+
+
+def needs_approval(rules: Rules, depth: int) -> bool:
+    return rules.require_approval_above_depth is not None and depth > rules.require_approval_above_depth
+
+
+def lift(write: Writing, id: str, depth: int, *, capped: bool) -> None:
+    """Raise a memory to a depth, and with it what stands on it: all of them, or none, refused before it is written."""
+    most = DEEPEST + 1 if capped else DEEPEST_TAKEN_IN + 1
+    rows = write.session.rows("reflection_higher", id=id, depth=depth, now=write.now, most=most)
+    raised = [Raised(*row) for row in rows]
+    for one in raised:
+        if one.depth > DEEPEST_TAKEN_IN:
+            raise Invalid(f"reflection_depth: at most {DEEPEST_TAKEN_IN}", fields=["reflection_depth"])
+        if capped and one.state != "deleted":
+            _must_rise(write, id, one)
+    for one in raised:
+        memory = write.get(MEMORY, one.id)
+        assert memory is not None
+        higher = with_origin(replace(memory, reflection_depth=one.depth), memory.reflection_depth)
+        write.change(MEMORY, memory, higher, "deepen")
+
+
+def _must_rise(write: Writing, id: str, one: Raised) -> None:
+    """What stands on a memory may be others' own: of it nothing is told but that it is there."""
+    rules = policies.resolved(write.session, one.namespace)
+    if one.id == id:
+        must_be_allowed(rules, one.depth, one.namespace)
+        if needs_approval(rules, one.depth):
+            raise ApprovalRequired("This depth needs approval: make the reflection with reflect, which asks for it.")
+    elif one.depth > rules.max_reflection_depth or needs_approval(rules, one.depth):
+        raise DepthExceeded("Something that stands on the source would lie deeper than its namespace allows.")

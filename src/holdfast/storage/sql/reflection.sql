@@ -1,0 +1,23 @@
+-- name: reflection_circle
+-- Whether a memory is among what another stands on, by however many steps, while a new link between them holds. What has
+-- not ended yet counts at once: two links that never hold together may not both wait.
+with recursive ground (id) as (
+  select m.id from memory m where m.id = :target
+  union
+  select l.target from ground g join link l on l.source = g.id
+  where l.relation = 'reflects_on' and l.state = 'live' and (
+    (l.valid_from < :until and (l.valid_until is null or l.valid_until > :since))
+    or (:until > :now and (l.valid_until is null or l.valid_until > :now)))
+)
+select g.id from ground g where g.id = :source
+-- name: reflection_higher
+-- Of a memory and all that stands on it, those that lie lower than they must if it lies at a depth; and where they are.
+with recursive higher (id, depth) as (
+  select m.id, cast(:depth as bigint) from memory m where m.id = :id
+  union
+  select m.id, h.depth + 1 from higher h join link l on l.target = h.id join memory m on m.id = l.source
+  where l.relation = 'reflects_on' and l.state = 'live' and (l.valid_until is null or l.valid_until > :now)
+    and m.reflection_depth < h.depth + 1 and h.depth < :most
+)
+select h.id, max(h.depth), m.namespace, m.state from higher h join memory m on m.id = h.id
+where m.reflection_depth < h.depth group by h.id, m.namespace, m.state order by h.id

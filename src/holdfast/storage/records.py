@@ -183,7 +183,7 @@ class Writing:
     def change(self, kind: Kind[R], before: R, after: R, op: str) -> R:
         """Keep a changed record under the next version; one that is not changed is returned as it is."""
         if isinstance(before, Memory) and isinstance(after, Memory):
-            after = never_lower(before, after)
+            after = never_lower(before, after)  # type: ignore[assignment]  # R is Memory here
         edits = cells.changed(kind.shape, before, after)
         if not edits:
             return before

@@ -1,21 +1,26 @@
 """What engines do for the statements that they run, as each explains it."""
 
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, NamedTuple
 
 import apsw
 import psycopg
 import pytest
 
+import holdfast
 from engines import past_holdfast
 from holdfast.app import Holdfast
+from holdfast.domain.caller import Caller
+from holdfast.settings import Settings
+from holdfast.storage.memories import Part
 from holdfast.storage.postgres.engine import PLANNING, PostgresStore
 from holdfast.storage.postgres.engine import connect as connect_postgres
 from holdfast.storage.sqlite.engine import SqliteStore
 from holdfast.storage.sqlite.engine import connect as connect_sqlite
 
+ME = Caller("ai:tester@here")
 Statement = tuple[str, Any]
 GROWING = "memory|memory_text|journal|link|alias|memory_grant|agent|access|notice|api_key|embedding"
 """A namespace has one standard, and SQLite looks through them only for a dangling reference."""
@@ -139,6 +144,29 @@ Plans = SqlitePlans | PostgresPlans
 
 def plans_of(store: Any, monkeypatch: pytest.MonkeyPatch) -> Plans:
     return SqlitePlans(store) if isinstance(store, SqliteStore) else PostgresPlans(store, monkeypatch)
+
+
+class Opened(NamedTuple):
+    hold: Holdfast
+    address: str
+
+
+@contextmanager
+def one_store(engine: str, paths: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """An empty store that all tests of a file share."""
+    with ExitStack() as stack:
+        address = str(paths.mktemp("plans") / "memory.db")
+        if engine == "postgres":
+            address = stack.enter_context(request.getfixturevalue("postgres").new_store())
+        settings = Settings(db=address, agent_id=ME.agent, embedder="none")
+        yield Opened(stack.enter_context(holdfast.open(settings=settings)), address)
+
+
+def ran(plans: Plans, hold: Holdfast, parts: Sequence[Part], params: dict[str, Any]) -> list[Statement]:
+    """What the engine runs for a statement that is joined from parts."""
+    with plans.noted() as seen, hold.hold.store.reading() as session:
+        session.assembled(parts, params)
+    return [statement for statement in seen if ASKS.match(statement[0])][-1:]
 
 
 def fill(hold: Holdfast, address: str) -> None:

@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from functools import partial
 from typing import Any, get_args
 
 import pytest
-from plans import ASKS, Plans, SqlitePlans, Statement, fill, plans_of
+from plans import ME, Plans, SqlitePlans, Statement, fill, one_store, plans_of, ran
 
 import holdfast
 from engines import ENGINES
-from holdfast.domain.caller import Caller
-from holdfast.settings import Settings
 from holdfast.storage import memories
 from holdfast.storage.memories import EVERYTHING, Filter, Part, View
 
-ME = Caller("ai:tester@here")
 FILTERS = [
     EVERYTHING,
     Filter(namespace="a"),
@@ -44,12 +41,7 @@ def hold(
     engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[holdfast.Holdfast]:
     """One store for all of them: nothing is changed in it."""
-    with ExitStack() as stack:
-        address = str(tmp_path_factory.mktemp("plans") / "memory.db")
-        if engine == "postgres":
-            address = stack.enter_context(request.getfixturevalue("postgres").new_store())
-        settings = Settings(db=address, agent_id="ai:tester@here", embedder="none")
-        opened = stack.enter_context(holdfast.open(settings=settings))
+    with one_store(engine, tmp_path_factory, request) as (opened, address):
         fill(opened, address)
         yield opened
 
@@ -66,12 +58,7 @@ Ask = Callable[[Sequence[Part], dict[str, Any]], list[Statement]]
 def ask(hold: holdfast.Holdfast, plans: Plans) -> Ask:
     """Runs a statement joined from parts; what the engine ran for it."""
 
-    def run(parts: Sequence[Part], params: dict[str, Any]) -> list[Statement]:
-        with plans.noted() as seen, hold.hold.store.reading() as session:
-            session.assembled(parts, params)
-        return [statement for statement in seen if ASKS.match(statement[0])][-1:]
-
-    return run
+    return partial(ran, plans, hold)
 
 
 def selecting(which: Filter, view: View, then: str, **params: Any) -> tuple[Sequence[Part], dict[str, Any]]:

@@ -2,21 +2,17 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from plans import ASKS, Plans, SqlitePlans, Statement, plans_of
+from plans import ME, Plans, SqlitePlans, one_store, plans_of, ran
 
 import holdfast
 from engines import ENGINES, past_holdfast
-from holdfast.domain.caller import Caller
 from holdfast.domain.vector import unit
-from holdfast.settings import Settings
 from holdfast.storage import candidates, memories, vectors
 from holdfast.storage.memories import EVERYTHING, Filter, Part
 
-ME = Caller("ai:tester@here")
 MANY = 600
 
 
@@ -30,12 +26,7 @@ def hold(
     engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[holdfast.Holdfast]:
     """One store of many threads for all of them: nothing is changed in it."""
-    with ExitStack() as stack:
-        address = str(tmp_path_factory.mktemp("plans") / "memory.db")
-        if engine == "postgres":
-            address = stack.enter_context(request.getfixturevalue("postgres").new_store())
-        settings = Settings(db=address, agent_id=ME.agent, embedder="none")
-        opened = stack.enter_context(holdfast.open(settings=settings))
+    with one_store(engine, tmp_path_factory, request) as (opened, address):
         opened.bulk_store(memories=[said(number) for number in range(MANY)])
         with opened.hold.store.writing() as session:
             half = [due for due in vectors.due_rows(session, "one", 0, MANY) if due.row % 2]
@@ -63,13 +54,6 @@ def said(number: int) -> dict[str, Any]:
 @pytest.fixture
 def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
     return plans_of(hold.hold.store, monkeypatch)
-
-
-def ran(plans: Plans, hold: holdfast.Holdfast, parts: Sequence[Part], params: dict[str, Any]) -> list[Statement]:
-    """What the engine runs for a statement that is joined from parts."""
-    with plans.noted() as seen, hold.hold.store.reading() as session:
-        session.assembled(parts, params)
-    return [statement for statement in seen if ASKS.match(statement[0])][-1:]
 
 
 def filtered(which: Filter, first: str, *then: str, **params: Any) -> tuple[Sequence[Part], dict[str, Any]]:

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from . import admit
 from .errors import Invalid
 from .skill import MOST_COMPOSED, Composes
@@ -95,6 +97,20 @@ def read(content: bytes, folder: str | None = None) -> Written:
     )
 
 
+def head(fields: dict[str, Any]) -> str:
+    """The head of a SKILL.md with these fields: texts, and mappings of texts."""
+    lines = [MARK]
+    for field, value in fields.items():
+        lines.append(f"{field}:" if isinstance(value, dict) else f"{field}: {quoted(value)}")
+        lines += [f"  {key}: {quoted(text)}" for key, text in value.items()] if isinstance(value, dict) else []
+    return "\n".join([*lines, MARK])
+
+
+def quoted(text: str) -> str:
+    """A text as YAML has it, whatever stands in it; dashes that would end the head are written as a number."""
+    return msgspec.json.encode(text).decode().replace(MARK, r"-\x2d-").replace("\x7f", r"\x7f")
+
+
 def _decoded(content: bytes) -> str:
     try:
         text = content.decode()
@@ -161,7 +177,7 @@ class _Reader:
             raise self._refused(more, "has more than one document")
         return node
 
-    def _node(self, event: Event, level: int) -> Node:
+    def _node(self, event: Any, level: int) -> Node:
         import yaml
 
         line = event.start_mark.line + 1
@@ -196,7 +212,7 @@ class _Reader:
         while not isinstance(event := next(self._events), end):
             yield event
 
-    def _refused(self, event: Event, what: str) -> Invalid:
+    def _refused(self, event: Any, what: str) -> Invalid:
         return _invalid([Fault(self.field, event.start_mark.line + 1, what)])
 
 

@@ -5,14 +5,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..domain import cells
-from ..domain.errors import ChangedSince, NotFound
+from ..domain.errors import ChangedSince, Conflict, NotFound
 from ..domain.link import Grant, Link
 from ..domain.memory import Memory
 from ..domain.merge import canonical
 from ..domain.moment import OPEN_END
 from ..domain.policy import Policy
 from ..domain.reflection import never_lower
-from ..storage import audit, invalidations, journal, memories, records
+from ..domain.skill import SkillVersion
+from ..storage import audit, invalidations, journal, memories, records, skills
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from ..storage.then import true_from
@@ -71,9 +72,11 @@ def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[
 
 
 def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
-    """A link is told of only to those who may see what it points to, a policy to those who reach its namespace."""
+    """A link is told of to those who may see what it points to, a policy or skill to those who reach its namespace."""
     if entry.kind == "policy":
         return hold.caller.reaches(entry.record)
+    if entry.kind in ("skill", "skill_version") and entry.body is not None:
+        return hold.caller.reaches(records.body_of(KINDS[entry.kind], entry).namespace)
     if entry.kind != "link" or entry.body is None:
         return True
     target = records.body_of(records.LINK, entry).target
@@ -121,6 +124,8 @@ def _touched(kind: records.Kind[Any], before: Any, made: Any) -> list[str]:
 
 def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: Any) -> None:
     """An undo does nothing that its caller could not do otherwise."""
+    if isinstance(record, SkillVersion):
+        raise Conflict("A version of a skill stays: take back the change that made it current, or delete the skill.")
     if isinstance(record, Grant):
         memory = write.get(MEMORY, record.memory)
         assert memory is not None
@@ -202,4 +207,4 @@ def verify(hold: Hold, session: Session, witness: str | None = None) -> list[jou
         row = session.row("journal_one", seq=int(seq))
         if row is None or journal.Entry(*row).hash.hex() != hash:
             found.append(journal.Break(int(seq), "the chain is not the one whose head was noted"))
-    return found + list(audit.differing(session))
+    return [*found, *audit.differing(session), *skills.differing(session)]

@@ -29,7 +29,8 @@ from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
 from ..domain.policy import POLICY_SHAPE, Policy
 from ..domain.reflection import never_lower
 from ..domain.scripts import spelled
-from . import journal
+from ..domain.skill import SKILL_SHAPE, SKILL_VERSION_SHAPE, Composes, File, Skill, SkillVersion
+from . import journal, signer
 from .parsed import parse
 from .port import Row, Session, Store, Texts
 
@@ -69,6 +70,15 @@ def policy_of(row: Row) -> Policy:
     return Policy(row[0], msgspec.json.decode(row[1]), *row[2:])
 
 
+def skill_version_of(row: Row) -> SkillVersion:
+    """A version of a skill from the columns of `skill_version.columns`."""
+    values = list(row)
+    values[5] = msgspec.json.decode(row[5])
+    values[6] = msgspec.json.decode(row[6], type=tuple[Composes, ...])
+    values[7] = msgspec.json.decode(row[7], type=tuple[File, ...])
+    return SkillVersion(*values)
+
+
 MEMORY = Kind("memory", Memory, MEMORY_SHAPE, lambda memory: memory.id, memory_of)
 LINK = Kind("link", Link, LINK_SHAPE, lambda link: link.source, lambda row: Link(*row))
 ALIAS = Kind("alias", Alias, ALIAS_SHAPE, lambda alias: alias.entity, lambda row: Alias(*row))
@@ -79,8 +89,11 @@ POLICY = Kind("policy", Policy, POLICY_SHAPE, lambda policy: None, policy_of)
 INVALIDATION = Kind(
     "invalidation", Invalidation, INVALIDATION_SHAPE, lambda told: told.dependent, lambda row: Invalidation(*row)
 )
+SKILL = Kind("skill", Skill, SKILL_SHAPE, lambda skill: None, lambda row: Skill(*row))
+SKILL_VERSION = Kind("skill_version", SkillVersion, SKILL_VERSION_SHAPE, lambda version: None, skill_version_of)
 KINDS: dict[str, Kind[Any]] = {
-    kind.name: kind for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT, POLICY, INVALIDATION)
+    kind.name: kind
+    for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT, POLICY, INVALIDATION, SKILL, SKILL_VERSION)
 }
 
 
@@ -154,6 +167,10 @@ class Writing:
     @property
     def origin(self) -> str:
         return self._head.origin
+
+    def sign(self, message: bytes) -> str:
+        """A text that proves that this node said it."""
+        return signer.sign(self._key, message).hex()
 
     def get(self, kind: Kind[R], id: str) -> R | None:
         """A record as this transaction sees it, in whatever state."""

@@ -70,4 +70,9 @@ select 'policy', t.id from policy t where not exists (select 1 from journal j wh
 union all
 select 'invalidation', t.id from invalidation t
 where not exists (select 1 from journal j where j.record = t.id and j.kind = 'invalidation')
+union all
+select 'skill', t.id from skill t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'skill')
+union all
+select 'skill_version', t.id from skill_version t
+where not exists (select 1 from journal j where j.record = t.id and j.kind = 'skill_version')
 limit :limit

@@ -19,5 +19,6 @@ union all select 'standards', count(*) from standard where state = 'live'
 union all select 'agents', count(*) from agent where state = 'live'
 union all select 'policies', count(*) from policy where state = 'live'
 union all select 'invalidations', count(*) from invalidation where state = 'live'
+union all select 'skills', count(*) from skill where state = 'live'
 union all select 'notices', count(*) from notice
 union all select 'keys', count(*) from api_key where revoked_at is null

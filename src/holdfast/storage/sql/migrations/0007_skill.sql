@@ -1,14 +1,15 @@
--- A version of a skill, named by what it says.
-create table skill (
+-- What a skill said once, named by its digest. Never changed.
+create table skill_version (
   id text primary key,
+  skill text not null,
   namespace text not null,
   name text not null,
   description text not null,
-  manifest text not null,
+  frontmatter text not null,
+  composes text not null,
+  files text not null,
   digest text not null,
-  -- Which version is the one to use: at most one of a name.
-  current integer not null,
-  signature text,
+  signature text not null,
   agent text not null,
   created_at integer not null,
   updated_at integer not null,
@@ -17,16 +18,33 @@ create table skill (
   state text not null,
   cells blob not null
 );
-create unique index skill_current on skill (namespace, name) where current = 1 and state = 'live';
-create unique index skill_digest on skill (namespace, name, digest);
+create unique index skill_version_digest on skill_version (digest);
+create index skill_version_skill on skill_version (skill, created_at, id);
 
--- The files of a skill, SKILL.md among them, compressed.
-create table skill_file (
-  skill text not null references skill (id),
-  path text not null,
-  kind text not null,
-  size integer not null,
-  digest text not null,
-  content blob not null,
-  primary key (skill, path)
+-- A name in a namespace has one row, and so one current version.
+create table skill (
+  id text primary key,
+  namespace text not null,
+  name text not null,
+  current text not null references skill_version (id),
+  agent text not null,
+  created_at integer not null,
+  updated_at integer not null,
+  origin text not null,
+  version integer not null,
+  state text not null,
+  cells blob not null
 );
+create unique index skill_name on skill (namespace, name);
+
+-- What files say, by the digest of it, compressed and in pieces: versions share what they have in common.
+create table skill_piece (
+  digest text not null,
+  piece integer not null,
+  content blob not null,
+  primary key (digest, piece)
+);
+
+-- Reflections by where and how deep they are, for composing a skill with them.
+create index memory_reflection on memory (namespace, reflection_depth, created_at, id)
+where kind = 'reflection' and state = 'live';

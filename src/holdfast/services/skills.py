@@ -1,0 +1,299 @@
+"""Skills: registered as versions named by what they say, found, given out, put back and taken away."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain import rank, skill_text
+from ..domain.errors import Conflict, Forbidden, Invalid, NotFound
+from ..domain.memory import Memory
+from ..domain.moment import to_text
+from ..domain.skill import Skill, SkillVersion, digest_of, file_of, is_manifest, signed_text, skill_id, version_id
+from ..domain.skill_text import Written
+from ..domain.words import asked
+from ..storage import links, memories, policies, skills
+from ..storage.links import Which
+from ..storage.port import Session
+from ..storage.records import SKILL, SKILL_VERSION, Writing
+from ..storage.skills import Shown
+from .hold import Hold
+from .skill_files import Draft, admitted
+
+MOST_RANKED = 5000
+"""Skills among which a query looks."""
+MOST_SOURCES = 100
+MOST_CHANGES = 1000
+
+Outcome = Literal["registered", "superseded", "restored", "unchanged"]
+"""New; over an earlier version; an earlier version once more; or what is there already."""
+
+
+class Registered(NamedTuple):
+    shown: Shown
+    outcome: Outcome
+    superseded: str | None
+    """The version that was current before."""
+
+
+def register(hold: Hold, draft: Draft, namespace: str | None = None) -> Registered:
+    """Keep a skill, whole and signed, as the current version of its name; what is there already stays as it is."""
+    files = admitted(draft.files.items())
+    written = written_in(files, draft.folder)
+    place = _place(hold, written, namespace)
+    hold.caller.must_reach(place)
+    listed = tuple(file_of(path, files[path]) for path in sorted(files))
+    digest = digest_of(place, written.frontmatter, listed)
+    contents = {file.digest: files[file.path] for file in listed}
+    with hold.writing() as write:
+        made = SkillVersion(
+            id=version_id(digest),
+            skill=skill_id(place, written.name),
+            namespace=place,
+            name=written.name,
+            description=written.description,
+            frontmatter=written.frontmatter,
+            composes=written.composes,
+            files=listed,
+            digest=digest,
+            signature=write.sign(signed_text(digest)),
+            agent=hold.caller.agent,
+            created_at=write.now,
+            updated_at=write.now,
+            origin=write.origin,
+            version=1,
+        )
+        return _put(write, made, contents)
+
+
+def written_in(files: Mapping[str, bytes], folder: str | None = None) -> Written:
+    """What the SKILL.md among some files says."""
+    manifest = next((content for path, content in files.items() if is_manifest(path)), None)
+    if manifest is None:
+        raise Invalid("files: there is no SKILL.md", fields=["files"])
+    return skill_text.read(manifest, folder)
+
+
+def _place(hold: Hold, written: Written, asked_for: str | None) -> str:
+    """Where a skill goes: as it says itself, else as was asked for, else where everything goes."""
+    wanted = None if asked_for is None else door.namespace(asked_for)
+    if wanted is not None and written.namespace not in (None, wanted):
+        raise Invalid(f"namespace: SKILL.md says {written.namespace!r}, not {wanted!r}", fields=["namespace"])
+    return written.namespace or wanted or door.namespace(hold.namespace)
+
+
+def _put(write: Writing, made: SkillVersion, contents: Mapping[str, bytes]) -> Registered:
+    skill, known = write.get(SKILL, made.skill), write.get(SKILL_VERSION, made.id)
+    if known is None:
+        skills.keep(write.session, contents)
+        known = write.add(SKILL_VERSION, made, "register")
+        outcome: Outcome = "registered" if skill is None or skill.state == "deleted" else "superseded"
+    else:
+        outcome = "restored"
+    if skill is None:
+        fresh = Skill(
+            id=made.skill,
+            namespace=made.namespace,
+            name=made.name,
+            current=known.id,
+            agent=made.agent,
+            created_at=write.now,
+            updated_at=write.now,
+            origin=write.origin,
+            version=1,
+        )
+        return Registered(Shown(known, write.add(SKILL, fresh, "register")), outcome, None)
+    before = skill.current if skill.state == "live" and skill.current != known.id else None
+    after = write.change(SKILL, skill, replace(skill, current=known.id, state="live"), "register")
+    return Registered(Shown(known, after), "unchanged" if after is skill else outcome, before)
+
+
+def get(hold: Hold, session: Session, id: str) -> Shown:
+    """A version that is meant by an id or a name."""
+    return skills.resolve(session, hold.caller, id)
+
+
+def body_of(session: Session, version: SkillVersion) -> str:
+    """What a skill instructs: its SKILL.md below the head."""
+    return skill_text.read(skills.content(session, version.manifest)).body
+
+
+def files_of(session: Session, version: SkillVersion) -> dict[str, bytes]:
+    """Every file as it was registered, byte by byte."""
+    return {file.path: skills.content(session, file) for file in version.files}
+
+
+def resource(hold: Hold, session: Session, id: str, path: str) -> tuple[Shown, bytes]:
+    """One file of a skill."""
+    shown = get(hold, session, id)
+    file = shown.version.file(path)
+    if file is None:
+        raise NotFound(f"The skill {shown.version.name!r} has no file {path!r}.", id=shown.version.id, path=path)
+    return shown, skills.content(session, file)
+
+
+class Listed(NamedTuple):
+    found: list[Shown]
+    total: int
+    """Skills there are, whether a query found them or not."""
+
+
+def listed(hold: Hold, session: Session, under: str | None, query: str | None, *, limit: int) -> Listed:
+    """The current skills by name; or those that a query is about, the best first."""
+    under = None if under is None else door.namespace(under)
+    total = skills.count(session, hold.caller, under)
+    if query is None:
+        return Listed(skills.listed(session, hold.caller, under, limit=limit), total)
+    among = skills.listed(session, hold.caller, under, limit=MOST_RANKED)
+    return Listed(_ranked(among, query, hold.now())[:limit], total)
+
+
+def _ranked(among: list[Shown], query: str, now: int) -> list[Shown]:
+    """By the words of name and description, the rarer a word the more; a name counts like a title."""
+    from ..storage import tokens
+
+    stems = tokens.stems(" ".join(asked(query)))
+    said = {one.version.id: one for one in among}
+    words = {id: _words(one.version, stems, tokens.found_by) for id, one in said.items()}
+    held = {stem: sum(stem in found[0] or stem in found[1] for found in words.values()) for stem in stems}
+    lengths = [length for _, _, length in words.values()]
+    scope = rank.Scope(len(among), sum(lengths) / (len(lengths) or 1), held, {})
+    candidates = [
+        rank.Candidate(id, [rank.Piece(0, 0, body)], length, labels=name, updated_at=said[id].skill.updated_at)
+        for id, (name, body, length) in words.items()
+        if name or body
+    ]
+    return [said[one.id] for one in rank.ranked(candidates, [], stems, scope, now)]
+
+
+def _words(
+    version: SkillVersion, stems: list[str], found_by: Callable[[str], list[str]]
+) -> tuple[dict[str, int], dict[str, int], int]:
+    """How often each asked stem stands in a name and in its description, and how long that is."""
+    name, body = found_by(version.name.replace("-", " ")), found_by(version.description)
+    counts = [{stem: text.count(stem) for stem in stems if stem in text} for text in (name, body)]
+    return counts[0], counts[1], len(body)
+
+
+class Turned(NamedTuple):
+    shown: Shown
+    before: str
+    """The version that was current."""
+
+
+def rollback(hold: Hold, id: str, to: str | None = None) -> Turned:
+    """Make an earlier version the current one: the one before, or one that is named."""
+    with hold.writing() as write:
+        skill = skills.resolve(write.session, hold.caller, id).skill
+        wanted = _version_before(hold, write.session, skill) if to is None else _named(hold, write.session, skill, to)
+        if wanted.id == skill.current:
+            raise Conflict(f"{wanted.id} is the current version of {skill.name!r} already.", id=wanted.id)
+        after = write.change(SKILL, skill, replace(skill, current=wanted.id), "rollback")
+        return Turned(Shown(wanted, after), skill.current)
+
+
+def _version_before(hold: Hold, session: Session, skill: Skill) -> SkillVersion:
+    """The version that was registered before the current one; each step back leads further back."""
+    older = skills.versions(session, hold.caller, skill, limit=MOST_CHANGES)
+    place = next(place for place, version in enumerate(older) if version.id == skill.current)
+    if place + 1 == len(older):
+        raise NotFound(f"There is no version of {skill.name!r} before this one.", id=skill.current)
+    return older[place + 1]
+
+
+def _named(hold: Hold, session: Session, skill: Skill, to: str) -> SkillVersion:
+    version = skills.resolve(session, hold.caller, to).version
+    if version.skill != skill.id:
+        raise Invalid(f"version: {to!r} is a version of {version.namespace}/{version.name}", fields=["version"])
+    return version
+
+
+def delete(hold: Hold, id: str) -> Shown:
+    """Take a skill out of every list. Its versions and its history stay, and registering it again brings it back."""
+    with hold.writing() as write:
+        shown = skills.resolve(write.session, hold.caller, id)
+        gone = write.change(SKILL, shown.skill, replace(shown.skill, state="deleted"), "delete")
+        return Shown(shown.version, gone)
+
+
+class Past(NamedTuple):
+    skill: Skill
+    versions: list[SkillVersion]
+    changes: list[Any]
+
+
+def history(hold: Hold, session: Session, id: str, *, limit: int) -> Past:
+    """Every version of a skill and when which was current, newest first; of a deleted skill too."""
+    skill = skills.resolve(session, hold.caller, id, deleted_too=True).skill
+    return Past(
+        skill, skills.versions(session, hold.caller, skill, limit=limit), skills.changes(session, skill, limit=limit)
+    )
+
+
+# From a reflection
+
+
+class Promoted(NamedTuple):
+    registered: Registered
+    reflection: Memory
+    attached: int
+    left_out: int
+    """Sources that are gone, or that not everybody who sees the skill may see."""
+
+
+def promote(hold: Hold, reflection_id: str, name: str, description: str, schema: Any = None) -> Promoted:
+    """Make a skill of a reflection that is deep enough, with what it rests on as references."""
+    now = hold.now()
+    with hold.reading() as session:
+        reflection = memories.resolve(session, hold.caller, reflection_id, now)
+        _must_be_fit(session, reflection)
+        edges = links.leaving(
+            session, hold.caller, [reflection.id], Which(relations=("reflects_on",), view=None), now, limit=MOST_SOURCES
+        )
+        seen = memories.by_ids(session, hold.caller, [edge.id for edge in edges], now)
+    sources = sorted((one for one in seen.values() if one.scope != "private"), key=lambda source: source.id)
+    files = {f"references/source_{number}.md": _source(source) for number, source in enumerate(sources, 1)}
+    files["SKILL.md"] = _manifest(reflection, name, description, schema, sources)
+    registered = register(hold, Draft(files), reflection.namespace)
+    return Promoted(registered, reflection, len(sources), len(edges) - len(sources))
+
+
+def _must_be_fit(session: Session, reflection: Memory) -> None:
+    if reflection.kind != "reflection":
+        raise Invalid(f"reflection_id: {reflection.id} is no reflection", fields=["reflection_id"])
+    if reflection.scope == "private":
+        raise Forbidden("A private reflection becomes no skill: whoever reaches its namespace would see it.")
+    least = policies.resolved(session, reflection.namespace).skill_promotion_min_depth
+    if reflection.reflection_depth < least:
+        raise Conflict(
+            f"The reflection {reflection.id} has depth {reflection.reflection_depth}; in "
+            f"{reflection.namespace!r} a skill is made from depth {least} on (policy skill_promotion_min_depth).",
+            depth=reflection.reflection_depth,
+            min_depth=least,
+        )
+
+
+def _manifest(reflection: Memory, name: str, description: str, schema: Any, sources: list[Memory]) -> bytes:
+    from ..domain.merge import canonical
+
+    head = {
+        "name": name,
+        "description": description,
+        "metadata": {
+            "derived_from_reflection_id": reflection.id,
+            "original_reflection_depth": str(reflection.reflection_depth),
+        },
+    }
+    parts = [skill_text.head(head), f"# {reflection.title}", description, reflection.content]
+    if schema is not None:
+        parts += ["## Parameters", f"```json\n{canonical(schema).decode()}\n```"]
+    if sources:
+        named = [f"- [{one.title}](references/source_{number}.md)" for number, one in enumerate(sources, 1)]
+        parts += ["## What this rests on", "\n".join(named)]
+    return ("\n\n".join(part.strip() for part in parts) + "\n").encode()
+
+
+def _source(source: Memory) -> bytes:
+    said = f"Memory {source.id} in {source.namespace}, by {source.agent}, changed {to_text(source.updated_at)}."
+    return f"# {source.title}\n\n{said}\n\n{source.content}\n".encode()

@@ -1,0 +1,66 @@
+-- name: skill_put
+insert into skill (id, namespace, name, current, agent, created_at, updated_at, origin, version, state, cells)
+values (:id, :namespace, :name, :current, :agent, :created_at, :updated_at, :origin, :version, :state, :cells)
+on conflict (id) do update set current = excluded.current, updated_at = excluded.updated_at, version = excluded.version,
+  state = excluded.state, cells = excluded.cells
+where skill.version = :expected returning version
+-- name: skill_cells
+select cells from skill where id = :id
+-- name: skill.columns
+s.id, s.namespace, s.name, s.current, s.agent, s.created_at, s.updated_at, s.origin, s.version, s.state
+-- name: skill_get
+select {skill.columns} from skill s where s.id = :id
+-- name: skill_all
+select {skill.columns} from skill s where s.id > :after order by s.id limit :limit
+-- name: skill_version_put
+insert into skill_version (id, skill, namespace, name, description, frontmatter, composes, files, digest, signature, agent,
+  created_at, updated_at, origin, version, state, cells)
+values (:id, :skill, :namespace, :name, :description, :frontmatter, :composes, :files, :digest, :signature, :agent,
+  :created_at, :updated_at, :origin, :version, :state, :cells)
+on conflict (id) do update set updated_at = excluded.updated_at, version = excluded.version, state = excluded.state,
+  cells = excluded.cells
+where skill_version.version = :expected returning version
+-- name: skill_version_cells
+select cells from skill_version where id = :id
+-- name: skill_version.columns
+m.id, m.skill, m.namespace, m.name, m.description, m.frontmatter, m.composes, m.files, m.digest, m.signature, m.agent,
+m.created_at, m.updated_at, m.origin, m.version, m.state
+-- name: skill_version_get
+select {skill_version.columns} from skill_version m where m.id = :id
+-- name: skill_version_all
+select {skill_version.columns} from skill_version m where m.id > :after order by m.id limit :limit
+-- name: skill_found
+-- A version with its skill; the clauses of who may see it follow, in which it is called m as memories are.
+select {skill_version.columns}, {skill.columns} from skill_version m join skill s on s.id = m.skill where true
+-- name: skill.live
+ and s.state = 'live'
+-- name: skill.current
+ and s.state = 'live' and s.current = m.id
+-- name: skill.one
+ and m.id = :id
+-- name: skill.prefixed
+ and m.id >= :prefix and m.id < :prefix || '~' order by m.id limit 11
+-- name: skill.named
+ and m.name = :name order by m.namespace limit 11
+-- name: skill.placed
+ and m.namespace = :namespace and m.name = :name
+-- name: skill.of
+ and m.skill = :skill order by m.created_at desc, m.id limit :limit
+-- name: skill.after
+ and m.id > :after order by m.id limit :limit
+-- name: skill.in_order
+ order by m.name, m.namespace limit :limit
+-- name: skill_piece_held
+select digest from skill_piece where piece = 0 and digest = any(:digests)
+-- name: skill_piece_add
+insert into skill_piece (digest, piece, content) values (:digest, :piece, :content)
+on conflict (digest, piece) do nothing
+-- name: skill_pieces
+select content from skill_piece where digest = :digest order by piece
+-- name: skill_piece_digests
+select digest from skill_piece where piece = 0 and digest > :after order by digest limit :limit
+-- name: skill_changes
+-- What became of a skill's name, newest first.
+select {journal.columns} from journal j where j.record = :skill and j.kind = 'skill' order by j.seq desc limit :limit
+-- name: skill_count
+select count(*) from skill_version m join skill s on s.id = m.skill where true

@@ -1,11 +1,14 @@
 """Stores for the contract: every engine is one more parameter here, and must pass all of it."""
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 import pytest
+from schemas import SECRET
 
-from engines import ENGINES
+from engines import ENGINES, Postgres
 from holdfast.app import Holdfast
 from holdfast.domain import moment
 from holdfast.domain.caller import Caller
@@ -36,6 +39,22 @@ def opened(address: str) -> Iterator[Callable[[], Store]]:
 @pytest.fixture
 def store(opened: Callable[[], Store]) -> Store:
     return opened()
+
+
+@pytest.fixture
+def user(postgres: Postgres) -> Iterator[str]:
+    """A user of the database that may do nothing yet."""
+    name = f"user_{os.getpid()}_{time.monotonic_ns()}"
+    with postgres.admin() as admin:
+        admin.execute(f"create role {name} login password '{SECRET}'")
+    yield name
+    with postgres.admin() as admin:
+        databases = [row[0] for row in admin.execute("select datname from pg_database where datallowconn").fetchall()]
+    for database in databases:
+        with postgres.admin(str(database)) as admin:
+            admin.execute(f"drop owned by {name} cascade")
+    with postgres.admin() as admin:
+        admin.execute(f"drop role {name}")
 
 
 @pytest.fixture

@@ -47,6 +47,8 @@ class Hit(NamedTuple):
     """The passages that matched, the best first: from where to where in the text."""
     superseded_by: "Hit | None" = None
     valid_until: int | None = None
+    stale: str | None = None
+    """What became of something that it stands on."""
     cite: str = ""
     """A prefix of the id that no other memory has; without one the id itself is cited."""
 
@@ -287,7 +289,9 @@ def _said(entry: _Entry, texts: Sequence[str], fence: str, *, follows: int | Non
     for number, (hit, text) in enumerate(zip(entry.hits, texts, strict=True)):
         known = number == 0 and follows is not None and _day(follows) == _day(hit.at)
         change = ("now: " if number == len(entry.was) else "was: ") if entry.was else ""
-        parts.append(f"{_label(hit, fence, dated=not known)}{change}{_titled(hit, text, fence)}{_until(hit)}")
+        parts.append(
+            f"{_label(hit, fence, dated=not known)}{change}{_titled(hit, text, fence)}{_until(hit)}{_stale(hit)}"
+        )
     return ("" if follows is None else "  ") + " -> ".join(parts) + _contested(entry, fence)
 
 
@@ -321,6 +325,10 @@ def _titled(hit: Hit, text: str, fence: str) -> str:
 
 def _until(hit: Hit) -> str:
     return "" if hit.valid_until is None or hit.valid_until >= moment.OPEN_END else f" (until {_day(hit.valid_until)})"
+
+
+def _stale(hit: Hit) -> str:
+    return "" if hit.stale is None else f" (stale: what it rests on is {hit.stale})"
 
 
 def _gaps(entries: Sequence[_Entry], now: int | None) -> list[_Note]:

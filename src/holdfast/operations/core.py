@@ -10,9 +10,9 @@ from ..domain.errors import Invalid
 from ..domain.memory import Category, Kind, OnConflict, Scope
 from ..domain.moment import from_text
 from ..domain.vector import Embedding
-from ..services import amend, find, history, relate, remember
+from ..services import amend, find, history, invalidation, relate, remember
 from ..services.hold import Hold
-from ..storage import memories
+from ..storage import invalidations, memories
 from ..storage.memories import Filter
 from .fields import (
     Actor,
@@ -37,8 +37,9 @@ from .fields import (
     Title,
     embedding_of,
 )
+from .invalidations import memory_like
 from .registry import REGISTRY, Effect, Example, Request, operation
-from .views import CONFIDENCE, LinkView, MemoryView, link_view, memory_view, memory_views
+from .views import CONFIDENCE, LinkView, MemoryView, StaleView, link_view, memory_view, memory_views, stale_view
 
 OnConflictField = Annotated[
     Literal["error", "merge", "version"],
@@ -219,6 +220,8 @@ class Get(Request, frozen=True):
 
 class Got(MemoryView, frozen=True, kw_only=True):
     links: list[LinkView]
+    stale: StaleView | UnsetType = UNSET
+    """If something it stands on fell and nobody has settled that."""
 
 
 @operation(
@@ -234,11 +237,13 @@ def get(hold: Hold, request: Get) -> Got:
     with hold.reading() as session:
         if as_of is None and known_at is None:
             memory = find.get(hold, session, request.id)
+            stale = invalidations.stale(session, hold.caller, [memory.id])
         else:
             memory = history.as_it_was(hold, session, request.id, as_of=as_of, known_at=known_at)
+            stale = {}
         links = [link_view(link) for link in relate.links_of(hold, session, memory.id)]
         used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
-    return memory_view(memory, used, type=Got, links=links)
+    return memory_view(memory, used, type=Got, links=links, stale=stale_view(stale.get(memory.id)))
 
 
 class Update(Request, frozen=True):
@@ -334,11 +339,21 @@ class Page(Struct, frozen=True, kw_only=True):
 )
 def browse(hold: Hold, request: Browse) -> Page:
     """Browse memories, the most important first."""
+    if (place := invalidation.viewed(request.namespace)) is not None:
+        return invalidations_of(hold, place, request)
     which = filter_of(request)
     with hold.reading() as session:
         found = find.browse(hold, session, which, limit=request.limit, skip=request.offset)
         shown = memory_views(session, found)
     return Page(memories=shown, count=len(shown))
+
+
+def invalidations_of(hold: Hold, place: str, request: Browse) -> Page:
+    """What `<namespace>/_invalidations` shows: one row for each, though none of them is a memory."""
+    which = invalidations.Which(namespace=place)
+    with hold.reading() as session:
+        found, _ = invalidation.browse(hold, session, which, limit=request.limit, skip=request.offset)
+    return Page(memories=[memory_like(one) for one in found], count=len(found))
 
 
 class Search(Request, frozen=True):

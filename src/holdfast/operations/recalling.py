@@ -16,7 +16,7 @@ from ..services.recall import Ask, Hit
 from .core import filter_of, moment
 from .fields import AsOf, EmbeddingField, KnownAt, Moment, Namespace, Tags, TierField, embedding_of
 from .registry import Effect, Example, Request, operation
-from .views import ConfidenceTier, MemoryView, confidence_tier, known, memory_view, text
+from .views import ConfidenceTier, MemoryView, StaleView, confidence_tier, known, memory_view, stale_view, text
 
 Question = Annotated[
     str,
@@ -28,7 +28,7 @@ Format = Literal["json", "toon", "toon_compact"]
 COLUMNS: dict[str, tuple[str, ...]] = {
     "toon": (
         *("id", "title", "content", "score", "namespace", "tier", "tags", "priority", "confidence"),
-        *("speaker", "occurred_at", "created_at", "updated_at", "agent_id", "access_count", "superseded_by"),
+        *("speaker", "occurred_at", "created_at", "updated_at", "agent_id", "access_count", "superseded_by", "stale"),
     ),
     "toon_compact": ("id", "title", "content", "score"),
 }
@@ -109,6 +109,8 @@ class RecalledMemory(MemoryView, frozen=True, kw_only=True):
     like: list[str] | UnsetType = UNSET
     """Memories that say the same, left out."""
     superseded_by: str | UnsetType = UNSET
+    stale: StaleView | UnsetType = UNSET
+    """If something it stands on fell and nobody has settled that."""
     why: Why | UnsetType = UNSET
 
 
@@ -237,6 +239,7 @@ def hit_view(hit: Hit, *, explain: bool) -> RecalledMemory:
         matched=Matched(piece.begins, piece.ends) if piece and hit.long else UNSET,
         like=list(hit.like) or UNSET,
         superseded_by=known(hit.superseded_by),
+        stale=stale_view(hit.stale),
         why=why_of(hit.why) if explain else UNSET,
     )
 

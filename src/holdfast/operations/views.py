@@ -10,6 +10,7 @@ from ..domain.link import Link
 from ..domain.memory import Memory
 from ..domain.moment import to_text
 from ..storage import memories
+from ..storage.invalidations import Stale
 from ..storage.port import Session
 
 ConfidenceTier = Literal["confirmed", "likely", "ambiguous"]
@@ -60,6 +61,22 @@ class MemoryView(Struct, frozen=True, kw_only=True):
 
 
 V = TypeVar("V", bound=MemoryView)
+
+
+class StaleView(Struct, frozen=True, kw_only=True):
+    """That something a memory stands on fell, and nobody has settled what follows from it: the nearest reason."""
+
+    cause: str
+    since: str
+    status: str
+    hop: int
+    """How far away it is: 1 is what the memory stands on directly."""
+    count: int
+    """How many reasons there are."""
+    invalidated_id: str | UnsetType = UNSET
+    """What fell, if you may see it."""
+    invalidating_id: str | UnsetType = UNSET
+    """What took its place, if anything did and you may see it."""
 
 
 class LinkView(Struct, frozen=True, kw_only=True):
@@ -134,6 +151,22 @@ def memory_views(session: Session, found: Iterable[Memory]) -> list[MemoryView]:
     shown = list(found)
     used = memories.uses(session, [memory.id for memory in shown])
     return [memory_view(memory, used.get(memory.id, (0, 0))) for memory in shown]
+
+
+def stale_view(stale: Stale | None) -> StaleView | UnsetType:
+    """The mark of a memory that is stale."""
+    if stale is None:
+        return UNSET
+    heir = stale.invalidating if stale.invalidating != stale.invalidated else None
+    return StaleView(
+        cause=stale.cause,
+        since=to_text(stale.since),
+        status=stale.status,
+        hop=stale.hop,
+        count=stale.many,
+        invalidated_id=known(stale.invalidated),
+        invalidating_id=known(heir),
+    )
 
 
 def link_view(link: Link) -> LinkView:

@@ -66,6 +66,7 @@ def packable(hold: Hold, hits: list[Hit], *, past: bool = False) -> list[pack.Hi
             spans=() if hit is None or hit.why.piece is None else ((hit.why.piece.begins, hit.why.piece.ends),),
             superseded_by=packed(became[0], 0.0, None, became[1], steps - 1) if became and steps else None,
             valid_until=memory.valid_until,
+            stale=hit.stale.cause if hit is not None and hit.stale is not None else None,
             cite=cites[memory.id],
         )
 

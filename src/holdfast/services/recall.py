@@ -12,8 +12,9 @@ from ..domain.memory import Memory
 from ..domain.question import Question, first_person, question
 from ..domain.vector import Embedding
 from ..domain.words import STOP
-from ..storage import memories, tokens, vectors
+from ..storage import invalidations, memories, tokens, vectors
 from ..storage.candidates import Row
+from ..storage.invalidations import Stale
 from ..storage.memories import Filter
 from ..storage.port import Session
 from ..storage.then import Then, then
@@ -63,6 +64,8 @@ class Hit(NamedTuple):
     """How often, and when last."""
     long: bool = False
     """It has more than one passage."""
+    stale: Stale | None = None
+    """Why, if something it stands on fell."""
 
 
 class Recalled(NamedTuple):
@@ -244,6 +247,8 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
     rows = [one.id for one in chosen if one.id not in past]
     read = memories.by_ids(look.session, look.hold.caller, rows, look.now, view) | past
     used = memories.uses(look.session, list(read))
+    present = ask.as_of is None and ask.known_at is None
+    stale = invalidations.stale(look.session, look.hold.caller, rows if present else [])
     shown = _falling([one.score for one in chosen])
     return [
         Hit(
@@ -254,6 +259,7 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
             superseded_by=gathered.superseded.get(one.id),
             used=used.get(one.id, (0, 0)),
             long=len(gathered.rows[one.id].parsed.lines) > 1,
+            stale=stale.get(one.id),
         )
         for one, score in zip(chosen, shown, strict=True)
         if one.id in read

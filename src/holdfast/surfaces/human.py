@@ -49,6 +49,8 @@ def memory(answer: Any) -> Iterator[str]:
     yield click.style(by + end, dim=True)
     if answer.tags:
         yield click.style("tags: " + ", ".join(safe(tag) for tag in answer.tags), fg="cyan")
+    if mark := getattr(answer, "stale", None):
+        yield stale(mark)
     yield ""
     yield safe(answer.content)
     links = getattr(answer, "links", [])
@@ -95,6 +97,8 @@ def recalled(answer: Any) -> Iterator[str]:
         yield click.style(f"{hit.score:.2f}  {safe(hit.title)}", bold=True)
         yield click.style(f"      {hit.id}  {safe(hit.namespace)}  by {safe(hit.agent_id)}", dim=True)
         yield "      " + one_line(hit.content, 200)
+        if hit.stale:
+            yield "      " + stale(hit.stale)
         if hit.why:
             yield from _weighed(hit.why, "      ")
     if answer.meta.degraded:
@@ -287,6 +291,34 @@ def outcomes(answer: Any) -> Iterator[str]:
         id, error = getattr(one, "id", ""), getattr(one, "error", "")
         about = id if isinstance(id, str) else f"item {one.index + 1}"
         yield f"{one.outcome:<9} {safe(about)}" + (f"  {safe(error)}" if isinstance(error, str) else "")
+
+
+def invalidations(answer: Any) -> Iterator[str]:
+    """What is stale, why, and what became of it."""
+    if not answer.invalidations:
+        yield "Nothing that is told of here stands on something that fell."
+    for one in answer.invalidations:
+        yield click.style(f"{one.status:<12} {safe(one.title)}", bold=one.status == "open")
+        fell = f" {one.invalidated_id}" if isinstance(one.invalidated_id, str) else ""
+        heir = f" by {one.invalidating_id}" if isinstance(one.invalidating_id, str) else ""
+        yield f"      {one.dependent_id} stands on{fell}, {one.cause}{heir}  ({one.hop} away)"
+        reason = f": {safe(one.reason)}" if isinstance(one.reason, str) else ""
+        by = f"  {safe(one.resolver)}{reason}" if isinstance(one.resolver, str) else ""
+        yield click.style(f"      {one.id}  since {one.created_at[:19].replace('T', ' ')}{by}", dim=True)
+
+
+def dependents(answer: Any) -> Iterator[str]:
+    if not answer.dependents:
+        yield "Nothing stands on it."
+    for one in answer.dependents:
+        mark = click.style("  stale", fg="yellow") if one.stale else ""
+        yield f"{one.hop:>3}  {one.id}  {safe(one.title)}{mark}"
+
+
+def stale(mark: Any) -> str:
+    """Why a memory is stale, in one line."""
+    fell = f" ({mark.invalidated_id})" if isinstance(mark.invalidated_id, str) else ""
+    return click.style(f"stale: what it stands on{fell} is {mark.cause} since {mark.since[:10]}", fg="yellow")
 
 
 def key_made(answer: Any) -> Iterator[str]:

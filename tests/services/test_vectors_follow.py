@@ -73,10 +73,11 @@ def opened(db: str) -> Iterator[Callable[..., Holdfast]]:
 def kept(hold: Holdfast, model: str = "letters") -> dict[str, list[tuple[int, int]]]:
     """The passages of every memory that have a current vector."""
     with hold.hold.reading() as session:
-        ids = [id for (id,) in session.assembled(("memory_ids",), {})]
+        said = dict(session.ask("select id, content_hash from memory", {}))
         found: dict[str, list[tuple[int, int]]] = {}
-        for id, begins, ends, _ in session.vectors(ids, model):
-            found.setdefault(id, []).append((begins, ends))
+        for id, begins, ends, _, made_of in session.vectors(list(said), model):
+            if made_of == said[id]:
+                found.setdefault(id, []).append((begins, ends))
     return found
 
 

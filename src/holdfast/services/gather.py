@@ -37,8 +37,8 @@ class Breadth(NamedTuple):
     leading_nearest: int = 10
 
 
-WIDE = Breadth(100, 50, 50)
-NARROW = Breadth(50, 40, 20)
+WIDE = Breadth(100, 30, 50)
+NARROW = Breadth(30, 30, 10)
 LINKING = 20
 """The links of so many of the best are followed."""
 MOST_LINKS = 100
@@ -70,6 +70,8 @@ class Heard(NamedTuple):
     """Each asked stem, and a word of it."""
     named: tuple[str, ...]
     """The speakers whom the question names, in its order."""
+    held: Mapping[str, int]
+    """In how many memories each asked stem stands, if that is known already."""
 
 
 class Gathered(NamedTuple):
@@ -91,8 +93,13 @@ def stems_of(words: Sequence[str]) -> dict[str, str]:
     return {stem: word for word in words for stem in tokens.stems(word)}
 
 
-def listen(look: Looked, question: Question, *, without: Collection[str] = ()) -> Heard:
-    """What the words of a question find, and whom it names."""
+def speakers(look: Looked, question: Question) -> set[str]:
+    """Who speaks under a name that the question has."""
+    return candidates.speakers(look.session, look.hold.caller, _names(question), look.which, look.now)
+
+
+def listen(look: Looked, question: Question, known: set[str], *, without: Collection[str] = ()) -> Heard:
+    """What the words of a question find, and whom it names, of the speakers that are known and of those found."""
     hold, session, which, now = look
     last = session.newest_row()
     breadth = WIDE if last <= SMALL else NARROW
@@ -100,9 +107,8 @@ def listen(look: Looked, question: Question, *, without: Collection[str] = ()) -
     found = asking.candidates(session, hold.caller, words, which, now, limit=breadth.found)
     ids = [hit.id for hit in found if hit.id not in without]
     rows = _read(look, ids)
-    speakers = candidates.speakers(session, hold.caller, _names(question), which, now)
-    named = named_in(question.words, speakers | _speakers(rows.values()))
-    return Heard(breadth, ids, rows, stems_of(question.words), named)
+    named = named_in(question.words, known | _speakers(rows.values()))
+    return Heard(breadth, ids, rows, stems_of(question.words), named, words.held)
 
 
 def _names(question: Question) -> list[str]:
@@ -136,7 +142,7 @@ def gather(
     making = _Making(
         question=question,
         asked=[(stem, pad(stem)) for stem in heard.words],
-        near={id: near for id, near in _near(look, asked, fresh, rows).items() if id not in past.restated},
+        near=_near(look, asked, fresh, rows),
         around=beside.around,
         ids={row.rowno: row.id for row in rows.values()} | {row.rowno: row.id for row in beside.others},
         edges=edges,
@@ -226,10 +232,12 @@ def _whenever(which: Filter) -> Filter:
 def _near(
     look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row]
 ) -> dict[str, list[Near]]:
-    """How near each passage of the candidates is."""
+    """How near each passage of the candidates is; a vector of what a memory says at another time does not count."""
     if asked is None:
         return {}
-    return vectors.nearness(look.session, asked, list(rows)) | measured(asked, fresh)
+    said = {id: row.content_hash for id, row in rows.items()}
+    current = [one for one in fresh if said.get(one.memory) == one.text_hash]
+    return vectors.nearness(look.session, asked, said) | measured(asked, current)
 
 
 def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, list[Near]]:
@@ -244,7 +252,7 @@ def _scope(look: Looked, question: Question, heard: Heard, rows: Iterable[Row]) 
     """How rare the words are where the question looks, and which of them are names."""
     hold, session, which, now = look
     narrow = "*" not in hold.caller.namespaces or replace(which, archived=False) != EVERYTHING
-    known = candidates.scope(session, hold.caller, heard.words, which, now, hold.usual, narrow=narrow)
+    known = candidates.scope(session, hold.caller, heard.words, which, now, hold.usual, narrow=narrow, held=heard.held)
     people = {stem for name in heard.named for stem in tokens.stems(name)}
     return rank.Scope(*known, names=frozenset(people & set(heard.words)), named=heard.named)
 

@@ -1,6 +1,6 @@
 """Find what a store knew at another moment, or what was true then, and is not what its rows say now."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappush, heappushpop
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from ..storage.candidates import Row
 from ..storage.memories import Filter
 from ..storage.parsed import read
 from ..storage.port import Session
-from ..storage.records import order_columns
+from ..storage.records import content_hash, order_columns
 from ..storage.then import State, Then
 from .hold import Hold
 
@@ -23,8 +23,6 @@ class Past(NamedTuple):
     when: Then | None = None
     rows: dict[str, Row] = {}
     memories: dict[str, Memory] = {}
-    restated: frozenset[str] = frozenset()
-    """What says something else now: its vectors are of that."""
 
 
 PRESENT = Past()
@@ -60,7 +58,7 @@ def past(
     others: list[State] = []
     for page in then.states(session, hold.caller, when, which):
         hold.progress.check()
-        cosines = _cosines(session, asked, [state.memory.id for state in page if state.same_text])
+        cosines = _cosines(session, asked, [state.memory for state in page if state.same_text])
         for state in page:
             if (score := weigh(state.memory)) > 0:
                 words.add(score, state)
@@ -72,7 +70,6 @@ def past(
         when=when,
         rows={id: row_of(state.memory, -number) for number, (id, state) in enumerate(found.items(), 1)},
         memories={id: state.memory for id, state in found.items()},
-        restated=frozenset(id for id, state in found.items() if not state.same_text),
     )
 
 
@@ -89,6 +86,7 @@ def row_of(memory: Memory, number: int) -> Row:
         valid_until=memory.valid_until,
         priority=memory.priority,
         confidence=memory.confidence,
+        content_hash=content_hash(memory.title, memory.content),
         parsed=read(order_columns(memory)["parsed"]),
     )
 
@@ -105,7 +103,9 @@ def _weighing(session: Session, stems: Sequence[str]) -> Callable[[Memory], floa
     return weigh
 
 
-def _cosines(session: Session, asked: Embedding | None, ids: Sequence[str]) -> dict[str, float]:
+def _cosines(session: Session, asked: Embedding | None, said: Iterable[Memory]) -> dict[str, float]:
     """How near some memories are that say what they said."""
-    near = vectors.nearness(session, asked, ids) if asked is not None else {}
+    if asked is None:
+        return {}
+    near = vectors.nearness(session, asked, {one.id: content_hash(one.title, one.content) for one in said})
     return {id: max(one.cosine for one in many) for id, many in near.items()}

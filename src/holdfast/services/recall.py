@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ..domain import budget, rank
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Memory
-from ..domain.question import Question, first_person, question
+from ..domain.question import Question, first_person, named_in, question
 from ..domain.vector import Embedding
 from ..domain.words import STOP
 from ..storage import invalidations, memories, tokens, vectors
@@ -20,9 +20,10 @@ from ..storage.port import Session
 from ..storage.then import Then, then
 from ..storage.vectors import REPLY, Due, Kept
 from . import embed, past_recall
+from .ahead import Ahead
 from .embed import FRESH
 from .find import normal
-from .gather import Gathered, Heard, Looked, gather, listen, measured
+from .gather import Gathered, Heard, Looked, gather, listen, measured, speakers
 from .hold import Hold
 from .noted import Asked
 from .past_recall import PRESENT, Past
@@ -134,10 +135,13 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
         if ask.as_of is not None or ask.known_at is not None:
             when = then(session, now, as_of=ask.as_of, known_at=ask.known_at)
             ask, now = ask._replace(which=when.unchanged(ask.which)), when.at
-        heard = listen(Looked(hold, session, ask.which, now), asked, without=ask.without)
-        due = _due(hold, session, ask, now)
         dim = _checked(hold, session, ask)
-    vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim)
+        look = Looked(hold, session, ask.which, now)
+        known = speakers(look, asked)
+        ahead = _ahead(hold, ask, asked, named_in(asked.words, known))
+        heard = listen(look, asked, known, without=ask.without)
+        due = _due(hold, session, ask, now)
+    vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim, ahead)
     return Ready(ask, asked, heard, vector, fresh, degraded, now, when)
 
 
@@ -178,20 +182,29 @@ def _due(hold: Hold, session: Session, ask: Ask, now: int) -> list[Due]:
     return vectors.due_seen(session, hold.caller, ask.which, now, model, mark, limit=FRESH + 1, entries=embed.ENTRIES)
 
 
+def _ahead(hold: Hold, ask: Ask, asked: Question, named: Sequence[str]) -> Ahead | None:
+    """The question's vector, begun as soon as it is known whom the question names, as far as it is known then."""
+    if hold.embedder is None or ask.embedding is not None or not asked.words:
+        return None
+    return Ahead(hold.embedder, _put(asked, named))
+
+
+def _put(asked: Question, named: Sequence[str]) -> str:
+    """A question as its vector is made of it."""
+    return (first_person(asked.text, named) if asked.english else asked.text)[:LONGEST_QUESTION]
+
+
 def _embedded(
-    hold: Hold, ask: Ask, asked: Question, heard: Heard, due: Sequence[Due], dim: int | None
+    hold: Hold, ask: Ask, asked: Question, heard: Heard, due: Sequence[Due], dim: int | None, ahead: Ahead | None
 ) -> tuple[Embedding | None, list[Kept], str | None]:
     """The question's vector, those of the newest memories, and what is missing. Outside of any transaction."""
-    if ask.embedding is not None:
-        return ask.embedding, [], None
     embedder = hold.embedder
-    if embedder is None:
-        return None, [], None
-    text = first_person(asked.text, heard.named) if asked.english else asked.text
-    if not asked.words or not embedder.reads(text[:LONGEST_QUESTION]):
-        return None, [], None if not asked.words else UNREADABLE
+    if embedder is None or ahead is None:
+        return ask.embedding, [], None
     try:
-        (vector,) = embedder.embed([text[:LONGEST_QUESTION]])
+        vector = ahead.vector(_put(asked, heard.named))
+        if vector is None:
+            return None, [], UNREADABLE
         if dim not in (None, vector.dim):
             raise EmbedderFailed(f"{embedder.model} gave {vector.dim} numbers where its vectors here have {dim}.")
         if len(due) > FRESH:

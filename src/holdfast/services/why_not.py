@@ -9,6 +9,7 @@ from ..domain.memory import Memory
 from ..domain.moment import to_text
 from ..domain.vector import Embedding
 from ..storage import asking, memories, then, vectors
+from ..storage.candidates import Row
 from ..storage.memories import EVERYTHING, Filter, View
 from ..storage.port import Session
 from ..storage.then import State
@@ -202,7 +203,7 @@ def _missed(look: Looked, state: State, ready: Ready, found: Ordered, nearest: S
     if not state.same_text and ready.vector is not None:
         yield Reason("no_vector", "Its vectors are of what it says now, not of what it said then.")
     else:
-        yield _missed_by_vectors(look.session, ready, cosine, nearest)
+        yield _missed_by_vectors(look.session, ready, cosine, [found.gathered.rows[one] for one in nearest])
 
 
 def _missed_by_words(session: Session, ready: Ready, terms: Sequence[str]) -> Reason:
@@ -219,7 +220,7 @@ def _missed_by_words(session: Session, ready: Ready, terms: Sequence[str]) -> Re
     return Reason("words", f"It holds {', '.join(held)}, but {others} others fit the words of the question better.")
 
 
-def _missed_by_vectors(session: Session, ready: Ready, cosine: float | None, nearest: Sequence[str]) -> Reason:
+def _missed_by_vectors(session: Session, ready: Ready, cosine: float | None, nearest: Sequence[Row]) -> Reason:
     if ready.vector is None:
         return Reason("no_question_vector", ready.degraded or "No vectors are made here: set `embedder`.")
     if cosine is None:
@@ -229,8 +230,8 @@ def _missed_by_vectors(session: Session, ready: Ready, cosine: float | None, nea
     return Reason("vectors", f"Its vector is as near as {cosine:.3f}; {_reach(session, ready.vector, nearest)}.")
 
 
-def _reach(session: Session, asked: Embedding, nearest: Sequence[str]) -> str:
+def _reach(session: Session, asked: Embedding, nearest: Sequence[Row]) -> str:
     """How near the last of the nearest is."""
-    near = vectors.nearness(session, asked, nearest[-1:])
+    near = vectors.nearness(session, asked, {row.id: row.content_hash for row in nearest[-1:]})
     least = max((one.cosine for many in near.values() for one in many), default=None)
     return f"{len(nearest)} others are nearer" + ("" if least is None else f", the last of them {least:.3f}")

@@ -4,7 +4,7 @@ A word that few memories hold is looked up everywhere. One that very many hold s
 two rarer ones, and otherwise looked up among the newest memories, or among all if those give too few.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..domain.caller import Caller
@@ -24,6 +24,8 @@ class Question(NamedTuple):
     common: tuple[str, ...] = ()
     since_row: int = 0
     """From here on about ROW_BUDGET rows hold the common words."""
+    held: Mapping[str, int] = {}
+    """In how many memories each stem stands, if that had to be counted."""
 
 
 def question(session: Session, words: Sequence[str], last: int | None = None) -> Question:
@@ -38,7 +40,7 @@ def question(session: Session, words: Sequence[str], last: int | None = None) ->
     rare = rarest[: _fitting([held[word] for word in rarest])]
     common = rarest[len(rare) : 2]
     share = ROW_BUDGET / max(ROW_BUDGET, sum(held[word] for word in common))
-    return Question(tuple(rare), tuple(common), int(last * (1 - share)))
+    return Question(tuple(rare), tuple(common), int(last * (1 - share)), held_by)
 
 
 def _fitting(counts: Iterable[int]) -> int:

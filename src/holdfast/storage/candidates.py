@@ -28,6 +28,7 @@ class Row(NamedTuple):
     valid_until: int | None
     priority: int
     confidence: float
+    content_hash: str
     parsed: Parsed
 
 
@@ -116,11 +117,22 @@ class Usual:
 
 
 def scope(
-    session: Session, caller: Caller, words: Mapping[str, str], which: Filter, now: int, usual: Usual, *, narrow: bool
+    session: Session,
+    caller: Caller,
+    words: Mapping[str, str],
+    which: Filter,
+    now: int,
+    usual: Usual,
+    *,
+    narrow: bool,
+    held: Mapping[str, int] = {},
 ) -> Scope:
-    """What is known of the stems of a question, each with a word of its, in the whole store and where it looks."""
+    """What is known of the stems of a question, each with a word of its, in the whole store and where it looks.
+
+    `held`: in how many memories of the store each stands, if that was counted before.
+    """
     last = session.newest_row()
-    held = session.holding(list(words), last)
+    held = held or session.holding(list(words), last)
     share = {stem: min(1.0, held.get(stem, 0) / last) if last else 0.0 for stem in words}
     memories = _count(session, caller, which, now) if narrow else None
     if memories is None:

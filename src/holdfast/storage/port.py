@@ -67,7 +67,7 @@ class Session(Protocol):
         equals, the lesser id first. A vector of what a memory said before does not count."""
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
-        """Rows of id, from and to which character, and vector of what some memories say now, in their order."""
+        """Rows of id, from and to which character, vector, and the hash of what it was made of, in their order."""
 
     def forget_words(self) -> None:
         """Rid the full-text index of words that are only remembered from what is gone, if that is ours to do."""

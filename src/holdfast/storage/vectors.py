@@ -125,11 +125,11 @@ def nearest(
     return [(id, cosine) for id, cosine in rows]
 
 
-def nearness(session: Session, asked: Embedding, ids: Sequence[str]) -> dict[str, list[Near]]:
-    """How near each passage of some memories is, as far as they have current vectors."""
-    rows = session.vectors(ids, asked.model) if ids else []
+def nearness(session: Session, asked: Embedding, said: Mapping[str, str]) -> dict[str, list[Near]]:
+    """How near each passage is of memories of which we know what they say, as far as they have vectors of that."""
+    rows = [row for row in session.vectors(list(said), asked.model) if row[4] == said[row[0]]] if said else []
     found: dict[str, list[Near]] = {}
-    for (memory, begins, ends, _), cosine in zip(rows, cosines(asked.vector, [row[3] for row in rows]), strict=True):
+    for (memory, begins, ends, *_), cosine in zip(rows, cosines(asked.vector, [row[3] for row in rows]), strict=True):
         found.setdefault(memory, []).append(Near(begins, ends, cosine))
     return found
 

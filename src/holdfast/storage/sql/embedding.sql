@@ -12,9 +12,9 @@ delete from embedding where memory = :memory
 -- How many numbers the vectors of a model have.
 select dim from embedding where model = :model limit 1
 -- name: embedding_of
--- The vectors of what some memories say now.
-select e.memory, e.begins, e.ends, e.vector from embedding e join memory m on m.id = e.memory
-where e.memory = any(:ids) and e.model = :model and e.text_hash = m.content_hash order by e.memory, e.begins
+-- The vectors of some memories, each with the hash of what it was made of.
+select memory, begins, ends, vector, text_hash from embedding where memory = any(:ids) and model = :model
+order by memory, begins
 -- name: embedding_count
 select e.model, max(e.dim), count(distinct e.memory), count(*),
   cast(sum(case when e.text_hash = m.content_hash then 0 else 1 end) as bigint)

@@ -241,9 +241,15 @@ def _distances(table: Table, asked: bytes, places: NDArray[numpy.int64] | None) 
     """How many signs differ, place by place."""
     import numpy
 
-    found = numpy.zeros(table.used if places is None else len(places), numpy.uint16)
+    size = table.used if places is None else len(places)
+    found, differ, many = (
+        numpy.zeros(size, numpy.uint16),
+        numpy.empty(size, numpy.uint64),
+        numpy.empty(size, numpy.uint8),
+    )
     for column, word in zip(table.words, numpy.frombuffer(asked, "<u8"), strict=True):
-        found += numpy.bitwise_count((column[: table.used] if places is None else column[places]) ^ word)
+        numpy.bitwise_xor(column[: table.used] if places is None else column[places], word, out=differ)
+        found += numpy.bitwise_count(differ, out=many)
     return found
 
 

@@ -1,0 +1,54 @@
+"""A question's vector is made while its words are looked up, and is the right one whatever it was begun with."""
+
+from collections.abc import Sequence
+from threading import current_thread, main_thread
+
+import pytest
+
+from holdfast.domain.errors import EmbedderFailed
+from holdfast.domain.vector import Vector, unit
+from holdfast.services.ahead import Ahead
+
+
+class Letters:
+    """Makes a vector of how often `a` and `b` stand in a text."""
+
+    model, dim, remote = "letters", 2, False
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, bool]] = []
+
+    def reads(self, text: str) -> bool:
+        return bool(set(text) & set("ab"))
+
+    def warm(self) -> None:
+        """There is nothing to load."""
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        self.asked += [(text, current_thread() is main_thread()) for text in texts]
+        if "!" in texts[0]:
+            raise EmbedderFailed("It does not like exclamation marks.")
+        return [unit([text.count("a"), text.count("b")]) for text in texts]
+
+
+def test_a_vector_is_made_once_and_elsewhere_if_the_text_was_right() -> None:
+    letters = Letters()
+    assert Ahead(letters, "aab").vector("aab") == unit([2, 1])
+    assert letters.asked == [("aab", False)]
+
+
+def test_another_text_is_made_anew() -> None:
+    letters = Letters()
+    assert Ahead(letters, "aab").vector("b") == unit([0, 1])
+    assert letters.asked == [("aab", False), ("b", True)]
+
+
+def test_a_text_that_the_model_does_not_know_has_none() -> None:
+    assert Ahead(Letters(), "zzz").vector("zzz") is None
+
+
+def test_what_went_wrong_is_said_where_the_vector_is_asked_for() -> None:
+    ahead = Ahead(Letters(), "a!")
+    with pytest.raises(EmbedderFailed, match="exclamation"):
+        ahead.vector("a!")
+    assert ahead.vector("a") == unit([1, 0]), "a failure of the wrong text is nobody's"

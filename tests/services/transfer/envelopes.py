@@ -1,0 +1,41 @@
+"""Exports as the tests write and read them, and the clock of the stores that they come from."""
+
+from collections.abc import Callable
+from typing import Any
+
+import holdfast
+from holdfast.domain.moment import SECOND
+from holdfast.surfaces import wire
+
+NOON = 1_790_000_000 * SECOND
+
+
+class Clock:
+    """A clock that moves by a millisecond a look, and further when told."""
+
+    def __init__(self) -> None:
+        self.at = NOON
+
+    def __call__(self) -> int:
+        self.at += 1000
+        return self.at
+
+
+Open = Callable[[str], holdfast.Holdfast]
+
+
+def text_of(exported: dict[str, Any]) -> bytes:
+    """An export as bytes, but for the moment it was made at."""
+    return wire.encode({**exported, "exported_at": ""})
+
+
+def take(hold: holdfast.Holdfast, envelope: Any, **options: Any) -> Any:
+    return hold.call("import", {"envelope": envelope, **options})
+
+
+def memory(**more: Any) -> dict[str, Any]:
+    return {"id": "m-1", "title": "One", "content": "first", "tier": "long", "namespace": "elsewhere", **more}
+
+
+def counts(answer: Any) -> tuple[int, int, int, int, int]:
+    return answer.imported, answer.merged, answer.unchanged, answer.older, answer.rejected

@@ -1,0 +1,84 @@
+"""What an import meets that is there already: the later state stays, and nothing is merged unasked."""
+
+from envelopes import Open, counts, memory, take
+
+import holdfast
+
+
+def test_a_taken_title_is_refused_merged_or_numbered_as_asked(opened: Open) -> None:
+    envelope = {"memories": [memory(tags=["new"])], "links": []}
+    seen = {}
+    for on_conflict in ("error", "merge", "version"):
+        hold = opened(on_conflict)
+        kept = hold.store(title="One", content="mine", namespace="elsewhere", tags=["old"])
+        answer = take(hold, envelope, on_conflict=on_conflict)
+        seen[on_conflict] = (
+            counts(answer),
+            [error.code for error in answer.errors],
+            {(row.id == kept.id, row.title, row.content, tuple(row.tags)) for row in hold.list().memories},
+        )
+    assert seen == {
+        "error": ((0, 0, 0, 0, 1), ["TITLE_TAKEN"], {(True, "One", "mine", ("old",))}),
+        "merge": ((0, 1, 0, 0, 0), [], {(True, "One", "first", ("old", "new"))}),
+        "version": ((1, 0, 0, 0, 0), [], {(True, "One", "mine", ("old",)), (False, "One (2)", "first", ("new",))}),
+    }
+
+
+def test_what_points_to_a_memory_that_was_merged_points_to_the_one_it_became(hold: holdfast.Holdfast) -> None:
+    kept = hold.store(title="One", content="mine", namespace="elsewhere")
+    link = {"source_id": "m-2", "target_id": "m-1", "relation": "supersedes"}
+    take(hold, {"memories": [memory(), memory(id="m-2", title="Two")], "links": [link]})
+    assert [(one.source_id, one.target_id) for one in hold.get("m-2").links] == [("m-2", kept.id)]
+
+
+def test_a_private_memory_is_never_merged_into_one_that_others_see(hold: holdfast.Holdfast) -> None:
+    hold.store(title="One", content="mine", namespace="elsewhere")
+    answer = take(hold, {"memories": [memory(metadata={"scope": "private"})]})
+    assert [error.code for error in answer.errors] == ["TITLE_TAKEN"]
+    assert hold.list().memories[0].content == "mine"
+
+
+def test_the_later_state_of_a_memory_stays_whichever_side_it_is_on(hold: holdfast.Holdfast) -> None:
+    first = hold.store(title="One", content="first")
+    before = hold.export()
+    hold.update(first.id, content="second")
+    after = hold.export()
+    assert counts(take(hold, before)) == (0, 0, 0, 1, 0)
+    assert hold.get(first.id).content == "second"
+    hold.undo(change=2)
+    after["memories"][0]["updated_at"] = "2999-01-01T00:00:00Z"
+    assert counts(take(hold, after)) == (0, 1, 0, 0, 0)
+    assert hold.get(first.id).content == "second"
+
+
+def test_an_edit_made_in_the_file_is_taken_in(hold: holdfast.Holdfast) -> None:
+    first = hold.store(title="One", content="first")
+    exported = hold.export()
+    exported["memories"][0]["content"] = "edited by hand"
+    assert counts(take(hold, exported)) == (0, 1, 0, 0, 0)
+    changed = hold.get(first.id)
+    assert (changed.content, changed.version) == ("edited by hand", 2)
+    assert hold.verify().intact
+
+
+def test_a_deleted_memory_comes_back(hold: holdfast.Holdfast) -> None:
+    first = hold.store(title="One", content="first")
+    exported = hold.export()
+    hold.delete(first.id)
+    assert counts(take(hold, exported)) == (0, 1, 0, 0, 0)
+    assert hold.get(first.id).content == "first"
+
+
+def test_a_revoked_grant_stays_revoked(hold: holdfast.Holdfast) -> None:
+    first = hold.store(title="One", content="first", scope="private")
+    hold.grant(id=first.id, agent_id="ai:other@here")
+    exported = hold.export()
+    hold.revoke(id=first.id, agent_id="ai:other@here")
+    assert take(hold, exported).arrays["grants"].older == 1
+    assert hold.export()["grants"] == []
+
+
+def test_lists_that_we_do_not_know_grow_together(hold: holdfast.Holdfast) -> None:
+    take(hold, {"memories": [], "tasks": [{"id": 1}, {"id": 2}]})
+    take(hold, {"memories": [], "tasks": [{"id": 2}, {"id": 3}]})
+    assert hold.export()["tasks"] == [{"id": 1}, {"id": 2}, {"id": 3}]

@@ -1,0 +1,185 @@
+"""What is taken in: nothing unseen, every row that is refused named, all or nothing."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from envelopes import Clock, Open, counts, memory, take, text_of
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Cancelled, Invalid
+from holdfast.operations import REGISTRY
+from holdfast.operations.registry import from_words
+from holdfast.services.hold import Progress
+from holdfast.surfaces import wire
+
+
+@pytest.mark.parametrize(
+    ("envelope", "field"),
+    [
+        ({"schema_version": "v2", "memories": []}, "schema_version"),
+        ({"schema_version": None, "memories": []}, "schema_version"),
+        ({"db_schema_version": 6, "memories": []}, "db_schema_version"),
+        ({"db_schema_version": "x", "memories": []}, "db_schema_version"),
+        ({"links": []}, "memories"),
+        ({"memories": {}}, "memories"),
+        ({"memories": [], "links": None}, "links"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_envelope_that_we_read_is_refused(hold: holdfast.Holdfast, envelope: Any, field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        take(hold, envelope)
+    assert refused.value.details == {"fields": [field]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"content": " "}, "content: must not be empty"),
+        ({"title": "x" * 513}, "title: at most 512 bytes, got 513"),
+        ({"priority": 11}, "priority: must be between 1 and 10, got 11"),
+        ({"tier": "eternal"}, "tier: Invalid enum value 'eternal'"),
+        ({"created_at": "yesterday"}, "created_at: not a time: write it as 2026-01-31T09:00:00Z or 2026-01-31"),
+        ({"id": "../etc"}, "id: Expected `str` matching regex"),
+        ({"version": 0}, "version: Expected `int` >= 1"),
+        ({"namespace": "a//b"}, "namespace: no empty, . or .. segments, and no / at either end"),
+        ({"metadata": {"agent_id": "no blanks"}}, "metadata.agent_id: an agent id has 1 to 128 letters"),
+        ({"metadata": {"scope": "galaxy"}}, "metadata.scope: must be one of"),
+        ({"unknown": "a\x00b"}, "unknown: must not contain NUL"),
+        ({"unknown": "x" * 300_000}, "unknown fields: at most 262144 bytes as JSON"),
+        ({"confidence": float("nan")}, "confidence: numbers must be finite"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_rejected_row_is_named_and_all_others_go_in(hold: holdfast.Holdfast, wrong: Any, said: str) -> None:
+    rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(20)]
+    rows[7] |= wrong
+    answer = take(hold, {"memories": rows})
+    assert counts(answer) == (19, 0, 0, 0, 1)
+    (error,) = answer.errors
+    assert (error.array, error.index, error.code) == ("memories", 7, "VALIDATION_FAILED")
+    assert error.error.startswith(said)
+    assert hold.stats().total == 19
+
+
+@pytest.mark.parametrize("row", [None, 5, "text", [], {}], ids=repr)
+def test_a_row_that_is_no_row_is_named(hold: holdfast.Holdfast, row: Any) -> None:
+    arrays = ("memories", "archived", "agents", "entities", "links", "namespaces", "grants", "notices")
+    answer = take(hold, {name: [row] for name in arrays})
+    assert [(error.array, error.code) for error in answer.errors] == [(name, "VALIDATION_FAILED") for name in arrays]
+
+
+def test_links_to_themselves_or_to_nothing_are_named(hold: holdfast.Holdfast) -> None:
+    links = [
+        ("m-1", "m-1", "related_to"),
+        ("m-1", "m-9", "related_to"),
+        ("m-9", "m-1", "related_to"),
+        ("m-1", "m-2", "x"),
+    ]
+    rows = [{"source_id": source, "target_id": target, "relation": relation} for source, target, relation in links]
+    answer = take(hold, {"memories": [memory(), memory(id="m-2", title="Two")], "links": rows})
+    assert [(error.index, error.code, error.error) for error in answer.errors] == [
+        (0, "VALIDATION_FAILED", "target_id: a memory is not linked to itself"),
+        (1, "NOT_FOUND", "target_id: there is no memory 'm-9'."),
+        (2, "NOT_FOUND", "source_id: there is no memory 'm-9'."),
+        (3, "VALIDATION_FAILED", "relation: Invalid enum value 'x'"),
+    ]
+
+
+def test_links_that_run_in_a_circle_are_taken_in(hold: holdfast.Holdfast) -> None:
+    rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(3)]
+    circle = [
+        {"source_id": f"m-{number}", "target_id": f"m-{(number + 1) % 3}", "relation": "related_to"}
+        for number in range(3)
+    ]
+    assert take(hold, {"memories": rows, "links": circle}).arrays["links"].imported == 3
+
+
+def test_nothing_that_is_taken_in_reflects_on_itself(hold: holdfast.Holdfast) -> None:
+    rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(3)]
+    circle = [
+        {"source_id": f"m-{number}", "target_id": f"m-{(number + 1) % 3}", "relation": "reflects_on"}
+        for number in range(3)
+    ]
+    answer = take(hold, {"memories": rows, "links": circle})
+    assert [(error.array, error.index, error.code) for error in answer.errors] == [("links", 2, "REFLECTION_CYCLE_DETECTED")]
+
+
+def test_memories_of_an_untrusted_source_become_the_importers(rich: holdfast.Holdfast, opened: Open) -> None:
+    fresh = opened("fresh", "ai:importer@here")  # type: ignore[call-arg]
+    answer = take(fresh, rich.export(), trust_source=False)
+    assert (answer.imported, answer.restamped, answer.trusted_source) == (7, 7, False)
+    assert {error.array for error in answer.errors} == {"grants", "notices"}
+    rows = fresh.export()["memories"]
+    assert {row["metadata"]["agent_id"] for row in rows} == {"ai:importer@here"}
+    assert {row["metadata"]["imported_from_agent_id"] for row in rows} == {"ai:tester@here", "ai:other@here"}
+
+
+def test_an_expired_memory_is_taken_in_without_its_title(opened: Open, clock: Clock) -> None:
+    hold = opened("expiry")
+    hold.store(title="One", content="live", namespace="elsewhere")
+    answer = take(hold, {"memories": [memory(tier="short", expires_at="2026-01-01T00:00:00Z")]})
+    assert counts(answer) == (1, 0, 0, 0, 0)
+    assert [(row.title, row.content) for row in hold.list().memories] == [("One", "live")]
+    assert [row.content for row in hold.archive_list().archived] == ["first"]
+
+
+def test_times_begin_anew_unless_they_are_to_be_kept(opened: Open, clock: Clock) -> None:
+    hold = opened("times")
+    take(hold, {"memories": [memory(created_at="2020-01-01T00:00:00Z", version=9)]}, preserve_timestamps=False)
+    row = hold.get("m-1")
+    assert (row.created_at[:4], row.version) == ("2026", 1)
+
+
+def test_a_dry_run_says_the_same_and_leaves_nothing(rich: holdfast.Holdfast, opened: Open) -> None:
+    fresh = opened("fresh")
+    empty = text_of(fresh.export())
+    rehearsed = take(fresh, {**rich.export(), "unknown": 1}, dry_run=True)
+    assert text_of(fresh.export()) == empty
+    done = take(fresh, {**rich.export(), "unknown": 1})
+    assert msgspec.structs.replace(rehearsed, dry_run=False) == done
+
+
+def test_an_import_that_is_given_up_leaves_nothing(hold: holdfast.Holdfast) -> None:
+    def stop(done: int, total: int, what: str) -> None:
+        if done >= 100:
+            raise Cancelled
+
+    rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(150)]
+    with pytest.raises(Cancelled):
+        hold.call("import", {"envelope": {"memories": rows}}, progress=Progress(stop))
+    assert hold.stats().total == 0
+
+
+def test_a_body_that_is_an_envelope_needs_no_name_and_keeps_its_options_beside_it(hold: holdfast.Holdfast) -> None:
+    answer = hold.call("import", {"memories": [memory()], "links": [], "mood": "good", "dry_run": True})
+    assert (answer.imported, answer.kept, answer.dry_run) == (1, ["mood"], True)
+
+
+def test_a_file_cut_off_anywhere_is_refused_and_nothing_changes(rich: holdfast.Holdfast, opened: Open) -> None:
+    text = wire.encode(rich.export()).decode()
+    fresh = opened("fresh")
+    for end in range(0, len(text) - 1, 512):
+        with pytest.raises(Invalid):
+            fresh.call("import", from_words(REGISTRY["import"], {"envelope": [text[:end]]}))
+    assert fresh.stats().changes == 0
+
+
+def test_a_confined_key_takes_in_only_its_own_namespaces(hold: holdfast.Holdfast) -> None:
+    hold.store(title="Held", content="outside", namespace="outside")
+    outside = hold.export()["memories"][0]
+    rows = [
+        memory(namespace="team/a"),
+        memory(id="m-2", title="Two"),
+        {**outside, "namespace": "team", "content": "taken"},
+    ]
+    caller = Caller(agent="ai:admin@here", namespaces=("team",))
+    answer = hold.call("import", {"envelope": {"memories": rows, "mood": 1}}, caller=caller)
+    assert [(error.array, error.index, error.code) for error in answer.errors] == [
+        ("memories", 1, "FORBIDDEN"),
+        ("memories", 2, "FORBIDDEN"),
+        ("mood", 0, "FORBIDDEN"),
+    ]
+    assert hold.get(outside["id"]).content == "outside"

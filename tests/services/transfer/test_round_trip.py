@@ -1,0 +1,105 @@
+"""Everything out and in again: nothing lost, nothing changed by doing it twice."""
+
+import msgspec
+import pytest
+from envelopes import Open, counts, take, text_of
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.surfaces import wire
+
+
+def test_an_export_is_the_same_byte_for_byte_after_a_trip_through_a_fresh_store(
+    rich: holdfast.Holdfast, opened: Open
+) -> None:
+    exported = rich.export()
+    fresh = opened("fresh")
+    answer = take(fresh, msgspec.json.decode(wire.encode(exported)))
+    assert answer.errors == []
+    assert text_of(fresh.export()) == text_of(exported)
+    assert {
+        name: len(exported[name]) for name in ("memories", "archived", "links", "entities", "agents", "grants")
+    } == {"memories": 6, "archived": 1, "links": 3, "entities": 3, "agents": 1, "grants": 1}
+
+
+def test_what_was_taken_in_is_journalled_found_and_whole(rich: holdfast.Holdfast, opened: Open) -> None:
+    fresh = opened("fresh")
+    take(fresh, rich.export())
+    assert fresh.verify().intact
+    assert fresh.hold.store.faults() == []
+    assert fresh.recall(context="deploy wednesdays").memories[0].title == "Deploy day"
+    assert fresh.list(namespace="team/a").count == 2
+    assert {change.op for change in fresh.events(after=0).events} == {"import"}
+
+
+def test_an_export_is_the_same_text_twice_with_its_keys_in_order_at_every_depth(rich: holdfast.Holdfast) -> None:
+    exported = rich.export()
+    assert text_of(rich.export()) == text_of(exported)
+    assert wire.encode(exported) == msgspec.json.encode(exported, order="deterministic")
+
+
+def test_an_export_has_the_head_that_readers_of_the_envelope_ask_for(rich: holdfast.Holdfast) -> None:
+    exported = rich.export()
+    assert exported["schema_version"] == "v1"
+    assert exported["source"] == f"holdfast-v{holdfast.__version__}"
+    assert exported["db_schema_version"] >= 7
+    assert len(exported["exported_at"]) == len("2026-01-01T00:00:00.000Z")
+
+
+def test_taking_in_ones_own_export_changes_nothing(rich: holdfast.Holdfast) -> None:
+    exported, changes = rich.export(), rich.stats().changes
+    for options in ({}, {"trust_source": False}, {"on_conflict": "error"}, {"on_conflict": "version"}):
+        answer = take(rich, exported, **options)
+        rejected = [one for one in answer.errors if one.array not in ("grants", "notices")]
+        assert (answer.imported, answer.merged, rejected) == (0, 0, [])
+    assert rich.stats().changes == changes
+    assert text_of(rich.export()) == text_of(exported)
+
+
+@pytest.mark.parametrize("trust_source", [True, False])
+@pytest.mark.parametrize("on_conflict", ["merge", "error", "version"])
+@pytest.mark.parametrize("preserve_timestamps", [True, False])
+def test_taking_an_export_in_twice_changes_nothing_the_second_time(
+    rich: holdfast.Holdfast, opened: Open, trust_source: bool, on_conflict: str, preserve_timestamps: bool
+) -> None:
+    options = {"trust_source": trust_source, "on_conflict": on_conflict, "preserve_timestamps": preserve_timestamps}
+    fresh, exported = opened("fresh"), rich.export()
+    fresh.store(title="Deploy day", content="My own view of it.", namespace="team/a")
+    take(fresh, exported, **options)
+    once, changes = fresh.export(), fresh.stats().changes
+    again = take(fresh, exported, **options)
+    assert (again.imported, again.merged) == (0, 0)
+    assert fresh.stats().changes == changes
+    assert text_of(fresh.export()) == text_of(once)
+
+
+def test_private_memories_of_others_are_exported_to_an_administrator(rich: holdfast.Holdfast) -> None:
+    assert "Theirs" in {row["title"] for row in rich.export()["memories"]}
+    assert "Theirs" not in {row.title for row in rich.list().memories}
+
+
+def test_a_key_confined_to_a_namespace_exports_only_that(rich: holdfast.Holdfast) -> None:
+    confined = Caller(agent="ai:admin@here", namespaces=("team",))
+    exported = rich.call("export", {}, caller=confined)
+    assert {row["namespace"] for row in exported["memories"]} == {"team/a"}
+    assert [row["namespace"] for row in exported["namespaces"]] == ["team", "team/a"]
+    assert (exported["links"], exported["notices"], exported["grants"], exported["agents"]) == ([], [], [], [])
+
+
+def test_an_export_of_a_namespace_has_what_lies_below_it(rich: holdfast.Holdfast) -> None:
+    assert {row["title"] for row in rich.export(namespace="team")["memories"]} == {"Standup", "Deploy day"}
+
+
+def test_export_and_import_need_an_administrator(hold: holdfast.Holdfast) -> None:
+    for name, arguments in (("export", {}), ("import", {"envelope": {"memories": []}})):
+        with pytest.raises(holdfast.HoldfastError) as refused:
+            hold.call(name, arguments, caller=Caller(agent="ai:writer@here", right="write"))
+        assert refused.value.code == "FORBIDDEN"
+
+
+def test_the_simple_form_can_be_taken_in_too(rich: holdfast.Holdfast, opened: Open) -> None:
+    simple = rich.export(simple=True)
+    assert set(simple) == {"memories", "links", "count", "exported_at"}
+    fresh = opened("fresh")
+    assert counts(take(fresh, simple)) == (6, 0, 0, 0, 0)
+    assert fresh.export(simple=True)["links"] == simple["links"]

@@ -64,6 +64,7 @@ def test_a_link_says_who_saw_it_and_since_when(hold: holdfast.Holdfast, remember
     assert hold.link(source_id=a, target_id=b, relation="supersedes") == Linked(
         linked=True,
         outcome="created",
+        invalidation_notified=[],
         source_id=a,
         target_id=b,
         relation="supersedes",

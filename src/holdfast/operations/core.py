@@ -37,7 +37,7 @@ from .fields import (
     Title,
     embedding_of,
 )
-from .invalidations import memory_like
+from .invalidations import memory_like, notified
 from .registry import REGISTRY, Effect, Example, Request, operation
 from .views import CONFIDENCE, LinkView, MemoryView, StaleView, link_view, memory_view, memory_views, stale_view
 
@@ -274,6 +274,11 @@ class Update(Request, frozen=True):
     agent_id: Actor | None = None
 
 
+class Updated(MemoryView, frozen=True, kw_only=True):
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on it and was told, as far as you may see it."""
+
+
 @operation(
     Effect.WRITE,
     "PUT /api/v1/memories/{id}",
@@ -281,7 +286,7 @@ class Update(Request, frozen=True):
     human="holdfast.surfaces.human:memory",
     examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
 )
-def update(hold: Hold, request: Update) -> MemoryView:
+def update(hold: Hold, request: Update) -> Updated:
     """Change some fields of a memory; what is not named stays."""
     patch = {
         name: value
@@ -309,7 +314,8 @@ def update(hold: Hold, request: Update) -> MemoryView:
     if request.expires_at is not UNSET:
         patch["expires_at"] = from_text(request.expires_at, "expires_at") if request.expires_at else None
     memory = amend.amend(hold, request.id, patch, request.expected_version, embedding_of(request.embedding))
-    return memory_view(memory, used_once(hold, memory.id))
+    told = notified(hold)
+    return memory_view(memory, used_once(hold, memory.id), type=Updated, invalidation_notified=told)
 
 
 class Browse(Request, frozen=True):

@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..services import consolidate as consolidating
 from ..services import duplicate
 from ..services.hold import Hold
 from .fields import Actor, Content, Id, Namespace, TierField, Title
+from .invalidations import notified
 from .registry import Effect, Example, Request, operation
 from .views import MemoryView, memory_view
 
@@ -33,6 +34,8 @@ class Consolidated(Struct, frozen=True, kw_only=True):
     id: str
     consolidated: int
     memory: MemoryView
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on them and was told, as far as you may see it."""
 
 
 @operation(
@@ -51,7 +54,9 @@ def consolidate(hold: Hold, request: Consolidate) -> Consolidated:
     memory, sources = consolidating.consolidate(
         hold, request.ids, request.title, request.summary, request.namespace, request.tier
     )
-    return Consolidated(id=memory.id, consolidated=len(sources), memory=memory_view(memory))
+    return Consolidated(
+        id=memory.id, consolidated=len(sources), memory=memory_view(memory), invalidation_notified=notified(hold)
+    )
 
 
 class CheckDuplicate(Request, frozen=True):

@@ -12,6 +12,7 @@ from ..services.hold import Hold
 from ..storage.links import Edge, Which
 from .core import moment
 from .fields import Actor, AgentId, Content, Id, Limit, Metadata, Moment, Namespace, Skip
+from .invalidations import notified
 from .registry import Effect, Example, Request, operation
 from .views import LinkView, known, link_view, text
 
@@ -41,6 +42,8 @@ class Link(Request, frozen=True):
 class Linked(LinkView, frozen=True, kw_only=True):
     linked: bool
     outcome: Literal["created", "revalidated", "unchanged"]
+    invalidation_notified: list[str]
+    """What stands on the target and was told, as far as you may see it."""
 
 
 @operation(
@@ -64,7 +67,8 @@ def link(hold: Hold, request: Link) -> Linked:
         valid_from=moment(request.valid_from, "valid_from"),
         valid_until=moment(request.valid_until, "valid_until"),
     )
-    return Linked(linked=True, outcome=outcome, **asdict(link_view(made)))
+    told = notified(hold) or []
+    return Linked(linked=True, outcome=outcome, invalidation_notified=told, **asdict(link_view(made)))
 
 
 class GetLinks(Request, frozen=True):
@@ -106,6 +110,8 @@ class Invalidated(Struct, frozen=True, kw_only=True):
     relation: str
     valid_until: str | UnsetType
     previous_valid_until: str | UnsetType = UNSET
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What lost its ground and was told, as far as you may see it."""
 
 
 @operation(
@@ -130,6 +136,7 @@ def kg_invalidate(hold: Hold, request: KgInvalidate) -> Invalidated:
         relation=ended.relation,
         valid_until=text(ended.valid_until),
         previous_valid_until=text(before),
+        invalidation_notified=notified(hold),
     )
 
 

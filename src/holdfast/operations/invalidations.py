@@ -107,6 +107,11 @@ def invalidations(hold: Hold, request: Invalidations) -> InvalidationPage:
     return InvalidationPage(invalidations=[invalidation_view(one) for one in found], count=len(found), total=total)
 
 
+def notified(hold: Hold) -> list[str] | UnsetType:
+    """What was told of a fall by what the caller just did, if anything was."""
+    return invalidation.notified(hold) or UNSET
+
+
 class Settle(Request, frozen=True):
     ids: Annotated[
         list[InvalidationId],

@@ -10,6 +10,7 @@ from ..services.hold import Hold, Progress
 from ..storage import memories
 from ..storage.memories import EVERYTHING, Filter
 from .fields import Actor, Id, Limit, Namespace, Skip, TierField
+from .invalidations import notified
 from .registry import Effect, Example, Nothing, Request, operation
 from .views import MemoryView, memory_view, memory_views
 
@@ -26,6 +27,8 @@ class Deleted(Struct, frozen=True, kw_only=True):
     deleted: bool
     id: str
     version: int
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on it and was told, as far as you may see it."""
 
 
 @operation(
@@ -38,7 +41,7 @@ class Deleted(Struct, frozen=True, kw_only=True):
 def delete(hold: Hold, request: Delete) -> Deleted:
     """Delete a memory; `undo` brings it back."""
     memory = lifecycle.delete(hold, request.id, request.expected_version)
-    return Deleted(deleted=True, id=memory.id, version=memory.version)
+    return Deleted(deleted=True, id=memory.id, version=memory.version, invalidation_notified=notified(hold))
 
 
 class Promote(Request, frozen=True):
@@ -93,6 +96,8 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     kept: list[str]
     """Named too, but another agent's: left as they are."""
     would_delete: int | UnsetType = UNSET
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on them and was told, as far as you may see it."""
 
 
 @operation(
@@ -114,6 +119,7 @@ def forget(hold: Hold, request: Forget) -> Forgotten:
         ids=ids,
         kept=kept,
         would_delete=len(ids) if request.dry_run else UNSET,
+        invalidation_notified=notified(hold),
     )
 
 
@@ -125,6 +131,8 @@ class Collected(Struct, frozen=True, kw_only=True):
     collected: int
     expired_deleted: int
     dry_run: bool
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on them and was told, as far as you may see it."""
 
 
 @operation(
@@ -136,7 +144,9 @@ class Collected(Struct, frozen=True, kw_only=True):
 def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
     """Move memories whose time is over into the archive."""
     ids = lifecycle.collect(hold, dry_run=request.dry_run)
-    return Collected(collected=len(ids), expired_deleted=len(ids), dry_run=request.dry_run)
+    return Collected(
+        collected=len(ids), expired_deleted=len(ids), dry_run=request.dry_run, invalidation_notified=notified(hold)
+    )
 
 
 class Archive(Request, frozen=True):
@@ -159,6 +169,8 @@ class Archived(Struct, frozen=True, kw_only=True):
     count: int
     reason: str
     outcomes: list[ArchiveOutcome]
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on them and was told, as far as you may see it."""
 
 
 @operation(
@@ -180,6 +192,7 @@ def archive(hold: Hold, request: Archive) -> Archived:
         count=len(put.done),
         reason=request.reason,
         outcomes=done + refused,
+        invalidation_notified=notified(hold),
     )
 
 

@@ -11,6 +11,7 @@ from ..services.hold import Hold, Progress
 from ..storage import journal
 from ..storage.records import KINDS, body_of
 from .fields import Id, Limit
+from .invalidations import notified
 from .registry import Effect, Example, Request, operation
 
 Sequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Go on after this change.")]
@@ -100,6 +101,8 @@ class Undone(Struct, frozen=True, kw_only=True):
     kind: str
     record: str
     version: int
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on it and was told, as far as you may see it."""
 
 
 @operation(
@@ -112,7 +115,14 @@ class Undone(Struct, frozen=True, kw_only=True):
 def undo(hold: Hold, request: Undo) -> Undone:
     """Take one change back by a new change, which can itself be undone."""
     entry, record, place = past.undo(hold, request.change)
-    return Undone(undone=entry.seq, change=place, kind=entry.kind, record=entry.record, version=record.version)
+    return Undone(
+        undone=entry.seq,
+        change=place,
+        kind=entry.kind,
+        record=entry.record,
+        version=record.version,
+        invalidation_notified=notified(hold),
+    )
 
 
 class Verify(Request, frozen=True):

@@ -15,7 +15,9 @@ from . import (
     moving,
     namespaces,
     past,
+    policy,
     recalling,
+    reflecting,
     transfer,
     upkeep,
 )
@@ -39,7 +41,9 @@ __all__ = [
     "moving",
     "namespaces",
     "past",
+    "policy",
     "recalling",
+    "reflecting",
     "transfer",
     "upkeep",
 ]

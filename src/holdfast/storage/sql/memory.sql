@@ -159,6 +159,8 @@ group by m.namespace order by count(*) desc, m.namespace
  order by m.updated_at desc, m.id desc limit :limit offset :skip
 -- name: memory.by_creation
  order by m.created_at, m.id limit :limit offset :skip
+-- name: memory.by_newest
+ order by m.created_at desc, m.id desc limit :limit offset :skip
 -- name: memory.before
 -- Ids begin with the moment of their making: the newest first, on from one.
  and m.id < :before order by m.id desc limit :limit

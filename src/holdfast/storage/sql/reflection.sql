@@ -21,3 +21,8 @@ with recursive higher (id, depth) as (
 )
 select h.id, max(h.depth), m.namespace, m.state from higher h join memory m on m.id = h.id
 where m.reflection_depth < h.depth group by h.id, m.namespace, m.state order by h.id
+-- name: reflection_grounds
+-- Those of some memories that a live reflection stands on.
+select distinct l.target from link l join memory m on m.id = l.source
+where l.target = any(:ids) and l.relation = 'reflects_on' and l.state = 'live' and (l.valid_until is null or l.valid_until > :now)
+  and m.state = 'live'

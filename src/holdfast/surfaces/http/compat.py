@@ -33,6 +33,9 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "kg_invalidate": ("DELETE /api/v1/links",),
     "find_paths": ("POST /api/v1/find_paths",),
     "namespace_set_standard": ("POST /api/v1/namespaces",),
+    "reflect": ("POST /api/v1/memory_reflect",),
+    "reflection_origin": ("POST /api/v1/memory_reflection_origin",),
+    "export_reflection": ("POST /api/v1/memory_export_reflection",),
     "namespace_clear_standard": ("DELETE /api/v1/namespaces",),
 }
 """More routes of an operation."""

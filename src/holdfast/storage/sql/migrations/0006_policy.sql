@@ -24,7 +24,7 @@ create table pending (
   decided_at integer,
   reason text
 );
-create index pending_open on pending (status, asked_at, id);
+create index pending_status on pending (status, id);
 
 -- Sources that were proposed together, so that they are not proposed again. Of this store alone.
 create table reflection_offer (

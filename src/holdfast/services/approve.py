@@ -1,0 +1,72 @@
+"""Allow or refuse what waits for somebody else's consent."""
+
+from msgspec import json
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain.caller import Caller
+from ..domain.errors import Conflict, Forbidden
+from ..storage import policies, waiting
+from ..storage.records import Writing
+from ..storage.waiting import Waiting
+from .hold import Hold
+from .reflect import Asked, Reflected, made, plan
+
+
+def approve(hold: Hold, id: str) -> tuple[Waiting, Reflected]:
+    """Do what was asked for, by the same rules and as who asked; the journal names who allowed it."""
+    with hold.writing() as write:
+        asking = _open(hold, write, id)
+        _must_be_another(hold, write, asking)
+        asked = asked_of(asking)
+        requester = _requester(hold, asking, asked)
+        reflected = made(requester, write, plan(requester, write, asked))
+        return _decided(hold, write, asking, "approved", None), reflected
+
+
+def reject(hold: Hold, id: str, reason: str | None = None) -> Waiting:
+    """Refuse what was asked for; who asked may take it back so, too."""
+    if reason is not None:
+        door.label("reason", reason)
+    with hold.writing() as write:
+        return _decided(hold, write, _open(hold, write, id), "rejected", reason)
+
+
+def asked_of(asking: Waiting) -> Asked:
+    return json.decode(asking.request, type=Asked)
+
+
+def _open(hold: Hold, write: Writing, id: str) -> Waiting:
+    asking = waiting.get(write.session, hold.caller, id)
+    if asking.status != "pending":
+        raise Conflict(f"The pending action {id} was {asking.status} already.", id=id)
+    return asking
+
+
+def _must_be_another(hold: Hold, write: Writing, asking: Waiting) -> None:
+    allowed = policies.resolved(write.session, asking.namespace).self_approval
+    if asking.agent == hold.caller.agent and not allowed:
+        raise Forbidden(
+            f"You asked for this yourself: another agent approves it, unless the policy of {asking.namespace!r} sets "
+            "self_approval."
+        )
+
+
+def _requester(hold: Hold, asking: Waiting, asked: Asked) -> Hold:
+    """Who asked, with the reach it had then."""
+    caller = Caller(agent=asking.agent, right="write", namespaces=asked.reach, source=hold.caller.source)
+    return hold.seen_by(caller, hold.progress)
+
+
+def _decided(hold: Hold, write: Writing, asking: Waiting, status: waiting.Status, reason: str | None) -> Waiting:
+    """What was decided stays on record; what was to be kept does not."""
+    spare = replace(asked_of(asking), content="", metadata={}, tags=())
+    decided = asking._replace(
+        request=json.encode(spare).decode(),
+        status=status,
+        decided_by=hold.caller.agent,
+        decided_at=write.now,
+        reason=reason,
+    )
+    waiting.decide(write.session, decided, status, hold.caller.agent, write.now, reason)
+    return decided

@@ -1,0 +1,120 @@
+"""Propose what could be reflected on: recent observations that have to do with one another. No model is asked."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ..domain import admit as door
+from ..domain.cluster import Group, groups
+from ..domain.errors import Invalid, NotFound
+from ..domain.memory import Memory
+from ..domain.words import STOP, runs
+from ..storage import memories
+from ..storage.memories import Filter
+from ..storage.port import Session
+from ..storage.tokens import found_by
+from .hold import Hold
+from .reflect import offer_id
+
+MOST_LOOKED_AT = 500
+"""Observations of one namespace that are compared with one another, the newest ones."""
+ALIKE = 0.25
+"""The share of words in common from which on two observations have to do with one another."""
+
+
+class Offer(NamedTuple):
+    id: str
+    namespace: str
+    sources: list[Memory]
+    group: Group
+
+
+class Which(NamedTuple):
+    """What is looked at, and how large a group is."""
+
+    namespace: str | None
+    days: int
+    least: int
+    most: int
+    again: bool
+    """Also what was offered before and neither dismissed nor reflected on."""
+
+
+def suggest(hold: Hold, which: Which, *, limit: int, dry_run: bool) -> list[Offer]:
+    """Groups that were not offered before; that they are now is noted, unless this is only a look."""
+    if which.most < which.least:
+        raise Invalid("max_size: must not be less than min_size", fields=["max_size"])
+    with hold.reading() as session:
+        found = _offers(hold, session, which, hold.now())[:limit]
+    if dry_run or not found:
+        return found
+    with hold.writing() as write:
+        fresh = {offer.id for offer in found if _noted(write.session, offer, write.now)}
+    return [offer for offer in found if which.again or offer.id in fresh]
+
+
+def dismiss(hold: Hold, id: str) -> str:
+    """Never offer these sources together again; where they are."""
+    with hold.writing() as write:
+        row = write.session.row("offer_get", id=id)
+        if row is None or not hold.caller.reaches(row[1]):
+            raise NotFound(f"There is no offer {id!r}.", id=id)
+        write.session.do("offer_decide", id=id, status="dismissed")
+        return str(row[1])
+
+
+def _offers(hold: Hold, session: Session, which: Which, now: int) -> list[Offer]:
+    """Largest groups first."""
+    found: list[Offer] = []
+    for namespace, looked_at in _recent(hold, session, which, now).items():
+        by_id = {memory.id: memory for memory in looked_at}
+        words = {memory.id: _words(memory) for memory in looked_at}
+        found += [
+            Offer(offer_id(group.ids), namespace, [by_id[id] for id in group.ids], group)
+            for group in groups(words, alike=ALIKE, least=which.least, most=which.most)
+        ]
+    known = {row[0]: row[1] for row in session.rows("offer_some", ids=[offer.id for offer in found])}
+    open_ones = [offer for offer in found if offer.id not in known or (which.again and known[offer.id] == "offered")]
+    return sorted(open_ones, key=lambda offer: (-len(offer.sources), offer.namespace, offer.id))
+
+
+def _recent(hold: Hold, session: Session, which: Which, now: int) -> dict[str, list[Memory]]:
+    """The newest observations of each namespace on which nothing reflects yet."""
+    place = None if which.namespace is None else door.namespace(which.namespace)
+    among = Filter(under=place, since=now - door.days("days", which.days), kinds=("observation",))
+    names = [name for name, _ in memories.counts(session, hold.caller, among, now, by="namespace")]
+    recent: dict[str, list[Memory]] = {}
+    for name in sorted(names):
+        here = Filter(namespace=name, since=among.since, kinds=among.kinds)
+        newest = memories.select(session, hold.caller, here, now, order="by_newest", limit=MOST_LOOKED_AT)
+        done = _reflected_on(session, [memory.id for memory in newest], now)
+        recent[name] = [memory for memory in newest if memory.id not in done]
+    return recent
+
+
+def _reflected_on(session: Session, ids: Sequence[str], now: int) -> set[str]:
+    return {row[0] for row in session.rows("reflection_grounds", ids=list(ids), now=now)}
+
+
+def _words(memory: Memory) -> frozenset[str]:
+    """The stems of what a memory says, but for the words that every text has."""
+    text = " ".join(word for word in runs(f"{memory.title} {memory.content}") if word not in STOP)
+    return frozenset(found_by(text))
+
+
+def _noted(session: Session, offer: Offer, now: int) -> bool:
+    """Whether this is the first to offer it."""
+    sources = msgspec.json.encode([source.id for source in offer.sources]).decode()
+    made = session.row("offer_add", id=offer.id, namespace=offer.namespace, sources=sources, offered_at=now)
+    return made is not None
+
+
+def shared(offer: Offer) -> list[str]:
+    """The words that most of the sources have, as they are written there."""
+    written: dict[str, str] = {}
+    for source in offer.sources:
+        for word in runs(f"{source.title} {source.content}"):
+            for stem in found_by(word):
+                written.setdefault(stem, word)
+    return [written[stem] for stem in offer.group.shared]

@@ -1,0 +1,26 @@
+-- name: pending.columns
+p.id, p.operation, p.namespace, p.request, p.agent, p.asked_at, p.status, p.decided_by, p.decided_at, p.reason
+-- name: pending_add
+insert into pending (id, operation, namespace, request, agent, asked_at, status)
+values (:id, :operation, :namespace, :request, :agent, :asked_at, 'pending')
+-- name: pending_get
+select {pending.columns} from pending p where p.id = :id
+-- name: pending_all
+-- The newest first, on from an id.
+select {pending.columns} from pending p where p.id < :before order by p.id desc limit :limit
+-- name: pending_of
+select {pending.columns} from pending p where p.status = :status and p.id < :before order by p.id desc limit :limit
+-- name: pending_decide
+-- Once; what was asked for word for word is not kept any longer.
+update pending set status = :status, decided_by = :decided_by, decided_at = :decided_at, reason = :reason,
+  request = :request
+where id = :id and status = 'pending' returning id
+-- name: offer_add
+insert into reflection_offer (id, namespace, sources, offered_at, status)
+values (:id, :namespace, :sources, :offered_at, 'offered') on conflict (id) do nothing returning id
+-- name: offer_get
+select id, namespace, sources, offered_at, status from reflection_offer where id = :id
+-- name: offer_some
+select id, status from reflection_offer where id = any(:ids)
+-- name: offer_decide
+update reflection_offer set status = :status where id = :id

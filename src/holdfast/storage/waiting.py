@@ -1,0 +1,77 @@
+"""What was asked for and waits until somebody allows it. Of this store alone."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from ..domain.caller import Caller
+from ..domain.errors import Conflict, NotFound
+from .memories import LONGEST_TEXT
+from .port import Session
+
+Status = Literal["pending", "approved", "rejected"]
+PAGE = 100
+
+
+class Waiting(NamedTuple):
+    """A request, and what became of it."""
+
+    id: str
+    operation: str
+    namespace: str
+    request: str
+    """As JSON; once it is decided, without what was to be kept."""
+    agent: str
+    asked_at: int
+    status: Status
+    decided_by: str | None = None
+    decided_at: int | None = None
+    reason: str | None = None
+
+
+def add(session: Session, waiting: Waiting) -> None:
+    session.do(
+        "pending_add",
+        id=waiting.id,
+        operation=waiting.operation,
+        namespace=waiting.namespace,
+        request=waiting.request,
+        agent=waiting.agent,
+        asked_at=waiting.asked_at,
+    )
+
+
+def get(session: Session, caller: Caller, id: str) -> Waiting:
+    """One that the caller may hear of: its namespace is within its reach."""
+    row = session.row("pending_get", id=id)
+    if row is None or not caller.reaches(Waiting(*row).namespace):
+        raise NotFound(f"There is no pending action {id!r}.", id=id)
+    return Waiting(*row)
+
+
+def listed(session: Session, caller: Caller, status: Status | None, *, limit: int) -> list[Waiting]:
+    """The newest first."""
+    found = (one for one in _newest(session, status) if caller.reaches(one.namespace))
+    return [one for one, _ in zip(found, range(limit), strict=False)]
+
+
+def _newest(session: Session, status: Status | None) -> Iterator[Waiting]:
+    before = LONGEST_TEXT
+    name = "pending_all" if status is None else "pending_of"
+    while page := session.rows(name, status=status, before=before, limit=PAGE):
+        yield from (Waiting(*row) for row in page)
+        before = page[-1][0]
+
+
+def decide(session: Session, waiting: Waiting, status: Status, by: str, at: int, reason: str | None) -> None:
+    """Once and for all; `request` is what is kept of what was asked for."""
+    decided = session.row(
+        "pending_decide",
+        id=waiting.id,
+        status=status,
+        decided_by=by,
+        decided_at=at,
+        reason=reason,
+        request=waiting.request,
+    )
+    if decided is None:
+        raise Conflict(f"The pending action {waiting.id} was {waiting.status} already.", id=waiting.id)

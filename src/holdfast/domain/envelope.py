@@ -21,13 +21,14 @@ from .memory import SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
 from .merge import canonical
 from .moment import from_text, to_text
 from .notice import Notice
+from .policy import Policy
 from .reflection import DEEPEST_TAKEN_IN
 
 SCHEMA = "v1"
 DB_SCHEMA = 54
 """The schema of ai-memory whose fields these are; its readers take any from 7 on."""
 LEAST_DB_SCHEMA = 7
-ARRAYS = ("memories", "archived", "agents", "entities", "links", "namespaces", "grants", "notices")
+ARRAYS = ("memories", "archived", "agents", "entities", "links", "namespaces", "grants", "notices", "policies")
 """In the order in which they can be read: what is pointed to comes first."""
 HEAD = ("schema_version", "source", "exported_at", "db_schema_version", "count")
 MOST_EXTRA = 262_144
@@ -130,6 +131,13 @@ class GrantRow(Row, frozen=True, kw_only=True):
     agent_id: str
     permission: Literal["read", "write", "admin"]
     granted_by: str
+    created_at: Moment | None = None
+
+
+class PolicyRow(Row, frozen=True, kw_only=True):
+    namespace: str
+    rules: dict[str, Any]
+    decided_by: str
     created_at: Moment | None = None
 
 
@@ -393,6 +401,10 @@ def grant_row(grant: Grant) -> dict[str, Any]:
         "granted_by": grant.granted_by,
         **_stamps(grant),
     }
+
+
+def policy_row(policy: Policy) -> dict[str, Any]:
+    return {"namespace": policy.id, "rules": policy.rules, "decided_by": policy.agent, **_stamps(policy)}
 
 
 def notice_row(notice: Notice) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Envelope(TypedDict):
     namespaces: NotRequired[list[dict[str, Any]]]
     grants: NotRequired[list[dict[str, Any]]]
     notices: NotRequired[list[dict[str, Any]]]
+    policies: NotRequired[list[dict[str, Any]]]
     count: NotRequired[int]
 
 

@@ -18,12 +18,14 @@ from ..domain.lifetime import lives_until
 from ..domain.link import Agent, Alias, Grant, Link, Standard
 from ..domain.memory import Memory, OnConflict
 from ..domain.merge import canonical
+from ..domain.policy import Policy, admit_rules
 from ..domain.reflection import never_lower
 from ..domain.words import fold
 from ..storage import memories
-from ..storage.records import AGENT, ALIAS, GRANT, LINK, MEMORY, STANDARD, Kind, Writing
+from ..storage.records import AGENT, ALIAS, GRANT, LINK, MEMORY, POLICY, STANDARD, Kind, Writing
 from . import relate
 from .hold import Hold
+from .policy import place_of
 from .remember import MOST_VERSIONS, must_be_free, numbered, put, title_holder
 from .standards import EVERYWHERE
 from .standing import lift, stand
@@ -107,6 +109,7 @@ class Intake:
             "namespaces": self._namespace,
             "grants": self._grant,
             "notices": self._notice,
+            "policies": self._policy,
         }
 
     def tried(self, taken: Taken, name: str, index: int, raw: Any) -> None:
@@ -373,6 +376,20 @@ class Intake:
                 read_at=moment(row.read_at, "read_at"),
             )
         return self._aside("notices", row.id, rest, "unchanged" if known else "imported")
+
+    def _policy(self, raw: Any) -> Outcome:
+        self._must_trust("policies")
+        row, rest = envelope.read(envelope.PolicyRow, raw)
+        place = place_of(row.namespace)
+        self._hold.caller.must_reach(place)
+        policy = Policy(
+            id=place,
+            rules=admit_rules(row.rules),
+            agent=admit_agent(row.decided_by, "decided_by"),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(POLICY, place)
+        return self._aside("policies", place, rest, self._settled(POLICY, known, self._timed(policy)))
 
     def _unknown(self, name: str, value: Any) -> None:
         """A field of the envelope that we do not know. Lists grow together, anything else is replaced."""

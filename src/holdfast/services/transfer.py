@@ -7,10 +7,11 @@ import msgspec
 
 from ..domain import admit as door
 from ..domain import envelope
+from ..domain.caller import under as within
 from ..domain.moment import to_text
 from ..storage import memories
 from ..storage.port import Session
-from ..storage.records import AGENT, ALIAS, GRANT, LINK, STANDARD, Kind, memory_of
+from ..storage.records import AGENT, ALIAS, GRANT, LINK, POLICY, STANDARD, Kind, memory_of
 from ..version import __version__
 from .agents import notice_of
 from .hold import Hold
@@ -55,6 +56,11 @@ def export(hold: Hold, session: Session, under: str | None = None) -> Row:
             "agents": [beside.added("agents", agent.id, envelope.agent_row(agent)) for agent in agents],
             "namespaces": _namespace_rows(hold, session, under, rows, beside),
             "notices": [beside.added("notices", notice.id, envelope.notice_row(notice)) for notice in notices],
+            "policies": [
+                beside.added("policies", policy.id, envelope.policy_row(policy))
+                for policy in _records(session, POLICY)
+                if hold.caller.reaches(policy.id) and (under is None or within(policy.id, under))
+            ],
         }
     )
 

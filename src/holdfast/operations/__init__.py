@@ -18,6 +18,7 @@ from . import (
     policy,
     recalling,
     reflecting,
+    skills,
     transfer,
     upkeep,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "policy",
     "recalling",
     "reflecting",
+    "skills",
     "transfer",
     "upkeep",
 ]

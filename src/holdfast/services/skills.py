@@ -13,7 +13,7 @@ from ..domain.moment import to_text
 from ..domain.skill import Skill, SkillVersion, digest_of, file_of, is_manifest, signed_text, skill_id, version_id
 from ..domain.skill_text import Written
 from ..domain.words import asked
-from ..storage import links, memories, policies, skills
+from ..storage import links, memories, policies, records, skills
 from ..storage.links import Which
 from ..storage.port import Session
 from ..storage.records import SKILL, SKILL_VERSION, Writing
@@ -217,18 +217,28 @@ def delete(hold: Hold, id: str) -> Shown:
         return Shown(shown.version, gone)
 
 
+class Change(NamedTuple):
+    """What a change made of a skill's name."""
+
+    seq: int
+    op: str
+    actor: str
+    at: int
+    skill: Skill
+
+
 class Past(NamedTuple):
     skill: Skill
     versions: list[SkillVersion]
-    changes: list[Any]
+    changes: list[Change]
 
 
 def history(hold: Hold, session: Session, id: str, *, limit: int) -> Past:
     """Every version of a skill and when which was current, newest first; of a deleted skill too."""
     skill = skills.resolve(session, hold.caller, id, deleted_too=True).skill
-    return Past(
-        skill, skills.versions(session, hold.caller, skill, limit=limit), skills.changes(session, skill, limit=limit)
-    )
+    entries = skills.changes(session, skill, limit=limit)
+    changes = [Change(one.seq, one.op, one.actor, one.kept_at, records.body_of(SKILL, one)) for one in entries]
+    return Past(skill, skills.versions(session, hold.caller, skill, limit=limit), changes)
 
 
 # From a reflection

@@ -1,0 +1,713 @@
+"""Skills: what an agent learned to do, kept in versions, given out, and composed with conclusions that still hold."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..domain.errors import Invalid
+from ..domain.moment import to_text
+from ..domain.skill import MOST_FILES, MOST_MANIFEST, File
+from ..services import skill_compose as composing
+from ..services import skill_files
+from ..services import skills as keeping
+from ..services.backup import LOCAL, local_path
+from ..services.hold import Hold
+from ..storage import skills as kept
+from ..storage.skills import Shown
+from .fields import Id, Limit, Namespace
+from .registry import Effect, Example, Request, operation
+from .views import known
+
+SkillId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=640,
+        description="A version's id or a beginning of it, namespace/name, or a name alone.",
+        extra={"argument": True},
+    ),
+]
+ResourcePath = Annotated[
+    str, Meta(min_length=1, max_length=512, description="As the skill lists it.", extra={"argument": True})
+]
+Encoding = Literal["utf-8", "base64"]
+EXAMPLE = "---\nname: deploy\ndescription: How we deploy, and what to look at.\n---\n# Deploy\n\nOn Tuesdays.\n"
+
+
+class SkillFileGiven(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file beside SKILL.md."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=512)]
+    content: str
+    encoding: Encoding = "utf-8"
+
+
+class SkillRegister(Request, frozen=True):
+    folder_path: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=4096,
+                description="A folder with a SKILL.md, or a .zip or .tar.gz of one.",
+                extra={"argument": True, "not_on": ("http", "mcp")},
+            ),
+        ]
+        | None
+    ) = None
+    inline_skill: (
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=MOST_MANIFEST, description="The text of a SKILL.md.", extra={"stdin": True}),
+        ]
+        | None
+    ) = None
+    files: Annotated[
+        list[SkillFileGiven],
+        Meta(max_length=MOST_FILES, description="Files beside it: path, content, encoding utf-8 or base64."),
+    ] = []
+    archive: (
+        Annotated[str, Meta(min_length=1, description="A .zip or .tar.gz of a skill's folder, in base64.")] | None
+    ) = None
+    namespace: Annotated[Namespace, Meta(description="Where it goes, unless SKILL.md says.")] | None = None
+
+
+class SkillRegistered(Struct, frozen=True, kw_only=True):
+    registered: bool
+    """False: it is the current version already, and nothing was written."""
+    outcome: keeping.Outcome
+    id: str
+    namespace: str
+    name: str
+    digest: str
+    signed: bool
+    files: int
+    superseded_id: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/skill/register",
+    family="power",
+    cli=("skill", "register"),
+    human="holdfast.surfaces.human:skill_registered",
+    status=201,
+    examples=(
+        Example(
+            {
+                "inline_skill": EXAMPLE,
+                "namespace": "team/ops",
+                "files": [
+                    {"path": "scripts/deploy.sh", "content": "make deploy\n"},
+                    {"path": "assets/dot.bin", "content": "AAE=", "encoding": "base64"},
+                ],
+            }
+        ),
+        Example({"inline_skill": "# Deploy\n"}, error="VALIDATION_FAILED"),
+        Example({"inline_skill": EXAMPLE, "files": [{"path": "../x", "content": "x"}]}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+        Example({"archive": "bm90IGFuIGFyY2hpdmU="}, error="VALIDATION_FAILED"),
+    ),
+)
+def skill_register(hold: Hold, request: SkillRegister) -> SkillRegistered:
+    """Keep a skill as the current version of its name; one that says the same is kept already."""
+    done = keeping.register(hold, _draft(hold, request), request.namespace)
+    version = done.shown.version
+    return SkillRegistered(
+        registered=done.outcome != "unchanged",
+        outcome=done.outcome,
+        id=version.id,
+        namespace=version.namespace,
+        name=version.name,
+        digest=version.digest,
+        signed=bool(version.signature),
+        files=len(version.files),
+        superseded_id=known(done.superseded),
+    )
+
+
+def _draft(hold: Hold, request: SkillRegister) -> skill_files.Draft:
+    given = [name for name in ("folder_path", "inline_skill", "archive") if getattr(request, name) is not None]
+    if len(given) != 1:
+        raise Invalid("Give one of folder_path, inline_skill and archive.", fields=given or ["inline_skill"])
+    if request.files and request.inline_skill is None:
+        raise Invalid("files: they go with inline_skill", fields=["files"])
+    if request.folder_path is not None:
+        must_be_local(hold, "folder_path")
+        return skill_files.at(local_path(request.folder_path))
+    if request.archive is not None:
+        return skill_files.from_archive(_decoded(request.archive, "archive"))
+    assert request.inline_skill is not None
+    beside = [(file.path, _bytes(file)) for file in request.files]
+    return skill_files.Draft(skill_files.admitted([("SKILL.md", request.inline_skill.encode()), *beside]))
+
+
+def must_be_local(hold: Hold, field: str) -> None:
+    """Only who is at this machine names paths on it."""
+    if hold.caller.source not in LOCAL:
+        raise Invalid(f"{field}: paths are for the command line and the library", fields=[field])
+
+
+def _bytes(file: SkillFileGiven) -> bytes:
+    return file.content.encode() if file.encoding == "utf-8" else _decoded(file.content, "files")
+
+
+def _decoded(text: str, field: str) -> bytes:
+    from base64 import b64decode
+
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise Invalid(f"{field}: not base64", fields=[field]) from None
+
+
+class SkillView(Struct, frozen=True, kw_only=True):
+    """A version of a skill as it is listed."""
+
+    id: str
+    namespace: str
+    name: str
+    description: str
+    digest: str
+    agent_id: str
+    created_at: str
+    current: bool
+
+
+def _view(shown: Shown) -> dict[str, Any]:
+    version = shown.version
+    return {
+        "id": version.id,
+        "namespace": version.namespace,
+        "name": version.name,
+        "description": version.description,
+        "digest": version.digest,
+        "agent_id": version.agent,
+        "created_at": to_text(version.created_at),
+        "current": shown.current,
+    }
+
+
+class SkillList(Request, frozen=True):
+    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+    query: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=4096,
+                description="Those that are about this, best first.",
+                extra={"argument": True, "role": "words"},
+            ),
+        ]
+        | None
+    ) = None
+    limit: Limit = 100
+
+
+class SkillListed(Struct, frozen=True, kw_only=True):
+    skills: list[SkillView]
+    count: int
+    total: int
+    """How many there are, whether the query found them or not."""
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/skill/list",
+    family="power",
+    cli=("skill", "list"),
+    human="holdfast.surfaces.human:skills",
+    examples=(
+        Example({}),
+        Example({"query": "how do we deploy?", "namespace": "team"}),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+    ),
+)
+def skill_list(hold: Hold, request: SkillList) -> SkillListed:
+    """List the skills in use, by name or by how much they bear on a query."""
+    with hold.reading() as session:
+        found = keeping.listed(hold, session, request.namespace, request.query, limit=request.limit)
+    shown = [SkillView(**_view(one)) for one in found.found]
+    return SkillListed(skills=shown, count=len(shown), total=found.total)
+
+
+class SkillGet(Request, frozen=True):
+    skill_id: SkillId
+
+
+class ResourceView(Struct, frozen=True, kw_only=True):
+    path: str
+    kind: str
+    size: int
+    digest: str
+
+
+class SkillWhole(SkillView, frozen=True, kw_only=True):
+    body: str
+    """What it instructs: SKILL.md below its head."""
+    frontmatter: dict[str, Any]
+    resources: list[ResourceView]
+    signed: bool
+    """By a key of this store, over what it says now."""
+    origin: str
+    superseded_by: str | UnsetType = UNSET
+    """The version that is current instead."""
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/skill/{skill_id}",
+    family="power",
+    cli=("skill", "get"),
+    human="holdfast.surfaces.human:skill",
+    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+)
+def skill_get(hold: Hold, request: SkillGet) -> SkillWhole:
+    """Read a skill: what it instructs, what its head says, and which files come with it."""
+    with hold.reading() as session:
+        shown = keeping.get(hold, session, request.skill_id)
+        body = keeping.body_of(session, shown.version)
+        signed = kept.signed(session, shown.version)
+    return SkillWhole(
+        **_view(shown),
+        body=body,
+        frontmatter=shown.version.frontmatter,
+        resources=[_resource(file) for file in shown.version.files if file.kind != "manifest"],
+        signed=signed,
+        origin=shown.version.origin,
+        superseded_by=UNSET if shown.current else shown.skill.current,
+    )
+
+
+def _resource(file: File) -> ResourceView:
+    return ResourceView(path=file.path, kind=file.kind, size=file.size, digest=file.digest)
+
+
+class SkillResource(Request, frozen=True):
+    skill_id: SkillId
+    resource_path: ResourcePath
+
+
+class ResourceContent(Struct, frozen=True, kw_only=True):
+    skill_id: str
+    resource_path: str
+    resource_kind: str
+    content: str
+    encoding: Encoding
+    size: int
+    digest: str
+    digest_verified: bool
+    """Always: what does not have its digest is an error."""
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/skill/{skill_id}/resource",
+    family="power",
+    cli=("skill", "resource"),
+    human="holdfast.surfaces.human:skill_resource",
+    examples=(Example({"skill_id": "no-such-skill", "resource_path": "scripts/deploy.sh"}, error="NOT_FOUND"),),
+)
+def skill_resource(hold: Hold, request: SkillResource) -> ResourceContent:
+    """Read one file of a skill, checked against its digest."""
+    with hold.reading() as session:
+        shown, content = keeping.resource(hold, session, request.skill_id, request.resource_path)
+    file = shown.version.file(request.resource_path)
+    assert file is not None
+    text, encoding = _readable(content)
+    return ResourceContent(
+        skill_id=shown.version.id,
+        resource_path=file.path,
+        resource_kind=file.kind,
+        content=text,
+        encoding=encoding,
+        size=file.size,
+        digest=file.digest,
+        digest_verified=True,
+    )
+
+
+def _readable(content: bytes) -> tuple[str, Encoding]:
+    """A file as text, or in base64 if it is none."""
+    from base64 import b64encode
+
+    try:
+        return content.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return b64encode(content).decode(), "base64"
+
+
+class SkillExport(Request, frozen=True):
+    skill_id: SkillId
+    target_folder: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=4096,
+                description="Write it there, in place of what is there; else the files are in the answer.",
+                extra={"argument": True, "not_on": ("http", "mcp")},
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ExportedFile(Struct, frozen=True, kw_only=True):
+    path: str
+    size: int
+    digest: str
+    content: str | UnsetType = UNSET
+    encoding: Encoding | UnsetType = UNSET
+
+
+class SkillExported(Struct, frozen=True, kw_only=True):
+    exported: bool
+    skill_id: str
+    namespace: str
+    name: str
+    digest: str
+    resources_exported: int
+    files: list[ExportedFile]
+    target_folder: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/skill/{skill_id}/export",
+    family="power",
+    cli=("skill", "export"),
+    human="holdfast.surfaces.human:skill_exported",
+    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+)
+def skill_export(hold: Hold, request: SkillExport) -> SkillExported:
+    """Give out every file of a skill as it was registered, byte by byte."""
+    if request.target_folder is not None:
+        must_be_local(hold, "target_folder")
+    with hold.reading() as session:
+        version = keeping.get(hold, session, request.skill_id).version
+        files = keeping.files_of(session, version)
+    target = None if request.target_folder is None else local_path(request.target_folder)
+    if target is not None:
+        skill_files.write(files, target)
+    return SkillExported(
+        exported=True,
+        skill_id=version.id,
+        namespace=version.namespace,
+        name=version.name,
+        digest=version.digest,
+        resources_exported=len(files) - 1,
+        files=[_exported(file, files[file.path] if target is None else None) for file in version.files],
+        target_folder=UNSET if target is None else str(target),
+    )
+
+
+def _exported(file: File, content: bytes | None) -> ExportedFile:
+    listed = ExportedFile(path=file.path, size=file.size, digest=file.digest)
+    if content is None:
+        return listed
+    text, encoding = _readable(content)
+    return msgspec.structs.replace(listed, content=text, encoding=encoding)
+
+
+class SkillPromote(Request, frozen=True):
+    reflection_id: Id
+    skill_name: Annotated[
+        str, Meta(min_length=1, max_length=64, description="Lower case, digits and hyphens.", extra={"argument": True})
+    ]
+    skill_description: Annotated[
+        str, Meta(min_length=1, max_length=1024, description="What it is for and when to use it.")
+    ]
+    parameters_schema: Annotated[dict[str, Any], Meta(description="A JSON Schema of what it takes.")] | None = None
+
+
+class SkillPromoted(Struct, frozen=True, kw_only=True):
+    promoted: bool
+    skill_id: str
+    namespace: str
+    name: str
+    digest: str
+    derived_from_reflection_id: str
+    original_reflection_depth: int
+    sources_attached: int
+    sources_left_out: int
+    """Gone, or private."""
+    signed: bool
+    outcome: keeping.Outcome
+    superseded_id: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/skill/{reflection_id}/promote",
+    family="power",
+    cli=("skill", "promote"),
+    human="holdfast.surfaces.human:skill_promoted",
+    status=201,
+    examples=(
+        Example(
+            {"reflection_id": "no-such-memory", "skill_name": "deploy", "skill_description": "How we deploy."},
+            error="NOT_FOUND",
+        ),
+    ),
+)
+def skill_promote_from_reflection(hold: Hold, request: SkillPromote) -> SkillPromoted:
+    """Make a skill of a reflection that is deep enough, with what it rests on as references."""
+    done = keeping.promote(
+        hold, request.reflection_id, request.skill_name, request.skill_description, request.parameters_schema
+    )
+    version = done.registered.shown.version
+    return SkillPromoted(
+        promoted=done.registered.outcome != "unchanged",
+        skill_id=version.id,
+        namespace=version.namespace,
+        name=version.name,
+        digest=version.digest,
+        derived_from_reflection_id=done.reflection.id,
+        original_reflection_depth=done.reflection.reflection_depth,
+        sources_attached=done.attached,
+        sources_left_out=done.left_out,
+        signed=bool(version.signature),
+        outcome=done.registered.outcome,
+        superseded_id=known(done.registered.superseded),
+    )
+
+
+class SkillRollback(Request, frozen=True):
+    skill_id: SkillId
+    version: (
+        Annotated[SkillId, Meta(description="The id of the version to use again [default: the one before].")] | None
+    ) = None
+
+
+class SkillTurned(Struct, frozen=True, kw_only=True):
+    rolled_back: bool
+    id: str
+    namespace: str
+    name: str
+    digest: str
+    before: str
+    """The version that was current."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/skill/{skill_id}/rollback",
+    family="power",
+    cli=("skill", "rollback"),
+    human="holdfast.surfaces.human:skill_turned",
+    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+)
+def skill_rollback(hold: Hold, request: SkillRollback) -> SkillTurned:
+    """Use an earlier version of a skill again. No version is lost by it."""
+    turned = keeping.rollback(hold, request.skill_id, request.version)
+    version = turned.shown.version
+    return SkillTurned(
+        rolled_back=True,
+        id=version.id,
+        namespace=version.namespace,
+        name=version.name,
+        digest=version.digest,
+        before=turned.before,
+    )
+
+
+class SkillDeleted(Struct, frozen=True, kw_only=True):
+    deleted: bool
+    id: str
+    namespace: str
+    name: str
+
+
+@operation(
+    Effect.DESTROY,
+    "DELETE /api/v1/skill/{skill_id}",
+    family="power",
+    cli=("skill", "delete"),
+    human="holdfast.surfaces.human:skill_deleted",
+    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+)
+def skill_delete(hold: Hold, request: SkillGet) -> SkillDeleted:
+    """Take a skill, all its versions, out of use. `undo`, or registering it again, brings it back."""
+    gone = keeping.delete(hold, request.skill_id)
+    return SkillDeleted(deleted=True, id=gone.version.id, namespace=gone.skill.namespace, name=gone.skill.name)
+
+
+class SkillHistory(Request, frozen=True):
+    skill_id: SkillId
+    limit: Limit = 100
+
+
+class SkillChange(Struct, frozen=True, kw_only=True):
+    """When a version became the current one, or the skill was deleted."""
+
+    change: int
+    op: str
+    id: str
+    actor: str
+    at: str
+    state: str
+
+
+class SkillPast(Struct, frozen=True, kw_only=True):
+    namespace: str
+    name: str
+    current: str | UnsetType = UNSET
+    """Left out while it is deleted."""
+    versions: list[SkillView]
+    changes: list[SkillChange]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/skill/{skill_id}/history",
+    family="power",
+    cli=("skill", "history"),
+    human="holdfast.surfaces.human:skill_past",
+    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+)
+def skill_history(hold: Hold, request: SkillHistory) -> SkillPast:
+    """Show every version of a skill and when which was in use, newest first; of a deleted one too."""
+    with hold.reading() as session:
+        past = keeping.history(hold, session, request.skill_id, limit=request.limit)
+    versions = [SkillView(**_view(Shown(version, past.skill))) for version in past.versions]
+    return SkillPast(
+        namespace=past.skill.namespace,
+        name=past.skill.name,
+        current=past.skill.current if past.skill.state == "live" else UNSET,
+        versions=versions,
+        changes=[
+            SkillChange(
+                change=change.seq,
+                op=change.op,
+                id=change.skill.current,
+                actor=change.actor,
+                at=to_text(change.at),
+                state=change.skill.state,
+            )
+            for change in past.changes
+        ],
+        count=len(versions),
+    )
+
+
+class SkillCompose(Request, frozen=True):
+    skill_id: SkillId
+    query: (
+        Annotated[str, Meta(min_length=1, max_length=4096, description="The task: what bears on it comes first.")]
+        | None
+    ) = None
+    budget_tokens: Annotated[
+        int, Meta(ge=0, le=composing.MOST_TOKENS, description="Tokens of cl100k for the reflections, as they are sent.")
+    ] = composing.USUAL_TOKENS
+
+
+class ComposedNamespace(Struct, frozen=True, kw_only=True):
+    namespace: str
+    min_depth: int
+    max_reflection_depth: int
+    note: str | UnsetType = UNSET
+
+
+class ComposedReflection(Struct, frozen=True, kw_only=True):
+    id: str
+    namespace: str
+    title: str
+    content: str
+    reflection_depth: int
+    agent_id: str
+    created_at: str
+    score: float
+
+
+class DroppedView(Struct, frozen=True, kw_only=True):
+    reason: composing.Reason
+    count: int
+    ids: list[str]
+
+
+class SkillComposed(Struct, frozen=True, kw_only=True):
+    skill_id: str
+    skill_namespace: str
+    skill_name: str
+    current: bool
+    superseded_by: str | UnsetType = UNSET
+    """The version that is current instead of the one that was asked for."""
+    body: str
+    body_tokens: int
+    """Not counted in the budget."""
+    compositional_namespaces: list[ComposedNamespace]
+    reflections: list[ComposedReflection]
+    budget_tokens: int
+    tokens_used: int
+    """Of the reflections, as they are sent."""
+    memories_dropped: int
+    """Those that hold and had no room."""
+    dropped: list[DroppedView]
+    degraded: str | UnsetType = UNSET
+
+
+FRAME = "[]"
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/skill/{skill_id}/compose",
+    family="power",
+    cli=("skill", "compose"),
+    human="holdfast.surfaces.human:skill_composed",
+    examples=(
+        Example({"skill_id": "no-such-skill", "query": "deploy on Friday"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy", "budget_tokens": 32_001}, error="VALIDATION_FAILED"),
+    ),
+)
+def skill_compositional_context(hold: Hold, request: SkillCompose) -> SkillComposed:
+    """Read a skill with the reflections that belong to it and still hold, the best first, within a budget."""
+    made = composing.compose(hold, request.skill_id, request.query, request.budget_tokens, _rendered, FRAME)
+    version = made.shown.version
+    return SkillComposed(
+        skill_id=version.id,
+        skill_namespace=version.namespace,
+        skill_name=version.name,
+        current=made.shown.current,
+        superseded_by=UNSET if made.shown.current else made.shown.skill.current,
+        body=made.body,
+        body_tokens=made.body_tokens,
+        compositional_namespaces=[_namespace(entry) for entry in made.entries],
+        reflections=[_reflection(one) for one in made.taken],
+        budget_tokens=request.budget_tokens,
+        tokens_used=made.tokens_used,
+        memories_dropped=sum(one.many for one in made.dropped if one.reason in ("budget", "rank")),
+        dropped=[DroppedView(reason=one.reason, count=one.many, ids=one.ids) for one in made.dropped],
+        degraded=known(made.degraded),
+    )
+
+
+def _reflection(one: composing.Taken) -> ComposedReflection:
+    return ComposedReflection(
+        id=one.memory.id,
+        namespace=one.memory.namespace,
+        title=one.memory.title,
+        content=one.memory.content,
+        reflection_depth=one.memory.reflection_depth,
+        agent_id=one.memory.agent,
+        created_at=to_text(one.memory.created_at),
+        score=round(one.score, 6),
+    )
+
+
+def _rendered(one: composing.Taken) -> str:
+    return msgspec.json.encode(_reflection(one)).decode() + ","
+
+
+def _namespace(entry: composing.Entry) -> ComposedNamespace:
+    asked, ceiling = entry.asked, entry.ceiling
+    note = (
+        f"Its reflections reach depth {ceiling} at most: none has {asked.min_depth}." if entry.within is None else None
+    )
+    return ComposedNamespace(
+        namespace=asked.namespace, min_depth=asked.min_depth, max_reflection_depth=ceiling, note=known(note)
+    )

@@ -1,0 +1,196 @@
+"""A skill together with the conclusions that belong to it: still valid, the caller's to see, within a budget."""
+
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple, get_args
+
+from ..domain import tokens
+from ..domain.caller import under
+from ..domain.memory import Memory
+from ..domain.skill import Composes
+from ..storage import memories, policies, skill_reflections
+from ..storage.memories import Filter
+from ..storage.port import Session
+from ..storage.skill_reflections import Within, Worth
+from ..storage.skills import Shown
+from . import recall, skills
+from .gather import Looked
+from .hold import Hold
+
+MOST_TOKENS = 32_000
+USUAL_TOKENS = 4000
+MOST_WEIGHED = 200
+"""Reflections of a namespace that are looked at, the best by age and use."""
+MOST_FOUND = 100
+"""Reflections that a query finds."""
+MOST_TOLD = 50
+"""Ids that are named of what was left out for one reason."""
+RELEVANCE = 3.0
+"""What answers a query best is worth more than the newest and most used that has nothing to do with it."""
+LITTLE_ROOM = 16
+"""With fewer tokens left nothing fits any more."""
+
+Reason = Literal["superseded", "stale", "expired", "budget", "rank"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+
+class Entry(NamedTuple):
+    """A namespace that a skill names, and between which depths its reflections are taken."""
+
+    asked: Composes
+    ceiling: int
+
+    @property
+    def within(self) -> Within | None:
+        """None: the floor is above the ceiling, so that there can be none."""
+        floor = self.asked.min_depth
+        return None if floor > self.ceiling else Within(self.asked.namespace, floor, self.ceiling)
+
+
+class Taken(NamedTuple):
+    memory: Memory
+    score: float
+
+
+class Dropped(NamedTuple):
+    reason: Reason
+    many: int
+    ids: list[str]
+
+
+class Composed(NamedTuple):
+    shown: Shown
+    body: str
+    body_tokens: int
+    entries: list[Entry]
+    taken: list[Taken]
+    tokens_used: int
+    dropped: list[Dropped]
+    degraded: str | None
+
+
+Rendered = Callable[[Taken], str]
+
+
+def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rendered, frame: str) -> Composed:
+    """The body of a skill, and the reflections of its namespaces that fit into a budget, the best first.
+
+    `rendered` is how one is sent, `frame` what is sent around all of them: these are counted, the body only reported.
+    """
+    now = hold.now()
+    with hold.reading() as session:
+        shown = skills.get(hold, session, id)
+        body = skills.body_of(session, shown.version)
+        entries = [Entry(one, _ceiling(session, one.namespace)) for one in shown.version.composes]
+        places = _apart([entry.within for entry in entries if entry.within is not None])
+    found = _found(hold, places, query)
+    with hold.reading() as session:
+        weighed, beyond = _weighed(hold, session, places, found.worth, now)
+        left = [
+            one
+            for within in places
+            for one in skill_reflections.left_out(session, hold.caller, within, now, limit=MOST_TOLD)
+        ]
+        order = sorted(weighed.items(), key=lambda one: (-one[1], one[0]))
+        read = memories.by_ids(session, hold.caller, weighed, now)
+    fitting = _fit([Taken(read[id], score) for id, score in order if id in read], budget, rendered, frame)
+    hold.uses.note(hold.caller.agent, [one.memory.id for one in fitting.taken], now)
+    reasons = [*left, *((id, "budget") for id in fitting.left)]
+    return Composed(
+        shown,
+        body,
+        tokens.count(body),
+        entries,
+        fitting.taken,
+        fitting.tokens,
+        [*_told(reasons, beyond)],
+        found.degraded,
+    )
+
+
+def _apart(places: list[Within]) -> list[Within]:
+    """Without those that lie in another."""
+    found: list[Within] = []
+    for place in sorted(set(places), key=lambda one: (len(one.namespace), one.floor, -one.ceiling)):
+        if not any(
+            under(place.namespace, one.namespace) and one.floor <= place.floor and place.ceiling <= one.ceiling
+            for one in found
+        ):
+            found.append(place)
+    return found
+
+
+def _ceiling(session: Session, namespace: str) -> int:
+    return policies.resolved(session, namespace).max_reflection_depth
+
+
+class Found(NamedTuple):
+    """What a query is about: a share of the best one's score for each."""
+
+    worth: dict[str, float]
+    degraded: str | None = None
+
+
+def _found(hold: Hold, places: list[Within], query: str | None) -> Found:
+    if query is None or not places:
+        return Found({})
+    with hold.reading() as session:
+        names = {name for one in places for name in skill_reflections.namespaces(session, hold.caller, one, hold.now())}
+    if not names:
+        return Found({})
+    ask = recall.Ask(query, Filter(namespaces=tuple(sorted(names)), kinds=("reflection",)), limit=MOST_FOUND)
+    ready = recall.prepare(hold, ask)
+    with hold.reading() as session:
+        look = Looked(hold, session, ready.ask.which, ready.now)
+        ranked = recall.ordered(look, ready, most=MOST_FOUND).ranked
+    most = max((one.score for one in ranked), default=0.0)
+    return Found({one.id: one.score / most for one in ranked if one.score > 0}, ready.degraded)
+
+
+def _weighed(
+    hold: Hold, session: Session, places: list[Within], relevant: dict[str, float], now: int
+) -> tuple[dict[str, float], int]:
+    """Each reflection once with its score, and how many there are beyond those that were looked at."""
+    found: dict[str, float] = {}
+    beyond = 0
+    for within in places:
+        best, total = skill_reflections.best(session, hold.caller, within, now, limit=MOST_WEIGHED)
+        beyond += total - len(best)
+        also: list[Worth] = []
+        if relevant:
+            also, _ = skill_reflections.best(
+                session, hold.caller, within, now, limit=MOST_FOUND, among=sorted(relevant)
+            )
+        for one in (*best, *also):
+            found[one.id] = one.worth + RELEVANCE * relevant.get(one.id, 0.0)
+    return found, beyond
+
+
+class _Fitting(NamedTuple):
+    taken: list[Taken]
+    tokens: int
+    left: list[str]
+
+
+def _fit(order: list[Taken], budget: int, rendered: Rendered, frame: str) -> _Fitting:
+    """As many as fit, the best first; one that is too large leaves room for smaller ones."""
+    taken: list[Taken] = []
+    left: list[str] = []
+    used = tokens.count(frame)
+    for one in order:
+        room = budget - used
+        cost = tokens.count(rendered(one), room) if room >= LITTLE_ROOM else room + 1
+        if cost > room:
+            left.append(one.memory.id)
+        else:
+            taken.append(one)
+            used += cost
+    return _Fitting(taken, used if taken else 0, left)
+
+
+def _told(reasons: list[tuple[str, str]], beyond: int) -> Iterator[Dropped]:
+    """What was left out, by reason; what was not even looked at has no ids."""
+    for reason in REASONS:
+        if ids := [id for id, why in dict(reasons).items() if why == reason]:
+            yield Dropped(reason, len(ids), ids[:MOST_TOLD])
+    if beyond:
+        yield Dropped("rank", beyond, [])

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from . import admit as door
 from .admit import Draft, admit
 from .errors import Invalid
+from .invalidation import Cause, Invalidation, Status
 from .lifetime import Lifetimes
 from .link import Agent, Alias, Grant, Link, Standard
 from .memory import SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
@@ -28,7 +29,18 @@ SCHEMA = "v1"
 DB_SCHEMA = 54
 """The schema of ai-memory whose fields these are; its readers take any from 7 on."""
 LEAST_DB_SCHEMA = 7
-ARRAYS = ("memories", "archived", "agents", "entities", "links", "namespaces", "grants", "notices", "policies")
+ARRAYS = (
+    "memories",
+    "archived",
+    "agents",
+    "entities",
+    "links",
+    "namespaces",
+    "grants",
+    "notices",
+    "policies",
+    "invalidations",
+)
 """In the order in which they can be read: what is pointed to comes first."""
 HEAD = ("schema_version", "source", "exported_at", "db_schema_version", "count")
 MOST_EXTRA = 262_144
@@ -104,6 +116,18 @@ class LinkRow(Row, frozen=True, kw_only=True):
     valid_until: Moment | None = None
     observed_by: Text | None = None
     signature: Annotated[str, Meta(max_length=4096)] | None = None
+
+
+class InvalidationRow(Row, frozen=True, kw_only=True):
+    invalidated_id: RowId
+    invalidating_id: RowId
+    dependent_id: RowId
+    hop: Annotated[int, Meta(ge=1, le=1_000_000)]
+    cause: Cause
+    status: Status
+    reason: Text | None = None
+    resolver: str | None = None
+    created_at: Moment | None = None
 
 
 class EntityRow(Row, frozen=True, kw_only=True):
@@ -364,6 +388,20 @@ def link_row(link: Link) -> dict[str, Any]:
         "observed_by": link.agent,
         "signature": link.signature,
         **_stamps(link),
+    }
+
+
+def invalidation_row(one: Invalidation) -> dict[str, Any]:
+    return {
+        "invalidated_id": one.invalidated,
+        "invalidating_id": one.invalidating,
+        "dependent_id": one.dependent,
+        "hop": one.hop,
+        "cause": one.cause,
+        "status": one.status,
+        "reason": one.reason,
+        "resolver": one.resolver,
+        **_stamps(one),
     }
 
 

@@ -91,6 +91,8 @@ class Happened:
         """What is not stood on any more, and who stood on it."""
         self.made: set[tuple[str, str]] = set()
         """What was made into something else, and into what."""
+        self.settled: set[str] = set()
+        """Invalidations that were written in it: what they say is the last word."""
 
     def __bool__(self) -> bool:
         return bool(self.gone or self.back or self.changed or self.superseded or self.cut)

@@ -32,6 +32,7 @@ class Envelope(TypedDict):
     grants: NotRequired[list[dict[str, Any]]]
     notices: NotRequired[list[dict[str, Any]]]
     policies: NotRequired[list[dict[str, Any]]]
+    invalidations: NotRequired[list[dict[str, Any]]]
     count: NotRequired[int]
 
 

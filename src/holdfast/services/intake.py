@@ -14,6 +14,7 @@ from ..domain.admit import Draft
 from ..domain.caller import RESERVED_AGENTS, admit_agent, admit_agent_type
 from ..domain.envelope import moment
 from ..domain.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound, StoreError, TitleTaken
+from ..domain.invalidation import Invalidation, id_of
 from ..domain.lifetime import lives_until
 from ..domain.link import Agent, Alias, Grant, Link, Standard
 from ..domain.memory import Memory, OnConflict
@@ -22,7 +23,7 @@ from ..domain.policy import Policy, admit_rules
 from ..domain.reflection import never_lower
 from ..domain.words import fold
 from ..storage import memories
-from ..storage.records import AGENT, ALIAS, GRANT, LINK, MEMORY, POLICY, STANDARD, Kind, Writing
+from ..storage.records import AGENT, ALIAS, GRANT, INVALIDATION, LINK, MEMORY, POLICY, STANDARD, Kind, Writing
 from . import relate
 from .hold import Hold
 from .policy import place_of
@@ -110,6 +111,7 @@ class Intake:
             "grants": self._grant,
             "notices": self._notice,
             "policies": self._policy,
+            "invalidations": self._invalidation,
         }
 
     def tried(self, taken: Taken, name: str, index: int, raw: Any) -> None:
@@ -298,6 +300,30 @@ class Intake:
         known, timed = self._write.get(LINK, link.id), self._timed(link)
         outcome = self._settled(LINK, known, timed, lambda link: stand(self._write, known, link, capped=False))
         return self._aside("links", link.id, rest, outcome)
+
+    def _invalidation(self, raw: Any) -> Outcome:
+        """What fell may not be here: what was deleted is in no export."""
+        row, rest = envelope.read(envelope.InvalidationRow, raw)
+        fell, heir = (self._stands_for.get(id, id) for id in (row.invalidated_id, row.invalidating_id))
+        dependent = self._end(row.dependent_id, "dependent_id")
+        one = Invalidation(
+            id=id_of(fell, heir, dependent),
+            invalidated=fell,
+            invalidating=heir,
+            dependent=dependent,
+            hop=row.hop,
+            cause=row.cause,
+            status=row.status,
+            reason=None if row.reason is None else door.label("reason", row.reason),
+            resolver=None if row.resolver is None else self._settler(row.resolver),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(INVALIDATION, one.id)
+        return self._aside("invalidations", one.id, rest, self._settled(INVALIDATION, known, self._timed(one)))
+
+    def _settler(self, agent: str) -> str:
+        """Who settled it: as the file says if that is trusted, else whoever imports it."""
+        return admit_agent(agent, "resolver") if self._options.trust_source else self._hold.caller.agent
 
     def _entity(self, raw: Any) -> Outcome:
         row, rest = envelope.read(envelope.EntityRow, raw)

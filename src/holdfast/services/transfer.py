@@ -8,10 +8,11 @@ import msgspec
 from ..domain import admit as door
 from ..domain import envelope
 from ..domain.caller import under as within
+from ..domain.invalidation import Invalidation
 from ..domain.moment import to_text
 from ..storage import memories
 from ..storage.port import Session
-from ..storage.records import AGENT, ALIAS, GRANT, LINK, POLICY, STANDARD, Kind, memory_of
+from ..storage.records import AGENT, ALIAS, GRANT, INVALIDATION, LINK, POLICY, STANDARD, Kind, memory_of
 from ..version import __version__
 from .agents import notice_of
 from .hold import Hold
@@ -41,6 +42,7 @@ def export(hold: Hold, session: Session, under: str | None = None) -> Row:
         name: [beside.added(name, one.id, row_of(one)) for one in _records(session, kind) if ends(one) <= held]
         for name, kind, row_of, ends in _AROUND
     }
+    told = _invalidations(hold, session, held)
     agents = [agent for agent in _records(session, AGENT) if whole or agent.id in owners]
     notices = [notice_of(row) for row in _pages(session, "notice_all")] if whole else []
     return _sorted(
@@ -51,6 +53,7 @@ def export(hold: Hold, session: Session, under: str | None = None) -> Row:
             "exported_at": to_text(hold.now())[:-4] + "Z",
             "db_schema_version": envelope.DB_SCHEMA,
             **arrays,
+            "invalidations": [beside.added("invalidations", one.id, envelope.invalidation_row(one)) for one in told],
             "memories": [row for row in rows if "archived_at" not in row],
             "archived": [row for row in rows if "archived_at" in row],
             "agents": [beside.added("agents", agent.id, envelope.agent_row(agent)) for agent in agents],
@@ -118,6 +121,17 @@ def _memory_rows(hold: Hold, session: Session, under: str | None) -> Iterator[Ro
             yield envelope.memory_row(memory_of(row), uses.get(row[0], (0, 0)))
         after, done = page[-1][0], done + len(page)
         hold.progress(done, done, "exporting")
+
+
+def _invalidations(hold: Hold, session: Session, held: set[str]) -> list[Invalidation]:
+    """What exported memories were told, as far as what fell lies where the key reaches."""
+    found = [one for one in _records(session, INVALIDATION) if one.dependent in held]
+    if "*" in hold.caller.namespaces:
+        return found
+    parts, params = memories.reached(hold.caller)
+    fallen = sorted({id for one in found for id in (one.invalidated, one.invalidating)})
+    reached = {row[0] for row in session.assembled(("memory_ids", *parts, "memory.some"), params | {"ids": fallen})}
+    return [one for one in found if {one.invalidated, one.invalidating} <= reached]
 
 
 def _records(session: Session, kind: Kind[Any]) -> Iterator[Any]:

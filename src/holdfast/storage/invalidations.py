@@ -31,9 +31,10 @@ class Fall(NamedTuple):
 
 def settle(write: Writing, happened: Happened) -> list[Invalidation]:
     """Tell all that stands on what fell, and take back what is not so any more. Repeated, it changes nothing."""
-    told = _tell(write, list(_falls(write, happened)))
+    settled = frozenset(happened.settled)
+    told = _tell(write, list(_falls(write, happened)), settled)
     if happened.back:
-        _take_back(write, sorted(happened.back))
+        _take_back(write, sorted(happened.back), settled)
     return told
 
 
@@ -61,8 +62,8 @@ def _standing(session: Session, ids: Iterable[str]) -> dict[str, Standing]:
     return {row[0]: Standing(*row) for row in session.rows("invalidation_standing", ids=sorted(ids))}
 
 
-def _tell(write: Writing, falls: Sequence[Fall]) -> list[Invalidation]:
-    wanted = {one.id: one for one in reversed(_wanted(write, falls))}
+def _tell(write: Writing, falls: Sequence[Fall], settled: frozenset[str]) -> list[Invalidation]:
+    wanted = {one.id: one for one in reversed(_wanted(write, falls)) if one.id not in settled}
     if not wanted:
         return []
     known = {row[0]: INVALIDATION.load(row) for row in write.session.rows("invalidation_some", ids=list(wanted))}
@@ -142,9 +143,10 @@ def reach(
     return found
 
 
-def _take_back(write: Writing, back: list[str]) -> None:
+def _take_back(write: Writing, back: list[str], settled: frozenset[str]) -> None:
     """Resolve what waits because of memories that are back, unless something else still makes it so."""
-    waiting = [INVALIDATION.load(row) for row in write.session.rows("invalidation_unsettled", ids=back)]
+    found = [INVALIDATION.load(row) for row in write.session.rows("invalidation_unsettled", ids=back)]
+    waiting = [one for one in found if one.id not in settled]
     if not waiting:
         return
     still = _Still(write.session, sorted({one.invalidated for one in waiting}), write.now)

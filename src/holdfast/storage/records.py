@@ -255,6 +255,8 @@ class Writing:
                 self._happened.memory(before, record, self.now)
         elif isinstance(record, Link):
             self._happened.link(before if isinstance(before, Link) else None, record, self.now)
+        elif isinstance(record, Invalidation):
+            self._happened.settled.add(record.id)
 
     def _memory_columns(self, memory: Memory) -> dict[str, Any]:
         used_at = None

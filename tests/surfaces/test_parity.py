@@ -46,10 +46,12 @@ def test_every_operation_has_an_example_and_one_that_fails_if_it_can(op: Operati
 
 
 def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
-    """The secret of a new key is for a person, not for a model's context; a database's address is for neither."""
+    """The secret of a new key is for a person, not for a model's context; an address or a path is for neither."""
     assert {op.name: set(SURFACES) - op.surfaces for op in REGISTRY if op.surfaces != set(SURFACES)} == {
         "key_create": {"mcp"},
         "migrate": {"http", "mcp"},
+        "export_reflections": {"http", "mcp"},
+        "import_reflections": {"http", "mcp"},
     }
 
 
@@ -153,6 +155,27 @@ STEPS: list[tuple[Any, ...]] = [
     ("notify", {"target_agent_id": AGENT, "title": "Ping", "payload": "there?", "metadata": {"k": 1}}, "sent"),
     ("inbox", {"unread_only": True}),
     ("inbox_read", {"ids": ["$sent.id"]}),
+    ("policy_set", {"namespace": "thinking", "require_approval_above_depth": 1, "self_approval": True}),
+    ("policy_get", {"namespace": "thinking/hard"}),
+    ("reflect", {"source_ids": ["$plan.id", "$lunch.id"], "title": "So", "content": "Soup on deploy days."}, "so"),
+    ("reflect", {"source_ids": ["$plan.id"], "title": "So", "content": "x", "namespace": "team"}),
+    ("reflect", {"source_ids": ["$plan.id", "$plan.id"], "title": "Twice", "content": "x"}),
+    ("reflect", {"source_ids": ["$so.id"], "title": "Thus", "content": "Eat.", "namespace": "thinking"}, "asked"),
+    ("pending_list", {"status": "pending"}),
+    ("pending_reject", {"id": "$asked.pending_id", "reason": "too bold"}),
+    ("reflect", {"source_ids": ["$so.id"], "title": "Thus", "content": "Eat.", "namespace": "thinking"}, "asked"),
+    ("pending_approve", {"id": "$asked.pending_id"}, "thus"),
+    ("pending_approve", {"id": "$asked.pending_id"}),
+    ("reflection_origin", {"memory_id": "$thus.memory_id"}),
+    ("export_reflection", {"memory_id": "$thus.memory_id"}),
+    ("link", {"source_id": "$plan.id", "target_id": "$thus.memory_id", "relation": "reflects_on"}),
+    (
+        "bulk_store",
+        {"memories": [{"title": f"Rain {n}", "content": "It rained at noon.", "namespace": "sky"} for n in range(3)]},
+    ),
+    ("reflect_suggest", {"namespace": "sky"}, "proposed"),
+    ("reflect_suggest", {"namespace": "sky"}),
+    ("reflect_dismiss", {"offer_id": "$proposed.suggestions.0.offer_id"}),
     ("consolidate", {"ids": ["$plan.id", "$lunch.id"], "title": "Week", "summary": "Deploys and soup."}, "week"),
     ("delete", {"id": "$week.id", "expected_version": 9}),
     ("delete", {"id": "$week.id"}),
@@ -234,6 +257,25 @@ def test_keys_are_made_and_revoked_the_same_way_on_the_command_line(server: Post
     assert told_by("cli", tmp_path, server, KEY_STEPS).told == library.told
 
 
+def test_reflections_become_files_and_come_back_the_same_way_on_the_command_line(
+    server: Postgres | None, tmp_path: Path
+) -> None:
+    """Other surfaces reach no folder of this machine."""
+    library = told_by("library", tmp_path, server, file_steps(tmp_path / "by-library"))
+    assert [code for _, code, _ in library.told] == [None] * 5
+    assert told_by("cli", tmp_path, server, file_steps(tmp_path / "by-cli")).told == library.told
+
+
+def file_steps(folder: Path) -> list[tuple[Any, ...]]:
+    return [
+        ("store", {"title": "Seen", "content": "It is so."}, "seen"),
+        ("reflect", {"source_ids": ["$seen.id"], "title": "Thought", "content": "It will be so."}),
+        ("export_reflections", {"out_dir": str(folder)}),
+        ("import_reflections", {"path": str(folder), "dry_run": True}),
+        ("import_reflections", {"path": str(folder)}),
+    ]
+
+
 def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
     assert [(name, code) for name, code, _ in library_story.told if code] == [
         ("store", "TITLE_TAKEN"),
@@ -246,6 +288,10 @@ def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
         ("undo", "CHANGED_SINCE"),
         ("undo", "CHANGED_SINCE"),
         ("grant", "VALIDATION_FAILED"),
+        ("reflect", "TITLE_TAKEN"),
+        ("reflect", "VALIDATION_FAILED"),
+        ("pending_approve", "CONFLICT"),
+        ("link", "REFLECTION_CYCLE_DETECTED"),
         ("delete", "VERSION_CONFLICT"),
         ("get", "NOT_FOUND"),
     ]
@@ -253,7 +299,7 @@ def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
 
 def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: Story) -> None:
     exemplified = {op.name for op in REGISTRY for example in op.examples if example.error is None}
-    told = library_story.done | {name for name, *_ in (*KEY_STEPS, *VECTOR_STEPS)}
+    told = library_story.done | {name for name, *_ in (*KEY_STEPS, *VECTOR_STEPS, *file_steps(Path()))}
     assert {op.name for op in REGISTRY} - exemplified - told == set()
 
 

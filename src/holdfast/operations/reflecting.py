@@ -126,7 +126,7 @@ class OriginFound(Struct, frozen=True, kw_only=True):
     examples=(Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def reflection_origin(hold: Hold, request: ReflectionOrigin) -> OriginFound:
-    """Tell which node and agent made a reflection, and how deep it was there, when it came here, and is now."""
+    """Tell who made a reflection on which node, and how deep it was there, on arrival, and is now."""
     with hold.reading() as session:
         traced = origin.trace(hold, session, request.memory_id)
     return OriginFound(
@@ -193,12 +193,11 @@ class ReflectionsWritten(Struct, frozen=True, kw_only=True):
     family="power",
     surfaces=("library", "cli"),
     examples=(
-        Example({"out_dir": "reflections"}),
         Example({"out_dir": "reflections", "namespace": "no blanks"}, error="VALIDATION_FAILED"),
     ),
 )
 def export_reflections(hold: Hold, request: ExportReflections, progress: Progress) -> ReflectionsWritten:
-    """Write every live reflection that you may see into a folder, a Markdown file each, and keep the folder so.
+    """Write every live reflection that you may see into a folder, a Markdown file each.
 
     Each file is replaced as a whole or not at all. A file of a reflection that is not live any more is removed; files
     that Holdfast did not write are named and left.
@@ -244,9 +243,9 @@ class ReflectionsTaken(Struct, frozen=True, kw_only=True):
     examples=(Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),),
 )
 def import_reflections(hold: Hold, request: ImportReflections, progress: Progress) -> ReflectionsTaken:
-    """Take reflections in from a folder of files, in one transaction: one that is rejected is named, all others go in.
+    """Take reflections in from a folder of files, in one transaction.
 
-    Taking in the same files twice changes nothing the second time.
+    A file that is rejected is named, all others go in. Taking in the same files twice changes nothing the second time.
     """
     options = intake.Options(trust_source=request.trust_source, on_conflict=request.on_conflict)
     done = reflection_files.import_all(hold, request.path, options, dry_run=request.dry_run)

@@ -1,0 +1,379 @@
+"""A skill's files: only plain ones come in, all of one moment, and go out as they came."""
+
+import gzip
+import io
+import os
+import socket
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.domain.errors import Conflict, HoldfastError, Invalid, NotFound
+from holdfast.domain.skill import MOST_BYTES, MOST_FILES
+from holdfast.services import skill_files
+from holdfast.services.skill_files import Draft
+from holdfast.storage import skills
+
+TEXT = b"---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
+
+
+@pytest.fixture
+def engine() -> str:
+    """None of this has to do with a store."""
+    return "sqlite"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "deploy"
+    (place / "scripts").mkdir(parents=True)
+    (place / "SKILL.md").write_bytes(TEXT)
+    (place / "scripts" / "run.sh").write_bytes(b"make\n")
+    return place
+
+
+WHOLE = {"SKILL.md": TEXT, "scripts/run.sh": b"make\n"}
+
+
+# In from a folder
+
+
+def test_a_folder_comes_in_whole(folder: Path) -> None:
+    assert skill_files.at(folder) == Draft(WHOLE, "deploy")
+    assert skill_files.at(folder / "SKILL.md") == Draft(WHOLE, "deploy")
+
+
+def linked(folder: Path) -> None:
+    (folder / "passwd").symlink_to("/etc/passwd")
+
+
+def linked_folder(folder: Path) -> None:
+    (folder / "etc").symlink_to("/etc")
+
+
+def linked_manifest(folder: Path) -> None:
+    (folder / "SKILL.md").rename(folder.parent / "elsewhere.md")
+    (folder / "SKILL.md").symlink_to(folder.parent / "elsewhere.md")
+
+
+def hard_linked(folder: Path) -> None:
+    (folder.parent / "secret").write_text("x")
+    os.link(folder.parent / "secret", folder / "secret")
+
+
+def piped(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+
+
+def plugged(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as plug:
+        plug.bind(str(folder / "plug"))
+
+
+def device(folder: Path) -> None:
+    try:
+        os.mknod(folder / "null", 0o020666, os.makedev(1, 3))
+    except PermissionError:  # only root makes devices: a pipe is as good
+        os.mkfifo(folder / "null")
+
+
+def colliding(folder: Path) -> None:
+    (folder / "a.md").touch()
+    (folder / "A.md").touch()
+
+
+def unreadable_name(folder: Path) -> None:
+    os.close(os.open(os.fsencode(folder) + b"/\xff", os.O_CREAT))
+
+
+def backslashed(folder: Path) -> None:
+    (folder / "..\\x").touch()
+
+
+def crowded(folder: Path) -> None:
+    for number in range(MOST_FILES):
+        (folder / f"{number}").touch()
+
+
+def heavy(folder: Path) -> None:
+    with (folder / "heavy").open("wb") as out:
+        out.truncate(1 << 40)
+
+
+def deep(folder: Path) -> None:
+    place = folder
+    for _ in range(20):
+        place = place / "a"
+    place.mkdir(parents=True)
+    (place / "x").touch()
+
+
+BAD = [linked, linked_folder, linked_manifest, hard_linked, piped, plugged, device, colliding, unreadable_name]
+BAD += [backslashed, crowded, heavy, deep]
+
+
+@pytest.mark.parametrize("make", BAD, ids=lambda make: make.__name__)
+def test_what_is_no_plain_file_inside_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
+    make(folder)
+    with pytest.raises(Invalid) as error:
+        skill_files.at(folder)
+    assert error.value.details["fields"] == ["files"]
+
+
+def test_a_file_that_is_changed_while_it_is_read_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = os.fstat
+    seen: list[int] = []
+
+    def fstat(handle: int) -> os.stat_result:
+        was = read(handle)
+        if was.st_size == len(TEXT):
+            seen.append(handle)
+            if len(seen) == 1:
+                (folder / "SKILL.md").write_bytes(TEXT.replace(b"How", b"Why"))
+        return was
+
+    monkeypatch.setattr(os, "fstat", fstat)
+    with pytest.raises(Conflict, match="changed while it was read"):
+        skill_files.at(folder)
+
+
+@pytest.mark.parametrize("what", ["changed", "added", "removed"])
+def test_a_folder_that_is_changed_after_a_file_was_read_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    together = skill_files.admitted
+
+    def admitted(files: object) -> skill_files.Files:
+        found = together(files)  # type: ignore[arg-type]
+        if what == "changed":
+            (folder / "SKILL.md").write_bytes(TEXT)
+        elif what == "added":
+            (folder / "scripts" / "more.sh").touch()
+        else:
+            (folder / "scripts" / "run.sh").unlink()
+        return found
+
+    monkeypatch.setattr(skill_files, "admitted", admitted)
+    with pytest.raises(Conflict):
+        skill_files.at(folder)
+
+
+def test_a_place_without_a_skill_is_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        skill_files.at(tmp_path / "nowhere")
+    with pytest.raises(Invalid):
+        skill_files.at(folder / "scripts" / "run.sh")
+
+
+# In from an archive
+
+
+def zipped(files: dict[str, bytes], **more: int) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content in files.items():
+            info = zipfile.ZipInfo(path)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = more.get("mode", 0o100644) << 16
+            archive.writestr(info, content)
+    return out.getvalue()
+
+
+def tarred(files: dict[str, bytes], *more: tarfile.TarInfo) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for path, content in files.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        for info in more:
+            archive.addfile(info)
+    return out.getvalue()
+
+
+PACKERS = [zipped, tarred]
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+@pytest.mark.parametrize("before", ["", "./", "deploy/", "./deploy/"])
+def test_an_archive_holds_a_skill_in_its_root_or_in_one_folder(
+    pack: Callable[[dict[str, bytes]], bytes], before: str, tmp_path: Path
+) -> None:
+    data = pack({before + path: content for path, content in WHOLE.items()})
+    expected = Draft(WHOLE, "deploy" if "deploy" in before else None)
+    assert skill_files.from_archive(data) == expected
+    file = tmp_path / ("x.zip" if pack is zipped else "x.tar.gz")
+    file.write_bytes(data)
+    assert skill_files.at(file) == expected
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"../SKILL.md": TEXT},
+        {"SKILL.md": TEXT, "../../x": b""},
+        {"SKILL.md": TEXT, "/etc/x": b""},
+        {"SKILL.md": TEXT, "C:\\x": b""},
+        {"SKILL.md": TEXT, "..\\x": b""},
+        {"SKILL.md": TEXT, "a": b"", "A": b""},
+        {"SKILL.md": TEXT, "a": b"", "a/b": b""},
+        {"a/SKILL.md": TEXT, "b/x": b""},
+        {"a/b/SKILL.md": TEXT},
+        {"README.md": b""},
+        {},
+        {"SKILL.md": TEXT} | {f"{number}": b"" for number in range(MOST_FILES)},
+        {"SKILL.md": TEXT, "zeros": bytes(MOST_BYTES + 1)},
+        {"SKILL.md": TEXT} | {f"z{n}": bytes(MOST_BYTES // 2) for n in range(3)},
+    ],
+    ids=[
+        "slip",
+        "slip beside",
+        "absolute",
+        "drive",
+        "backslash",
+        "case",
+        "file and folder",
+        "two folders",
+        "too deep",
+        "no skill",
+        "nothing",
+        "crowd",
+        "bomb",
+        "bombs",
+    ],
+)
+def test_an_archive_that_does_harm_is_refused(
+    pack: Callable[[dict[str, bytes]], bytes], files: dict[str, bytes]
+) -> None:
+    with pytest.raises(Invalid):
+        skill_files.from_archive(pack(files))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, b"S"])
+def test_a_tar_brings_no_links_devices_or_holes(kind: bytes) -> None:
+    info = tarfile.TarInfo("x")
+    info.type, info.linkname = kind, "SKILL.md"
+    with pytest.raises(Invalid):
+        skill_files.from_archive(tarred(WHOLE, info))
+
+
+def test_a_zip_brings_no_links() -> None:
+    with pytest.raises(Invalid, match="link"):
+        skill_files.from_archive(zipped(WHOLE, mode=0o120777))
+
+
+def test_a_zip_with_a_file_twice_is_refused() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("SKILL.md", TEXT)
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("SKILL.md", TEXT)
+    with pytest.raises(Invalid):
+        skill_files.from_archive(out.getvalue())
+
+
+def test_a_zip_that_lies_about_a_size_is_refused() -> None:
+    data = bytearray(zipped({"SKILL.md": TEXT, "zeros": bytes(1 << 20)}))
+    at = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 4)
+    data[at + 24 : at + 28] = (10).to_bytes(4, "little")
+    with pytest.raises(Invalid):
+        skill_files.from_archive(bytes(data))
+
+
+def test_a_tar_whose_head_never_ends_is_refused() -> None:
+    info = tarfile.TarInfo("x" * 200)
+    info.type, info.size = tarfile.XHDTYPE, 1 << 32
+    with pytest.raises(Invalid):
+        skill_files.from_archive(gzip.compress(info.tobuf() + bytes(1 << 25)))
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"\x1f\x8b", b"hello", zipped(WHOLE)[:-30], tarred(WHOLE)[:-30]])
+def test_what_is_no_archive_is_refused(data: bytes) -> None:
+    with pytest.raises(Invalid):
+        skill_files.from_archive(data)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from([zipped(WHOLE), tarred(WHOLE), gzip.compress(tarred(WHOLE))]), st.data())
+def test_a_damaged_archive_is_refused_or_read_but_never_breaks_anything(data: bytes, more: st.DataObject) -> None:
+    damaged = bytearray(data)
+    for _ in range(more.draw(st.integers(1, 4))):
+        damaged[more.draw(st.integers(0, len(data) - 1))] = more.draw(st.integers(0, 255))
+    try:
+        skill_files.from_archive(bytes(damaged))
+    except HoldfastError as error:
+        assert isinstance(error, Invalid)  # noqa: PT017 - it may as well be read
+
+
+# Out
+
+
+def test_a_folder_is_written_in_place_of_the_one_before(tmp_path: Path) -> None:
+    target = tmp_path / "out" / "deploy"
+    skill_files.write({**WHOLE, "old.md": b"stale"}, target)
+    skill_files.write(WHOLE, target)
+    assert {str(path.relative_to(target)) for path in target.rglob("*")} == {"SKILL.md", "scripts", "scripts/run.sh"}
+    assert [path.name for path in target.parent.iterdir()] == ["deploy"]
+
+
+def test_what_is_no_skill_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(Conflict):
+        skill_files.write(WHOLE, tmp_path)
+    with pytest.raises(Conflict):
+        skill_files.write(WHOLE, tmp_path / "notes.txt")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(Conflict):
+        skill_files.write(WHOLE, tmp_path / "link")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_write_that_fails_leaves_the_folder_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "deploy"
+    skill_files.write(WHOLE, target)
+    sync = os.fsync
+    done: list[int] = []
+
+    def full(handle: int) -> None:
+        done.append(handle)
+        if len(done) == 2:
+            raise OSError(28, "No space left on device")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Invalid, match="No space"):
+        skill_files.write({**WHOLE, "SKILL.md": TEXT + b"more"}, target)
+    assert (target / "SKILL.md").read_bytes() == TEXT
+    assert [path.name for path in tmp_path.iterdir()] == ["deploy"]
+
+
+@pytest.mark.parametrize("path", ["../x", "/tmp/x", "a/../../x", "C:\\x"])
+def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
+    with pytest.raises(Invalid):
+        skill_files.write({**WHOLE, path: b"x"}, tmp_path / "deploy")
+    assert not list(tmp_path.iterdir())
+
+
+# What is packed
+
+
+@given(st.binary(max_size=2000))
+def test_what_is_packed_is_unpacked(content: bytes) -> None:
+    assert skills.unpack(skills.pack(content), len(content)) == content
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    bomb = skills.pack(bytes(1 << 28))
+    assert len(bomb) < 100_000
+    with pytest.raises(Invalid):
+        skills.unpack(bomb)
+    with pytest.raises(Invalid):
+        skills.unpack(bomb, 10)
+    with pytest.raises(Invalid):
+        skills.unpack(b"not zstd")

@@ -221,7 +221,7 @@ VOLATILE = (
     (re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b"), "<hash>"),
     (re.compile(r"\b[0-9a-f]{12}\b(\.[0-9]+(-[0-9a-f]+)?)?"), "<origin>"),
     (re.compile(r"\bhf_[\w-]+"), "<secret>"),
-    (re.compile(r'\bsource: \\"\w+\\"'), "source: <surface>"),
+    (re.compile(r'source: \\"\w+\\"'), "source: <surface>"),
     (re.compile(r"\bstore_[0-9]+"), "<schema>"),
     (re.compile(r'"(?:postgresql:/)?/(?:[^"\\]|\\.)*"'), '"<path>"'),
 )

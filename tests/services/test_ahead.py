@@ -33,22 +33,43 @@ class Letters:
 
 def test_a_vector_is_made_once_and_elsewhere_if_the_text_was_right() -> None:
     letters = Letters()
-    assert Ahead(letters, "aab").vector("aab") == unit([2, 1])
+    with Ahead() as ahead:
+        ahead.begin(letters, "aab")
+        assert ahead.vector(letters, "aab") == unit([2, 1])
     assert letters.asked == [("aab", False)]
 
 
 def test_another_text_is_made_anew() -> None:
     letters = Letters()
-    assert Ahead(letters, "aab").vector("b") == unit([0, 1])
+    with Ahead() as ahead:
+        ahead.begin(letters, "aab")
+        assert ahead.vector(letters, "b") == unit([0, 1])
     assert letters.asked == [("aab", False), ("b", True)]
 
 
 def test_a_text_that_the_model_does_not_know_has_none() -> None:
-    assert Ahead(Letters(), "zzz").vector("zzz") is None
+    with Ahead() as ahead:
+        ahead.begin(Letters(), "zzz")
+        assert ahead.vector(Letters(), "zzz") is None
 
 
 def test_what_went_wrong_is_said_where_the_vector_is_asked_for() -> None:
-    ahead = Ahead(Letters(), "a!")
-    with pytest.raises(EmbedderFailed, match="exclamation"):
-        ahead.vector("a!")
-    assert ahead.vector("a") == unit([1, 0]), "a failure of the wrong text is nobody's"
+    letters = Letters()
+    with Ahead() as ahead:
+        ahead.begin(letters, "a!")
+        with pytest.raises(EmbedderFailed, match="exclamation"):
+            ahead.vector(letters, "a!")
+        assert ahead.vector(letters, "a") == unit([1, 0]), "a failure of the wrong text is nobody's"
+
+
+def test_what_was_begun_has_come_to_its_end_when_something_else_fails() -> None:
+    letters = Letters()
+
+    def fail() -> None:
+        with Ahead() as ahead:
+            ahead.begin(letters, "ab")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert letters.asked == [("ab", False)]

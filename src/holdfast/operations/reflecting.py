@@ -192,9 +192,7 @@ class ReflectionsWritten(Struct, frozen=True, kw_only=True):
     "POST /api/v1/reflections/export",
     family="power",
     surfaces=("library", "cli"),
-    examples=(
-        Example({"out_dir": "reflections", "namespace": "no blanks"}, error="VALIDATION_FAILED"),
-    ),
+    examples=(Example({"out_dir": "reflections", "namespace": "no blanks"}, error="VALIDATION_FAILED"),),
 )
 def export_reflections(hold: Hold, request: ExportReflections, progress: Progress) -> ReflectionsWritten:
     """Write every live reflection that you may see into a folder, a Markdown file each.

@@ -12,6 +12,7 @@ from ..domain.memory import Memory
 from ..domain.question import Question, first_person, named_in, question
 from ..domain.vector import Embedding
 from ..domain.words import STOP
+from ..embedding.port import Embedder
 from ..storage import invalidations, memories, tokens, vectors
 from ..storage.candidates import Row
 from ..storage.invalidations import Stale
@@ -131,17 +132,19 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
         hold.embedder.warm()
     asked = question(ask.text, now if ask.now is None else ask.now)
     when = None
-    with hold.reading() as session:
-        if ask.as_of is not None or ask.known_at is not None:
-            when = then(session, now, as_of=ask.as_of, known_at=ask.known_at)
-            ask, now = ask._replace(which=when.unchanged(ask.which)), when.at
-        dim = _checked(hold, session, ask)
-        look = Looked(hold, session, ask.which, now)
-        known = speakers(look, asked)
-        ahead = _ahead(hold, ask, asked, named_in(asked.words, known))
-        heard = listen(look, asked, known, without=ask.without)
-        due = _due(hold, session, ask, now)
-    vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim, ahead)
+    with Ahead() as ahead:
+        with hold.reading() as session:
+            if ask.as_of is not None or ask.known_at is not None:
+                when = then(session, now, as_of=ask.as_of, known_at=ask.known_at)
+                ask, now = ask._replace(which=when.unchanged(ask.which)), when.at
+            dim = _checked(hold, session, ask)
+            look = Looked(hold, session, ask.which, now)
+            known = speakers(look, asked)
+            if embedder := _maker(hold, ask, asked):
+                ahead.begin(embedder, _put(asked, named_in(asked.words, known)))
+            heard = listen(look, asked, known, without=ask.without)
+            due = _due(hold, session, ask, now)
+        vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim, ahead)
     return Ready(ask, asked, heard, vector, fresh, degraded, now, when)
 
 
@@ -182,11 +185,9 @@ def _due(hold: Hold, session: Session, ask: Ask, now: int) -> list[Due]:
     return vectors.due_seen(session, hold.caller, ask.which, now, model, mark, limit=FRESH + 1, entries=embed.ENTRIES)
 
 
-def _ahead(hold: Hold, ask: Ask, asked: Question, named: Sequence[str]) -> Ahead | None:
-    """The question's vector, begun as soon as it is known whom the question names, as far as it is known then."""
-    if hold.embedder is None or ask.embedding is not None or not asked.words:
-        return None
-    return Ahead(hold.embedder, _put(asked, named))
+def _maker(hold: Hold, ask: Ask, asked: Question) -> Embedder | None:
+    """Who makes the question's vector, if there is something to make."""
+    return hold.embedder if ask.embedding is None and asked.words else None
 
 
 def _put(asked: Question, named: Sequence[str]) -> str:
@@ -195,14 +196,14 @@ def _put(asked: Question, named: Sequence[str]) -> str:
 
 
 def _embedded(
-    hold: Hold, ask: Ask, asked: Question, heard: Heard, due: Sequence[Due], dim: int | None, ahead: Ahead | None
+    hold: Hold, ask: Ask, asked: Question, heard: Heard, due: Sequence[Due], dim: int | None, ahead: Ahead
 ) -> tuple[Embedding | None, list[Kept], str | None]:
     """The question's vector, those of the newest memories, and what is missing. Outside of any transaction."""
-    embedder = hold.embedder
-    if embedder is None or ahead is None:
+    embedder = _maker(hold, ask, asked)
+    if embedder is None:
         return ask.embedding, [], None
     try:
-        vector = ahead.vector(_put(asked, heard.named))
+        vector = ahead.vector(embedder, _put(asked, heard.named))
         if vector is None:
             return None, [], UNREADABLE
         if dim not in (None, vector.dim):

@@ -104,7 +104,9 @@ def test_nothing_that_is_taken_in_reflects_on_itself(hold: holdfast.Holdfast) ->
         for number in range(3)
     ]
     answer = take(hold, {"memories": rows, "links": circle})
-    assert [(error.array, error.index, error.code) for error in answer.errors] == [("links", 2, "REFLECTION_CYCLE_DETECTED")]
+    assert [(error.array, error.index, error.code) for error in answer.errors] == [
+        ("links", 2, "REFLECTION_CYCLE_DETECTED")
+    ]
 
 
 def test_memories_of_an_untrusted_source_become_the_importers(rich: holdfast.Holdfast, opened: Open) -> None:

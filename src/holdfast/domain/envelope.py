@@ -5,7 +5,8 @@ that we can only keep in a simpler form (a source or a kind of our own list, a c
 kept in its first form too, for as long as it still says the same.
 """
 
-from collections.abc import Callable
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
@@ -24,6 +25,7 @@ from .moment import from_text, to_text
 from .notice import Notice
 from .policy import Policy
 from .reflection import DEEPEST_TAKEN_IN
+from .skill import MOST_FILES, Skill, SkillVersion
 
 SCHEMA = "v1"
 DB_SCHEMA = 54
@@ -40,6 +42,8 @@ ARRAYS = (
     "notices",
     "policies",
     "invalidations",
+    "skill_versions",
+    "skills",
 )
 """In the order in which they can be read: what is pointed to comes first."""
 HEAD = ("schema_version", "source", "exported_at", "db_schema_version", "count")
@@ -162,6 +166,31 @@ class PolicyRow(Row, frozen=True, kw_only=True):
     namespace: str
     rules: dict[str, Any]
     decided_by: str
+    created_at: Moment | None = None
+
+
+class SkillFileRow(Struct, frozen=True, kw_only=True):
+    path: Annotated[str, Meta(min_length=1, max_length=512)]
+    content: str
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+
+
+class SkillVersionRow(Row, frozen=True, kw_only=True):
+    namespace: str
+    name: str
+    digest: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    registered_by: str
+    files: Annotated[list[SkillFileRow], Meta(max_length=MOST_FILES)]
+    signature: Annotated[str, Meta(pattern=r"\A[0-9a-f]{128}\Z")] | None = None
+    created_at: Moment | None = None
+
+
+class SkillRow(Row, frozen=True, kw_only=True):
+    namespace: str
+    name: str
+    current: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    """The digest of the version in use."""
+    registered_by: str
     created_at: Moment | None = None
 
 
@@ -443,6 +472,45 @@ def grant_row(grant: Grant) -> dict[str, Any]:
 
 def policy_row(policy: Policy) -> dict[str, Any]:
     return {"namespace": policy.id, "rules": policy.rules, "decided_by": policy.agent, **_stamps(policy)}
+
+
+def skill_version_row(version: SkillVersion, contents: Mapping[str, bytes]) -> dict[str, Any]:
+    """A version with all that its files say."""
+    return {
+        "namespace": version.namespace,
+        "name": version.name,
+        "digest": version.digest,
+        "registered_by": version.agent,
+        "signature": version.signature,
+        "files": [{"path": path, **encoded(content)} for path, content in sorted(contents.items())],
+        **_stamps(version),
+    }
+
+
+def encoded(content: bytes) -> dict[str, str]:
+    """What a file says as text, or in base64 if it is none."""
+    try:
+        return {"content": content.decode(), "encoding": "utf-8"}
+    except UnicodeDecodeError:
+        return {"content": b64encode(content).decode(), "encoding": "base64"}
+
+
+def decoded(content: str, encoding: str, field: str = "files") -> bytes:
+    """What a file says, as it was sent."""
+    try:
+        return content.encode() if encoding == "utf-8" else b64decode(content, validate=True)
+    except ValueError:
+        raise Invalid(f"{field}: not base64", fields=[field]) from None
+
+
+def skill_row(skill: Skill, digest: str) -> dict[str, Any]:
+    return {
+        "namespace": skill.namespace,
+        "name": skill.name,
+        "current": digest,
+        "registered_by": skill.agent,
+        **_stamps(skill),
+    }
 
 
 def notice_row(notice: Notice) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Skills: what an agent learned to do, kept in versions, given out, and composed with conclusions that still hold."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain.envelope import decoded, encoded
 from ..domain.errors import Invalid
 from ..domain.moment import to_text
 from ..domain.skill import MOST_FILES, MOST_MANIFEST, File
@@ -137,9 +138,9 @@ def _draft(hold: Hold, request: SkillRegister) -> skill_files.Draft:
         must_be_local(hold, "folder_path")
         return skill_files.at(local_path(request.folder_path))
     if request.archive is not None:
-        return skill_files.from_archive(_decoded(request.archive, "archive"))
+        return skill_files.from_archive(decoded(request.archive, "base64", "archive"))
     assert request.inline_skill is not None
-    beside = [(file.path, _bytes(file)) for file in request.files]
+    beside = [(file.path, decoded(file.content, file.encoding)) for file in request.files]
     return skill_files.Draft(skill_files.admitted([("SKILL.md", request.inline_skill.encode()), *beside]))
 
 
@@ -147,19 +148,6 @@ def must_be_local(hold: Hold, field: str) -> None:
     """Only who is at this machine names paths on it."""
     if hold.caller.source not in LOCAL:
         raise Invalid(f"{field}: paths are for the command line and the library", fields=[field])
-
-
-def _bytes(file: SkillFileGiven) -> bytes:
-    return file.content.encode() if file.encoding == "utf-8" else _decoded(file.content, "files")
-
-
-def _decoded(text: str, field: str) -> bytes:
-    from base64 import b64decode
-
-    try:
-        return b64decode(text, validate=True)
-    except ValueError:
-        raise Invalid(f"{field}: not base64", fields=[field]) from None
 
 
 class SkillView(Struct, frozen=True, kw_only=True):
@@ -316,27 +304,15 @@ def skill_resource(hold: Hold, request: SkillResource) -> ResourceContent:
         shown, content = keeping.resource(hold, session, request.skill_id, request.resource_path)
     file = shown.version.file(request.resource_path)
     assert file is not None
-    text, encoding = _readable(content)
     return ResourceContent(
         skill_id=shown.version.id,
         resource_path=file.path,
         resource_kind=file.kind,
-        content=text,
-        encoding=encoding,
+        **cast(Any, encoded(content)),
         size=file.size,
         digest=file.digest,
         digest_verified=True,
     )
-
-
-def _readable(content: bytes) -> tuple[str, Encoding]:
-    """A file as text, or in base64 if it is none."""
-    from base64 import b64encode
-
-    try:
-        return content.decode(), "utf-8"
-    except UnicodeDecodeError:
-        return b64encode(content).decode(), "base64"
 
 
 class SkillExport(Request, frozen=True):
@@ -405,11 +381,8 @@ def skill_export(hold: Hold, request: SkillExport) -> SkillExported:
 
 
 def _exported(file: File, content: bytes | None) -> ExportedFile:
-    listed = ExportedFile(path=file.path, size=file.size, digest=file.digest)
-    if content is None:
-        return listed
-    text, encoding = _readable(content)
-    return msgspec.structs.replace(listed, content=text, encoding=encoding)
+    sent: Any = {} if content is None else encoded(content)
+    return ExportedFile(path=file.path, size=file.size, digest=file.digest, **sent)
 
 
 class SkillPromote(Request, frozen=True):

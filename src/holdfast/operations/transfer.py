@@ -33,6 +33,8 @@ class Envelope(TypedDict):
     notices: NotRequired[list[dict[str, Any]]]
     policies: NotRequired[list[dict[str, Any]]]
     invalidations: NotRequired[list[dict[str, Any]]]
+    skill_versions: NotRequired[list[dict[str, Any]]]
+    skills: NotRequired[list[dict[str, Any]]]
     count: NotRequired[int]
 
 

@@ -21,10 +21,25 @@ from ..domain.memory import Memory, OnConflict
 from ..domain.merge import canonical
 from ..domain.policy import Policy, admit_rules
 from ..domain.reflection import never_lower
+from ..domain.skill import Skill, skill_id, version_id
 from ..domain.words import fold
-from ..storage import memories
-from ..storage.records import AGENT, ALIAS, GRANT, INVALIDATION, LINK, MEMORY, POLICY, STANDARD, Kind, Writing
-from . import relate
+from ..storage import memories, skills
+from ..storage.records import (
+    AGENT,
+    ALIAS,
+    GRANT,
+    INVALIDATION,
+    LINK,
+    MEMORY,
+    POLICY,
+    SKILL,
+    SKILL_VERSION,
+    STANDARD,
+    Kind,
+    Writing,
+)
+from . import relate, skill_files
+from . import skills as skill_keeping
 from .hold import Hold
 from .policy import place_of
 from .remember import MOST_VERSIONS, must_be_free, numbered, put, title_holder
@@ -112,6 +127,8 @@ class Intake:
             "notices": self._notice,
             "policies": self._policy,
             "invalidations": self._invalidation,
+            "skill_versions": self._skill_version,
+            "skills": self._skill,
         }
 
     def tried(self, taken: Taken, name: str, index: int, raw: Any) -> None:
@@ -416,6 +433,43 @@ class Intake:
         )
         known = self._write.get(POLICY, place)
         return self._aside("policies", place, rest, self._settled(POLICY, known, self._timed(policy)))
+
+    def _skill_version(self, raw: Any) -> Outcome:
+        """What its files say must be what its digest says, as if it were registered here."""
+        row, rest = envelope.read(envelope.SkillVersionRow, raw)
+        contents = skill_files.admitted((one.path, envelope.decoded(one.content, one.encoding)) for one in row.files)
+        version = skill_keeping.version_of(contents, None, door.namespace(row.namespace), row.name)
+        self._hold.caller.must_reach(version.namespace)
+        if version.digest != row.digest:
+            raise Invalid("digest: the files do not say what it stands for", fields=["digest"])
+        times = {**self._times(row, row.created_at), "version": 1}
+        version = replace(version, agent=self._registrar(row.registered_by), signature=row.signature or "", **times)
+        version = skill_keeping.proved(self._write, version)
+        if (known := self._write.get(SKILL_VERSION, version.id)) is None:
+            skills.keep(self._write.session, {file.digest: contents[file.path] for file in version.files})
+        return self._aside("skill_versions", version.id, rest, self._settled(SKILL_VERSION, known, version))
+
+    def _skill(self, raw: Any) -> Outcome:
+        row, rest = envelope.read(envelope.SkillRow, raw)
+        namespace = door.namespace(row.namespace)
+        self._hold.caller.must_reach(namespace)
+        current = self._write.get(SKILL_VERSION, version_id(row.current))
+        if current is None or (current.namespace, current.name) != (namespace, row.name):
+            raise NotFound(f"current: there is no such version of {row.name!r}.", fields=["current"])
+        skill = Skill(
+            id=skill_id(namespace, row.name),
+            namespace=namespace,
+            name=row.name,
+            current=current.id,
+            agent=self._registrar(row.registered_by),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(SKILL, skill.id)
+        return self._aside("skills", skill.id, rest, self._settled(SKILL, known, self._timed(skill)))
+
+    def _registrar(self, agent: str) -> str:
+        """Who registered a skill, if the file is to be believed."""
+        return admit_agent(agent, "registered_by") if self._options.trust_source else self._hold.caller.agent
 
     def _unknown(self, name: str, value: Any) -> None:
         """A field of the envelope that we do not know. Lists grow together, anything else is replaced."""

@@ -40,31 +40,50 @@ class Registered(NamedTuple):
 def register(hold: Hold, draft: Draft, namespace: str | None = None) -> Registered:
     """Keep a skill, whole and signed, as the current version of its name; what is there already stays as it is."""
     files = admitted(draft.files.items())
-    written = written_in(files, draft.folder)
-    place = _place(hold, written, namespace)
-    hold.caller.must_reach(place)
+    made = version_of(files, draft.folder, namespace, default=hold.namespace)
+    hold.caller.must_reach(made.namespace)
+    contents = {file.digest: files[file.path] for file in made.files}
+    with hold.writing() as write:
+        times = {"created_at": write.now, "updated_at": write.now, "origin": write.origin}
+        return _put(write, proved(write, replace(made, agent=hold.caller.agent, **times)), contents)
+
+
+def version_of(
+    files: Mapping[str, bytes], folder: str | None, namespace: str | None, name: str | None = None, default: str = ""
+) -> SkillVersion:
+    """What some files are as a version of a skill; by whom and when is still to be said."""
+    written = written_in(files, folder)
+    place = _place(written, namespace, default)
+    if name not in (None, written.name):
+        raise Invalid(f"name: SKILL.md says {written.name!r}", fields=["name"])
     listed = tuple(file_of(path, files[path]) for path in sorted(files))
     digest = digest_of(place, written.frontmatter, listed)
-    contents = {file.digest: files[file.path] for file in listed}
-    with hold.writing() as write:
-        made = SkillVersion(
-            id=version_id(digest),
-            skill=skill_id(place, written.name),
-            namespace=place,
-            name=written.name,
-            description=written.description,
-            frontmatter=written.frontmatter,
-            composes=written.composes,
-            files=listed,
-            digest=digest,
-            signature=write.sign(signed_text(digest)),
-            agent=hold.caller.agent,
-            created_at=write.now,
-            updated_at=write.now,
-            origin=write.origin,
-            version=1,
-        )
-        return _put(write, made, contents)
+    return SkillVersion(
+        id=version_id(digest),
+        skill=skill_id(place, written.name),
+        namespace=place,
+        name=written.name,
+        description=written.description,
+        frontmatter=written.frontmatter,
+        composes=written.composes,
+        files=listed,
+        digest=digest,
+        signature="",
+        agent="",
+        created_at=0,
+        updated_at=0,
+        origin="",
+        version=1,
+    )
+
+
+def proved(write: Writing, version: SkillVersion) -> SkillVersion:
+    """A version that is signed: by this node if nobody has, and never wrongly by a node that is known here."""
+    if not version.signature:
+        return replace(version, signature=write.sign(signed_text(version.digest)), origin=write.origin)
+    if skills.is_forged(write.session, version):
+        raise Invalid("signature: not that of the node that is named", fields=["signature"])
+    return version
 
 
 def written_in(files: Mapping[str, bytes], folder: str | None = None) -> Written:
@@ -75,12 +94,12 @@ def written_in(files: Mapping[str, bytes], folder: str | None = None) -> Written
     return skill_text.read(manifest, folder)
 
 
-def _place(hold: Hold, written: Written, asked_for: str | None) -> str:
+def _place(written: Written, asked_for: str | None, default: str) -> str:
     """Where a skill goes: as it says itself, else as was asked for, else where everything goes."""
     wanted = None if asked_for is None else door.namespace(asked_for)
     if wanted is not None and written.namespace not in (None, wanted):
         raise Invalid(f"namespace: SKILL.md says {written.namespace!r}, not {wanted!r}", fields=["namespace"])
-    return written.namespace or wanted or door.namespace(hold.namespace)
+    return written.namespace or wanted or door.namespace(default)
 
 
 def _put(write: Writing, made: SkillVersion, contents: Mapping[str, bytes]) -> Registered:

@@ -10,9 +10,21 @@ from ..domain import envelope
 from ..domain.caller import under as within
 from ..domain.invalidation import Invalidation
 from ..domain.moment import to_text
-from ..storage import memories
+from ..storage import memories, skills
 from ..storage.port import Session
-from ..storage.records import AGENT, ALIAS, GRANT, INVALIDATION, LINK, POLICY, STANDARD, Kind, memory_of
+from ..storage.records import (
+    AGENT,
+    ALIAS,
+    GRANT,
+    INVALIDATION,
+    LINK,
+    POLICY,
+    SKILL,
+    SKILL_VERSION,
+    STANDARD,
+    Kind,
+    memory_of,
+)
 from ..version import __version__
 from .agents import notice_of
 from .hold import Hold
@@ -64,6 +76,7 @@ def export(hold: Hold, session: Session, under: str | None = None) -> Row:
                 for policy in _records(session, POLICY)
                 if hold.caller.reaches(policy.id) and (under is None or within(policy.id, under))
             ],
+            **_skills(hold, session, under, beside),
         }
     )
 
@@ -159,3 +172,24 @@ def _namespace_rows(hold: Hold, session: Session, under: str | None, rows: list[
         {**unsaid, **beside.added("namespaces", name, envelope.namespace_row(name, standards.get(name)))}
         for name in sorted(told)
     ]
+
+
+def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> dict[str, list[Row]]:
+    """The skills in use, and every version of them with what its files say."""
+    there = [
+        one
+        for one in _records(session, SKILL)
+        if hold.caller.reaches(one.namespace) and (under is None or within(one.namespace, under))
+    ]
+    of = {skill.id for skill in there}
+    versions = {one.id: one for one in _records(session, SKILL_VERSION) if one.skill in of}
+    said = {id: {file.path: skills.content(session, file) for file in one.files} for id, one in versions.items()}
+    return {
+        "skill_versions": [
+            beside.added("skill_versions", id, envelope.skill_version_row(one, said[id]))
+            for id, one in versions.items()
+        ],
+        "skills": [
+            beside.added("skills", one.id, envelope.skill_row(one, versions[one.current].digest)) for one in there
+        ],
+    }

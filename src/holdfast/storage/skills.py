@@ -171,6 +171,11 @@ def unpack(packed: bytes, most: int = MOST_BYTES) -> bytes:
 # Whether all is as it was kept
 
 
+def is_forged(session: Session, version: SkillVersion) -> bool:
+    """Whether a version says of itself that a node of this store signed it, and none did."""
+    return any(origin == version.origin for origin, *_ in session.rows("signer_list")) and not signed(session, version)
+
+
 def signed(session: Session, version: SkillVersion) -> bool:
     """Whether a node of this store signed a version, and nothing in it was changed since."""
     known = {origin: public_key for origin, public_key, _ in session.rows("signer_list")}

@@ -234,6 +234,37 @@ def test_a_reply_without_a_word_of_the_question_is_found_through_what_it_follows
     assert (found[1].parts.before, found[2].score) == (found[0].parts.words, 0)
 
 
+def test_what_answers_a_question_of_the_same_words_comes_before_what_follows_a_statement_of_them() -> None:
+    asked = said("asked", plum=1, group="s", after="answer", asks=True)
+    told = said("told", plum=1, group="t", after="remark")
+    answer, remark = said("answer", group="s", before="asked"), said("remark", group="t", before="told")
+    found = {one.id: one.parts for one in order([asked, told, answer, remark])}
+    assert found["answer"] == found["remark"]._replace(answers=found["asked"].words)
+    assert found["remark"].answers == 0
+
+
+def test_a_question_of_other_words_makes_no_answer_of_what_follows() -> None:
+    asked = said("asked", speaker="Ada", asks=True)
+    (found, *_) = order([said("reply", before="asked", plum=1), asked])
+    assert (found.id, found.parts.answers) == ("reply", 0)
+
+
+def test_a_memory_that_dwells_on_something_is_nearer_than_one_that_names_it_in_passing() -> None:
+    dwells = Candidate("dwells", (Piece(0, 9, {}, cosine=0.6), Piece(9, 19, {}, cosine=0.5)), 40)
+    passing = Candidate("passing", (Piece(0, 9, {}, cosine=0.1), Piece(9, 19, {}, cosine=0.6)), 40)
+    once = Candidate("once", (Piece(0, 9, {}, cosine=0.6),), 40)
+    found = order([passing, once, dwells])
+    assert ids_of(found) == ["dwells", "once", "passing"]
+    assert found[1].cosine == found[2].cosine == pytest.approx(0.6), "what is far takes nothing from what is near"
+
+
+@given(MANY)
+def test_the_order_of_passages_does_not_change_how_near_a_memory_is(many: list[Candidate]) -> None:
+    turned = [one._replace(pieces=tuple(reversed(one.pieces))) for one in many]
+    near = {one.id: one.cosine for one in order(many)}
+    assert {one.id: one.cosine for one in order(turned)} == pytest.approx(near)
+
+
 @pytest.mark.parametrize(
     "more",
     [

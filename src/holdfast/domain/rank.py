@@ -22,6 +22,7 @@ class Weights(NamedTuple):
     before: float = 0.2
     long_before: float = 0.1
     after: float = 0.1
+    answers: float = 0.1
     thread_words: float = 0.4
     thread_vector: float = 0.2
     asks: float = -0.12
@@ -44,6 +45,8 @@ UNRELATED = 0.2
 """About the cosine of two texts that have nothing to do with each other."""
 SPAN = 0.3
 """At least so far above that is the nearest taken to be: a weak best does not count in full."""
+SECOND_SHARE = 0.2
+"""How much of the second nearest passage counts beside the nearest: what a memory dwells on is not said in passing."""
 REPLY_SHARE = 0.5
 """How much of a reply's nearness is that of the reply together with the end of what it replies to."""
 OTHERS_VOICE = 0.5
@@ -133,6 +136,7 @@ class Parts(NamedTuple):
     before: float = 0.0
     long_before: float = 0.0
     after: float = 0.0
+    answers: float = 0.0
     thread_words: float = 0.0
     thread_vector: float = 0.0
     asks: float = 0.0
@@ -218,14 +222,23 @@ def voice(candidate: Candidate, scope: Scope) -> float:
 
 
 def nearness(candidate: Candidate, scope: Scope) -> float | None:
-    """The best passage's cosine, a little more if a named person says it; of a reply, also with what it replies to."""
+    """The best passage's cosine, a little more if the next best is near too; of a reply, also with what it replies to.
+
+    What a named person says is nearer.
+    """
     own = SPEAKER_COSINE * scope.voice(candidate.speaker)
-    nearest = None
+    first, second = None, UNRELATED
     for piece in candidate.pieces:
         if piece.cosine is not None:
             near = piece.cosine + (SPEAKER_COSINE * scope.voice(piece.speaker) if piece.speaker else own)
-            nearest = near if nearest is None or near > nearest else nearest
-    if nearest is None or candidate.reply is None:
+            if first is None or near > first:
+                first, second = near, second if first is None else max(second, first)
+            else:
+                second = max(second, near)
+    if first is None:
+        return None
+    nearest = first + SECOND_SHARE * (second - UNRELATED)
+    if candidate.reply is None:
         return nearest
     return (1 - REPLY_SHARE) * nearest + REPLY_SHARE * (candidate.reply + own)
 
@@ -265,6 +278,7 @@ class Order:
         raw = {id: value + SPEAKER_WORDS * self._speaks[id] for id, value in self.bm25.items()}
         best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
         self._words = {id: value / best for id, value in raw.items()}
+        self._asking = {one.id for one in everyone if one.asks and self.bm25[one.id]}
         self._cosine = {one.id: nearness(one, scope) for one in candidates}
         self._vector = self._calibrated()
         self._threads = self._best_of_threads(candidates)
@@ -293,6 +307,7 @@ class Order:
             before=self._words.get(one.before or "", 0.0),
             long_before=self._words.get(one.long_before or "", 0.0),
             after=self._words.get(one.after or "", 0.0),
+            answers=self._words[one.before] if one.before in self._asking else 0.0,
             thread_words=thread[0],
             thread_vector=thread[1],
             asks=float(one.asks),

@@ -1,0 +1,241 @@
+"""Whatever is linked, superseded, deleted and brought back, in whichever order: a plain model says who is told."""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import holdfast
+from holdfast.domain.errors import HoldfastError
+from holdfast.services import history
+from holdfast.storage import journal, records
+
+NODES = 5
+GROUNDS = ("reflects_on", "derives_from", "derived_from")
+Key = tuple[int, int, int]
+"""What fell, what took its place, who is told."""
+
+
+LIFE = ("delete", "archive", "end", "back", "back", "change")
+SAID = ("acknowledge", "dismiss", "resolve")
+
+
+class Step(NamedTuple):
+    verb: str
+    one: int
+    other: int
+    relation: str
+
+
+def steps() -> st.SearchStrategy[list[Step]]:
+    """Something is built, and then much happens to it."""
+    node = st.integers(0, NODES - 1)
+    ground = st.builds(Step, st.just("link"), node, node, st.sampled_from(GROUNDS))
+    again = st.builds(Step, st.sampled_from(["unlink", "relink"]), node, st.integers(0, 20), st.just(""))
+    heir = st.builds(Step, st.just("link"), node, node, st.just("supersedes"))
+    life = st.builds(Step, st.sampled_from(LIFE), node, node, st.just(""))
+    said = st.builds(Step, st.sampled_from(SAID), node, node, st.just(""))
+    later = st.lists(st.one_of(ground, again, heir, life, life, said), min_size=10, max_size=20)
+    return st.tuples(st.lists(ground, min_size=5, max_size=10), later).map(lambda both: [*both[0], *both[1]])
+
+
+class Model:
+    """The rules, by sets and loops."""
+
+    def __init__(self) -> None:
+        self.away: dict[int, str] = {}
+        self.edges: dict[tuple[int, int, str], bool] = {}
+        """Every link that was ever made, and whether it holds."""
+        self.told: dict[Key, tuple[str, str]] = {}
+
+    def standing(self, root: int, without: int | None = None) -> dict[int, int]:
+        """What stands on a memory, and how far away, step by step."""
+        far, following, hop = {root: 0}, {root}, 0
+        while following:
+            hop += 1
+            onto = {s for (s, t, r), holds in self.edges.items() if holds and r in GROUNDS and t in following}
+            following = onto - far.keys() - {without}
+            far |= dict.fromkeys(following, hop)
+        del far[root]
+        return far
+
+    def tell(self, fell: int, by: int, who: set[int], cause: str) -> None:
+        for dependent in who - {fell}:
+            was = self.told.get((fell, by, dependent))
+            if was is None or was[1] in ("resolved", "dismissed"):
+                self.told[fell, by, dependent] = (cause, "open")
+            elif cause == "changed":
+                self.told[fell, by, dependent] = ("changed", was[1])
+
+    def take_back(self, fell: int) -> None:
+        cut = {s for (s, t, r), holds in self.edges.items() if not holds and r in GROUNDS and t == fell}
+        left = cut.union(*(self.standing(one).keys() for one in cut))
+        for (x, by, dependent), (cause, status) in self.told.items():
+            if x != fell or cause == "changed" or status not in ("open", "acknowledged"):
+                continue
+            over = fell in self.away or self.edges.get((by, fell, "supersedes"), False)
+            if not (over and dependent in self.standing(fell)) and dependent not in left:
+                self.told[x, by, dependent] = (cause, "resolved")
+
+    def link(self, source: int, target: int, relation: str) -> None:
+        known, held = (source, target, relation) in self.edges, self.edges.get((source, target, relation), False)
+        self.edges[source, target, relation] = True
+        if relation == "supersedes" and not held:
+            self.tell(target, source, set(self.standing(target, without=source)), "superseded")
+        elif known and not held:
+            self.take_back(target)
+
+    def unlink(self, source: int, target: int, relation: str) -> None:
+        if not self.edges.get((source, target, relation), False):
+            return
+        self.edges[source, target, relation] = False
+        if relation == "supersedes":
+            self.take_back(target)
+        else:
+            self.tell(target, target, {source, *self.standing(source)}, "invalidated")
+
+    def fall(self, one: int, cause: str) -> None:
+        if one not in self.away:
+            self.away[one] = cause
+            self.tell(one, one, set(self.standing(one)), cause)
+        elif cause == "deleted":
+            self.away[one] = cause
+
+    def back(self, one: int) -> None:
+        if self.away.pop(one, None):
+            self.take_back(one)
+
+
+_worlds = count()
+
+
+class World:
+    """A store beside the model."""
+
+    def __init__(self, hold: holdfast.Holdfast) -> None:
+        self.hold, self.model = hold, Model()
+        hold.call("policy_set", {"namespace": "deep", "max_reflection_depth": 32})
+        place = f"deep/{next(_worlds)}"
+        self.ids = [
+            hold.store(title=f"memory {number}", content=f"about {number}", tier="long", namespace=place).id
+            for number in range(NODES)
+        ]
+
+    def take(self, step: Step) -> None:
+        before, step = self.changes(), self.meant(step)
+        try:
+            self.do(step)
+        except HoldfastError:
+            assert self.changes() == before
+            return
+        match step.verb:
+            case "link" | "unlink":
+                getattr(self.model, step.verb)(step.one, step.other, step.relation)
+            case "delete" | "archive" | "end":
+                self.model.fall(step.one, {"delete": "deleted", "archive": "archived", "end": "invalidated"}[step.verb])
+            case "back":
+                self.model.back(step.one)
+            case "change":
+                self.model.tell(step.one, step.one, set(self.model.standing(step.one)), "changed")
+            case "acknowledge" | "dismiss" | "resolve":
+                self.settle(step.verb, step.one)
+
+    def meant(self, step: Step) -> Step:
+        """A step on one of the links that were made, whichever they are."""
+        if step.verb not in ("unlink", "relink") or not self.model.edges:
+            return step
+        edges = list(self.model.edges)
+        return Step(step.verb.removeprefix("re"), *edges[step.other % len(edges)])
+
+    def do(self, step: Step) -> None:
+        one, other = self.ids[step.one], self.ids[step.other % NODES]
+        match step.verb:
+            case "link":
+                self.hold.link(one, other, relation=step.relation)
+            case "unlink":
+                self.hold.kg_invalidate(one, other, step.relation)
+            case "delete":
+                self.hold.delete(one)
+            case "archive":
+                (outcome,) = self.hold.archive(ids=[one]).outcomes
+                if outcome.outcome == "rejected":
+                    raise HoldfastError
+            case "end":
+                self.hold.update(one, valid_until="2020-01-01")
+            case "back":
+                self.bring_back(one)
+            case "change":
+                with self.hold.hold.writing() as write:
+                    write.changed_by_peer([one])
+
+    def bring_back(self, id: str) -> None:
+        """Live, and without an end, whatever it was."""
+        with self.hold.hold.writing() as write:
+            memory = write.get(records.MEMORY, id)
+            assert memory is not None
+            write.change(records.MEMORY, memory, records.replace(memory, state="live", valid_until=None), "restore")
+
+    def settle(self, verb: str, dependent: int) -> None:
+        """All that one memory was told; what is settled is not acknowledged."""
+        status = {"acknowledge": "acknowledged", "dismiss": "dismissed", "resolve": "resolved"}[verb]
+        with self.hold.hold.reading() as session:
+            rows = session.rows("invalidation_ever", dependent=self.ids[dependent])
+        if rows:
+            self.hold.call(f"invalidations_{verb}", {"ids": [row[0] for row in rows]})
+        if self.model.away.get(dependent) == "deleted":
+            return
+        for key, (cause, was) in self.model.told.items():
+            if key[2] == dependent and (verb != "acknowledge" or was in ("open", "acknowledged")):
+                self.model.told[key] = (cause, status)
+
+    def changes(self) -> int:
+        with self.hold.hold.reading() as session:
+            return journal.head_of(session).seq
+
+    def told(self) -> dict[Key, tuple[str, str]]:
+        place = {id: number for number, id in enumerate(self.ids)}
+        with self.hold.hold.reading() as session:
+            found = [session.rows("invalidation_ever", dependent=id) for id in self.ids]
+        rows = [records.INVALIDATION.load(row) for many in found for row in many]
+        return {(place[r.invalidated], place[r.invalidating], place[r.dependent]): (r.cause, r.status) for r in rows}
+
+
+@pytest.fixture
+def address(engine: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    if engine == "postgres":
+        with request.getfixturevalue("postgres").new_store() as url:
+            yield url
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield f"{folder}/memory.db"
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(taken=steps())
+def test_who_is_told_is_what_the_rules_say_and_nobody_twice(address: str, taken: list[Step]) -> None:
+    with holdfast.open(address, agent_id="ai:tester@here") as hold:
+        world = World(hold)
+        for step in taken:
+            world.take(step)
+            assert world.told() == world.model.told
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_store_of_many_random_steps_verifies(address: str, seed: int) -> None:
+    pick = random.Random(seed)
+    verbs = ["link"] * 5 + ["unlink", "unlink", "relink", *LIFE, *SAID]
+    with holdfast.open(address, agent_id="ai:tester@here") as hold:
+        world = World(hold)
+        for _ in range(200):
+            relation = pick.choice([*GROUNDS, "supersedes"])
+            verb = pick.choice(verbs)
+            other = pick.randrange(NODES if verb == "link" else 20)
+            world.take(Step(verb, pick.randrange(NODES), other, relation))
+            assert world.told() == world.model.told
+        with hold.hold.reading() as session:
+            assert history.verify(hold.hold, session) == []

@@ -36,6 +36,8 @@ SCENARIOS = {
     ],
 }
 
+SKILL_SCENARIOS = ["sep-2640-skills-enumeration", "sep-2640-skills-directory", "sep-2640-skills-manifest"]
+
 UNTESTABLE = {
     "sep-2575-server-rejects-undeclared-capability",
     "sep-2575-missing-capability-http-400",
@@ -54,29 +56,43 @@ UNDECLARED = {
 """They need change notifications, which we do not declare: our lists do not change while a server runs."""
 
 
+SKILL = """---
+name: deploy
+description: "How we deploy: when, and what to look at."
+license: MIT
+allowed-tools: Bash Read
+metadata:
+  level: 2
+  checked: true
+  quoted: "2"
+composes_with_reflections:
+  - namespace: team/ops
+    min_depth: 1
+---
+# Deploy
+"""
+SKILL_FILES = [
+    {"path": "scripts/deploy.sh", "content": "make deploy\n"},
+    {"path": "references/deep/why.md", "content": "Because.\n"},
+    {"path": "assets/dot.bin", "content": "AP8=", "encoding": "base64"},
+]
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     db = str(tmp_path_factory.mktemp("conformance") / "memory.db")
     with holdfast.open(db) as hold:
         hold.store(title="Deploy", content="On Tuesdays.")
+        hold.skill_register(inline_skill=SKILL, files=SKILL_FILES, namespace="team/ops")
+        hold.skill_register(inline_skill="---\nname: cook\ndescription: How we cook.\n---\n# Cook\n", files=SKILL_FILES)
     with serving(db) as url:
         yield url
 
 
-def checked(url: str, version: str, scenario: str, into: Path) -> list[dict[str, Any]]:
+def checked(url: str, version: str | None, scenario: str, into: Path, *more: str) -> list[dict[str, Any]]:
     """Every check of one scenario."""
-    command = [
-        "conformance",
-        "server",
-        "--url",
-        url,
-        "--spec-version",
-        version,
-        "--scenario",
-        scenario,
-        "-o",
-        str(into),
-    ]
+    at = [] if version is None else ["--spec-version", version]
+    command = ["conformance", "server", "--url", url, *at, "--scenario", scenario, "-o", str(into), *more]
     done = subprocess.run(command, env=installed(), capture_output=True, text=True, timeout=120, check=False)
     found = list(into.glob("*/checks.json"))
     assert len(found) == 1, done.stdout + done.stderr
@@ -97,3 +113,19 @@ def test_the_server_conforms(url: str, version: str, scenario: str, tmp_path: Pa
             assert check["status"] == "SKIPPED"
         else:
             assert check["status"] in ("SUCCESS", "INFO"), check
+
+
+@pytest.mark.parametrize("scenario", SKILL_SCENARIOS)
+def test_the_server_conforms_to_the_skills_extension_and_no_check_is_left_out(
+    url: str, scenario: str, tmp_path: Path
+) -> None:
+    """An extension is on no revision's list: the suite runs it at one if it is told to."""
+    checks = checked(url, "2026-07-28", scenario, tmp_path, "--force")
+    assert any(check["id"].startswith("sep-2640") for check in checks)
+    assert [check for check in checks if check["status"] not in ("SUCCESS", "INFO")] == []
+
+
+def test_the_skills_extension_holds_as_the_suite_runs_it_by_itself(url: str, tmp_path: Path) -> None:
+    for scenario in SKILL_SCENARIOS:
+        checks = checked(url, None, scenario, tmp_path / scenario)
+        assert {check["status"] for check in checks} <= {"SUCCESS", "INFO"}, checks

@@ -91,6 +91,11 @@ STATELESS = [
     Step(stateless(19, "tools/list", **{"io.modelcontextprotocol/protocolVersion": 5}), "text", WORDS),
     Step(stateless(20, "tools/list", **{"io.modelcontextprotocol/clientInfo": {"name": 5}}), "text", WORDS),
     Step(stateless(21, "no/such/method")),
+    Step(stateless(23, "skills/list")),
+    Step(stateless(24, "skills/get", {"uri": "skill://global/deploy/SKILL.md"})),
+    Step(stateless(25, "skills/get", {"uri": "skill://nowhere/SKILL.md"})),
+    Step(stateless(26, "resources/directory/read", {"uri": "skill://global/deploy"})),
+    Step(stateless(27, "resources/read", {"uri": "skill://global/deploy/SKILL.md"})),
 ]
 
 _VARIES = [
@@ -149,8 +154,8 @@ def is_notification(message: Any) -> bool:
 @pytest.fixture(params=[HANDSHAKE, STATELESS], ids=["handshake", "stateless"])
 def compared(request: pytest.FixtureRequest, tmp_path: Path) -> list[tuple[Step, Any, Any]]:
     first, second = tmp_path / "ours.db", tmp_path / "theirs.db"
-    with holdfast.open(str(first)):
-        pass
+    with holdfast.open(str(first)) as hold:
+        hold.skill_register(inline_skill="---\nname: deploy\ndescription: How.\n---\nOn Tuesdays.\n")
     shutil.copy(first, second)
     script: list[Step] = request.param
     return list(zip(script, ours(first, script), theirs(second, script), strict=True))

@@ -175,8 +175,8 @@ def test_an_unknown_resource_has_the_code_of_its_revision(hold: holdfast.Holdfas
 
 def test_the_template_of_the_resources_is_listed(hold: holdfast.Holdfast) -> None:
     with shaken(hold) as client:
-        (template,) = client.ask(request(1, "resources/templates/list"))["result"]["resourceTemplates"]
-    assert template["uriTemplate"] == "memory://{id}"
+        templates = client.ask(request(1, "resources/templates/list"))["result"]["resourceTemplates"]
+    assert [template["uriTemplate"] for template in templates] == ["memory://{id}", "skill://{+path}"]
 
 
 def test_prompts_are_listed_and_got(hold: holdfast.Holdfast) -> None:

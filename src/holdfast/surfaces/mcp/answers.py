@@ -10,16 +10,18 @@ from msgspec import Meta, Struct
 from ...app import Holdfast
 from ...domain.caller import Caller
 from ...domain.errors import Cancelled, HoldfastError, Invalid, NotFound
+from ...domain.memory import Memory
 from ...domain.moment import to_text
 from ...operations import REGISTRY, Effect, Operation
 from ...services.hold import SILENT, Progress
 from ...storage import memories
 from ...storage.memories import LONGEST_TEXT
 from .. import wire
-from . import prompts
+from . import prompts, skills
 from .fence import fenced
 from .protocol import (
     CAPABILITIES,
+    EXTENSIONS,
     HANDSHAKE,
     INSTRUCTIONS,
     INTERNAL_ERROR,
@@ -38,6 +40,10 @@ SCHEME = "memory://"
 Report = Callable[[int, int, str], None]
 PAGE = 50
 """How many resources a page lists."""
+SKILLS_FROM = "skill/"
+"""How the cursor of a page of skills begins; a memory's id has no such sign."""
+MEMORIES_FROM = LONGEST_TEXT
+"""The cursor of the first page of memories alone."""
 
 
 class Plain(Struct, frozen=True):
@@ -112,7 +118,8 @@ class Answers:
         return {}
 
     def discover(self, params: Plain, asked: Asked) -> dict[str, Any]:
-        return {"supportedVersions": list(STATELESS), "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
+        able = {**CAPABILITIES, "extensions": EXTENSIONS}
+        return {"supportedVersions": list(STATELESS), "capabilities": able, "instructions": INSTRUCTIONS}
 
     def list_tools(self, params: Paged, asked: Asked) -> dict[str, Any]:
         _only_page(params)
@@ -143,23 +150,24 @@ class Answers:
         return answer
 
     def list_resources(self, params: Paged, asked: Asked) -> dict[str, Any]:
-        """The memories that the caller sees, the newest first, a page at a time."""
+        """The skills and then the memories that the caller sees, the newest memory first, a page at a time."""
         hold = self.hold.seen_by(asked.caller(), asked.progress)
+        cursor = params.cursor or SKILLS_FROM
         with hold.reading() as session:
-            found = memories.newest(
-                session, hold.caller, hold.now(), before=params.cursor or LONGEST_TEXT, limit=PAGE + 1
-            )
-        listed = [
-            {
-                "uri": SCHEME + memory.id,
-                "name": memory.title,
-                "description": f"In {memory.namespace}, by {memory.agent}, changed {to_text(memory.updated_at)}.",
-                "mimeType": "text/plain",
-            }
-            for memory in found[:PAGE]
-        ]
-        more = {"nextCursor": found[PAGE - 1].id} if len(found) > PAGE else {}
-        return {"resources": listed, **more}
+            if cursor.startswith(SKILLS_FROM):
+                found, after = skills.page(hold, session, cursor.removeprefix(SKILLS_FROM), PAGE)
+                listed = [skills.resource(shown) for shown in found]
+                if after is not None:
+                    return {"resources": listed, "nextCursor": SKILLS_FROM + after}
+                cursor = LONGEST_TEXT
+            else:
+                listed = []
+            most = PAGE - len(listed)
+            newest = memories.newest(session, hold.caller, hold.now(), before=cursor, limit=most + 1)
+        listed += map(_memory_resource, newest[:most])
+        if len(newest) <= most:
+            return {"resources": listed}
+        return {"resources": listed, "nextCursor": newest[most - 1].id if most else MEMORIES_FROM}
 
     def list_templates(self, params: Paged, asked: Asked) -> dict[str, Any]:
         _only_page(params)
@@ -169,18 +177,59 @@ class Answers:
             "description": "One memory by its id, fenced as data.",
             "mimeType": "text/plain",
         }
-        return {"resourceTemplates": [template]}
+        return {"resourceTemplates": [template, skills.TEMPLATE]}
 
     def read_resource(self, params: ReadResource, asked: Asked) -> dict[str, Any]:
+        if params.uri.startswith(skills.SCHEME):
+            return {"contents": [self._skill_content(params.uri, asked)]}
         id = params.uri.removeprefix(SCHEME).removesuffix("/") if params.uri.startswith(SCHEME) else ""
         try:
             if not id:
                 raise NotFound
             got = REGISTRY["get"].call(self.hold, asked.caller(), {"id": id}, asked.progress)
         except (NotFound, Invalid):
-            code = RESOURCE_NOT_FOUND if asked.version in HANDSHAKE else INVALID_PARAMS
-            raise Refused(code, "Resource not found", {"uri": params.uri}) from None
+            raise _not_found(params.uri, asked.version) from None
         return {"contents": [{"uri": params.uri, "mimeType": "text/plain", "text": fenced(got)}]}
+
+    def _skill_content(self, uri: str, asked: Asked) -> dict[str, Any]:
+        hold = self.hold.seen_by(asked.caller(), asked.progress)
+        with hold.reading() as session:
+            place = skills.placed(hold, session, uri)
+            found = None if place is None else skills.content(session, place, uri)
+        if found is None:
+            raise _not_found(uri, asked.version)
+        return found
+
+    def list_skills(self, params: Paged, asked: Asked) -> dict[str, Any]:
+        """The skills in use that the caller sees, each with all its files, a page at a time."""
+        hold = self.hold.seen_by(asked.caller(), asked.progress)
+        with hold.reading() as session:
+            found, after = skills.page(hold, session, params.cursor or "")
+        more = {} if after is None else {"nextCursor": after}
+        return {"skills": [skills.entry(shown) for shown in found], **more}
+
+    def get_skill(self, params: skills.Named, asked: Asked) -> dict[str, Any]:
+        shown, path = self._placed(params.uri, asked)
+        if path != skills.MANIFEST:
+            raise Refused(INVALID_PARAMS, "Not the SKILL.md of a skill", {"uri": params.uri})
+        return {"skill": skills.entry(shown)}
+
+    def read_directory(self, params: skills.Browsed, asked: Asked) -> dict[str, Any]:
+        if params.cursor is not None:
+            raise Refused(INVALID_PARAMS, "Invalid cursor: this list has one page")
+        shown, path = self._placed(params.uri, asked)
+        found = skills.children(shown, path)
+        if not found:
+            raise Refused(INVALID_PARAMS, "Not a directory", {"uri": params.uri})
+        return {"resources": found}
+
+    def _placed(self, uri: str, asked: Asked) -> skills.Place:
+        hold = self.hold.seen_by(asked.caller(), asked.progress)
+        with hold.reading() as session:
+            place = skills.placed(hold, session, uri)
+        if place is None:
+            raise Refused(INVALID_PARAMS, "No such skill", {"uri": uri})
+        return place
 
     def list_prompts(self, params: Paged, asked: Asked) -> dict[str, Any]:
         _only_page(params)
@@ -198,6 +247,9 @@ METHODS: dict[str, tuple[type[Struct], Callable[[Answers, Any, Asked], dict[str,
     "resources/list": (Paged, Answers.list_resources),
     "resources/templates/list": (Paged, Answers.list_templates),
     "resources/read": (ReadResource, Answers.read_resource),
+    "resources/directory/read": (skills.Browsed, Answers.read_directory),
+    "skills/list": (Paged, Answers.list_skills),
+    "skills/get": (skills.Named, Answers.get_skill),
     "prompts/list": (Paged, Answers.list_prompts),
     "prompts/get": (GetPrompt, Answers.get_prompt),
 }
@@ -250,6 +302,19 @@ def progress_token(params: Mapping[str, Any] | None) -> int | str | None:
 
 def _silent(done: int, total: int, what: str) -> None:
     pass
+
+
+def _memory_resource(memory: Memory) -> dict[str, Any]:
+    return {
+        "uri": SCHEME + memory.id,
+        "name": memory.title,
+        "description": f"In {memory.namespace}, by {memory.agent}, changed {to_text(memory.updated_at)}.",
+        "mimeType": "text/plain",
+    }
+
+
+def _not_found(uri: str, version: str) -> Refused:
+    return Refused(RESOURCE_NOT_FOUND if version in HANDSHAKE else INVALID_PARAMS, "Resource not found", {"uri": uri})
 
 
 def _only_page(params: Paged) -> None:

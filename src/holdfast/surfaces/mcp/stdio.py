@@ -49,7 +49,14 @@ THREADS = 8
 GRACE = 5.0
 """Seconds for what was asked before the client left."""
 FLUSH_SECONDS = 5.0
-_READS_THE_STORE = {"tools/call", "resources/list", "resources/read"}
+_READS_THE_STORE = {
+    "tools/call",
+    "resources/list",
+    "resources/read",
+    "resources/directory/read",
+    "skills/list",
+    "skills/get",
+}
 
 
 def serve(holdfast: Holdfast, profile: str) -> int:

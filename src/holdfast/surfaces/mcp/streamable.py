@@ -24,7 +24,7 @@ from ...services.hold import Progress
 from ...version import __version__
 from . import identity
 from .answers import METHODS, Answers, Asked, failed, refusal, reporting
-from .protocol import INSTRUCTIONS, NAME, TITLE, stamped
+from .protocol import EXTENSIONS, INSTRUCTIONS, NAME, TITLE, stamped
 
 THREADS = 8
 WRITERS = 4
@@ -74,6 +74,7 @@ class Endpoint:
             instructions=INSTRUCTIONS,
             get_tool_input_schema=self._answers.input_schema,
         )
+        server.extensions = EXTENSIONS
         for method in METHODS:
             server.add_request_handler(method, types.RequestParams, self._handle)
         return server

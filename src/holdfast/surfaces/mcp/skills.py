@@ -1,0 +1,140 @@
+"""Skills as a client of MCP sees them: entries with digests, and resources under `skill://namespace/name/path`."""
+
+from base64 import b64encode
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote, unquote
+
+from msgspec import Meta, Struct
+
+from ...domain.skill import File, SkillVersion
+from ...services.hold import Hold
+from ...storage import skills
+from ...storage.port import Session
+from ...storage.skills import Shown
+
+if TYPE_CHECKING:
+    from mimetypes import MimeTypes
+
+SCHEME = "skill://"
+MANIFEST = "SKILL.md"
+DIRECTORY = "inode/directory"
+MARKDOWN = "text/markdown"
+PAGE = 50
+
+Place = tuple[Shown, str]
+"""A skill in use, and a path in its folder; empty for the folder itself."""
+
+
+class Named(Struct, frozen=True):
+    uri: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class Browsed(Named, frozen=True):
+    cursor: str | None = None
+
+
+def entry(shown: Shown) -> dict[str, Any]:
+    """A skill with every file of it, by which a client can tell what it got."""
+    version = shown.version
+    return {
+        "uri": uri_of(version, MANIFEST),
+        "frontmatter": version.frontmatter,
+        "resources": [
+            {"uri": uri_of(version, _shown_path(file)), "digest": f"sha256:{file.digest}", "size": file.size}
+            for file in version.files
+        ],
+    }
+
+
+def uri_of(version: SkillVersion, path: str = "") -> str:
+    """Where a file of a skill is, or its folder."""
+    steps = [*version.namespace.split("/"), version.name, *(path.split("/") if path else ())]
+    return SCHEME + "/".join(quote(step, safe="") for step in steps)
+
+
+def _shown_path(file: File) -> str:
+    """A path as clients look for it: the file that makes a folder a skill has one name."""
+    return MANIFEST if file.kind == "manifest" else file.path
+
+
+def resource(shown: Shown) -> dict[str, Any]:
+    """A skill in the list of all resources."""
+    version = shown.version
+    return {
+        "uri": uri_of(version, MANIFEST),
+        "name": version.frontmatter["name"],
+        "description": version.frontmatter["description"],
+        "mimeType": MARKDOWN,
+        "size": version.manifest.size,
+    }
+
+
+TEMPLATE = {
+    "uriTemplate": SCHEME + "{+path}",
+    "name": "skill",
+    "description": "A file of a skill: its namespace, its name, and the path in its folder.",
+}
+
+
+def page(hold: Hold, session: Session, after: str, limit: int = PAGE) -> tuple[list[Shown], str | None]:
+    """The skills in use on from an id, and where the next page begins."""
+    found = skills.page(session, hold.caller, after, limit=limit + 1)
+    return found[:limit], found[limit - 1].version.id if len(found) > limit else None
+
+
+def placed(hold: Hold, session: Session, uri: str) -> Place | None:
+    """What a URI means. Names and folders look alike in it: the longest name that there is counts."""
+    steps = [unquote(step) for step in uri.removeprefix(SCHEME).removesuffix("/").split("/")]
+    if not uri.startswith(SCHEME) or any("/" in step or "\x00" in step or not step for step in steps):
+        return None
+    for at in range(min(len(steps) - 1, 8), 0, -1):
+        shown = skills.placed(session, hold.caller, "/".join(steps[:at]), steps[at])
+        path = "/".join(steps[at + 1 :])
+        if shown is not None and (not path or file_at(shown, path) or children(shown, path)):
+            return shown, path
+    return None
+
+
+def file_at(shown: Shown, path: str) -> File | None:
+    return shown.version.manifest if path == MANIFEST else shown.version.file(path)
+
+
+def children(shown: Shown, path: str) -> list[dict[str, Any]]:
+    """What lies directly in a folder of a skill, files and folders; nothing, if it is none."""
+    version, above = shown.version, f"{path}/" if path else ""
+    found: dict[str, dict[str, Any]] = {}
+    for file in version.files:
+        inside = _shown_path(file)
+        if inside.startswith(above):
+            name, deeper, _ = inside[len(above) :].partition("/")
+            uri = uri_of(version, above + name)
+            is_file = {"mimeType": _guessed(name), "size": file.size}
+            found[name] = {"uri": uri, "name": name, **({"mimeType": DIRECTORY} if deeper else is_file)}
+    return [found[name] for name in sorted(found)]
+
+
+def content(session: Session, place: Place, uri: str) -> dict[str, Any] | None:
+    """What a file says, as it is: a client compares it with its digest. None: it is a folder."""
+    shown, path = place
+    file = file_at(shown, path)
+    if file is None:
+        return None
+    said = skills.content(session, file)
+    kind = MARKDOWN if file.kind == "manifest" else _guessed(file.path)
+    try:
+        return {"uri": uri, "mimeType": kind, "text": said.decode()}
+    except UnicodeDecodeError:
+        return {"uri": uri, "mimeType": kind, "blob": b64encode(said).decode()}
+
+
+def _guessed(name: str) -> str:
+    """What a file is, by how its name ends; the same on every machine."""
+    return MARKDOWN if name.lower().endswith(".md") else _known().guess_type(name)[0] or "application/octet-stream"
+
+
+@cache
+def _known() -> "MimeTypes":
+    from mimetypes import MimeTypes
+
+    return MimeTypes()

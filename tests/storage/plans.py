@@ -22,7 +22,7 @@ from holdfast.storage.sqlite.engine import connect as connect_sqlite
 
 ME = Caller("ai:tester@here")
 Statement = tuple[str, Any]
-GROWING = "memory|memory_text|journal|link|alias|memory_grant|agent|access|notice|api_key|embedding"
+GROWING = "memory|memory_text|journal|link|alias|memory_grant|agent|access|notice|api_key|embedding|invalidation"
 """A namespace has one standard, and SQLite looks through them only for a dangling reference."""
 NEWEST = re.compile(r"order by rowno desc limit :limit$")
 """What begins with the last row and ends when it has enough."""
@@ -179,6 +179,7 @@ def fill(hold: Holdfast, address: str) -> None:
             )
         with past_holdfast(address) as raw:
             raw.execute(LINKED)
+            raw.execute(TOLD)
             raw.execute("analyze")
 
 
@@ -186,3 +187,6 @@ LINKED = """insert into link (id, source, target, relation, valid_from, agent, c
   state, cells) select 'link ' || m.id, m.id, n.id, 'related_to', 1, 'ai:x@here', 1, 1, 'x', 1, 'live', ''
   from memory m join memory n on n.rowno = m.rowno + 1"""
 """Past the journal, which no plan looks at."""
+TOLD = """insert into invalidation (id, invalidated, invalidating, dependent, hop, cause, status, created_at, updated_at,
+  origin, version, state, cells) select 'told ' || m.id, n.id, n.id, m.id, 1, 'deleted', 'open', 1, 1, 'x', 1, 'live', ''
+  from memory m join memory n on n.rowno = m.rowno + 1"""

@@ -35,6 +35,10 @@ ASKED: dict[str, dict[str, Any]] = {
     "get_links": {"id": "ID"},
     "inbox": {},
     "delete": {"id": "ID"},
+    "delete what another stands on": {"id": "OTHER"},
+    "dependents": {"id": "OTHER"},
+    "invalidations of a memory": {"dependent_id": "ID"},
+    "invalidations because of a memory": {"invalidated_id": "OTHER"},
 }
 
 
@@ -42,6 +46,7 @@ ASKED: dict[str, dict[str, Any]] = {
 def test_what_is_asked_often_is_found_by_index(plans: Plans, hold: Holdfast, what: str) -> None:
     one = hold.store(title="Deploy day", content="We deploy on Tuesdays.", namespace="team", source_uri="doc:x").id
     other = hold.store(title="Lunch", content="We eat at noon.", namespace="team").id
+    hold.link(one, other, relation="derived_from")
     words = {"ID": one, "PREFIX": one[:20], "OTHER": other}
     arguments = {name: words.get(value, value) for name, value in ASKED[what].items()}
     with plans.noted() as seen:

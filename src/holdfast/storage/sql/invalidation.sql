@@ -49,9 +49,9 @@ select target, source from link where target = any(:ids) and state = 'live' and 
 and (valid_until is null or valid_until > :now)
 -- name: invalidation_ended
 -- Memories that others stand on and whose own end has passed since anybody was told.
-select distinct m.id from link l join memory m on m.id = l.target
-where l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
-and (l.valid_until is null or l.valid_until > :now) and m.state = 'live' and m.valid_until <= :now
+select m.id from memory m where m.valid_until <= :now and m.state = 'live'
+and exists (select 1 from link l where l.target = m.id and l.state = 'live'
+  and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
 and not exists (select 1 from invalidation i where i.invalidated = m.id and i.updated_at >= m.valid_until)
 -- name: invalidation_select
 -- Invalidations, each with the memory that is told. Only storage/invalidations.py joins the parts below.

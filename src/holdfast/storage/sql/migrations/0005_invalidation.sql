@@ -21,3 +21,5 @@ create table invalidation (
 create index invalidation_dependent on invalidation (dependent, status);
 create index invalidation_invalidated on invalidation (invalidated);
 create index invalidation_newest on invalidation (created_at, id);
+-- What ends by itself is looked for when what has expired is collected.
+create index memory_ended on memory (valid_until) where valid_until is not null;

@@ -159,5 +159,5 @@ def notified(hold: Hold) -> list[str]:
     if not told:
         return []
     with hold.reading() as session:
-        seen = memories.by_ids(session, hold.caller, told, hold.now(), view="kept")
+        seen = invalidations.seen(session, hold.caller, told, kept=True)
     return [id for id in told if id in seen]

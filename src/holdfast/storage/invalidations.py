@@ -240,10 +240,11 @@ def one(session: Session, caller: Caller, id: str) -> Told | None:
     return Told(Invalidation(*rows[0][:COLUMNS]), *rows[0][COLUMNS:]) if rows else None
 
 
-def seen(session: Session, caller: Caller, ids: Iterable[str]) -> set[str]:
-    """Those of some memories, deleted ones too, whose ids the caller may know."""
+def seen(session: Session, caller: Caller, ids: Iterable[str], *, kept: bool = False) -> set[str]:
+    """Those of some memories, unless they are to be kept deleted ones too, whose ids the caller may know."""
     wanted = list(ids)
     parts, params = memories.visible(caller)
+    parts += ["memory.kept"] if kept else []
     return {row[0] for row in session.assembled(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}
 
 

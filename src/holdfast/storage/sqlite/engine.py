@@ -109,8 +109,8 @@ class SqliteSession:
         self.rows(name, **params)
 
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
-        for values in params:
-            self._run(sql_of(name), values)
+        with self._whole():
+            self._connection.executemany(sql_of(name), map(bound, params)).fetchall()
 
     def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
         return self._run(joined(tuple(parts)), params)

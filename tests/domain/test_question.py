@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain.moment import from_text
-from holdfast.domain.question import MOST_WORDS, Question, first_person, named_in, question
+from holdfast.domain.question import MOST_WORDS, Question, first_person, named_in, question, voices
 
 NOW = from_text("2023-05-24T15:00:00Z", "now")
 
@@ -162,3 +162,69 @@ def test_any_names_may_be_looked_for_in_any_text(text: str, named: list[str]) ->
 )
 def test_speakers_are_named_by_a_part_of_their_name(text: str, speakers: set[str], named: tuple[str, ...]) -> None:
     assert named_in(question(text, NOW).words, speakers) == named
+
+
+# Who is to have said it
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What did you suggest for the dinner?",
+        "Which shoes had you recommended to me?",
+        "You've previously mentioned a book about lighthouses, which one?",
+        "What was your last advice about my knee?",
+        "I was thinking of our previous conversation about fences. Which wood was it?",
+        "how long did you say the chickpeas have to soak",
+    ],
+)
+def test_what_was_said_by_the_one_who_is_asked_was_said_by_an_assistant(text: str) -> None:
+    found = voices(question(text, NOW), ("user", "Assistant", "Ada"))
+    assert {"Assistant", "assistant", "ai"} <= {*found}
+    assert not {"user", "human", "Ada"} & {*found}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What did I buy last week?",
+        "who gave me the mixer",
+        "Where are my old sneakers?",
+        "I told you about a wedding, whose was it?",
+        "Do you think it is my living room?",
+        "Which restaurant do you recommend for tonight?",
+        "Any good tips for a clean kitchen?",
+    ],
+)
+def test_what_the_one_who_asks_is_to_have_told_was_told_by_a_user(text: str) -> None:
+    assert voices(question(text, NOW), ("User", "assistant")) == ("User", "human", "user")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How many eggs are in the cake?",
+        "Tell me when the dentist is.",
+        "Can you remind me which model was the fastest?",
+        "Was hast du mir empfohlen?",
+        "recommendations of the committee",
+    ],
+)
+def test_what_anybody_may_have_said_is_of_no_role(text: str) -> None:
+    assert voices(question(text, NOW), ("user", "assistant")) == ()
+
+
+def test_a_named_speaker_goes_before_a_role_and_a_role_that_all_have_says_nothing() -> None:
+    asked = question("What did I tell Ada?", NOW)
+    assert voices(asked, ("user", "assistant", "Ada")) == ("Ada",)
+    assert voices(asked, ("user", "human")) == voices(asked, ("Bo",)) == voices(asked, ()) == ()
+
+
+def test_a_role_is_nobody_that_could_speak_in_the_first_person() -> None:
+    assert first_person("What did the assistant say?", ("assistant",)) == "What did the assistant say?"
+
+
+@given(st.text(max_size=200), st.sets(st.sampled_from(("user", "assistant", "Ada", "Bo Lee", "AI"))))
+def test_whoever_is_heard_of_speaks_here_or_has_the_role_that_is_asked_about(text: str, speakers: set[str]) -> None:
+    asked = question(text, NOW)
+    assert set(voices(asked, speakers)) <= speakers | asked.roles

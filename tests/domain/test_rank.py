@@ -285,6 +285,12 @@ def test_of_two_with_the_same_words_the_one_for_which_more_speaks_comes_first(mo
     assert ids_of(order([best, one, other])) == ["best", "other", "one"]
 
 
+def test_all_who_speak_in_a_role_that_is_asked_about_count_alike() -> None:
+    scope = SCOPE._replace(named=("User", "human"))
+    found = ranked([said("a", speaker="User"), said("b", speaker="human"), said("c")], (), STEMS, scope, NOW)
+    assert {one.id: one.parts.speaker for one in found} == {"a": 1, "b": 1, "c": 0}
+
+
 def test_what_only_asks_comes_after_what_tells_the_same() -> None:
     assert ids_of(order([said("asks", plum=1, asks=True), said("tells", plum=1, updated_at=0)])) == ["tells", "asks"]
 

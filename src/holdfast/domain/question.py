@@ -3,9 +3,10 @@
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
-from .dates import Period, periods
+from .dates import MOST_READ, Period, periods
 from .passages import ROLES
 from .scripts import terms
 from .words import STOP, visible
@@ -44,6 +45,36 @@ _CHARACTER = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 """Of Chinese, each may be a word by itself."""
 
 
+_ASKING, _ASKED = frozenset(("user", "human")), frozenset(("assistant", "ai", "bot", "agent", "model"))
+"""Who asks, and who is asked, as speakers are called by their role."""
+_MAYBE_OF_MINE = frozenset("i me my mine myself any recommend suggest".split())
+
+
+@cache
+def _told() -> re.Pattern[str]:
+    """What the one who is asked has said before. Like the next, it is compiled when it is first needed."""
+    say = "say|tell|suggest|recommend|mention|advise|propose|explain|describe|list|name|give|share|show|promise|write"
+    said = "said|told|suggested|recommended|mentioned|advised|proposed|explained|described|listed|named|gave|given"
+    said += "|shared|showed|shown|promised|wrote|written|replied|answered|referring|talking"
+    then = r"(?:\s+(?:had|have|were|also|once|just|ever|\w+ly))*\s+"
+    return re.compile(
+        rf"\b(?:did|have|had)\s+you{then}(?:{say}|{said})\b|\byou(?:['’](?:d|ve))?{then}(?:{said})\b"
+        r"|\byour\s+(?:\w+\s+)?(?:suggestion|recommendation|advice|answer|reply|tip|explanation|proposal)s?\b"
+        r"|\bour\s+(?:previous|last|earlier|past)\s+(?:conversation|chat|discussion|talk)s?\b",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _of_mine() -> re.Pattern[str]:
+    """What the one who asks has told of himself, or what a piece of advice for him has to respect."""
+    return re.compile(
+        r"(?<!\btell\s)(?<!\bgive\s)(?<!\bshow\s)(?<!\bremind\s)\bme\b|\b(?:I|my|mine|myself)\b"
+        r"|\b(?:recommend|suggest)\b|\bany\s+(?:\w+\s+)?(?:ideas|tips|advice|suggestions|recommendations)\b",
+        re.IGNORECASE,
+    )
+
+
 class Question(NamedTuple):
     """A question as recall needs it."""
 
@@ -53,6 +84,8 @@ class Question(NamedTuple):
     english: bool
     """Whether what is known of English, its common words and its first person, may be used."""
     dates: tuple[Period, ...]
+    roles: frozenset[str] = frozenset()
+    """Who is to have said what is asked for, by role: the one who asks, or the one who is asked."""
 
 
 def question(text: str, now: int) -> Question:
@@ -61,7 +94,15 @@ def question(text: str, now: int) -> Question:
     found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain))))
     english = is_english(found, text.isascii())
     words = [word for word in found if word not in STOP] or found if english else found
-    return Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now))
+    roles = _roles(text[:MOST_READ], frozenset(found)) if english else frozenset[str]()
+    return Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now), roles)
+
+
+def _roles(text: str, words: frozenset[str]) -> frozenset[str]:
+    """What did you suggest? is about what an assistant said, What did I buy? about what its user told."""
+    if words & {"you", "your", "our"} and _told().search(text):
+        return _ASKED
+    return _ASKING if words & _MAYBE_OF_MINE and _of_mine().search(text) else frozenset()
 
 
 def is_english(words: Collection[str], ascii_only: bool) -> bool:
@@ -77,6 +118,14 @@ def named_in(words: Sequence[str], speakers: Iterable[str]) -> tuple[str, ...]:
     places = {word: place for place, word in reversed(list(enumerate(words)))}
     found = {speaker: _place(speaker, places) for speaker in speakers if speaker.lower() not in ROLES}
     return tuple(sorted((one for one in found if found[one] < len(words)), key=lambda one: (found[one], one)))
+
+
+def voices(asked: Question, speakers: Collection[str]) -> tuple[str, ...]:
+    """The speakers whom a question names, or else those of the role it asks about, if others have a role too."""
+    named = named_in(asked.words, speakers)
+    if named or not {speaker.lower() for speaker in speakers} & ROLES - asked.roles:
+        return named
+    return tuple(sorted(asked.roles.union(speaker for speaker in speakers if speaker.lower() in asked.roles)))
 
 
 def _place(speaker: str, places: Mapping[str, int]) -> int:
@@ -103,6 +152,6 @@ _VOICE = {(True, False): "I", (True, True): "my", (False, False): "you", (False,
 
 def _calls(name: str) -> set[str]:
     """How a person is called in a question: by the whole name or by the first alone, as written or capitalised."""
-    parts = name.split()
-    calls = {" ".join(parts), parts[0]} if parts and parts[0] else set()
+    parts = name.split() if name.lower() not in ROLES else []
+    calls = {" ".join(parts), parts[0]} if parts else set()
     return {call for known in calls for call in (known, known.title()) if len(call) > 1}

@@ -11,6 +11,7 @@ from operator import mul
 from typing import NamedTuple
 
 from .moment import DAY
+from .passages import ROLES
 
 
 class Weights(NamedTuple):
@@ -121,10 +122,10 @@ class Scope(NamedTuple):
     """The speakers whom the question names, in its order."""
 
     def voice(self, speaker: str | None) -> float:
-        """Whether somebody speaks whom the question is about: 1 for the first it names, less for others."""
-        if speaker not in self.named:
+        """Whether somebody speaks whom the question is about: 1 for the first it names or a role, less for others."""
+        if speaker is None or speaker not in self.named:
             return 0.0
-        return 1.0 if speaker == self.named[0] else OTHERS_VOICE
+        return 1.0 if speaker == self.named[0] or speaker.lower() in ROLES else OTHERS_VOICE
 
 
 class Parts(NamedTuple):

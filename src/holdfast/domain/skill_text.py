@@ -82,7 +82,7 @@ def read(content: bytes, folder: str | None = None) -> Written:
     faults = [*_faults(node, folder)]
     if faults:
         raise _invalid(faults)
-    if (lines := _BY_LINES.match(text)) and lines[1] != head:
+    if (lines := _BY_LINES.match(text)) and lines[1] != head.partition("\n")[2]:
         node, body = _as_lines_have_it(lines[1], text[lines.end() :], folder) or (node, body)
     fields = node.value
     assert isinstance(fields, dict)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, get_args
 
+from msgspec.structs import replace
+
 from ..domain import tokens
 from ..domain.caller import under
 from ..domain.memory import Memory
@@ -18,16 +20,18 @@ from .hold import Hold
 
 MOST_TOKENS = 32_000
 USUAL_TOKENS = 4000
-MOST_WEIGHED = 200
-"""Reflections of a namespace that are looked at, the best by age and use."""
+FEWEST = 100
+"""So many reflections of a namespace are looked at, the best by age and use."""
+SHORTEST = 64
+"""No reflection takes fewer tokens: so many more are looked at in a large budget."""
 MOST_FOUND = 100
 """Reflections that a query finds."""
 MOST_TOLD = 50
 """Ids that are named of what was left out for one reason."""
 RELEVANCE = 3.0
 """What answers a query best is worth more than the newest and most used that has nothing to do with it."""
-LITTLE_ROOM = 16
-"""With fewer tokens left nothing fits any more."""
+IDS_DIFFER = 24
+"""One id may take so many tokens fewer than another."""
 
 Reason = Literal["superseded", "stale", "expired", "budget", "rank"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
@@ -81,29 +85,24 @@ def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rende
         shown = skills.get(hold, session, id)
         body = skills.body_of(session, shown.version)
         entries = [Entry(one, _ceiling(session, one.namespace)) for one in shown.version.composes]
-        places = _apart([entry.within for entry in entries if entry.within is not None])
+    places = _apart([entry.within for entry in entries if entry.within is not None])
     found = _found(hold, places, query)
     with hold.reading() as session:
-        weighed, beyond = _weighed(hold, session, places, found.worth, now)
-        left = [
-            one
-            for within in places
-            for one in skill_reflections.left_out(session, hold.caller, within, now, limit=MOST_TOLD)
-        ]
-        order = sorted(weighed.items(), key=lambda one: (-one[1], one[0]))
-        read = memories.by_ids(session, hold.caller, weighed, now)
+        weighed = _weighed(Looking(hold, session, now), places, found.worth, max(FEWEST, budget // SHORTEST))
+        read = memories.by_ids(session, hold.caller, weighed.scores, now)
+    order = sorted(weighed.scores.items(), key=lambda one: (-one[1], one[0]))
     fitting = _fit([Taken(read[id], score) for id, score in order if id in read], budget, rendered, frame)
     hold.uses.note(hold.caller.agent, [one.memory.id for one in fitting.taken], now)
-    reasons = [*left, *((id, "budget") for id in fitting.left)]
+    faults = weighed.faults | dict.fromkeys(fitting.left, "budget")
     return Composed(
-        shown,
-        body,
-        tokens.count(body),
-        entries,
-        fitting.taken,
-        fitting.tokens,
-        [*_told(reasons, beyond)],
-        found.degraded,
+        shown=shown,
+        body=body,
+        body_tokens=tokens.count(body),
+        entries=entries,
+        taken=fitting.taken,
+        tokens_used=fitting.tokens,
+        dropped=[*_told(faults, weighed.beyond)],
+        degraded=found.degraded,
     )
 
 
@@ -134,7 +133,7 @@ def _found(hold: Hold, places: list[Within], query: str | None) -> Found:
     if query is None or not places:
         return Found({})
     with hold.reading() as session:
-        names = {name for one in places for name in skill_reflections.namespaces(session, hold.caller, one, hold.now())}
+        names = {name for one in places for name in skill_reflections.namespaces(session, hold.caller, one)}
     if not names:
         return Found({})
     ask = recall.Ask(query, Filter(namespaces=tuple(sorted(names)), kinds=("reflection",)), limit=MOST_FOUND)
@@ -146,23 +145,48 @@ def _found(hold: Hold, places: list[Within], query: str | None) -> Found:
     return Found({one.id: one.score / most for one in ranked if one.score > 0}, ready.degraded)
 
 
-def _weighed(
-    hold: Hold, session: Session, places: list[Within], relevant: dict[str, float], now: int
-) -> tuple[dict[str, float], int]:
-    """Each reflection once with its score, and how many there are beyond those that were looked at."""
-    found: dict[str, float] = {}
-    beyond = 0
+class Looking(NamedTuple):
+    hold: Hold
+    session: Session
+    now: int
+
+    def best(self, within: Within, most: int) -> list[Worth]:
+        """So many at least that hold, if there are, and what is as good and does not."""
+        looked = 2 * most
+        while True:
+            found = skill_reflections.best(self.session, self.hold.caller, within, self.now, limit=looked)
+            if len(found) < looked or sum(not one.fault for one in found) >= most:
+                return found
+            looked *= 4
+
+    def among(self, within: Within, ids: list[str]) -> list[Worth]:
+        return skill_reflections.best(self.session, self.hold.caller, within, self.now, limit=MOST_FOUND, among=ids)
+
+    def count(self, within: Within) -> int:
+        return skill_reflections.count(self.session, self.hold.caller, within)
+
+
+class Weighed(NamedTuple):
+    scores: dict[str, float]
+    faults: dict[str, str]
+    """Those that do not hold any more, and why."""
+    beyond: int
+    """Those that were not looked at: others are newer or more used."""
+
+
+def _weighed(look: Looking, places: list[Within], relevant: dict[str, float], most: int) -> Weighed:
+    """Each reflection once with its score."""
+    made = Weighed({}, {}, 0)
     for within in places:
-        best, total = skill_reflections.best(session, hold.caller, within, now, limit=MOST_WEIGHED)
-        beyond += total - len(best)
-        also: list[Worth] = []
-        if relevant:
-            also, _ = skill_reflections.best(
-                session, hold.caller, within, now, limit=MOST_FOUND, among=sorted(relevant)
-            )
-        for one in (*best, *also):
-            found[one.id] = one.worth + RELEVANCE * relevant.get(one.id, 0.0)
-    return found, beyond
+        found = {one.id: one for one in look.best(within, most)}
+        found |= {one.id: one for one in look.among(within, sorted(relevant))} if relevant else {}
+        for one in found.values():
+            if one.fault:
+                made.faults[one.id] = one.fault
+            else:
+                made.scores[one.id] = one.worth + RELEVANCE * relevant.get(one.id, 0.0)
+        made = made._replace(beyond=made.beyond + max(0, look.count(within) - len(found)))
+    return made
 
 
 class _Fitting(NamedTuple):
@@ -176,9 +200,12 @@ def _fit(order: list[Taken], budget: int, rendered: Rendered, frame: str) -> _Fi
     taken: list[Taken] = []
     left: list[str] = []
     used = tokens.count(frame)
+    around = _around(order[0], rendered) if order else 0
     for one in order:
         room = budget - used
-        cost = tokens.count(rendered(one), room) if room >= LITTLE_ROOM else room + 1
+        cost = room + 1
+        if around + len(one.memory.content.split()) <= room:  # no word has less than a token
+            cost = tokens.count(rendered(one), room)
         if cost > room:
             left.append(one.memory.id)
         else:
@@ -187,10 +214,16 @@ def _fit(order: list[Taken], budget: int, rendered: Rendered, frame: str) -> _Fi
     return _Fitting(taken, used if taken else 0, left)
 
 
-def _told(reasons: list[tuple[str, str]], beyond: int) -> Iterator[Dropped]:
+def _around(one: Taken, rendered: Rendered) -> int:
+    """About how much is sent around the text of each, and never more than that."""
+    empty = replace(one.memory, title="", content="", namespace="", agent="")
+    return max(0, tokens.count(rendered(Taken(empty, 0.0))) - IDS_DIFFER)
+
+
+def _told(faults: dict[str, str], beyond: int) -> Iterator[Dropped]:
     """What was left out, by reason; what was not even looked at has no ids."""
     for reason in REASONS:
-        if ids := [id for id, why in dict(reasons).items() if why == reason]:
+        if ids := [id for id, why in faults.items() if why == reason]:
             yield Dropped(reason, len(ids), ids[:MOST_TOLD])
     if beyond:
         yield Dropped("rank", beyond, [])

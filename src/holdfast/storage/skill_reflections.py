@@ -18,6 +18,8 @@ class Worth(NamedTuple):
 
     id: str
     worth: float
+    fault: str
+    """Why it does not hold any more: expired, superseded or stale; empty if it does."""
 
 
 class Within(NamedTuple):
@@ -30,32 +32,31 @@ class Within(NamedTuple):
 
 def best(
     session: Session, caller: Caller, within: Within, now: int, *, limit: int, among: Sequence[str] | None = None
-) -> tuple[list[Worth], int]:
-    """The best that still hold, and how many hold; of some ids, if they are given."""
-    parts, params = _within(caller, within, now)
+) -> list[Worth]:
+    """The best, whether they still hold or not; of some ids, if they are given."""
+    parts, params = _within(caller, within)
     only: tuple[Part, ...] = () if among is None else ("memory.some",)
     params |= {} if among is None else {"ids": list(among)}
     rows = session.assembled(
-        ("skill_reflections", *parts, *only, "memory.live", "skill_reflections.fit", "skill_reflections.best"),
-        params | {"year_ago": now - YEAR, "per_use": YEAR // MANY_USES, "limit": limit},
+        ("skill_reflections", *parts, *only, "skill_reflections.best"),
+        params | {"now": now, "year_ago": now - YEAR, "per_use": YEAR // MANY_USES, "limit": limit},
     )
-    return [Worth(id, points / YEAR) for id, points, _ in rows], int(rows[0][2]) if rows else 0
+    return [Worth(id, points / YEAR, fault) for id, points, fault in rows]
 
 
-def left_out(session: Session, caller: Caller, within: Within, now: int, *, limit: int) -> list[tuple[str, str]]:
-    """Those that hold no longer, and why: expired, superseded or stale."""
-    parts, params = _within(caller, within, now)
-    rows = session.assembled(("skill_left_out", *parts, "skill_left_out.newest"), params | {"limit": limit})
-    return [(row[0], row[1]) for row in rows]
+def count(session: Session, caller: Caller, within: Within) -> int:
+    """How many there are, whether they still hold or not."""
+    parts, params = _within(caller, within)
+    return int(session.assembled(("skill_reflection_count", *parts), params)[0][0])
 
 
-def namespaces(session: Session, caller: Caller, within: Within, now: int) -> list[str]:
+def namespaces(session: Session, caller: Caller, within: Within) -> list[str]:
     """The namespaces in which there are any."""
-    parts, params = _within(caller, within, now)
+    parts, params = _within(caller, within)
     return [row[0] for row in session.assembled(("skill_namespaces", *parts), params)][:MOST_NAMESPACES]
 
 
-def _within(caller: Caller, within: Within, now: int) -> tuple[list[Part], dict[str, Any]]:
+def _within(caller: Caller, within: Within) -> tuple[list[Part], dict[str, Any]]:
     parts, params = visible(caller)
-    where = {"under": within.namespace, "floor": within.floor, "ceiling": within.ceiling, "now": now}
-    return [*parts, "memory.under", "skill_reflections.deep"], params | where
+    where = {"under": within.namespace, "floor": within.floor, "ceiling": within.ceiling}
+    return [*parts, "skill_reflections.within"], params | where

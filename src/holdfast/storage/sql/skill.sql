@@ -65,32 +65,25 @@ select {journal.columns} from journal j where j.record = :skill and j.kind = 'sk
 -- name: skill_count
 select count(*) from skill_version m join skill s on s.id = m.skill where true
 -- name: skill_reflections
--- Reflections, each with what it is worth by its age and its use, in microseconds of a year, and how many there are. The
--- clauses of who may see them follow.
-select m.id, case when m.created_at > :year_ago then m.created_at - :year_ago else 0 end + :per_use * coalesce((
-  select case when sum(a.uses) > 50 then 50 else cast(sum(a.uses) as bigint) end from access a where a.memory = m.id), 0)
-  as points, count(*) over ()
-from memory m where m.kind = 'reflection'
--- name: skill_reflections.deep
- and m.reflection_depth >= :floor and m.reflection_depth <= :ceiling
--- name: skill_reflections.fit
--- Nothing took their place, and nothing that they stand on fell.
- and not exists (select 1 from link l where l.target = m.id and l.relation = 'supersedes' and l.state = 'live'
-  and (l.valid_until is null or l.valid_until > :now))
- and not exists (select 1 from invalidation i where i.dependent = m.id and i.status in ('open', 'acknowledged')
-  and i.state = 'live')
+-- Reflections, each with what it is worth by its age and its use, in microseconds of a year, and why it does not hold any
+-- more. Which ones are meant follows; only the best are looked at more closely.
+select c.id, c.points, case when c.lives_until <= :now then 'expired' when exists (
+  select 1 from link l where l.target = c.id and l.relation = 'supersedes' and l.state = 'live'
+  and (l.valid_until is null or l.valid_until > :now)) then 'superseded' when exists (
+  select 1 from invalidation i where i.dependent = c.id and i.status in ('open', 'acknowledged') and i.state = 'live')
+  then 'stale' else '' end
+from (select m.id, m.lives_until,
+  case when m.created_at > :year_ago then m.created_at - :year_ago else 0 end + :per_use * coalesce((
+    select case when sum(a.uses) > 50 then 50 else cast(sum(a.uses) as bigint) end from access a where a.memory = m.id), 0)
+  as points
+  from memory m where m.kind = 'reflection' and m.state = 'live'
 -- name: skill_reflections.best
- order by points desc, m.id limit :limit
--- name: skill_left_out
--- Reflections that would belong to a skill if they still held, and why they do not.
-select m.id, case when m.lives_until <= :now then 'expired' when exists (
-  select 1 from link l where l.target = m.id and l.relation = 'supersedes' and l.state = 'live'
-  and (l.valid_until is null or l.valid_until > :now)) then 'superseded' else 'stale' end
-from memory m where m.kind = 'reflection' and m.state = 'live' and (m.lives_until <= :now or m.id in (
-  select l.target from link l where l.relation = 'supersedes' and l.state = 'live'
-  and (l.valid_until is null or l.valid_until > :now)) or m.id in (
-  select i.dependent from invalidation i where i.status in ('open', 'acknowledged') and i.state = 'live'))
--- name: skill_left_out.newest
- order by m.created_at desc, m.id limit :limit
+ order by points desc, m.id limit :limit) c order by c.points desc, c.id
+-- name: skill_reflection_count
+select count(*) from memory m where m.kind = 'reflection' and m.state = 'live'
 -- name: skill_namespaces
 select distinct m.namespace from memory m where m.kind = 'reflection' and m.state = 'live'
+-- name: skill_reflections.within
+-- One range of the index, from a namespace to the end of what lies below it.
+ and m.namespace >= :under and m.namespace < :under || '0' and (m.namespace = :under or m.namespace >= :under || '/')
+ and m.reflection_depth >= :floor and m.reflection_depth <= :ceiling

@@ -45,6 +45,6 @@ create table skill_piece (
   primary key (digest, piece)
 );
 
--- Reflections by where and how deep they are, for composing a skill with them.
-create index memory_reflection on memory (namespace, reflection_depth, created_at, id)
+-- Reflections by where and how deep they are, with all that decides whether they belong to a skill.
+create index memory_reflection on memory (namespace, reflection_depth, created_at, id, scope, agent, lives_until)
 where kind = 'reflection' and state = 'live';

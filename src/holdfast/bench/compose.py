@@ -1,0 +1,118 @@
+"""Composing a skill over many reflections: `python -m holdfast.bench.compose [REFLECTIONS] [ADDRESS]`.
+
+Reflections in chains three deep, some used, some superseded, as in a store that was lived in. What is measured is the
+whole operation, with and without a query.
+"""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ..app import Holdfast
+from ..app import open as opened
+from ..domain.admit import Draft, admit
+from ..domain.link import Link, Relation
+from ..domain.moment import DAY
+from ..services import relate
+from ..storage.records import LINK, MEMORY, Writing
+from .prose import Prose
+from .timing import Spread, in_turns, took
+
+REFLECTIONS = 10_000
+TIMES = 100
+BATCH = 500
+GOAL = 0.050
+"""Seconds, of 95 in 100."""
+NAMESPACE = "team/lessons"
+SKILL = f"""---
+name: lessons
+description: What we learned.
+composes_with_reflections:
+  - namespace: {NAMESPACE}
+    min_depth: 1
+---
+# Lessons
+
+Look at these first.
+"""
+
+
+class Measured(NamedTuple):
+    plain: Spread
+    asked: Spread
+
+
+def fill(hold: Holdfast, reflections: int) -> None:
+    """Reflections of depth 1 to 3 over a year and a half: every fifth used, every fiftieth superseded."""
+    prose, made = Prose(1), list[str]()
+    for begun in range(0, reflections, BATCH):
+        with hold.hold.writing() as write:
+            for number in range(begun, min(begun + BATCH, reflections)):
+                made.append(_reflection(hold, write, prose, number))
+                if number % 3:
+                    _link(write, made[-1], made[-2], "reflects_on")
+                if number % 50 == 49:
+                    _link(write, made[-1], made[-26], "supersedes")
+    with hold.hold.store.writing() as session:
+        session.many(
+            "access_add",
+            (
+                {"memory": id, "origin": "bench", "uses": 1 + number % 60, "used_at": hold.hold.now()}
+                for number, id in enumerate(made[::5])
+            ),
+        )
+
+
+def _reflection(hold: Holdfast, write: Writing, prose: Prose, number: int) -> str:
+    title, content = prose.text(number)
+    draft = Draft(title=title, content=content, namespace=NAMESPACE, tier="long", kind="reflection")
+    at = write.now - (number % 550) * DAY
+    memory = admit(
+        draft, id=hold.hold.new_id(), agent="ai:bench@here", origin=write.origin, now=at, lifetimes=hold.hold.lifetimes
+    )
+    return write.add(MEMORY, replace(memory, reflection_depth=1 + number % 3), "reflect").id
+
+
+def _link(write: Writing, source: str, target: str, relation: Relation) -> None:
+    at = write.now
+    id = relate.id_of(source, target, relation)
+    write.add(LINK, Link(id, source, target, relation, at, None, "ai:bench@here", at, at, write.origin, 1), "link")
+
+
+def measure(hold: Holdfast, times: int = TIMES) -> Measured:
+    """How long it takes, in turns."""
+    hold.call("skill_register", {"inline_skill": SKILL, "namespace": "team"})
+    prose = Prose(2)
+
+    def compose(**more: str) -> None:
+        hold.call("skill_compositional_context", {"skill_id": "team/lessons", **more})
+
+    compose()
+    compose(query=prose.question())
+    doers = {"plain": took(lambda _: compose()), "asked": took(lambda query: compose(query=query))}
+    found = in_turns(doers, [prose.question() for _ in range(times)], lambda: None)
+    return Measured(found["plain"], found["asked"])
+
+
+def main(words: list[str]) -> int:
+    """Print the figures; 1 if the goal is missed."""
+    reflections = int(words[0]) if words else REFLECTIONS
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-compose-")))
+        hold = stack.enter_context(
+            opened(words[1] if words[1:] else str(place / "memory.db"), agent_id="ai:bench@here")
+        )
+        fill(hold, reflections)
+        found = measure(hold)
+    for name, spread in (("compose", found.plain), ("compose with a query", found.asked)):
+        figures = ", ".join(f"{part} {getattr(spread, part) * 1000:.1f} ms" for part in ("p50", "p95", "p99"))
+        print(f"{name} over {reflections} reflections: {figures} (goal: p95 {GOAL * 1000:.0f} ms)")
+    return int(max(found.plain.p95, found.asked.p95) > GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -276,6 +276,54 @@ def file_steps(folder: Path) -> list[tuple[Any, ...]]:
     ]
 
 
+SKILL = "---\nname: deploy\ndescription: How we deploy.\ncomposes_with_reflections:\n  - namespace: team\n---\nOn {}.\n"
+SKILL_STEPS: list[tuple[Any, ...]] = [
+    ("store", {"title": "Late", "content": "It was late.", "namespace": "team"}, "seen"),
+    ("reflect", {"source_ids": ["$seen.id"], "title": "Too late", "content": "Deploy before noon."}, "thought"),
+    ("skill_register", {"inline_skill": SKILL.format("Monday"), "namespace": "ops"}, "first"),
+    ("skill_register", {"inline_skill": SKILL.format("Monday"), "namespace": "ops"}),
+    (
+        "skill_register",
+        {
+            "inline_skill": SKILL.format("Tuesday"),
+            "files": [{"path": "a.bin", "content": "AP8=", "encoding": "base64"}],
+            "namespace": "ops",
+        },
+        "second",
+    ),
+    ("skill_list", {"query": "how to deploy"}),
+    ("skill_list", {"namespace": "elsewhere"}),
+    ("skill_get", {"skill_id": "$first.id"}),
+    ("skill_get", {"skill_id": "deploy"}),
+    ("skill_resource", {"skill_id": "deploy", "resource_path": "a.bin"}),
+    ("skill_resource", {"skill_id": "deploy", "resource_path": "b.bin"}),
+    ("skill_export", {"skill_id": "deploy"}),
+    ("skill_compositional_context", {"skill_id": "deploy", "query": "noon", "budget_tokens": 500}),
+    ("skill_rollback", {"skill_id": "deploy"}),
+    ("skill_rollback", {"skill_id": "deploy"}),
+    ("skill_history", {"skill_id": "deploy"}),
+    (
+        "skill_promote_from_reflection",
+        {"reflection_id": "$thought.id", "skill_name": "early", "skill_description": "Deploy early."},
+        "made",
+    ),
+    ("skill_delete", {"skill_id": "$made.skill_id"}),
+    ("skill_get", {"skill_id": "$made.skill_id"}),
+    ("export", {}),
+    ("verify", {}),
+]
+
+
+@pytest.mark.parametrize("which", ["cli", "http", "mcp"])
+def test_skills_come_and_go_the_same_way_on_every_surface(server: Postgres | None, tmp_path: Path, which: str) -> None:
+    library = told_by("library", tmp_path, server, SKILL_STEPS)
+    assert [name for name, code, _ in library.told if code] == ["skill_resource", "skill_rollback", "skill_get"]
+    told = told_by(which, tmp_path, server, SKILL_STEPS).told
+    for (name, code, answer), (_, other_code, other) in zip(library.told, told, strict=True):
+        assert (name, other_code) == (name, code)
+        assert (name, other) == (name, answer) or (which == "http" and within(answer, other))
+
+
 def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
     assert [(name, code) for name, code, _ in library_story.told if code] == [
         ("store", "TITLE_TAKEN"),
@@ -299,7 +347,7 @@ def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
 
 def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: Story) -> None:
     exemplified = {op.name for op in REGISTRY for example in op.examples if example.error is None}
-    told = library_story.done | {name for name, *_ in (*KEY_STEPS, *VECTOR_STEPS, *file_steps(Path()))}
+    told = library_story.done | {name for name, *_ in (*KEY_STEPS, *VECTOR_STEPS, *SKILL_STEPS, *file_steps(Path()))}
     assert {op.name for op in REGISTRY} - exemplified - told == set()
 
 

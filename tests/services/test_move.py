@@ -111,6 +111,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
     hold.notify(target_agent_id="ai:tester@here", title="Hello", payload="read")
     hold.inbox_read(ids=[hold.inbox().messages[0].id])
     hold.notify(target_agent_id="ai:tester@here", title="Hello", payload="unread")
+    skill = "---\nname: deploy\ndescription: How.\n---\n"
+    hold.skill_register(inline_skill=skill, files=[{"path": "odd", "content": text} for text in ODD[:1]])
+    hold.skill_register(inline_skill=skill + "Differently.\n")
     hold.key_create(name="laptop", scope="read", namespaces=["team/*"])
     hold.key_revoke(hold.key_create(name="lost").id)
     hold.delete(kept[7].id)

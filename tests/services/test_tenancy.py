@@ -39,8 +39,8 @@ def listening_in(postgres: Postgres) -> Iterator[list[str]]:
 
 
 def shows_memories(statement: str) -> bool:
-    """Whether a statement reads what memories say, or how many there are."""
-    return bool(re.search(r"\bm\.content\b|\bfrom memory m\b|\bjoin memory m\b", statement))
+    """Whether a statement reads what memories or skills say, or how many there are."""
+    return bool(re.search(r"\bm\.content\b|\b(from|join) (memory|skill_version) m\b", statement))
 
 
 def is_confined(statement: str) -> bool:
@@ -49,6 +49,8 @@ def is_confined(statement: str) -> bool:
 
 
 WORDS = {"id": "x", "source_id": "x", "target_id": "x", "context": "deploy", "query": "deploy", "alias": "Ada"}
+WORDS |= {"resource_path": "SKILL.md"}
+SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
 OF_THE_WHOLE = {"verify", "doctor", "backup_list"}
 """They look at the store and tell of no memory; the last two are not for a key that is confined."""
 WITHOUT_MEMORIES = {"capabilities", "agent_list", "inbox", "key_list"}
@@ -66,6 +68,7 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     inside = hold.call("store", {"title": "in", "content": "deploy", "namespace": "open"})
     hold.call("store", {"title": "out", "content": "deploy", "namespace": "closed"})
     words: dict[str, Any] = {**WORDS, "id": inside.id, "source_id": inside.id, "target_id": inside.id}
+    words |= {"skill_id": hold.call("skill_register", {"inline_skill": SKILL, "namespace": "open"}).id}
     needed = {name: words.get(name, "open") for name in asked_for(op)}
     hold.call("namespace_set_standard", {"namespace": "open", "id": inside.id})
     with listening_in(postgres) as heard:

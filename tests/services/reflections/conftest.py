@@ -1,0 +1,62 @@
+"""A store in which memories and reflections on them are made by their titles."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.storage import links
+from holdfast.storage.links import Which
+
+
+@pytest.fixture
+def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+    return timed
+
+
+@pytest.fixture
+def observe(hold: holdfast.Holdfast) -> Callable[..., str]:
+    """Keep an observation by its title; its id."""
+
+    def observe(title: str, **more: Any) -> str:
+        return str(hold.store(title=title, content=f"{title} is so.", **more).id)
+
+    return observe
+
+
+@pytest.fixture
+def reflect(hold: holdfast.Holdfast) -> Callable[..., str]:
+    """Keep a reflection by its title; its id."""
+
+    def reflect(title: str, *sources: str, **more: Any) -> str:
+        answer = hold.reflect(source_ids=list(sources), title=title, content=f"{title} follows.", **more)
+        return str(answer.id)
+
+    return reflect
+
+
+@pytest.fixture
+def depth(hold: holdfast.Holdfast) -> Callable[[str], int]:
+    """How deep a memory is, in whatever state."""
+
+    def depth(id: str) -> int:
+        with hold.hold.reading() as session:
+            rows = session.assembled(("memory_select", "memory.one"), {"id": id})
+        return int(rows[0][17])
+
+    return depth
+
+
+@pytest.fixture
+def ground(hold: holdfast.Holdfast) -> Callable[[str], set[str]]:
+    """What a memory reflects on now."""
+
+    def ground(id: str) -> set[str]:
+        with hold.hold.reading() as session:
+            which = Which(view=None, relations=("reflects_on",))
+            return {
+                edge.id for edge in links.leaving(session, hold.hold.caller, [id], which, hold.hold.now(), limit=99)
+            }
+
+    return ground

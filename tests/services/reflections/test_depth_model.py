@@ -1,0 +1,198 @@
+"""Whatever is done to reflections in whatever order: no circle, no depth but the one that follows, on both engines."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import holdfast
+from holdfast.domain.errors import CycleDetected, DepthExceeded, HoldfastError
+
+CAP = 3
+PLACES = st.integers(0, 11)
+LINKS = st.tuples(st.just("link"), PLACES, PLACES)
+UNDO = st.tuples(st.just("undo"), st.integers(0, 5))
+STEPS = st.one_of(
+    LINKS,
+    LINKS,
+    LINKS,
+    LINKS,
+    LINKS,
+    UNDO,
+    UNDO,
+    st.tuples(st.just("reflect"), st.lists(PLACES, min_size=1, max_size=3)),
+    st.tuples(st.just("unlink"), PLACES),
+    st.tuples(st.just("unlink"), PLACES),
+    st.tuples(st.just("delete"), PLACES),
+    st.tuples(st.just("archive"), PLACES),
+    st.tuples(st.just("restore"), PLACES),
+    st.tuples(st.just("supersede"), PLACES, PLACES),
+    st.tuples(st.just("consolidate"), PLACES, PLACES),
+    st.tuples(st.just("reimport"), PLACES, st.integers(0, 2)),
+)
+
+_numbers = count(1)
+
+
+class State(NamedTuple):
+    """What a namespace holds: how deep each memory is, in which state, and what reflects on what."""
+
+    depths: dict[str, int]
+    states: dict[str, str]
+    edges: set[tuple[str, str]]
+
+    def live(self, place: int) -> str:
+        return self.having("live", place)
+
+    def having(self, state: str, place: int) -> str:
+        found = sorted(id for id, one in self.states.items() if one == state)
+        return found[place % len(found)] if found else "none"
+
+
+class World:
+    """A namespace of its own in a store, and what is done in it."""
+
+    def __init__(self, hold: holdfast.Holdfast, clock: Any) -> None:
+        self.hold, self.clock = hold, clock
+        self.namespace = f"world-{next(_numbers)}"
+        for _ in range(6):
+            hold.store(title=f"m {next(_numbers)}", content="It is so.", namespace=self.namespace)
+
+    def state(self) -> State:
+        at = {"at": self.namespace}
+        with self.hold.hold.reading() as session:
+            rows = session.ask("select id, reflection_depth, state from memory where namespace = :at", at)
+            edges = session.ask(
+                "select l.source, l.target from link l join memory m on m.id = l.source "
+                "where m.namespace = :at and l.relation = 'reflects_on' and l.state = 'live' "
+                "and (l.valid_until is null or l.valid_until > :now)",
+                at | {"now": self.clock.at},
+            )
+        return State(
+            {id: depth for id, depth, _ in rows},
+            {id: state for id, _, state in rows},
+            {(source, target) for source, target in edges},
+        )
+
+    def tried(self, here: State, step: tuple[Any, ...]) -> HoldfastError | None:
+        try:
+            self.do(here, step)
+        except HoldfastError as refused:
+            return refused
+        return None
+
+    def do(self, here: State, step: tuple[Any, ...]) -> Any:
+        """One step; what a place means depends on what is there."""
+        self.clock.move(seconds=1)
+        match step:
+            case "reflect", places:
+                sources = list(dict.fromkeys(map(here.live, places)))
+                title = f"reflection {next(_numbers)}"
+                return self.hold.reflect(source_ids=sources, title=title, content="So.", namespace=self.namespace)
+            case "link", source, target:
+                return self.link(here, source, target, "reflects_on")
+            case "supersede", source, target:
+                return self.link(here, source, target, "supersedes")
+            case "unlink", place:
+                source, target = sorted(here.edges)[place % len(here.edges)] if here.edges else ("none", "nor this")
+                return self.hold.kg_invalidate(source_id=source, target_id=target, relation="reflects_on")
+            case "delete", place:
+                return self.hold.delete(here.live(place))
+            case "archive", place:
+                return self.hold.archive(ids=[here.live(place)])
+            case "restore", place:
+                return self.hold.archive_restore(here.having("archived", place))
+            case "consolidate", one, other:
+                title, both = f"summary {next(_numbers)}", [here.live(one), here.live(other)]
+                return self.hold.consolidate(ids=both, title=title, summary="In short.", namespace=self.namespace)
+            case "undo", back:
+                return self.hold.undo(change=max(1, self.hold.events(after=1 << 40).next - back))
+            case "reimport", place, depth:
+                return self.reimport(here.live(place), depth)
+
+    def link(self, here: State, source: int, target: int, relation: str) -> Any:
+        return self.hold.link(source_id=here.live(source), target_id=here.live(target), relation=relation)
+
+    def reimport(self, id: str, depth: int) -> Any:
+        """Take a memory in again, as a file says that it is now and how deep."""
+        rows = [dict(one) for one in self.hold.export(namespace=self.namespace)["memories"]]
+        given = [one | {"reflection_depth": depth, "updated_at": self.clock.after()} for one in rows if one["id"] == id]
+        return self.hold.call("import", {"envelope": {"memories": given}})
+
+
+def settled(depths: dict[str, int], edges: set[tuple[str, str]]) -> dict[str, int]:
+    """The least depths that are no less than these and let each reflection lie above what it stands on."""
+    found, changed = dict(depths), True
+    for _ in range(len(found) + 1):
+        changed = False
+        for source, target in edges:
+            if found[source] <= found[target]:
+                found[source], changed = found[target] + 1, True
+        if not changed:
+            break
+    assert not changed, "a circle"
+    return found
+
+
+def reaches(edges: set[tuple[str, str]], start: str, end: str) -> bool:
+    seen, following = {start}, {start}
+    while following:
+        following = {target for source, target in edges if source in following} - seen
+        seen |= following
+    return end in seen
+
+
+@pytest.fixture
+def world(timed: holdfast.Holdfast, clock: Any) -> Callable[[], World]:
+    return lambda: World(timed, clock)
+
+
+def may_be_refused(before: State, step: tuple[Any, ...], error: HoldfastError) -> bool:
+    """Whether a link was refused for a reason that there is."""
+    if step[0] != "link" or not isinstance(error, CycleDetected | DepthExceeded):
+        return True
+    source, target = before.live(step[1]), before.live(step[2])
+    if isinstance(error, CycleDetected):
+        return reaches(before.edges, target, source)
+    after = settled(before.depths, {*before.edges, (source, target)})
+    return any(after[id] > max(CAP, before.depths[id]) for id in after if before.states[id] != "deleted")
+
+
+def follows(before: State, after: State, step: tuple[Any, ...]) -> dict[str, int]:
+    """The depths that are to be after a step: what stands lower than it must is raised, nothing else changes."""
+    held = {id: before.depths.get(id, 0) for id in after.depths}
+    fresh = next(iter(after.depths.keys() - before.depths.keys()), "")
+    if step[0] == "consolidate" and fresh:
+        held[fresh] = max(before.depths[before.live(place)] for place in step[1:])
+    if step[0] == "reimport" and before.live(step[1]) in held:
+        held[before.live(step[1])] = max(before.depths[before.live(step[1])], step[2])
+    return settled(held, after.edges)
+
+
+@settings(
+    max_examples=80,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(steps=st.lists(STEPS, min_size=10, max_size=25))
+def test_no_circle_and_no_depth_but_the_one_that_follows(
+    world: Callable[[], World], steps: list[tuple[Any, ...]]
+) -> None:
+    here = world()
+    before = here.state()
+    for step in steps:
+        refused = here.tried(before, step)
+        after = here.state()
+        if refused is None:
+            assert after.depths == follows(before, after, step)
+        else:
+            assert after == before
+            assert may_be_refused(before, step, refused)
+        before = after
+
+
+def test_a_model_that_finds_a_circle_says_so() -> None:
+    with pytest.raises(AssertionError, match="a circle"):
+        settled({"a": 0, "b": 0}, {("a", "b"), ("b", "a")})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.dates import FIRST, LAST, MOST_PERIODS, Period, fitness, periods
+from holdfast.domain.dates import FIRST, LAST, MOST_PERIODS, Event, Period, events, fitness, periods, sidedness
 from holdfast.domain.moment import DAY, from_text, to_text
 
 NOW = from_text("2023-05-24T15:00:00Z", "now")
@@ -327,3 +327,60 @@ def test_a_long_question_is_read_in_its_first_part() -> None:
 def test_a_period_says_how_precise_it_is() -> None:
     [period] = periods("on 8 May 2023", NOW)
     assert period == Period(at("2023-05-08"), at("2023-05-09") - 1, "day", "8 May 2023")
+
+
+# Events
+
+
+@pytest.mark.parametrize(
+    ("text", "side", "name"),
+    [
+        ("What changed since the migration to Postgres?", "after", "migration"),
+        ("what broke after our 2.0 release", "after", "2 0 release"),
+        ("What did Ann do before Ada's wedding?", "before", "wedding"),
+        ("Prior to the big launch party, who had said no?", "before", "big launch party"),
+        ("Who slept badly until the exam was over?", "before", "exam"),
+        ("after his 'Half Marathon' did he rest?", "after", "half marathon"),
+    ],
+)
+def test_an_event_is_taken_for_a_date_by_its_name(text: str, side: str, name: str) -> None:
+    assert events(text) == (Event("before" if side == "before" else "after", tuple(name.split())),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How many days before the wedding did it rain?",
+        "What happened the week after the move?",
+        "Who looked after the parents?",
+        "until the end of the story",
+        "after the 5th of May",
+        "since the 2000",
+        "before breakfast",
+        "after the",
+        "What did he say?",
+    ],
+)
+def test_what_is_no_event_is_taken_for_none(text: str) -> None:
+    assert events(text) == ()
+
+
+@given(st.lists(MOMENTS, max_size=9), MOMENTS, MOMENTS)
+def test_the_later_a_time_the_surer_it_lies_after_an_event_and_the_less_before_it(
+    told: list[int], one: int, other: int
+) -> None:
+    before, after = Event("before", ("move",)), Event("after", ("move",))
+    early, late = sorted((one, other))
+    assert 0 <= sidedness(after, told, early) <= sidedness(after, told, late) <= 0.3
+    assert 0 <= sidedness(before, told, late) <= sidedness(before, told, early) <= 0.3
+    if told:
+        assert sidedness(after, told, max(told)) == sidedness(before, told, min(told)) == pytest.approx(0.3)
+    else:
+        assert sidedness(after, told, late) == 0
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_few_events_of_some_words(text: str) -> None:
+    found = events(f"after the {text} before my {text}")
+    assert all(event.words for event in found)
+    assert len(events("after the move, " * 10_000)) == MOST_PERIODS

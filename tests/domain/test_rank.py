@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.domain.dates import Event
 from holdfast.domain.moment import DAY
 from holdfast.domain.rank import (
     OVER_FACTOR,
@@ -298,6 +299,21 @@ def test_what_only_asks_comes_after_what_tells_the_same() -> None:
 def test_a_thread_of_one_memory_is_none() -> None:
     (found,) = order([said("alone", plum=1, group="thread")])
     assert (found.parts.thread_words, found.parts.thread_vector) == (0, 0)
+
+
+def test_what_was_told_after_an_event_comes_first_if_the_question_asks_for_what_came_after_it() -> None:
+    told = said("told", tree=1, at=NOW - 5 * DAY)
+    many = [said("earlier", plum=1, at=NOW - 9 * DAY), said("later", plum=1, at=NOW - DAY, updated_at=0), told]
+    for side, first in (("before", "earlier"), ("after", "later")):
+        scope = SCOPE._replace(events=((Event(side, ("tree",)), frozenset({"tree"})),))  # type: ignore[arg-type]
+        found = {one.id: one.parts.date for one in ranked(many, (), STEMS, scope, NOW)}
+        assert {id for id, date in found.items() if date} == {first, "told"}
+
+
+@given(MANY)
+def test_an_event_that_nobody_tells_of_changes_nothing(many: list[Candidate]) -> None:
+    scope = SCOPE._replace(events=((Event("after", ("moon",)), frozenset({"moon"})),))
+    assert ranked(many, (), STEMS, scope, NOW) == order(many)
 
 
 # The adjustment

@@ -5,12 +5,14 @@ All arithmetic is in whole days of UTC. The zone of the one who asks is not know
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import date
 from functools import cache
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from .moment import DAY
+from .words import STOP, runs
 
 Precision = Literal["day", "week", "month", "year", "before", "after", "recent"]
 Form = Literal["named", "every year", "counted"]
@@ -35,6 +37,14 @@ class Period(NamedTuple):
     """The words of the question that it was read from."""
     form: Form = "named"
     """A date of one year; a date without a year, which stands here for the latest; or counted back from a day."""
+
+
+class Event(NamedTuple):
+    """Something that happened, which a question takes as a date: what was told before it, or after."""
+
+    side: Literal["before", "after"]
+    words: tuple[str, ...]
+    """Those of its name, in lower case."""
 
 
 class _Span(NamedTuple):
@@ -104,6 +114,19 @@ _BETWEEN = r"\bbetween\s+(?:the\s+)?\Z"
 _YEAR_OF_NOW = r"\b(last|this)\s+year\b"
 
 
+_SIDE_OF_EVENT = (
+    rf"(?<!look\s)(?<!looked\s){_NO_LENGTH}(?:(?P<before>before|until|till|prior\s+to)|after|since|following)"
+)
+_EVENT = (
+    rf"\b{_SIDE_OF_EVENT}\s+(?:the|my|our|his|her|their|its|\w+['’]s)\s+(?P<name>(?:[^.,;:!?()\n]|\.(?=[0-9])){{1,80}})"
+)
+_MAYBE_EVENT = r"\b(?:before|until|till|prior|after|since|following)\b"
+_NO_EVENT = frozenset(_FULL).union(
+    "day week weekend month year morning afternoon evening night end other same fact first last".split()
+)
+"""What stands after "before the" or "after the" and is no event."""
+
+
 @cache
 def _pattern(written: str) -> re.Pattern[str]:
     return re.compile(written, re.IGNORECASE)
@@ -117,6 +140,26 @@ def periods(text: str, now: int) -> tuple[Period, ...]:
     for first, last in _ranges(dates, text):
         found += _named(first, last, text, today)
     return tuple(found[:MOST_PERIODS])
+
+
+def events(text: str) -> tuple[Event, ...]:
+    """The events before or after which something is asked for, by their names: "since the migration"."""
+    text, found = text[:MOST_READ], []
+    for match in _pattern(_EVENT).finditer(text) if _pattern(_MAYBE_EVENT).search(text) else ():
+        name = tuple(takewhile(lambda word: word not in STOP, runs(match["name"])))
+        if not _NO_EVENT.intersection(name) and any(map(str.isalpha, name)):
+            found.append(Event("before" if match["before"] else "after", name))
+    return tuple(found[:MOST_PERIODS])
+
+
+def sidedness(event: Event, told: Collection[int], at: int) -> float:
+    """How surely a time lies before or after an event, by the times at which it was told of: 0 to 0.3.
+
+    What happens is told of more than once, as a plan and as a memory, so the more of them lie on the other side the
+    surer it is. Nobody tells of it: nothing is known.
+    """
+    other_side = sum(at <= time if event.side == "before" else at >= time for time in told)
+    return _WEAK * other_side / len(told) if told else 0.0
 
 
 def _dates(text: str, today: date) -> list[_Date]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from .dates import MOST_READ, Period, periods
+from .dates import MOST_READ, Event, Period, events, periods
 from .passages import ROLES
 from .scripts import terms
 from .words import STOP, visible
@@ -86,6 +86,8 @@ class Question(NamedTuple):
     dates: tuple[Period, ...]
     roles: frozenset[str] = frozenset()
     """Who is to have said what is asked for, by role: the one who asks, or the one who is asked."""
+    events: tuple[Event, ...] = ()
+    """Before or after what it is to have been said."""
 
 
 def question(text: str, now: int) -> Question:
@@ -94,8 +96,8 @@ def question(text: str, now: int) -> Question:
     found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain))))
     english = is_english(found, text.isascii())
     words = [word for word in found if word not in STOP] or found if english else found
-    roles = _roles(text[:MOST_READ], frozenset(found)) if english else frozenset[str]()
-    return Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now), roles)
+    asked = Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now))
+    return asked._replace(roles=_roles(text[:MOST_READ], frozenset(found)), events=events(text)) if english else asked
 
 
 def _roles(text: str, words: frozenset[str]) -> frozenset[str]:

@@ -10,6 +10,7 @@ from math import log
 from operator import mul
 from typing import NamedTuple
 
+from .dates import Event, sidedness
 from .moment import DAY
 from .passages import ROLES
 
@@ -105,6 +106,8 @@ class Candidate(NamedTuple):
     """What was said of its use before: -1 to 1."""
     over: bool = False
     """It holds no longer."""
+    at: int = 0
+    """When it was said."""
 
 
 class Scope(NamedTuple):
@@ -120,6 +123,8 @@ class Scope(NamedTuple):
     """Asked stems that are names of people who speak here."""
     named: tuple[str, ...] = ()
     """The speakers whom the question names, in its order."""
+    events: tuple[tuple[Event, frozenset[str]], ...] = ()
+    """Before or after what it asks, each with the stems of its name."""
 
     def voice(self, speaker: str | None) -> float:
         """Whether somebody speaks whom the question is about: 1 for the first it names or a role, less for others."""
@@ -283,6 +288,7 @@ class Order:
         self._cosine = {one.id: nearness(one, scope) for one in candidates}
         self._vector = self._calibrated()
         self._threads = self._best_of_threads(candidates)
+        self._told = [(event, _times_of(stems, candidates)) for event, stems in scope.events]
 
     def _calibrated(self) -> dict[str, float]:
         """Cosines between what is unrelated and the nearest."""
@@ -312,7 +318,7 @@ class Order:
             thread_words=thread[0],
             thread_vector=thread[1],
             asks=float(one.asks),
-            date=one.date,
+            date=one.date + max((sidedness(event, told, one.at) for event, told in self._told), default=0.0),
             linked=max((self._words.get(id, 0.0) for id in one.linked), default=0.0),
         )
 
@@ -336,6 +342,11 @@ class Order:
             return passage_words(one, piece, self._weights) / self._most + (piece.cosine or 0.0)
 
         return max(one.pieces, key=bearing, default=None)
+
+
+def _times_of(stems: Collection[str], candidates: Sequence[Candidate]) -> list[int]:
+    """The times at which something was told of by the words of its name."""
+    return sorted({one.at for one in candidates if _together(one).keys() >= set(stems)})
 
 
 def adjustment(one: Candidate, now: int) -> float:

@@ -100,6 +100,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
         vectors.set_mark(session, "passages", vectors.Mark(due[-1].row, 3))
     hold.update(kept[5].id, content="changed", tags=["other"])
     hold.update(kept[5].id, content="changed again", priority=9)
+    hold.link(source_id=kept[10].id, target_id=kept[1].id, relation="derived_from")
     hold.link(source_id=kept[0].id, target_id=kept[1].id, relation="supersedes")
     hold.link(source_id=kept[2].id, target_id=kept[3].id)
     hold.kg_invalidate(source_id=kept[2].id, target_id=kept[3].id, relation="related_to")

@@ -57,8 +57,9 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
         return str(call("store", **body | how | more).id)
 
     live, archived, deleted = store("live"), store("archived"), store("deleted")
-    expired = store("expired", tier="short")
+    expired, fallen = store("expired", tier="short"), store("fallen")
     call("link", source_id=live, target_id=archived)
+    call("link", source_id=live, target_id=fallen, relation="derived_from")
     let_time_pass()
     call("archive", ids=[archived], reason=CANARY)
     call("update", id=live, content=f"the {WORD} live says {CANARY} again")
@@ -71,7 +72,7 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
     )
     if how.get("scope") == "private":
         call("update", id=entity.entity_id, scope="private")
-    return [live, archived, deleted, expired, rule, entity.entity_id]
+    return [live, archived, deleted, expired, rule, entity.entity_id, fallen]
 
 
 class Buried(NamedTuple):
@@ -105,7 +106,7 @@ def buried(engine: str, request: pytest.FixtureRequest, tmp_path_factory: pytest
 
 
 def burial(address: str, how: str) -> Buried:
-    """Links lead from what is shown to what is hidden, and back."""
+    """Links lead from what is shown to what is hidden, and back; what is shown stands on something hidden that fell."""
     owner, moments = Caller("ai:owner@here", bound=True), [LATER, START]
     with holdfast.open(address, agent_id="ai:tester@here", now=lambda: moments[-1]) as hold:
         if how == PRIVATE:
@@ -119,6 +120,10 @@ def burial(address: str, how: str) -> Buried:
             for source, target in ((hidden[0], shown), (shown, hidden[0])):
                 link = {"source_id": source, "target_id": target, "relation": relation}
                 hold.call("link", link, caller=owner)
+        stands = {"source_id": shown, "target_id": hidden[-1], "relation": "derived_from"}
+        hold.call("link", stands, caller=owner)
+        hold.call("link", {"source_id": hidden[0], "target_id": hidden[-1], "relation": "supersedes"}, caller=owner)
+        hold.call("delete", {"id": hidden[-1]}, caller=owner)
         hold.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
         changes = [one.seq for one in hold.call("events", {"limit": 1000}, caller=owner).events]
     return Buried(address, caller, hidden, shown, changes)
@@ -141,10 +146,13 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
     ids = [*world.hidden, world.hidden[0][:30], world.shown]
     known: dict[str, list[Any]] = {
         "id": ids,
+        "memory_id": ids,
+        "dependent_id": ids,
+        "invalidated_id": ids,
         "source_id": ids,
         "target_id": ids,
         "ids": [[id] for id in ids] + [world.hidden],
-        "namespace": ["open", "closed"],
+        "namespace": ["open", "closed", "open/_invalidations", "closed/_invalidations"],
         "namespace_prefix": ["open", "closed"],
         "as_agent": ["open", "open/a/b/c", "closed"],
         "agent_id": ["ai:owner@here", "ai:friend@here", "ai:snoop@here"],

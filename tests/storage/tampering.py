@@ -11,7 +11,7 @@ from holdfast.storage import records
 KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("chain", "identity")}
 """Where a row lies is the engine's business (`doctor` finds it), which file it was is the machine's."""
 
-JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent")
+JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent", "invalidation")
 
 
 def live_through_everything(hold: Holdfast) -> None:
@@ -36,6 +36,11 @@ def live_through_everything(hold: Holdfast) -> None:
     hold.forget(namespace="global", pattern="secret")
     hold.archive_purge(ids=[purged])
     hold.undo(change=4)
+    stands = hold.store(title="Stands on it", content="It follows.").id
+    hold.link(stands, second, relation="derived_from")
+    hold.archive(ids=[second])
+    (told,) = hold.invalidations().invalidations
+    hold.invalidations_dismiss(ids=[told.id], reason="it holds")
 
 
 def flipped(value: Any) -> list[Any]:

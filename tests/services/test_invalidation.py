@@ -657,3 +657,14 @@ def test_an_invalidation_that_was_flagged_can_be_taken_back(timed: holdfast.Hold
     timed.undo(entry.seq)
     assert told(timed) == set()
     assert timed.get(near).stale is UNSET
+
+
+def test_an_undo_by_which_something_falls_names_its_own_change(timed: holdfast.Holdfast, remember: Remember) -> None:
+    ground = remember("ground")
+    near = remember("near", ground)
+    created = timed.history(ground).changes[0].seq
+    undone = timed.undo(created)
+    assert undone.invalidation_notified == [near]
+    assert timed.undo(undone.change).invalidation_notified is UNSET
+    assert timed.get(ground).state == "live"
+    assert timed.get(near).stale is UNSET

@@ -1,0 +1,37 @@
+"""Texts that have to do with one another, found the same way every time."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.cluster import groups, jaccard
+
+WORDS = st.frozensets(st.sampled_from("abcdefgh"), max_size=6)
+TEXTS = st.dictionaries(st.integers(0, 99).map(str), WORDS, max_size=15)
+
+
+def test_texts_around_the_one_that_is_like_most_others_make_a_group() -> None:
+    texts = {"1": frozenset("abc"), "2": frozenset("abcd"), "3": frozenset("abd"), "4": frozenset("xyz")}
+    (group,) = groups(texts, alike=0.4, least=3, most=5)
+    assert (group.ids, group.shared) == (("1", "2", "3"), ("a", "b", "c", "d"))
+
+
+@given(texts=TEXTS, least=st.integers(2, 4), more=st.integers(0, 4))
+def test_groups_have_their_size_and_share_nothing(texts: dict[str, frozenset[str]], least: int, more: int) -> None:
+    found = groups(texts, alike=0.3, least=least, most=least + more)
+    members = [id for group in found for id in group.ids]
+    assert len(members) == len(set(members))
+    assert all(least <= len(group.ids) <= least + more for group in found)
+    assert all(list(group.ids) == sorted(group.ids) for group in found)
+
+
+@given(texts=TEXTS, order=st.randoms(use_true_random=False))
+def test_the_order_in_which_texts_come_does_not_matter(texts: dict[str, frozenset[str]], order: object) -> None:
+    shuffled = list(texts.items())
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert groups(dict(shuffled), alike=0.3, least=2, most=4) == groups(texts, alike=0.3, least=2, most=4)
+
+
+@given(one=WORDS, other=WORDS)
+def test_likeness_is_the_same_both_ways_and_whole_for_the_same(one: frozenset[str], other: frozenset[str]) -> None:
+    assert jaccard(one, other) == jaccard(other, one)
+    assert jaccard(one, one) == (1.0 if one else 0.0)

@@ -1,0 +1,141 @@
+"""Reflections that somebody else has to allow."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.errors import Conflict, DepthExceeded, DepthMismatch, Forbidden, NotFound, TitleTaken
+
+Make = Callable[..., str]
+
+
+@pytest.fixture
+def first(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> str:
+    """A reflection above which approval is needed."""
+    made = reflect("first", observe("ground"))
+    hold.policy_set(namespace="global", require_approval_above_depth=1)
+    return made
+
+
+@pytest.fixture
+def other(seen_by: Callable[..., Any]) -> Any:
+    """Another agent, who may write."""
+    return seen_by("ai:other@here", right="write")
+
+
+def ask(hold: Any, source: str, **more: Any) -> Any:
+    return hold.reflect(**{"source_ids": [source], "title": "second", "content": "It follows.", **more})
+
+
+def test_what_needs_approval_waits_and_is_not_there(hold: holdfast.Holdfast, first: str) -> None:
+    before = hold.stats().total
+    answer = ask(hold, first, depth=2)
+    assert (answer.status, answer.proposed_depth, answer.require_approval_above_depth) == ("pending", 2, 1)
+    assert hold.stats().total == before
+    (waits,) = hold.pending_list(status="pending").pending
+    assert (waits.id, waits.action_type, waits.requested_by) == (answer.pending_id, "reflect", "ai:tester@here")
+    assert waits.payload["source_ids"] == [first]
+
+
+def test_what_is_approved_is_made_as_who_asked_and_the_journal_names_who_allowed_it(
+    hold: holdfast.Holdfast, first: str, other: Any
+) -> None:
+    asked = ask(hold, first)
+    answer = other.pending_approve(id=asked.pending_id)
+    made = hold.get(answer.memory_id)
+    assert (made.title, made.reflection_depth, made.agent_id) == ("second", 2, "ai:tester@here")
+    entry = next(one for one in hold.events(limit=1000).events if one.record == made.id)
+    assert (entry.op, entry.actor) == ("reflect", "ai:other@here")
+    (decided,) = hold.pending_list().pending
+    assert (decided.status, decided.decided_by, decided.payload["content"]) == ("approved", "ai:other@here", "")
+
+
+def test_who_asked_approves_only_if_the_policy_says_so(hold: holdfast.Holdfast, first: str) -> None:
+    asked = ask(hold, first)
+    with pytest.raises(Forbidden):
+        hold.pending_approve(id=asked.pending_id)
+    hold.policy_set(namespace="global", self_approval=True)
+    assert hold.pending_approve(id=asked.pending_id).approved
+
+
+def test_what_was_rejected_is_not_made_and_not_decided_again(hold: holdfast.Holdfast, first: str, other: Any) -> None:
+    asked = ask(hold, first)
+    assert other.pending_reject(id=asked.pending_id, reason="too bold").rejected
+    (decided,) = hold.pending_list(status="rejected").pending
+    assert (decided.reason, decided.payload["content"]) == ("too bold", "")
+    for decide in (other.pending_approve, other.pending_reject):
+        with pytest.raises(Conflict):
+            decide(id=asked.pending_id)
+
+
+def test_an_approval_goes_by_what_is_there_when_it_is_given(
+    hold: holdfast.Holdfast, observe: Make, first: str, other: Any, reflect: Make
+) -> None:
+    """The depth that is approved is the one that is kept: it is computed in the same transaction, once."""
+    asked, stated = ask(hold, first), ask(hold, first, title="stated", depth=2)
+    hold.policy_set(namespace="global", inherit=["require_approval_above_depth"])
+    hold.link(source_id=first, target_id=reflect("other first", observe("more")), relation="reflects_on")
+    hold.policy_set(namespace="global", require_approval_above_depth=1)
+    with pytest.raises(DepthMismatch):
+        other.pending_approve(id=stated.pending_id)
+    assert hold.get(other.pending_approve(id=asked.pending_id).memory_id).reflection_depth == 3
+    assert [one.id for one in hold.pending_list(status="pending").pending] == [stated.pending_id]
+
+
+def test_an_approval_is_refused_by_the_rules_that_hold_when_it_is_given(
+    hold: holdfast.Holdfast, observe: Make, first: str, other: Any
+) -> None:
+    capped, taken, gone = (ask(hold, first, title=title) for title in ("capped", "taken", "gone"))
+    observe("taken")
+    with pytest.raises(TitleTaken):
+        other.pending_approve(id=taken.pending_id)
+    hold.policy_set(namespace="global", max_reflection_depth=1)
+    with pytest.raises(DepthExceeded):
+        other.pending_approve(id=capped.pending_id)
+    hold.policy_set(namespace="global", max_reflection_depth=3)
+    hold.delete(first)
+    with pytest.raises(NotFound):
+        other.pending_approve(id=gone.pending_id)
+
+
+def test_what_is_too_deep_is_refused_rather_than_asked_for(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make
+) -> None:
+    third = reflect("third", reflect("second", reflect("first", observe("a"))))
+    hold.policy_set(namespace="global", require_approval_above_depth=0)
+    with pytest.raises(DepthExceeded):
+        reflect("fourth", third)
+    assert hold.pending_list().count == 0
+
+
+def test_a_request_is_there_only_for_those_who_reach_its_namespace(
+    hold: holdfast.Holdfast, first: str, seen_by: Callable[..., Any]
+) -> None:
+    asked = ask(hold, first)
+    far = seen_by("ai:far@here", right="write", namespaces=("elsewhere",))
+    assert far.pending_list().count == 0
+    for decide in (far.pending_approve, far.pending_reject):
+        with pytest.raises(NotFound):
+            decide(id=asked.pending_id)
+
+
+def test_sources_that_an_approver_may_not_see_are_counted_and_not_named(
+    hold: holdfast.Holdfast, observe: Make, first: str, other: Any
+) -> None:
+    secret = observe("secret", scope="private")
+    ask(hold, first, source_ids=[first, secret])
+    (waits,) = other.pending_list().pending
+    assert (waits.payload["source_ids"], waits.payload["hidden_sources"]) == ([first], 1)
+
+
+def test_who_asked_gains_no_sight_by_an_approval(
+    hold: holdfast.Holdfast, observe: Make, first: str, seen_by: Callable[..., Any]
+) -> None:
+    """Sources that were hidden from who asked since are not reflected on, whoever approves."""
+    mine = observe("mine")
+    asked = seen_by("ai:other@here").reflect(source_ids=[first, mine], title="so", content="It follows.")
+    hold.update(mine, scope="private")
+    with pytest.raises(NotFound):
+        hold.pending_approve(id=asked.pending_id)

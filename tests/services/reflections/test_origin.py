@@ -1,0 +1,96 @@
+"""Where a reflection was made stays known, wherever it goes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.errors import NotFound
+
+Make = Callable[..., str]
+
+
+def carried(hold: holdfast.Holdfast, to: Path) -> holdfast.Holdfast:
+    """Another store that took everything in."""
+    other = holdfast.open(str(to), agent_id="ai:importer@there", now=hold.hold.now)
+    assert other.call("import", {"envelope": hold.export()}).rejected == 0
+    return other
+
+
+def node(hold: holdfast.Holdfast) -> str:
+    return str(hold.verify().node)
+
+
+def test_what_was_made_here_has_no_other_origin(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+    so = reflect("so", observe("a"))
+    found = hold.reflection_origin(memory_id=so)
+    assert (found.peer_origin, found.signing_agent, found.original_depth) == (None, "ai:tester@here", 1)
+    assert (found.local_depth_at_arrival, found.is_reflection) == (None, True)
+    plain = hold.reflection_origin(memory_id=observe("b"))
+    assert (plain.original_depth, plain.is_reflection) == (0, False)
+
+
+def test_depth_and_kind_survive_the_way_to_another_store(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
+) -> None:
+    second = reflect("second", reflect("first", observe("a")))
+    with carried(hold, tmp_path / "other.db") as other:
+        came = other.get(second)
+        assert (came.memory_kind, came.reflection_depth) == ("reflection", 2)
+        found = other.reflection_origin(memory_id=second)
+        assert found.peer_origin is not None
+        assert found.peer_origin.startswith(node(hold))
+        assert (found.signing_agent, found.original_depth, found.local_depth_at_arrival) == ("ai:tester@here", 2, 2)
+
+
+def test_the_origin_is_who_made_it_and_not_who_passed_it_on(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
+) -> None:
+    so = reflect("so", observe("a"))
+    with carried(hold, tmp_path / "second.db") as second, carried(second, tmp_path / "third.db") as third:
+        origin = third.reflection_origin(memory_id=so).peer_origin
+        assert origin is not None
+        assert origin.startswith(node(hold))
+
+
+def test_a_depth_that_rose_at_its_origin_is_told_from_the_one_at_making(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
+) -> None:
+    low, high = observe("low"), reflect("first", observe("a"))
+    hold.link(source_id=low, target_id=high, relation="reflects_on")
+    with carried(hold, tmp_path / "other.db") as other:
+        extra = other.reflect(source_ids=[other.store(title="b", content="x").id], title="there", content="x").id
+        other.link(source_id=high, target_id=extra, relation="reflects_on")
+        found = other.reflection_origin(memory_id=low)
+        assert (found.original_depth, found.local_depth_at_arrival, found.reflection_depth) == (0, 2, 3)
+
+
+def test_what_another_program_wrote_of_an_origin_is_understood(hold: holdfast.Holdfast) -> None:
+    told = {"peer_origin": "ai:far@away", "original_depth": 2, "local_depth_at_arrival": 3}
+    row = {"id": "m", "title": "m", "content": "x", "reflection_depth": 2, "tier": "long", "memory_kind": "reflection"}
+    hold.call("import", {"envelope": {"memories": [row | {"metadata": {"reflection_origin": told}}]}})
+    found = hold.reflection_origin(memory_id="m")
+    assert (found.peer_origin, found.original_depth, found.local_depth_at_arrival) == ("ai:far@away", 2, 2)
+
+
+@pytest.mark.parametrize(
+    "told", [7, {}, {"original_depth": "deep"}, {"original_depth": -1}, {"original_depth": 1 << 60}]
+)
+def test_an_origin_that_cannot_be_read_is_not_believed(hold: holdfast.Holdfast, told: Any) -> None:
+    row = {"id": "m", "title": "m", "content": "x", "reflection_depth": 2, "tier": "long", "reflection_origin": told}
+    hold.call("import", {"envelope": {"memories": [row]}})
+    assert hold.reflection_origin(memory_id="m").original_depth == 2
+
+
+def test_an_edit_does_not_touch_the_origin(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+    so = reflect("so", observe("a"))
+    hold.update(so, metadata={"reflection_origin": {"peer_origin": "forged", "original_depth": 9}}, content="New.")
+    found = hold.reflection_origin(memory_id=so)
+    assert (found.peer_origin, found.original_depth) == (None, 1)
+
+
+def test_the_origin_of_what_is_not_there_is_not_found(hold: holdfast.Holdfast) -> None:
+    with pytest.raises(NotFound):
+        hold.reflection_origin(memory_id="no-such-memory")

@@ -1,0 +1,276 @@
+"""Reflections as files: whole, within their folder, kept in step, and back again without loss."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import holdfast
+from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound
+from holdfast.domain.reflection_text import path_of
+
+Make = Callable[..., str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def other(hold: holdfast.Holdfast, tmp_path: Path) -> Any:
+    with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:reader@there", now=hold.hold.now) as opened:
+        yield opened
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_each_reflection_is_a_file_below_its_namespace(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+) -> None:
+    a = observe("a")
+    here, there = reflect("here", a, namespace="team"), reflect("there", a, namespace="team/b")
+    done = hold.export_reflections(out_dir=str(folder))
+    assert sorted(done.written) == sorted([f"team/{here}.md", f"team/b/{there}.md"])
+    assert sorted(files(folder)) == sorted(done.written)
+    text = (folder / f"team/{here}.md").read_text()
+    assert text.startswith(f'---\nmemory_id: "{here}"\nnamespace: "team"\ntitle: "here"\nreflection_depth: 1\n')
+    assert text.endswith("\n---\n\nhere follows.")
+    assert a in text
+
+
+def test_what_did_not_change_is_not_written_again(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+) -> None:
+    so, other = reflect("so", a := observe("a")), reflect("other", a)
+    hold.export_reflections(out_dir=str(folder))
+    hold.recall(context="so follows")
+    hold.update(other, content="Another thing follows.")
+    again = hold.export_reflections(out_dir=str(folder))
+    assert (again.written, again.unchanged) == ([f"global/{other}.md"], [f"global/{so}.md"])
+
+
+def test_a_file_is_replaced_as_a_whole(hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path) -> None:
+    """Who has it open reads on what it was; what an export that was cut off left behind is taken away."""
+    so = reflect("so", observe("a"))
+    hold.export_reflections(out_dir=str(folder))
+    file = folder / "global" / f"{so}.md"
+    before = file.read_bytes()
+    (file.parent / f".{so}.md.1.holdfast-partial").write_bytes(before[:10])
+    with file.open("rb") as reader:
+        hold.update(so, content="Something quite different follows.")
+        hold.export_reflections(out_dir=str(folder))
+        assert reader.read() == before
+    assert file.read_bytes() != before
+    assert sorted(files(folder)) == [f"global/{so}.md"]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_files_of_what_is_not_live_any_more_are_removed_and_others_left(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+) -> None:
+    gone, away, moved, kept = (reflect(title, observe(f"for {title}")) for title in ("gone", "away", "moved", "kept"))
+    hold.export_reflections(out_dir=str(folder))
+    hold.delete(gone)
+    hold.archive(ids=[away])
+    hold.update(moved, namespace="elsewhere")
+    foreign = (folder / f"global/{kept}.md").read_text().replace(kept, "unknown-here")
+    (folder / "global/unknown-here.md").write_text(foreign)
+    (folder / "notes.md").write_text("My own notes.")
+    done = hold.export_reflections(out_dir=str(folder))
+    assert sorted(done.removed) == sorted(f"global/{id}.md" for id in (gone, away, moved))
+    assert sorted(done.left) == ["global/unknown-here.md", "notes.md"]
+    assert sorted(files(folder)) == sorted([f"global/{kept}.md", f"elsewhere/{moved}.md", *done.left])
+
+
+def test_an_export_of_one_namespace_leaves_the_files_of_others(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+) -> None:
+    a = observe("a")
+    one, two = reflect("one", a, namespace="one"), reflect("two", a, namespace="two")
+    hold.export_reflections(out_dir=str(folder))
+    hold.delete(one)
+    hold.delete(two)
+    assert hold.export_reflections(out_dir=str(folder), namespace="one").removed == [f"one/{one}.md"]
+    assert sorted(files(folder)) == [f"two/{two}.md"]
+
+
+@pytest.mark.parametrize("namespace", ["Team", "a:b", "команда", "x" * 300, "con.", "a/..b/c", "-"])
+def test_every_namespace_has_a_path_of_its_own_within_the_folder(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, namespace: str
+) -> None:
+    reflect("so", observe("a"), namespace=namespace)
+    (name,) = hold.export_reflections(out_dir=str(folder)).written
+    assert (folder / name).resolve().is_relative_to(folder.resolve())
+    assert path_of(namespace, "a") != path_of(namespace.swapcase(), "a") or namespace == namespace.swapcase()
+
+
+def test_no_link_leads_an_export_out_of_its_folder(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
+) -> None:
+    so = reflect("so", observe("a"), namespace="team")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    folder.mkdir()
+    (folder / "team").symlink_to(outside)
+    with pytest.raises(Invalid):
+        hold.export_reflections(out_dir=str(folder))
+    assert list(outside.iterdir()) == []
+    (folder / "team").unlink()
+    (folder / "team").mkdir()
+    (outside / "file").write_text("Mine.")
+    (folder / "team" / f"{so}.md").symlink_to(outside / "file")
+    hold.export_reflections(out_dir=str(folder))
+    assert (outside / "file").read_text() == "Mine."
+
+
+def test_only_what_the_caller_may_see_is_written(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, seen_by: Callable[..., Any]
+) -> None:
+    a = observe("a")
+    reflect("mine", a, scope="private")
+    ours = reflect("ours", a)
+    done = seen_by("ai:other@here").export_reflections(out_dir=str(folder))
+    assert done.written == [f"global/{ours}.md"]
+
+
+def test_paths_are_for_the_command_line_and_the_library(seen_by: Callable[..., Any], folder: Path) -> None:
+    with pytest.raises(Forbidden):
+        seen_by("ai:other@here", source="api").export_reflections(out_dir=str(folder))
+    with pytest.raises(Forbidden):
+        seen_by("ai:other@here", source="api").import_reflections(path=str(folder))
+    assert not folder.exists()
+
+
+def test_reflections_come_back_with_what_they_stand_on(
+    hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+) -> None:
+    a = observe("a")
+    second = reflect("second", first := reflect("first", a))
+    hold.link(source_id=second, target_id=first, relation="contradicts")
+    hold.export_reflections(out_dir=str(folder))
+    done = other.import_reflections(path=str(folder))
+    assert (done.files, done.imported, done.links, done.rejected, done.missing_sources) == (2, 2, 2, 0, [a])
+    assert (other.get(second).reflection_depth, other.get(second).agent_id) == (2, "ai:tester@here")
+    assert {(link.target_id, link.relation) for link in other.get_links(id=second).links} == {
+        (first, "reflects_on"),
+        (first, "contradicts"),
+    }
+    assert other.import_reflections(path=str(folder)).unchanged == 2
+
+
+def test_a_source_that_comes_later_is_linked_by_the_next_import(
+    hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
+) -> None:
+    so = reflect("so", a := observe("a"))
+    hold.export_reflections(out_dir=str(folder))
+    other.import_reflections(path=str(folder))
+    plain = [row for row in hold.export()["memories"] if row["id"] == a]
+    other.call("import", {"envelope": {"memories": plain}})
+    assert other.import_reflections(path=str(folder)).links == 1
+    assert [link.target_id for link in other.get_links(id=so).links] == [a]
+    other.export_reflections(out_dir=str(tmp_path / "again"))
+    assert files(tmp_path / "again").keys() == files(folder).keys()
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=60)
+CONTENTS = st.one_of(
+    TEXTS, st.sampled_from(["---\n", "\n\n---\nx: 1\n---", "a\r\nb\r", "\ufeffx", "[2026-01-02] Ann: Hi."])
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    contents=st.lists(CONTENTS.filter(str.strip), min_size=1, max_size=4),
+    metadata=st.dictionaries(
+        TEXTS, st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+    ),
+    tags=st.lists(st.sampled_from(["x", "y", "ü", 'q"uote', "a: b", "#c", "- d"]), unique=True),
+)
+def test_nothing_is_lost_on_the_way_through_files(
+    tmp_path_factory: pytest.TempPathFactory, contents: list[str], metadata: dict[str, Any], tags: list[str]
+) -> None:
+    """An empty store that takes the files in writes the very same files."""
+    place = tmp_path_factory.mktemp("way")
+    with holdfast.open(str(place / "one.db")) as one, holdfast.open(str(place / "two.db")) as two:
+        ground = one.store(title="ground", content="It is so.").id
+        for number, content in enumerate(contents):
+            try:
+                made = one.reflect(
+                    source_ids=[ground], title=f"t {number}", content=content, metadata=metadata, tags=tags, tier="long"
+                )
+            except HoldfastError:
+                continue
+            if made.reflection_depth < 3:
+                ground = made.id
+        one.export_reflections(out_dir=str(place / "first"))
+        taken = two.import_reflections(path=str(place / "first"))
+        assert taken.rejected == 0
+        two.export_reflections(out_dir=str(place / "second"))
+        assert files(place / "second") == files(place / "first")
+        rows = {row["id"]: row for row in one.export()["memories"]}
+        for row in two.export()["memories"]:
+            row.pop("reflects_on_missing", None)
+            assert row == rows[row["id"]]
+
+
+def test_a_file_that_cannot_be_taken_in_is_named_and_the_others_go_in(
+    hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
+) -> None:
+    so = reflect("so", observe("a"))
+    hold.export_reflections(out_dir=str(folder))
+    good = (folder / f"global/{so}.md").read_text()
+    bad = {
+        "a.md": "No fence.",
+        "b.md": "---\ntitle: unquoted\n---\n\nx",
+        "c.md": '---\ntitle: "no id"\n---\n\nx',
+        "d.md": good.replace("reflection_depth: 1", "reflection_depth: -1").replace(so, "bad-depth"),
+        "e.md": "---\nmemory_id: !!python/object/apply:os.system ['true']\n---\n",
+        "f.md": '---\nmemory_id: "x"\nmemory_id: "y"\n---\n',
+        "g.md": '---\nmemory_id: "x"\nreflects_on: {"a": 1}\n---\n\nx',
+        "h.md": "---\nmemory_id: " + "[" * 100_000 + "\n---\n\nx",
+        "i.md": "---\n" + "x" * (2 << 20),
+    }
+    for name, text in bad.items():
+        (folder / name).write_text(text)
+    (folder / "j.md").write_bytes(b"\xff\xfe")
+    (folder / "k.md").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(folder / "l.md")
+    (folder / "m.txt").write_text("Not looked at.")
+    done = other.import_reflections(path=str(folder))
+    assert sorted(fault.file for fault in done.errors) == sorted([*bad, "j.md", "k.md", "l.md"])
+    assert (done.imported, done.rejected) == (1, len(bad) + 3)
+    assert other.get(so).title == "so"
+
+
+def test_a_dry_run_takes_nothing_in(
+    hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+) -> None:
+    so = reflect("so", observe("a"))
+    hold.export_reflections(out_dir=str(folder))
+    assert other.import_reflections(path=str(folder), dry_run=True).imported == 1
+    with pytest.raises(NotFound):
+        other.get(so)
+
+
+def test_one_reflection_is_written_as_markdown_or_as_json(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+) -> None:
+    so = reflect("so", a := observe("a"))
+    hold.export_reflections(out_dir=str(folder))
+    one = hold.export_reflection(memory_id=so)
+    assert one.content == (folder / one.suggested_filename).read_text()
+    as_json = hold.export_reflection(memory_id=so, format="json")
+    assert as_json.suggested_filename == f"global/{so}.json"
+    assert f'"target_id": "{a}"' in as_json.content
+
+
+def test_only_a_reflection_is_exported_as_one(hold: holdfast.Holdfast, observe: Make) -> None:
+    with pytest.raises(Invalid):
+        hold.export_reflection(memory_id=observe("a"))

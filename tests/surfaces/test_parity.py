@@ -123,6 +123,7 @@ STEPS: list[tuple[Any, ...]] = [
     ("kg_timeline", {"source_id": "$plan.id"}),
     ("find_paths", {"source_id": "$plan.id", "target_id": "$lunch.id"}),
     ("lineage", {"id": "$plan.id"}),
+    ("graph", {"id": "$plan.id"}),
     ("dependents", {"id": "$lunch.id"}),
     ("dependents_of_invalidated", {"memory_id": "$lunch.id"}),
     ("kg_invalidate", {"source_id": "$plan.id", "target_id": "$lunch.id", "relation": "derived_from"}),

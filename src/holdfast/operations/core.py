@@ -241,7 +241,7 @@ def get(hold: Hold, request: Get) -> Got:
         else:
             memory = history.as_it_was(hold, session, request.id, as_of=as_of, known_at=known_at)
             stale = {}
-        links = [link_view(link) for link in relate.links_of(hold, session, memory.id)]
+        links = [link_view(link) for link in relate.links_of(hold, session, memory.id, valid_at=as_of)]
         used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
     return memory_view(memory, used, type=Got, links=links, stale=stale_view(stale.get(memory.id)))
 

@@ -3,11 +3,13 @@
 from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from ..domain import drawing
+from ..domain.errors import Invalid
 from ..domain.link import Relation
 from ..domain.moment import to_text
-from ..services import entity, find, relate
+from ..services import entity, find, relate, surroundings
 from ..services.hold import Hold
 from ..storage.links import Edge, Which
 from .core import moment
@@ -27,6 +29,8 @@ RelationField = Annotated[
         extra={"short": "r"},
     ),
 ]
+ValidAt = Annotated[Moment, Meta(description="Links that held then.")]
+ValidAtOrNow = Annotated[Moment, Meta(description="Links that held then; now, unless told.")]
 EndedToo = Annotated[bool, Meta(description="Links that were invalidated too.")]
 Name = Annotated[str, Meta(min_length=1, max_length=512)]
 
@@ -73,6 +77,7 @@ def link(hold: Hold, request: Link) -> Linked:
 
 class GetLinks(Request, frozen=True):
     id: Id
+    valid_at: ValidAt | None = None
     limit: Limit = 1000
     offset: Skip = 0
 
@@ -89,10 +94,11 @@ class LinkPage(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def get_links(hold: Hold, request: GetLinks) -> LinkPage:
-    """Show the links of a memory, both ways, those that ended too."""
+    """Show the links of a memory, both ways: those that ended too, or those that held at some time."""
+    valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
         memory = find.get(hold, session, request.id)
-        found = relate.links_of(hold, session, memory.id, limit=request.limit, skip=request.offset)
+        found = relate.links_of(hold, session, memory.id, valid_at=valid_at, limit=request.limit, skip=request.offset)
     return LinkPage(links=[link_view(one) for one in found], count=len(found))
 
 
@@ -143,7 +149,7 @@ def kg_invalidate(hold: Hold, request: KgInvalidate) -> Invalidated:
 class KgQuery(Request, frozen=True):
     source_id: From
     max_depth: Annotated[int, Meta(ge=1, le=5, description="How many links away.")] = 1
-    valid_at: Annotated[Moment, Meta(description="Links that held then; now, unless told.")] | None = None
+    valid_at: ValidAtOrNow | None = None
     allowed_agents: (
         Annotated[
             list[AgentId], Meta(max_length=100, description="Only links observed by one of these; an empty list: none.")
@@ -237,6 +243,7 @@ class KgTimeline(Request, frozen=True):
     source_id: From
     since: Annotated[Moment, Meta(description="Links that began then or later.")] | None = None
     until: Annotated[Moment, Meta(description="Links that began then or before.")] | None = None
+    valid_at: ValidAt | None = None
     limit: Limit = 200
 
 
@@ -258,8 +265,11 @@ class Timeline(Struct, frozen=True, kw_only=True):
 def kg_timeline(hold: Hold, request: KgTimeline) -> Timeline:
     """Tell what a memory pointed to, in the order in which it began to."""
     since, until = moment(request.since, "since"), moment(request.until, "until")
+    valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
-        source, edges = relate.timeline(hold, session, request.source_id, since=since, until=until, limit=request.limit)
+        source, edges = relate.timeline(
+            hold, session, request.source_id, since=since, until=until, valid_at=valid_at, limit=request.limit
+        )
     return Timeline(source_id=source.id, events=[target_view(edge, TargetView) for edge in edges], count=len(edges))
 
 
@@ -269,6 +279,7 @@ class FindPaths(Request, frozen=True):
     max_depth: Annotated[int, Meta(ge=1, le=7, description="At most this many links long.")] = 4
     max_results: Annotated[int, Meta(ge=1, le=50, description="At most this many paths.")] = 10
     include_invalidated: EndedToo = False
+    valid_at: ValidAtOrNow | None = None
 
 
 class PathsFound(Struct, frozen=True, kw_only=True):
@@ -292,6 +303,7 @@ class PathsFound(Struct, frozen=True, kw_only=True):
 )
 def find_paths(hold: Hold, request: FindPaths) -> PathsFound:
     """Find how two memories hang together: the shortest ways along links in either direction."""
+    valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
         ways = relate.find_paths(
             hold,
@@ -301,6 +313,7 @@ def find_paths(hold: Hold, request: FindPaths) -> PathsFound:
             max_depth=request.max_depth,
             max_results=request.max_results,
             include_invalidated=request.include_invalidated,
+            valid_at=valid_at,
         )
     return PathsFound(
         source_id=ways.source.id,
@@ -317,6 +330,7 @@ class Lineage(Request, frozen=True):
         Literal["ancestors", "descendants"], Meta(description="What it was made of, or what was made of it.")
     ] = "ancestors"
     max_depth: Annotated[int, Meta(ge=1, le=10, description="How many steps away.")] = 5
+    valid_at: ValidAtOrNow | None = None
 
 
 class LineageNode(Struct, frozen=True, kw_only=True):
@@ -347,15 +361,96 @@ class LineageFound(Struct, frozen=True, kw_only=True):
 )
 def lineage(hold: Hold, request: Lineage) -> LineageFound:
     """Trace what a memory was derived from, or what was derived from it."""
+    valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
         memory, found, truncated = relate.lineage(
-            hold, session, request.id, request.direction, max_depth=request.max_depth
+            hold, session, request.id, request.direction, max_depth=request.max_depth, valid_at=valid_at
         )
     nodes = [
         LineageNode(id=edge.id, cid=edge.content_hash, relation=edge.link.relation, depth=depth, state=edge.state)
         for edge, depth in found
     ]
     return LineageFound(id=memory.id, direction=request.direction, nodes=nodes, count=len(nodes), truncated=truncated)
+
+
+class Graph(Request, frozen=True):
+    id: Annotated[Id, Meta(description="The memory in the middle; or name a namespace.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="Linked memories of this and what lies below it.")] | None = None
+    max_depth: Annotated[int, Meta(ge=1, le=5, description="How many links away from the memory.")] = 2
+    relations: Annotated[list[Relation], Meta(max_length=6, description="Only along these.")] = []
+    valid_at: ValidAtOrNow | None = None
+    include_invalidated: EndedToo = False
+    limit: Annotated[int, Meta(ge=1, le=1000, description="At most this many memories.")] = 100
+    format: Annotated[Literal["json", "mermaid", "dot"], Meta(description="mermaid, dot: as a drawing.")] = "json"
+
+
+class NodeView(Struct, frozen=True):
+    id: str
+    title: str
+    namespace: str
+    kind: str
+
+
+class Drawn(Struct, frozen=True, kw_only=True):
+    count: int
+    """Memories."""
+    link_count: int
+    truncated: bool
+    """Whether there are more than are shown; a drawing says so too."""
+    nodes: list[NodeView] | UnsetType = UNSET
+    """The nearest first; none if a drawing was asked for."""
+    links: list[LinkView] | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    """The drawing."""
+
+
+MORE = "There is more than is shown: raise limit, or ask for less."
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/graph",
+    family="graph",
+    human="holdfast.surfaces.human:drawn",
+    examples=(
+        Example({"namespace": "shop"}),
+        Example({"namespace": "shop", "format": "mermaid"}),
+        Example({"namespace": "shop", "format": "dot", "valid_at": "2026-11-01", "relations": ["supersedes"]}),
+        Example({"id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({"id": "any", "namespace": "shop"}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+    ),
+)
+def graph(hold: Hold, request: Graph) -> Drawn:
+    """Show what hangs together with a memory, or within a namespace, as a list or as a drawing."""
+    valid_at = moment(request.valid_at, "valid_at")
+    which = Which(valid_at=valid_at, ended_too=request.include_invalidated, relations=tuple(request.relations))
+    found = _surroundings(hold, request, which)
+    drawn = Drawn(count=len(found.nodes), link_count=len(found.links), truncated=found.truncated)
+    if request.format != "json":
+        return replace(drawn, text=_drawing(found, request.format, hold.now() if valid_at is None else valid_at))
+    nodes = [NodeView(*node) for node in found.nodes]
+    return replace(drawn, nodes=nodes, links=[link_view(one) for one in found.links])
+
+
+def _surroundings(hold: Hold, request: Graph, which: Which) -> surroundings.Surroundings:
+    with hold.reading() as session:
+        match request.id, request.namespace:
+            case str(id), None:
+                return surroundings.around(hold, session, id, which, depth=request.max_depth, most=request.limit)
+            case None, str(namespace):
+                return surroundings.within(hold, session, namespace, which, most=request.limit)
+    raise Invalid("id, namespace: name one of them", fields=["id", "namespace"])
+
+
+def _drawing(found: surroundings.Surroundings, format: Literal["mermaid", "dot"], at: int) -> str:
+    """As text that others draw; a link that was over at a moment is a broken line."""
+    arrows = [
+        drawing.Arrow(one.source, one.target, one.relation, one.valid_until is not None and one.valid_until <= at)
+        for one in found.links
+    ]
+    draw = drawing.mermaid if format == "mermaid" else drawing.dot
+    return draw(found.nodes, arrows, MORE if found.truncated else "")
 
 
 class EntityRegister(Request, frozen=True):

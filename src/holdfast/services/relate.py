@@ -1,6 +1,5 @@
 """Links between memories: who points where, from when, until when; and the ways that they make."""
 
-from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -10,8 +9,9 @@ from ..domain import ids, paths
 from ..domain.errors import Invalid, NotFound
 from ..domain.link import RELATIONS, Link, Relation
 from ..domain.memory import Memory
+from ..domain.moment import to_text
 from ..storage import links, memories
-from ..storage.links import Edge, Which
+from ..storage.links import Direction, Edge, Which
 from ..storage.memories import View
 from ..storage.port import Session
 from ..storage.records import LINK, Writing
@@ -27,7 +27,6 @@ PROVENANCE: tuple[Relation, ...] = ("derived_from", "derives_from", "reflects_on
 """Relations that lead from what was made to what it was made of."""
 
 Linking = Literal["created", "revalidated", "unchanged"]
-Direction = Literal["ancestors", "descendants"]
 
 
 class Linked(NamedTuple):
@@ -184,7 +183,7 @@ def invalidate(
                 relation=relation,
             )
         must_change(hold, write, source)
-        end = _end_of(known, write.now) if valid_until is None else valid_until
+        end = _end_of(known, write.now) if valid_until is None else _after(known, valid_until)
         if end == known.valid_until:
             return Invalidated(known, end)
         ended = replace(known, valid_until=end, signature=None)
@@ -193,13 +192,29 @@ def invalidate(
 
 
 def _end_of(known: Link, now: int) -> int:
-    """Now, unless the link ended before."""
-    return now if known.valid_until is None else min(now, known.valid_until)
+    """Now, unless the link ended before; one that would begin later is over when it begins, and so never holds."""
+    if known.valid_until is not None and known.valid_until <= now:
+        return known.valid_until
+    return max(now, known.valid_from)
 
 
-def links_of(hold: Hold, session: Session, id: str, *, limit: int = MOST_LINKS, skip: int = 0) -> list[Link]:
-    """Every link at a memory, either way, whose other end the caller may see; ended ones and archived ends too."""
-    which = Which(view="kept", ended_too=True)
+def _after(known: Link, end: int) -> int:
+    """An end that is not before the beginning; one at the beginning says that the link never held."""
+    if end < known.valid_from:
+        raise Invalid(
+            f"valid_until: must not be before the link began, at {to_text(known.valid_from)}", fields=["valid_until"]
+        )
+    return end
+
+
+def links_of(
+    hold: Hold, session: Session, id: str, *, valid_at: int | None = None, limit: int = MOST_LINKS, skip: int = 0
+) -> list[Link]:
+    """Every link at a memory, either way, whose other end the caller may see; ended ones and archived ends too.
+
+    With `valid_at` only those that held then.
+    """
+    which = Which(view="kept", valid_at=valid_at, ended_too=valid_at is None)
     found = links.at(session, hold.caller, id, which, hold.now(), limit=limit, skip=skip)
     return [edge.link for edge in found]
 
@@ -228,14 +243,24 @@ def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_dept
 
 
 def timeline(
-    hold: Hold, session: Session, source_id: str, *, since: int | None, until: int | None, limit: int
+    hold: Hold,
+    session: Session,
+    source_id: str,
+    *,
+    since: int | None,
+    until: int | None,
+    valid_at: int | None = None,
+    limit: int,
 ) -> tuple[Memory, list[Edge]]:
-    """What a memory pointed to, in the order in which it began, ended links and archived ends included."""
+    """What a memory pointed to, in the order in which it began, ended links and archived ends included.
+
+    With `valid_at` only what it pointed to then.
+    """
     now = hold.now()
     if since is not None and until is not None and until < since:
         raise Invalid("until: must not be before since", fields=["until"])
     source = _end(hold, session, source_id, "source_id", now, "kept")
-    which = Which(view="kept", ended_too=True, begun_since=since, begun_until=until)
+    which = Which(view="kept", valid_at=valid_at, ended_too=valid_at is None, begun_since=since, begun_until=until)
     return source, links.leaving(session, hold.caller, [source.id], which, now, limit=limit)
 
 
@@ -248,6 +273,7 @@ def find_paths(
     max_depth: int,
     max_results: int,
     include_invalidated: bool,
+    valid_at: int | None = None,
 ) -> Ways:
     """The ways between two memories along links in either direction, shortest first, no memory twice on one.
 
@@ -258,7 +284,7 @@ def find_paths(
     source, target = _ends(hold, session, source_id, target_id, now, "live")
     if source.id == target.id:
         return Ways(source, target, [(source.id,)], False)
-    which = Which(ended_too=include_invalidated)
+    which = Which(ended_too=include_invalidated, valid_at=valid_at)
     near: dict[str, set[str]] = {}
     sides, cut = (Side([source.id], {source.id}), Side([target.id], {target.id})), False
     for known in range(1, max_depth + 1):
@@ -273,17 +299,14 @@ def find_paths(
 
 def _spread(hold: Hold, session: Session, side: Side, which: Which, now: int, near: dict[str, set[str]]) -> bool:
     """Read the links at the edge of a side into the map of neighbours; whether there were too many to read."""
-    met, widest = set[str](), 0
-    for read in (links.leaving, links.entering):
-        edges = read(session, hold.caller, side.edge, which, now, limit=WIDEST)
-        widest = max(widest, len(edges))
-        for edge in edges:
-            near.setdefault(edge.link.source, set()).add(edge.link.target)
-            near.setdefault(edge.link.target, set()).add(edge.link.source)
-            met.add(edge.id)
+    pairs = links.beside(session, hold.caller, side.edge, which, now, limit=WIDEST)
+    for source, target, _ in pairs:
+        near.setdefault(source, set()).add(target)
+        near.setdefault(target, set()).add(source)
+    met = {pair.met for pair in pairs}
     side.edge[:] = sorted(met - side.seen)
     side.seen.update(met)
-    return widest == WIDEST
+    return len(pairs) == WIDEST
 
 
 def _simple_paths(near: dict[str, set[str]], source: str, target: str, depth: int, most: int) -> paths.Found:
@@ -292,27 +315,19 @@ def _simple_paths(near: dict[str, set[str]], source: str, target: str, depth: in
     )
 
 
-def lineage(hold: Hold, session: Session, id: str, direction: Direction, *, max_depth: int) -> Lineage:
+def lineage(
+    hold: Hold, session: Session, id: str, direction: Direction, *, max_depth: int, valid_at: int | None = None
+) -> Lineage:
     """What a memory was made of, or what was made of it, nearest first; deleted ones keep their place by their id."""
     now = hold.now()
     memory = memories.resolve(session, hold.caller, id, now, "kept")
-    read = links.leaving if direction == "ancestors" else links.entering
-    which = Which(view=None, relations=PROVENANCE)
-    seen, following, nodes, cut = {memory.id}, [memory.id], list[tuple[Edge, int]](), False
-    for depth in range(1, max_depth + 1):
-        edges = read(session, hold.caller, following, which, now, limit=WIDEST)
-        cut = cut or len(edges) == WIDEST
-        fresh = _first_of_each(edge for edge in edges if edge.id not in seen)
-        following = [edge.id for edge in fresh]
-        seen.update(following)
-        nodes += [(edge, depth) for edge in fresh]
-        if not following or len(nodes) >= MOST_NODES:
-            break
-    return Lineage(memory, nodes[:MOST_NODES], cut or len(nodes) >= MOST_NODES)
-
-
-def _first_of_each(edges: Iterable[Edge]) -> list[Edge]:
-    found: dict[str, Edge] = {}
-    for edge in edges:
-        found.setdefault(edge.id, edge)
-    return list(found.values())
+    which = Which(view=None, relations=PROVENANCE, valid_at=valid_at)
+    edges = links.lineage(
+        session, hold.caller, memory.id, direction, which, now, depth=max_depth, most=MOST_NODES + 1, limit=WIDEST
+    )
+    met: dict[str, tuple[Edge, int]] = {}
+    for edge, depth in edges:
+        if edge.id != memory.id:
+            met.setdefault(edge.id, (edge, depth))
+    nodes = list(met.values())
+    return Lineage(memory, nodes[:MOST_NODES], len(nodes) > MOST_NODES or len(edges) == WIDEST)

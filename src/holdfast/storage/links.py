@@ -1,7 +1,7 @@
 """Reading links: only those that lead to a memory which the caller may see."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -12,6 +12,7 @@ from . import memories
 from .memories import Filter, View
 from .port import Part, Session
 
+Direction = Literal["ancestors", "descendants"]
 LINK_COLUMNS = len(Link.__struct_fields__)
 
 
@@ -55,6 +56,59 @@ def at(session: Session, caller: Caller, id: str, which: Which, now: int, *, lim
     return _edges(session, caller, "link_at", {"end": id}, which, now, limit, skip)
 
 
+class Pair(NamedTuple):
+    """The ends of a link, and which of them was met from the other."""
+
+    source: str
+    target: str
+    met: str
+
+
+def beside(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Pair]:
+    """What lies next to some memories along links in either direction: the ends alone are all that a path needs."""
+    parts, params = _narrowed(caller, which, now)
+    asked = ("link_pairs", *parts, "link_pairs.back", *parts, "link_pairs.in_order")
+    return [Pair(*row[:3]) for row in session.assembled(asked, params | {"ids": list(ids), "limit": limit})]
+
+
+def lineage(
+    session: Session,
+    caller: Caller,
+    id: str,
+    direction: Direction,
+    which: Which,
+    now: int,
+    *,
+    depth: int,
+    most: int,
+    limit: int,
+) -> list[tuple[Edge, int]]:
+    """The links from what was made to what it was made of, or back, each with the depth of its far end, nearest first.
+
+    Of `most` memories, the nearest ones: each is met at most once at every depth.
+    """
+    parts, params = _narrowed(caller, which, now)
+    bounds = {"start": id, "last": depth - 1, "steps": most * depth, "most": most, "limit": limit}
+    asked = (f"link_{direction}", *parts, f"link_{direction}.met", *parts, "link.by_depth")
+    rows = session.assembled(asked, params | bounds)
+    return [(Edge(Link(*row[:LINK_COLUMNS]), *row[LINK_COLUMNS:-1]), row[-1]) for row in rows]
+
+
+def among(session: Session, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Link]:
+    """Links between some memories, all of which the caller was shown, in the order in which they began."""
+    parts, params = _holding(which, now)
+    params |= {"ids": list(ids), "limit": limit, "skip": 0}
+    return [Link(*row) for row in session.assembled(("link_among", *parts, "link.in_order"), params)]
+
+
+def within(session: Session, caller: Caller, under: str, which: Which, now: int, *, limit: int) -> list[Link]:
+    """Links between live memories of a namespace and what lies below it, in the order in which they began."""
+    ends, params = memories.narrowed(caller, Filter(under=under), now)
+    parts, more = _holding(which, now)
+    asked = ("link_within", *ends, "link_count.target", *ends, "link_count.end", *parts, "link.in_order")
+    return [Link(*row) for row in session.assembled(asked, params | more | {"limit": limit, "skip": 0})]
+
+
 def _edges(
     session: Session,
     caller: Caller,
@@ -83,6 +137,14 @@ def _narrowed(caller: Caller, which: Which, now: int) -> tuple[list[Part], dict[
         parts, params = memories.visible(caller)
     else:
         parts, params = memories.narrowed(caller, Filter(namespace=which.namespace), now, which.view)
+    holding, more = _holding(which, now)
+    return [*parts, *holding], params | more
+
+
+def _holding(which: Which, now: int) -> tuple[list[Part], dict[str, Any]]:
+    """The clauses of the links themselves."""
+    parts: list[Part] = []
+    params: dict[str, Any] = {}
     for field, part in _CLAUSES:
         value = getattr(which, field)
         if value is not None and not (field == "relations" and value == ()):

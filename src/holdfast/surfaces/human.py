@@ -130,6 +130,20 @@ def reached(answer: Any) -> Iterator[str]:
         yield f"{'  ' * one.depth}-{one.relation}-> {safe(one.title)}  " + click.style(one.target_id, dim=True)
 
 
+def drawn(answer: Any) -> Iterator[str]:
+    """A drawing as it is, or the memories and the links between them."""
+    if answer.text:
+        yield from answer.text.splitlines()
+        return
+    titles = {node.id: safe(node.title) for node in answer.nodes}
+    if not answer.links:
+        yield "No links hold here."
+    for link in answer.links:
+        yield f"{titles[link.source_id]} -{link.relation}-> {titles[link.target_id]}"
+    if answer.truncated:
+        yield click.style("There is more than is shown: raise --limit, or ask for less.", fg="yellow")
+
+
 def paths(answer: Any) -> Iterator[str]:
     if not answer.paths:
         yield "No path connects them."

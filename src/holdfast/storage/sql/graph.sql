@@ -11,6 +11,53 @@ from link l join memory m on m.id = l.source where l.state = 'live' and l.target
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory m on m.id = case when l.source = :end then l.target else l.source end
 where l.state = 'live' and (l.source = :end or l.target = :end)
+-- name: link_ancestors
+-- What a memory was made of, and what that was made of: the same clauses follow twice, so that no way leads through what
+-- they leave out. A ring is met again at every depth, which is why the steps are counted before the memories are.
+with recursive walk (id, depth) as (
+  select m.id, cast(0 as bigint) from memory m where m.id = :start
+  union
+  select m.id, w.depth + 1 from walk w join link l on l.source = w.id join memory m on m.id = l.target
+  where w.depth < :last and l.state = 'live'
+-- name: link_ancestors.met
+)
+select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash, d.depth + 1
+from (select w.id, min(w.depth) as depth from (select w.id, w.depth from walk w limit :steps) w
+  group by w.id order by min(w.depth) limit :most) d
+join link l on l.source = d.id join memory m on m.id = l.target where l.state = 'live'
+-- name: link_descendants
+-- The same the other way: what was made of a memory.
+with recursive walk (id, depth) as (
+  select m.id, cast(0 as bigint) from memory m where m.id = :start
+  union
+  select m.id, w.depth + 1 from walk w join link l on l.target = w.id join memory m on m.id = l.source
+  where w.depth < :last and l.state = 'live'
+-- name: link_descendants.met
+)
+select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash, d.depth + 1
+from (select w.id, min(w.depth) as depth from (select w.id, w.depth from walk w limit :steps) w
+  group by w.id order by min(w.depth) limit :most) d
+join link l on l.target = d.id join memory m on m.id = l.source where l.state = 'live'
+-- name: link.by_depth
+ order by d.depth, l.valid_from, l.created_at, l.id limit :limit
+-- name: link_pairs
+-- Which memories lie next to some, either way: the same clauses follow twice.
+select l.source, l.target, m.id, l.valid_from, l.id from link l join memory m on m.id = l.target
+where l.state = 'live' and l.source = any(:ids)
+-- name: link_pairs.back
+ union all select l.source, l.target, m.id, l.valid_from, l.id from link l join memory m on m.id = l.source
+where l.state = 'live' and l.target = any(:ids)
+-- name: link_pairs.in_order
+ order by 4, 5, 3 limit :limit
+-- name: link_among
+-- Links both of whose ends are among some memories.
+select {link.columns} from link l where l.state = 'live' and l.source = any(:ids) and l.target = any(:ids)
+-- name: link_within
+-- Links both of whose ends the clauses of two lists let through; joined as those of link_count are.
+select {link.columns} from link l where l.state = 'live' and l.source in (select m.id from memory m where true
+-- name: memory_labels
+-- What a drawing says of memories.
+select m.id, m.title, m.namespace, m.kind from memory m where true
 -- name: link.begun
  and l.valid_from <= :holds_at
 -- name: link.begun_or_written

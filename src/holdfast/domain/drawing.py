@@ -1,0 +1,69 @@
+"""A graph as text that others draw: Mermaid and Graphviz. What a title says is never read as a part of the drawing."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+LONGEST_LABEL = 80
+_JOINS = "\u200c\u200d\ufe0e\ufe0f"
+"""Signs nobody sees that make one emoji, or one letter of some scripts, out of several."""
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_UNSEEN = ("Cc", "Cf", "Cs")
+_SPECIAL = re.compile(r"[^\w .,:/?!+=\u0080-\U0010ffff-]|_", re.ASCII)
+"""All of ASCII that might mean something to Mermaid: quotes, brackets, marks of comments, directives and Markdown."""
+
+
+class Node(NamedTuple):
+    id: str
+    title: str
+    namespace: str
+    kind: str
+
+
+class Arrow(NamedTuple):
+    source: str
+    target: str
+    relation: str
+    ended: bool = False
+
+
+def mermaid(nodes: Sequence[Node], arrows: Iterable[Arrow], note: str = "") -> str:
+    """A flowchart. Each node is a number in it; a comment at its end says of which memory."""
+    names = {node.id: f"n{number}" for number, node in enumerate(nodes, 1)}
+    lines = ["flowchart LR"]
+    lines += [f'  {names[node.id]}["{_in_mermaid(label(node.title))}"]' for node in nodes]
+    for source, target, relation, ended in arrows:
+        line = f"-. {relation} .->" if ended else f"-- {relation} -->"
+        lines.append(f"  {names[source]} {line} {names[target]}")
+    lines += [f'  note["{_in_mermaid(note)}"]'] if note else []
+    lines += [f"%% {names[node.id]} {_in_mermaid(label(node.id))}" for node in nodes]
+    return "\n".join(lines) + "\n"
+
+
+def dot(nodes: Sequence[Node], arrows: Iterable[Arrow], note: str = "") -> str:
+    """A digraph whose nodes are named by the ids of their memories."""
+    lines = ["digraph memories {", "  rankdir=LR;", "  node [shape=box];"]
+    lines += [f'  "{_in_dot(node.id)}" [label="{_in_dot(label(node.title))}"];' for node in nodes]
+    for source, target, relation, ended in arrows:
+        style = ", style=dashed" if ended else ""
+        lines.append(f'  "{_in_dot(source)}" -> "{_in_dot(target)}" [label="{relation}"{style}];')
+    lines += [f'  label="{_in_dot(note)}";'] if note else []
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def label(text: str) -> str:
+    """A title on one line, without signs that nobody sees, and not too long."""
+    flat = " ".join(text.split())
+    shown = "".join(sign for sign in flat if sign in _JOINS or unicodedata.category(sign) not in _UNSEEN)
+    return shown if len(shown) <= LONGEST_LABEL else shown[: LONGEST_LABEL - 1] + "…"
+
+
+def _in_mermaid(text: str) -> str:
+    """By the numbers of its characters, which Mermaid reads only when it shows them."""
+    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text) or " "
+
+
+def _in_dot(text: str) -> str:
+    """Within quotes, on one line; an ampersand would begin an entity."""
+    return _CONTROL.sub(" ", text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')

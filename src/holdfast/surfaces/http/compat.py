@@ -25,6 +25,9 @@ ALIASES: dict[str, dict[str, str]] = {
     "namespace_set_standard": {"standard": "id", "standard_id": "id"},
     "notify": {"to": "target_agent_id", "subject": "title", "body": "payload", "content": "payload"},
     "inbox": {"unread": "unread_only"},
+    "skill_list": {"filter": "query"},
+    "skill_resource": {"path": "resource_path"},
+    "skill_promote_from_reflection": {"name": "skill_name", "description": "skill_description"},
 }
 """A field's other names."""
 
@@ -37,6 +40,7 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "reflection_origin": ("POST /api/v1/memory_reflection_origin",),
     "export_reflection": ("POST /api/v1/memory_export_reflection",),
     "namespace_clear_standard": ("DELETE /api/v1/namespaces",),
+    "skill_export": ("POST /api/v1/skill/{skill_id}/export",),
 }
 """More routes of an operation."""
 

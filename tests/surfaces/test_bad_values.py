@@ -98,6 +98,11 @@ ROWS: dict[str, Any] = {
         {"id": "n", "sender": "ai:x", "recipient": AGENT, "title": "t", "body": "b", "created_at": "2026-01-31"}
         | {"metadata": {"k": "v"}, "read_at": "2026-01-31", "priority": 5, "unknown": "x"}
     ],
+    "invalidations": [
+        TIMES
+        | {"invalidated_id": "gone", "invalidating_id": "gone", "dependent_id": "m-1", "hop": 1, "cause": "deleted"}
+        | {"status": "open", "reason": "r", "resolver": "ai:x", "created_at": "2026-01-31"}
+    ],
     "made_by": "another program",
 }
 
@@ -177,6 +182,8 @@ def good_value(op: Operation, field: msgspec.structs.FieldInfo) -> Any:
 
     if op.name == "import" and field.encode_name == "envelope":
         return {"memories": [], "links": []}
+    if op.name == "invalidations" and field.encode_name == "status":
+        return ["open"]
     if field.encode_name in FIELDS:
         return FIELDS[field.encode_name]
     if field.encode_name.endswith("agent_id"):

@@ -6,12 +6,13 @@ from typing import Any
 
 from holdfast import Holdfast
 from holdfast.domain.link import Agent, Alias, Grant, Link, Standard
+from holdfast.domain.policy import Policy
 from holdfast.storage import records
 
 KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("chain", "identity")}
 """Where a row lies is the engine's business (`doctor` finds it), which file it was is the machine's."""
 
-JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent", "invalidation")
+JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent", "invalidation", "policy")
 
 
 def live_through_everything(hold: Holdfast) -> None:
@@ -32,6 +33,7 @@ def live_through_everything(hold: Holdfast) -> None:
         write.add(records.GRANT, Grant("g", first, "b", "read", "a", now, now, origin, 1), "grant")
         write.add(records.STANDARD, Standard("ns", first, None, now, now, origin, 1), "standard")
         write.add(records.AGENT, Agent("ns", "human", ("x",), now, now, origin, 1), "register")
+        write.add(records.POLICY, Policy("ns", {"max_reflection_depth": 2}, "a", now, now, origin, 1), "policy")
     purged = hold.store(title="Soon purged", content="A secret.").id
     hold.forget(namespace="global", pattern="secret")
     hold.archive_purge(ids=[purged])

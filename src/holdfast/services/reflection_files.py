@@ -216,10 +216,10 @@ def import_all(hold: Hold, path: str, options: intake.Options, *, dry_run: bool)
     """Take files in by the same door as every import; each that cannot be read is named, the others go in."""
     must_be_local(hold, "path")
     folder = local_path(path)
-    if not folder.is_dir():
-        raise Invalid(f"path: {folder} is no folder", fields=["path"])
     parts, rejected = list[Parted](), list[tuple[str, HoldfastError]]()
     with filing(folder):
+        if not folder.is_dir():
+            raise Invalid(f"path: {folder} is no folder", fields=["path"])
         for name in (name for name in _named(folder) if name.endswith(".md")):
             try:
                 parts.append(_parted(folder, name))

@@ -1,0 +1,42 @@
+"""What reflecting and linking ask of a store: each step by an index, however much there is."""
+
+from typing import Any
+
+import pytest
+from plans import Plans, fill, plans_of
+
+from holdfast.app import Holdfast
+from holdfast.storage.port import Store
+
+
+@pytest.fixture
+def plans(store: Store, hold: Holdfast, address: str, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    fill(hold, address)
+    return plans_of(store, monkeypatch)
+
+
+ASKED: dict[str, dict[str, Any]] = {
+    "reflect": {"source_ids": ["GROUND", "FIRST"], "title": "Fresh", "content": "It follows."},
+    "link": {"source_id": "GROUND", "target_id": "OTHER", "relation": "reflects_on"},
+    "kg_invalidate": {"source_id": "FIRST", "target_id": "GROUND", "relation": "reflects_on"},
+    "policy_get": {"namespace": "team"},
+    "reflection_origin": {"memory_id": "FIRST"},
+    "export_reflection": {"memory_id": "FIRST"},
+    "reflect_suggest": {"namespace": "team"},
+    "pending_list": {"status": "pending"},
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_what_stands_on_what_is_found_by_index(plans: Plans, hold: Holdfast, what: str) -> None:
+    ids = {"GROUND": hold.store(title="Ground", content="It is so.", namespace="team").id}
+    ids["OTHER"] = hold.store(title="Other", content="It is so, too.", namespace="team").id
+    ids["FIRST"] = hold.reflect(source_ids=[ids["GROUND"]], title="First", content="It follows.").id
+    arguments = {
+        name: [ids[one] for one in value] if isinstance(value, list) else ids.get(value, value)
+        for name, value in ASKED[what].items()
+    }
+    with plans.noted() as seen:
+        hold.call(what, arguments)
+    assert plans.steps(seen)
+    assert plans.walks(seen) == []

@@ -340,7 +340,8 @@ def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
 def verdict(answer: Any) -> int:
     """A batch of which some items were rejected, or a check that found something, is no success."""
     rejected = any(one.outcome == "rejected" for one in getattr(answer, "outcomes", ()))
-    if rejected or getattr(answer, "rejected", 0) not in (0, True) or getattr(answer, "refused", None):
+    number = getattr(answer, "rejected", 0)
+    if rejected or (number and number is not True) or getattr(answer, "refused", None):
         return wire.PARTLY_REJECTED
     return 1 if getattr(answer, "intact", True) is False or getattr(answer, "status", "ok") == "critical" else 0
 

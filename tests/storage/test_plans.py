@@ -75,3 +75,13 @@ def test_words_are_looked_up_in_the_index_of_words(plans: Plans, hold: Holdfast,
         hold.call(what, ASKED[what])
     index = "SCAN t VIRTUAL TABLE INDEX" if engine == "sqlite" else "Bitmap Index Scan memory_text_words"
     assert [step for step in plans.steps(seen) if step.startswith(index)]
+
+
+def test_what_makes_nothing_fall_pays_nothing_for_what_could(plans: Plans, hold: Holdfast) -> None:
+    with plans.noted() as seen:
+        one = hold.store(title="Deploy day", content="We deploy on Tuesdays.").id
+        other = hold.store(title="Lunch", content="We eat at noon.").id
+        hold.update(one, content="We deploy on Mondays.")
+        hold.link(one, other, relation="derived_from")
+    asked = [sql for sql, _ in seen if "invalidation" in sql or "recursive" in sql]
+    assert asked == []

@@ -144,7 +144,12 @@ BY_TYPE: dict[type, Any] = {
     msgspec.inspect.FloatType: 0.5,
     msgspec.inspect.BoolType: True,
 }
-ELSEWHERE = {"migrate": "it is told where another store is", "backup": "it is told a path, on which systems differ"}
+ELSEWHERE = {
+    "migrate": "it is told where another store is",
+    **dict.fromkeys(
+        ("backup", "export_reflections", "import_reflections"), "it is told a path, on which systems differ"
+    ),
+}
 """Operations that are not tried here, and why."""
 
 

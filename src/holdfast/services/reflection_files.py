@@ -219,7 +219,7 @@ def import_all(hold: Hold, path: str, options: intake.Options, *, dry_run: bool)
     parts, rejected = list[Parted](), list[tuple[str, HoldfastError]]()
     with filing(folder):
         if not folder.is_dir():
-            raise Invalid(f"path: {folder} is no folder", fields=["path"])
+            raise Invalid(f"path: {path!r} is no folder", fields=["path"])
         for name in (name for name in _named(folder) if name.endswith(".md")):
             try:
                 parts.append(_parted(folder, name))

@@ -4,12 +4,12 @@
 with recursive ground (id) as (
   select m.id from memory m where m.id = :target
   union
-  select l.target from ground g join link l on l.source = g.id
+  select l.target from ground join link l on l.source = ground.id
   where l.relation = 'reflects_on' and l.state = 'live' and (
     (l.valid_from < :until and (l.valid_until is null or l.valid_until > :since))
     or (:until > :now and (l.valid_until is null or l.valid_until > :now)))
 )
-select g.id from ground g where g.id = :source
+select id from ground where id = :source
 -- name: reflection_higher
 -- Of a memory and all that stands on it, those that lie lower than they must if it lies at a depth; and where they are.
 with recursive higher (id, depth) as (

@@ -156,3 +156,11 @@ def test_the_links_of_a_memory_can_be_those_of_another_time(hold: Any, chain: Ch
         1,
         0,
     ]
+
+
+def test_a_memory_of_another_time_is_shown_with_the_links_of_that_time(hold: Any, chain: Chain, clock: Any) -> None:
+    a, b = chain("ab")
+    then = clock.move(days=1)
+    hold.kg_invalidate(source_id=a, target_id=b, relation="related_to")
+    later = clock.move(days=1)
+    assert [len(hold.get(a, as_of=at).links) for at in (clock.after(hours=-36), then, later)] == [1, 0, 0]

@@ -1,6 +1,7 @@
 """A skill together with the conclusions that belong to it: still valid, the caller's to see, within a budget."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from msgspec.structs import replace
@@ -30,6 +31,8 @@ MOST_TOLD = 50
 """Ids that are named of what was left out for one reason."""
 RELEVANCE = 3.0
 """What answers a query best is worth more than the newest and most used that has nothing to do with it."""
+MOST_MISSED = 20
+"""After so many that nearly fit and did not, one after another, there is no room for others either."""
 IDS_DIFFER = 24
 """One id may take so many tokens fewer than another."""
 
@@ -87,23 +90,30 @@ def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rende
         entries = [Entry(one, _ceiling(session, one.namespace)) for one in shown.version.composes]
     places = _apart([entry.within for entry in entries if entry.within is not None])
     found = _found(hold, places, query)
+    most = max(FEWEST, budget // SHORTEST)
     with hold.reading() as session:
-        weighed = _weighed(Looking(hold, session, now), places, found.worth, max(FEWEST, budget // SHORTEST))
-        read = memories.by_ids(session, hold.caller, weighed.scores, now)
-    order = sorted(weighed.scores.items(), key=lambda one: (-one[1], one[0]))
-    fitting = _fit([Taken(read[id], score) for id, score in order if id in read], budget, rendered, frame)
+        weighed = _weighed(Looking(hold, session, now), places, found.worth, most)
+        order = sorted(weighed.scores.items(), key=lambda one: (-one[1], one[0]))
+        read = memories.by_ids(session, hold.caller, [id for id, _ in order[:most]], now)
+    fitting = _fit([Taken(read[id], score) for id, score in order[:most]], budget, rendered, frame)
     hold.uses.note(hold.caller.agent, [one.memory.id for one in fitting.taken], now)
     faults = weighed.faults | dict.fromkeys(fitting.left, "budget")
     return Composed(
         shown=shown,
         body=body,
-        body_tokens=tokens.count(body),
+        body_tokens=_counted(body),
         entries=entries,
         taken=fitting.taken,
         tokens_used=fitting.tokens,
-        dropped=[*_told(faults, weighed.beyond)],
+        dropped=[*_told(faults, weighed.beyond + len(order[most:]))],
         degraded=found.degraded,
     )
+
+
+@lru_cache(8)
+def _counted(body: str) -> int:
+    """Remembered, because a skill is composed again and again."""
+    return tokens.count(body)
 
 
 def _apart(places: list[Within]) -> list[Within]:
@@ -132,17 +142,24 @@ class Found(NamedTuple):
 def _found(hold: Hold, places: list[Within], query: str | None) -> Found:
     if query is None or not places:
         return Found({})
-    with hold.reading() as session:
-        names = {name for one in places for name in skill_reflections.namespaces(session, hold.caller, one)}
-    if not names:
+    which = _where(hold, places)
+    if which is None:
         return Found({})
-    ask = recall.Ask(query, Filter(namespaces=tuple(sorted(names)), kinds=("reflection",)), limit=MOST_FOUND)
-    ready = recall.prepare(hold, ask)
+    ready = recall.prepare(hold, recall.Ask(query, which, limit=MOST_FOUND))
     with hold.reading() as session:
         look = Looked(hold, session, ready.ask.which, ready.now)
         ranked = recall.ordered(look, ready, most=MOST_FOUND).ranked
     most = max((one.score for one in ranked), default=0.0)
     return Found({one.id: one.score / most for one in ranked if one.score > 0}, ready.degraded)
+
+
+def _where(hold: Hold, places: list[Within]) -> Filter | None:
+    """The reflections of all the places; None if there are none."""
+    if len(places) == 1:
+        return Filter(under=places[0].namespace, kinds=("reflection",))
+    with hold.reading() as session:
+        names = {name for one in places for name in skill_reflections.namespaces(session, hold.caller, one)}
+    return Filter(namespaces=tuple(sorted(names)), kinds=("reflection",)) if names else None
 
 
 class Looking(NamedTuple):
@@ -152,7 +169,7 @@ class Looking(NamedTuple):
 
     def best(self, within: Within, most: int) -> list[Worth]:
         """So many at least that hold, if there are, and what is as good and does not."""
-        looked = 2 * most
+        looked = most + most // 2
         while True:
             found = skill_reflections.best(self.session, self.hold.caller, within, self.now, limit=looked)
             if len(found) < looked or sum(not one.fault for one in found) >= most:
@@ -201,16 +218,18 @@ def _fit(order: list[Taken], budget: int, rendered: Rendered, frame: str) -> _Fi
     left: list[str] = []
     used = tokens.count(frame)
     around = _around(order[0], rendered) if order else 0
+    missed = 0
     for one in order:
         room = budget - used
         cost = room + 1
-        if around + len(one.memory.content.split()) <= room:  # no word has less than a token
+        if missed < MOST_MISSED and around + len(one.memory.content.split()) <= room:  # no word has less than a token
             cost = tokens.count(rendered(one), room)
+            missed += 1
         if cost > room:
             left.append(one.memory.id)
         else:
             taken.append(one)
-            used += cost
+            used, missed = used + cost, 0
     return _Fitting(taken, used if taken else 0, left)
 
 

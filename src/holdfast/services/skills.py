@@ -1,6 +1,7 @@
 """Skills: registered as versions named by what they say, found, given out, put back and taken away."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -135,7 +136,13 @@ def get(hold: Hold, session: Session, id: str) -> Shown:
 
 def body_of(session: Session, version: SkillVersion) -> str:
     """What a skill instructs: its SKILL.md below the head."""
-    return skill_text.read(skills.content(session, version.manifest)).body
+    return _body(skills.content(session, version.manifest))
+
+
+@lru_cache(8)
+def _body(manifest: bytes) -> str:
+    """Remembered, because the same skills are read again and again."""
+    return skill_text.read(manifest).body
 
 
 def files_of(session: Session, version: SkillVersion) -> dict[str, bytes]:

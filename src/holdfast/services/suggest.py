@@ -67,7 +67,9 @@ def dismiss(hold: Hold, id: str) -> str:
 def _offers(hold: Hold, session: Session, which: Which, now: int) -> list[Offer]:
     """Largest groups first."""
     found: list[Offer] = []
-    for namespace, looked_at in _recent(hold, session, which, now).items():
+    recent = _recent(hold, session, which, now)
+    for number, (namespace, looked_at) in enumerate(recent.items()):
+        hold.progress(number, len(recent), "comparing")
         by_id = {memory.id: memory for memory in looked_at}
         words = {memory.id: _words(memory) for memory in looked_at}
         found += [
@@ -85,7 +87,8 @@ def _recent(hold: Hold, session: Session, which: Which, now: int) -> dict[str, l
     among = Filter(under=place, since=now - door.days("days", which.days), kinds=("observation",))
     names = [name for name, _ in memories.counts(session, hold.caller, among, now, by="namespace")]
     recent: dict[str, list[Memory]] = {}
-    for name in sorted(names):
+    for number, name in enumerate(sorted(names)):
+        hold.progress(number, len(names), "reading")
         here = Filter(namespace=name, since=among.since, kinds=among.kinds)
         newest = memories.select(session, hold.caller, here, now, order="by_newest", limit=MOST_LOOKED_AT)
         done = _reflected_on(session, [memory.id for memory in newest], now)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ..domain import rank
 from ..domain.dates import fitness
 from ..domain.memory import Memory
-from ..domain.question import Question, named_in
+from ..domain.question import Question, voices
 from ..domain.vector import Embedding
 from ..storage import asking, candidates, links, memories, recalls, tokens, vectors
 from ..storage.candidates import Around, Neighbour, Row
@@ -69,7 +69,7 @@ class Heard(NamedTuple):
     words: dict[str, str]
     """Each asked stem, and a word of it."""
     named: tuple[str, ...]
-    """The speakers whom the question names, in its order."""
+    """The speakers whom the question names, in its order; or those of the role that it asks about."""
     held: Mapping[str, int]
     """In how many memories each asked stem stands, if that is known already."""
 
@@ -107,7 +107,7 @@ def listen(look: Looked, question: Question, known: set[str], *, without: Collec
     found = asking.candidates(session, hold.caller, words, which, now, limit=breadth.found)
     ids = [hit.id for hit in found if hit.id not in without]
     rows = _read(look, ids)
-    named = named_in(question.words, known | _speakers(rows.values()))
+    named = voices(question, known | _speakers(rows.values()))
     return Heard(breadth, ids, rows, stems_of(question.words), named, words.held)
 
 
@@ -254,7 +254,8 @@ def _scope(look: Looked, question: Question, heard: Heard, rows: Iterable[Row]) 
     narrow = "*" not in hold.caller.namespaces or replace(which, archived=False) != EVERYTHING
     known = candidates.scope(session, hold.caller, heard.words, which, now, hold.usual, narrow=narrow, held=heard.held)
     people = {stem for name in heard.named for stem in tokens.stems(name)}
-    return rank.Scope(*known, names=frozenset(people & set(heard.words)), named=heard.named)
+    events = tuple((event, frozenset(stems_of(event.words))) for event in question.events)
+    return rank.Scope(*known, names=frozenset(people & set(heard.words)), named=heard.named, events=events)
 
 
 class _Making(NamedTuple):
@@ -272,7 +273,7 @@ class _Making(NamedTuple):
     now: int
 
     def candidate(self, row: Row) -> rank.Candidate:
-        at = self.around.get(row.rowno, NOWHERE)
+        beside, said_at = self.around.get(row.rowno, NOWHERE), row.occurred_at or row.created_at
         return rank.Candidate(
             id=row.id,
             pieces=self._pieces(row),
@@ -281,11 +282,11 @@ class _Making(NamedTuple):
             reply=next((one.cosine for one in self.near.get(row.id, ()) if one.begins == REPLY), None),
             speaker=row.speaker,
             group=_group(row),
-            before=self.ids.get(at.before or 0),
-            long_before=self.ids.get(at.long_before or 0),
-            after=self.ids.get(at.after or 0),
+            before=self.ids.get(beside.before or 0),
+            long_before=self.ids.get(beside.long_before or 0),
+            after=self.ids.get(beside.after or 0),
             asks=row.parsed.asks,
-            date=fitness(self.question.dates, row.occurred_at or row.created_at) if self.question.dates else 0.0,
+            date=fitness(self.question.dates, said_at) if self.question.dates else 0.0,
             linked=self.edges.linked.get(row.id, ()),
             priority=row.priority,
             confidence=row.confidence,
@@ -293,6 +294,7 @@ class _Making(NamedTuple):
             uses=self.uses.get(row.id, (0, 0))[0],
             utility=self.utility.get(row.id, 0.0),
             over=row.id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now),
+            at=said_at,
         )
 
     def neighbour(self, row: Neighbour) -> rank.Candidate:

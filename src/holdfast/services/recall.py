@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ..domain import budget, rank
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Memory
-from ..domain.question import Question, first_person, named_in, question
+from ..domain.question import Question, first_person, question, voices
 from ..domain.vector import Embedding
 from ..domain.words import STOP
 from ..embedding.port import Embedder
@@ -141,7 +141,7 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
             look = Looked(hold, session, ask.which, now)
             known = speakers(look, asked)
             if embedder := _maker(hold, ask, asked):
-                ahead.begin(embedder, _put(asked, named_in(asked.words, known)))
+                ahead.begin(embedder, _put(asked, voices(asked, known)))
             heard = listen(look, asked, known, without=ask.without)
             due = _due(hold, session, ask, now)
         vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim, ahead)

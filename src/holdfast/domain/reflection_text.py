@@ -4,10 +4,11 @@ Each line ahead is a name and a value in JSON, which is YAML too: every reader o
 YAML that could do harm is understood by ours.
 """
 
-import json
 import re
 from hashlib import sha256
 from typing import Any
+
+import msgspec
 
 from .errors import Invalid
 
@@ -59,15 +60,11 @@ def _field(number: int, line: str) -> tuple[str, Any]:
     if found is None:
         raise Invalid(f"line {number}: a name, a colon and a value in JSON")
     try:
-        return found[1], json.loads(found[2] or "null", parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        return found[1], msgspec.json.decode((found[2] or "null").encode())
+    except (msgspec.DecodeError, RecursionError):
         raise Invalid(f"line {number}: the value of {found[1]} is not JSON: put a text in double quotes") from None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
 
 
 def _json(value: Any) -> str:
     """JSON in one line, without the signs that YAML takes for the end of one."""
-    return _NOT_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return _NOT_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", msgspec.json.encode(value).decode())

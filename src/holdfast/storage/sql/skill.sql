@@ -41,9 +41,9 @@ select {skill_version.columns}, {skill.columns} from skill_version m join skill 
 -- name: skill.prefixed
  and m.id >= :prefix and m.id < :prefix || '~' order by m.id limit 11
 -- name: skill.named
- and m.name = :name order by m.namespace limit 11
+ and s.name = :name order by s.namespace limit 11
 -- name: skill.placed
- and m.namespace = :namespace and m.name = :name
+ and s.namespace = :namespace and s.name = :name
 -- name: skill.of
  and m.skill = :skill order by m.created_at desc, m.id limit :limit
 -- name: skill.after

@@ -1,0 +1,65 @@
+"""How the reflections of a skill are found: by one range of one index, looked up further only for the best."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from plans import ME, Plans, SqlitePlans, fill, one_store, plans_of
+
+import holdfast
+from engines import ENGINES
+from holdfast.storage import skill_reflections, skills
+from holdfast.storage.port import Session
+from holdfast.storage.skill_reflections import Within
+
+HERE = Within("n1", 1, 3)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def hold(
+    engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[holdfast.Holdfast]:
+    """One store for all of them: nothing is changed in it."""
+    with one_store(engine, tmp_path_factory, request) as (opened, address):
+        fill(opened, address)
+        yield opened
+
+
+@pytest.fixture
+def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    return plans_of(hold.hold.store, monkeypatch)
+
+
+READING: dict[str, Callable[[Session], Any]] = {
+    "the best": lambda session: skill_reflections.best(session, ME, HERE, 1, limit=10),
+    "how many": lambda session: skill_reflections.count(session, ME, HERE),
+    "where": lambda session: skill_reflections.namespaces(session, ME, HERE),
+}
+
+
+@pytest.mark.parametrize("what", READING)
+def test_reflections_are_read_from_one_range_of_their_index(plans: Plans, hold: holdfast.Holdfast, what: str) -> None:
+    with plans.noted() as seen, hold.hold.store.reading() as session:
+        READING[what](session)
+    run = [one for one in seen if "kind = 'reflection'" in one[0]]
+    assert plans.walks(run) == []
+    steps = [step for step in plans.steps(run) if "memory_reflection" in step]
+    assert len(steps) == 1
+    if isinstance(plans, SqlitePlans):
+        assert steps == ["SEARCH m USING COVERING INDEX memory_reflection (namespace>? AND namespace<?)"]
+
+
+def test_a_skill_is_looked_up_by_an_index_whatever_it_is_asked_by(plans: Plans, hold: holdfast.Holdfast) -> None:
+    with plans.noted() as seen, hold.hold.store.reading() as session:
+        for parts, params in (
+            (("skill.one",), {"id": "x"}),
+            (("skill.current", "skill.placed"), {"namespace": "a", "name": "b"}),
+            (("skill.of",), {"skill": "x", "limit": 5}),
+        ):
+            skills.found(session, ME, parts, params)
+    assert [step for step in plans.steps(seen) if step.startswith(("SCAN", "Seq Scan"))] == []

@@ -668,3 +668,12 @@ def test_an_undo_by_which_something_falls_names_its_own_change(timed: holdfast.H
     assert timed.undo(undone.change).invalidation_notified is UNSET
     assert timed.get(ground).state == "live"
     assert timed.get(near).stale is UNSET
+
+
+def test_what_stands_on_a_memory_that_an_import_ends_is_told(timed: holdfast.Holdfast, remember: Remember) -> None:
+    ground = remember("ground")
+    near = remember("near", ground)
+    (row,) = [row for row in timed.export()["memories"] if row["id"] == ground]
+    over = row | {"tier": "short", "expires_at": "2020-01-01", "updated_at": "2026-02-01", "version": 2}
+    assert timed.call("import", {"envelope": {"memories": [over]}}).merged == 1
+    assert told(timed) == {(ground, ground, near, 1, "expired", "open")}

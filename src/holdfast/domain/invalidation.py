@@ -97,9 +97,9 @@ class Happened:
     def __bool__(self) -> bool:
         return bool(self.gone or self.back or self.changed or self.superseded or self.cut)
 
-    def memory(self, before: Memory, after: Memory, now: int) -> None:
-        """A memory was changed. Whether its time is over is left to those who collect."""
-        if not _there(after, now):
+    def memory(self, before: Memory, after: Memory, now: int, *, over: bool = False) -> None:
+        """A memory was changed, and its time may be over by that; otherwise that is left to those who collect."""
+        if over or not _there(after, now):
             if _there(before, now):
                 self.gone.add(after.id)
         elif not _there(before, now) or _outlived(before, now):

@@ -251,12 +251,17 @@ class Writing:
             raise VersionConflict
         if isinstance(record, Memory):
             self._put_around(before if isinstance(before, Memory) else None, record)
-            if isinstance(before, Memory):
-                self._happened.memory(before, record, self.now)
-        elif isinstance(record, Link):
-            self._happened.link(before if isinstance(before, Link) else None, record, self.now)
-        elif isinstance(record, Invalidation):
-            self._happened.settled.add(record.id)
+        self._look(before, record, over=params.get("collected_at") is not None)
+
+    def _look(self, before: Struct | None, record: Struct, *, over: bool) -> None:
+        """Note what a written record makes fall or brings back."""
+        match record:
+            case Memory() if isinstance(before, Memory):
+                self._happened.memory(before, record, self.now, over=over)
+            case Link():
+                self._happened.link(before if isinstance(before, Link) else None, record, self.now)
+            case Invalidation():
+                self._happened.settled.add(record.id)
 
     def _memory_columns(self, memory: Memory) -> dict[str, Any]:
         used_at = None

@@ -1,18 +1,20 @@
 """Conclusions from memories: making them, where they come from, as files, and what could be concluded next."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain.memory import Scope
-from ..domain.reflection_text import path_of, render
-from ..services import intake, origin, reflection_files, suggest
+from ..services import intake
 from ..services import reflect as reflecting
 from ..services.hold import Hold, Progress
 from .core import OnConflictField, moment
 from .fields import Actor, Confidence, Content, Id, Metadata, Moment, Namespace, Priority, Tags, TierField, Title
 from .registry import Effect, Example, Request, operation
+
+if TYPE_CHECKING:
+    from ..services.suggest import Offer
 
 MemoryId = Annotated[
     str, Meta(min_length=1, max_length=128, description="Which one: an id, or its beginning.", extra={"argument": True})
@@ -127,6 +129,8 @@ class OriginFound(Struct, frozen=True, kw_only=True):
 )
 def reflection_origin(hold: Hold, request: ReflectionOrigin) -> OriginFound:
     """Tell who made a reflection on which node, and how deep it was there, on arrival, and is now."""
+    from ..services import origin
+
     with hold.reading() as session:
         traced = origin.trace(hold, session, request.memory_id)
     return OriginFound(
@@ -161,6 +165,9 @@ class ReflectionText(Struct, frozen=True, kw_only=True):
 )
 def export_reflection(hold: Hold, request: ExportReflection) -> ReflectionText:
     """Write one reflection out with what it stands on, as Markdown with its fields ahead, or as JSON."""
+    from ..domain.reflection_text import path_of, render
+    from ..services import reflection_files
+
     with hold.reading() as session:
         memory, fields = reflection_files.export_one(hold, session, request.memory_id)
     name = path_of(memory.namespace, memory.id)
@@ -200,6 +207,8 @@ def export_reflections(hold: Hold, request: ExportReflections, progress: Progres
     Each file is replaced as a whole or not at all. A file of a reflection that is not live any more is removed; files
     that Holdfast did not write are named and left.
     """
+    from ..services import reflection_files
+
     done = reflection_files.export_all(hold, request.out_dir, request.namespace, moment(request.since, "since"))
     return ReflectionsWritten(out_dir=request.out_dir, count=len(done.written) + len(done.unchanged), **done._asdict())
 
@@ -245,6 +254,8 @@ def import_reflections(hold: Hold, request: ImportReflections, progress: Progres
 
     A file that is rejected is named, all others go in. Taking in the same files twice changes nothing the second time.
     """
+    from ..services import reflection_files
+
     options = intake.Options(trust_source=request.trust_source, on_conflict=request.on_conflict)
     done = reflection_files.import_all(hold, request.path, options, dry_run=request.dry_run)
     counts = done.taken.counts
@@ -308,13 +319,15 @@ def reflect_suggest(hold: Hold, request: ReflectSuggest) -> Suggestions:
 
     The same observations give the same proposals. Each is made once, which is noted; nothing is reflected on by itself.
     """
+    from ..services import suggest
+
     which = suggest.Which(request.namespace, request.days, request.min_size, request.max_size, request.again)
     found = suggest.suggest(hold, which, limit=request.limit, dry_run=request.dry_run)
-    return Suggestions(count=len(found), suggestions=[_suggestion(offer) for offer in found], dry_run=request.dry_run)
+    shown = [_suggestion(offer, suggest.shared(offer)) for offer in found]
+    return Suggestions(count=len(shown), suggestions=shown, dry_run=request.dry_run)
 
 
-def _suggestion(offer: suggest.Offer) -> Suggestion:
-    words = suggest.shared(offer)
+def _suggestion(offer: "Offer", words: list[str]) -> Suggestion:
     about = f"share: {', '.join(words)}" if words else "are alike"
     return Suggestion(
         offer_id=offer.id,
@@ -346,4 +359,6 @@ class Dismissed(Struct, frozen=True, kw_only=True):
 )
 def reflect_dismiss(hold: Hold, request: ReflectDismiss) -> Dismissed:
     """Never propose these sources together again."""
+    from ..services import suggest
+
     return Dismissed(dismissed=True, offer_id=request.offer_id, namespace=suggest.dismiss(hold, request.offer_id))

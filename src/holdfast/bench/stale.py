@@ -88,7 +88,7 @@ def fill(hold: Holdfast, roots: int) -> list[str]:
         root, *above = [kept.pop() for _ in range(DEPENDENTS + 1)]
         with hold.hold.writing() as write:
             for place, id in enumerate(above):
-                grounds = [kept.pop() for _ in range(OBSERVED)] if kept else []
+                grounds = [kept.pop() for _ in range(OBSERVED)]
                 below = above[place - 1] if place % CHAIN else root
                 write.add_all(LINK, [_link(write, id, ground, "reflects_on") for ground in (below, *grounds)], "link")
         found.append(root)

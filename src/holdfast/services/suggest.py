@@ -73,12 +73,17 @@ def _offers(hold: Hold, session: Session, which: Which, now: int) -> list[Offer]
         by_id = {memory.id: memory for memory in looked_at}
         words = {memory.id: _words(memory) for memory in looked_at}
         found += [
-            Offer(offer_id(group.ids), namespace, [by_id[id] for id in group.ids], group)
+            Offer(offer_id(group.ids), namespace, _in_order([by_id[id] for id in group.ids]), group)
             for group in groups(words, alike=ALIKE, least=which.least, most=which.most)
         ]
     known = {row[0]: row[1] for row in session.rows("offer_some", ids=[offer.id for offer in found])}
     open_ones = [offer for offer in found if offer.id not in known or (which.again and known[offer.id] == "offered")]
     return sorted(open_ones, key=lambda offer: (-len(offer.sources), offer.namespace, offer.id))
+
+
+def _in_order(sources: list[Memory]) -> list[Memory]:
+    """As they were made; what was made together by its titles."""
+    return sorted(sources, key=lambda memory: (memory.created_at, memory.title, memory.id))
 
 
 def _recent(hold: Hold, session: Session, which: Which, now: int) -> dict[str, list[Memory]]:

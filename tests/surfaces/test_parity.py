@@ -170,10 +170,7 @@ STEPS: list[tuple[Any, ...]] = [
     ("reflection_origin", {"memory_id": "$thus.memory_id"}),
     ("export_reflection", {"memory_id": "$thus.memory_id"}),
     ("link", {"source_id": "$plan.id", "target_id": "$thus.memory_id", "relation": "reflects_on"}),
-    (
-        "bulk_store",
-        {"memories": [{"title": f"Rain {n}", "content": "It rained at noon.", "namespace": "sky"} for n in range(3)]},
-    ),
+    *(("store", {"title": f"Rain {n}", "content": "It rained at noon.", "namespace": "sky"}) for n in range(3)),
     ("reflect_suggest", {"namespace": "sky"}, "proposed"),
     ("reflect_suggest", {"namespace": "sky"}),
     ("reflect_dismiss", {"offer_id": "$proposed.suggestions.0.offer_id"}),

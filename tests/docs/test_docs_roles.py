@@ -64,6 +64,13 @@ def every_change(hold: holdfast.Holdfast) -> set[str]:
     do("revoke", id=lunch.id, agent_id="ai:scout@here")
     do("agent_register", agent_id="ai:scout@here", agent_type="ai:scout", capabilities=["search"])
     do("inbox_read", ids=[do("notify", target_agent_id=hold.hold.caller.agent, title="Ping", payload="there?").id])
+    skill = "---\nname: deploy\ndescription: How.\n---\n"
+    do("skill_register", inline_skill=skill)
+    do("skill_register", inline_skill=skill + "On Tuesdays.\n")
+    do("skill_rollback", skill_id="deploy")
+    do("skill_delete", skill_id="deploy")
+    thought = do("reflect", source_ids=[plan.id], title="Deploying", content="It is worth a skill.")
+    do("skill_promote_from_reflection", reflection_id=thought.id, skill_name="early", skill_description="When.")
     week = do("consolidate", ids=[plan.id, lunch.id], title="Week", summary="Deploys and soup.")
     do("delete", id=week.id)
     do("undo", change=hold.verify().entries)

@@ -46,15 +46,15 @@ def admitted(files: Iterable[tuple[str, bytes]]) -> Files:
 
 def at(place: Path) -> Draft:
     """The skill at a path: a folder, its SKILL.md, or an archive of one."""
-    if place.is_dir():
-        return from_folder(place)
-    if is_manifest(place.name):
-        return from_folder(place.parent)
-    if place.name.lower().endswith(ARCHIVES):
-        with _reading(place):
+    with _reading(place):
+        if place.is_dir():
+            return from_folder(place)
+        if is_manifest(place.name):
+            return from_folder(place.parent)
+        if place.name.lower().endswith(ARCHIVES):
             return from_archive(_bounded(place))
-    if not place.exists():
-        raise NotFound(f"There is nothing at {place}.", fields=["folder_path"])
+        if not place.exists():
+            raise NotFound(f"There is nothing at {place}.", fields=["folder_path"])
     raise Invalid(
         f"folder_path: {place} is neither a folder with a SKILL.md nor an archive ({', '.join(ARCHIVES)})",
         fields=["folder_path"],
@@ -82,14 +82,13 @@ def from_folder(place: Path) -> Draft:
     """Everything in a folder: plain files alone, and all of them as they were at one moment."""
     if os.open not in os.supports_dir_fd:
         raise Misconfigured("On this system a skill comes as an archive, not as a folder.")
-    with _reading(place):
-        handle = os.open(place, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-        try:
-            read = dict(_walked(handle, ""))
-            found = admitted((path, content) for path, (content, _) in read.items())
-            _must_be_the_same(handle, {path: seen for path, (_, seen) in read.items()})
-        finally:
-            os.close(handle)
+    handle = os.open(place, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        read = dict(_walked(handle, ""))
+        found = admitted((path, content) for path, (content, _) in read.items())
+        _must_be_the_same(handle, {path: seen for path, (_, seen) in read.items()})
+    finally:
+        os.close(handle)
     return Draft(found, place.absolute().name)
 
 
@@ -273,19 +272,26 @@ def write(files: Mapping[str, bytes], target: Path) -> None:
     What is replaced must be a skill's folder or empty, so that a slip of the pen takes nothing else away.
     """
     admitted(files.items())
-    _must_be_replaceable(target)
-    partial = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.partial")
-    try:
+    with _writing(target):
+        _must_be_replaceable(target)
+        partial = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.partial")
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
-        for path, content in files.items():
-            _write(partial, path, content)
-        _swap(partial, target)
+        try:
+            for path, content in files.items():
+                _write(partial, path, content)
+            _swap(partial, target)
+        finally:
+            _removed(partial)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         what = error.strerror or type(error).__name__
         raise Invalid(f"target_folder: {target} cannot be written: {what}", fields=["target_folder"]) from None
-    finally:
-        _removed(partial)
 
 
 def _must_be_replaceable(target: Path) -> None:

@@ -187,6 +187,7 @@ LINKED = """insert into link (id, source, target, relation, valid_from, agent, c
   state, cells) select 'link ' || m.id, m.id, n.id, 'related_to', 1, 'ai:x@here', 1, 1, 'x', 1, 'live', ''
   from memory m join memory n on n.rowno = m.rowno + 1"""
 """Past the journal, which no plan looks at."""
-TOLD = """insert into invalidation (id, invalidated, invalidating, dependent, hop, cause, status, created_at, updated_at,
-  origin, version, state, cells) select 'told ' || m.id, n.id, n.id, m.id, 1, 'deleted', 'open', 1, 1, 'x', 1, 'live', ''
+TOLD = """insert into invalidation (id, invalidated, invalidating, dependent, hop, cause, status, created_at,
+  updated_at, origin, version, state, cells)
+  select 'told ' || m.id, n.id, n.id, m.id, 1, 'deleted', 'open', 1, 1, 'x', 1, 'live', ''
   from memory m join memory n on n.rowno = m.rowno + 1"""

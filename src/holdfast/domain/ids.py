@@ -5,11 +5,11 @@ from hashlib import sha256
 
 
 def uuid7(moment_us: int, randomness: bytes | None = None) -> str:
-    """A UUIDv7: sorts by the millisecond it was made in."""
-    tail = bytearray(randomness or os.urandom(10))
-    tail[0] = 0x70 | tail[0] & 0x0F
-    tail[2] = 0x80 | tail[2] & 0x3F
-    text = ((moment_us // 1000) & (1 << 48) - 1).to_bytes(6, "big").hex() + tail.hex()
+    """A UUIDv7: sorts by the microsecond it was made in, of which RFC 9562 has room for the part below a millisecond."""
+    tail = bytearray(randomness or os.urandom(8))
+    tail[0] = 0x80 | tail[0] & 0x3F
+    milliseconds, rest = divmod(moment_us, 1000)
+    text = f"{milliseconds & (1 << 48) - 1:012x}{0x7000 | rest * 4096 // 1000:04x}{tail.hex()}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

@@ -11,12 +11,19 @@ from .cells import Shape
 from .merge import canonical
 
 FileKind = Literal["manifest", "script", "reference", "asset"]
+Outcome = Literal["registered", "superseded", "restored", "unchanged"]
+"""New; over an earlier version; an earlier version once more; or what is there already."""
+Reason = Literal["superseded", "stale", "expired", "budget", "rank"]
+"""Why a reflection does not come with a skill."""
 
 MOST_FILES = 256
 MOST_BYTES = 10 << 20
 """Of all files of a skill together, as they are written."""
 MOST_MANIFEST = 1 << 20
 """Of SKILL.md."""
+USUAL_TOKENS = 4000
+MOST_TOKENS = 32_000
+"""For the reflections that come with a skill."""
 MOST_COMPOSED = 16
 """Namespaces whose reflections one skill brings along."""
 SIGNED_AS = "holdfast skill "

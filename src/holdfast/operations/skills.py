@@ -1,6 +1,6 @@
 """Skills: what an agent learned to do, kept in versions, given out, and composed with conclusions that still hold."""
 
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -8,8 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ..domain.envelope import decoded, encoded
 from ..domain.errors import Invalid
 from ..domain.moment import to_text
-from ..domain.skill import MOST_FILES, MOST_MANIFEST, File
-from ..services import skill_compose as composing
+from ..domain.skill import MOST_FILES, MOST_MANIFEST, MOST_TOKENS, USUAL_TOKENS, File, Outcome, Reason
 from ..services import skill_files
 from ..services import skills as keeping
 from ..services.backup import LOCAL, local_path
@@ -19,6 +18,9 @@ from ..storage.skills import Shown
 from .fields import Id, Limit, Namespace
 from .registry import Effect, Example, Request, operation
 from .views import known
+
+if TYPE_CHECKING:
+    from ..services.skill_compose import Entry, Taken
 
 SkillId = Annotated[
     str,
@@ -77,7 +79,7 @@ class SkillRegister(Request, frozen=True):
 class SkillRegistered(Struct, frozen=True, kw_only=True):
     registered: bool
     """False: it is the current version already, and nothing was written."""
-    outcome: keeping.Outcome
+    outcome: Outcome
     id: str
     namespace: str
     name: str
@@ -408,7 +410,7 @@ class SkillPromoted(Struct, frozen=True, kw_only=True):
     sources_left_out: int
     """Gone, or private."""
     signed: bool
-    outcome: keeping.Outcome
+    outcome: Outcome
     superseded_id: str | UnsetType = UNSET
 
 
@@ -574,8 +576,8 @@ class SkillCompose(Request, frozen=True):
         | None
     ) = None
     budget_tokens: Annotated[
-        int, Meta(ge=0, le=composing.MOST_TOKENS, description="Tokens of cl100k for the reflections, as they are sent.")
-    ] = composing.USUAL_TOKENS
+        int, Meta(ge=0, le=MOST_TOKENS, description="Tokens of cl100k for the reflections, as they are sent.")
+    ] = USUAL_TOKENS
 
 
 class ComposedNamespace(Struct, frozen=True, kw_only=True):
@@ -597,7 +599,7 @@ class ComposedReflection(Struct, frozen=True, kw_only=True):
 
 
 class DroppedView(Struct, frozen=True, kw_only=True):
-    reason: composing.Reason
+    reason: Reason
     count: int
     ids: list[str]
 
@@ -639,6 +641,8 @@ FRAME = "[]"
 )
 def skill_compositional_context(hold: Hold, request: SkillCompose) -> SkillComposed:
     """Read a skill with the reflections that belong to it and still hold, the best first, within a budget."""
+    from ..services import skill_compose as composing
+
     made = composing.compose(hold, request.skill_id, request.query, request.budget_tokens, _rendered, FRAME)
     version = made.shown.version
     return SkillComposed(
@@ -659,7 +663,7 @@ def skill_compositional_context(hold: Hold, request: SkillCompose) -> SkillCompo
     )
 
 
-def _reflection(one: composing.Taken) -> ComposedReflection:
+def _reflection(one: "Taken") -> ComposedReflection:
     return ComposedReflection(
         id=one.memory.id,
         namespace=one.memory.namespace,
@@ -672,11 +676,11 @@ def _reflection(one: composing.Taken) -> ComposedReflection:
     )
 
 
-def _rendered(one: composing.Taken) -> str:
+def _rendered(one: "Taken") -> str:
     return msgspec.json.encode(_reflection(one)).decode() + ","
 
 
-def _namespace(entry: composing.Entry) -> ComposedNamespace:
+def _namespace(entry: "Entry") -> ComposedNamespace:
     asked, ceiling = entry.asked, entry.ceiling
     note = (
         f"Its reflections reach depth {ceiling} at most: none has {asked.min_depth}." if entry.within is None else None

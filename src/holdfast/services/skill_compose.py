@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from msgspec.structs import replace
 
 from ..domain import tokens
 from ..domain.caller import under
 from ..domain.memory import Memory
-from ..domain.skill import Composes
+from ..domain.skill import Composes, Reason
 from ..storage import memories, policies, skill_reflections
 from ..storage.memories import Filter
 from ..storage.port import Session
@@ -19,8 +19,6 @@ from . import recall, skills
 from .gather import Looked
 from .hold import Hold
 
-MOST_TOKENS = 32_000
-USUAL_TOKENS = 4000
 FEWEST = 100
 """So many reflections of a namespace are looked at, the best by age and use."""
 SHORTEST = 64
@@ -36,7 +34,6 @@ MOST_MISSED = 20
 IDS_DIFFER = 24
 """One id may take so many tokens fewer than another."""
 
-Reason = Literal["superseded", "stale", "expired", "budget", "rank"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 

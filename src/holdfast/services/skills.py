@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -11,7 +11,17 @@ from ..domain import rank, skill_text
 from ..domain.errors import Conflict, Forbidden, Invalid, NotFound
 from ..domain.memory import Memory
 from ..domain.moment import to_text
-from ..domain.skill import Skill, SkillVersion, digest_of, file_of, is_manifest, signed_text, skill_id, version_id
+from ..domain.skill import (
+    Outcome,
+    Skill,
+    SkillVersion,
+    digest_of,
+    file_of,
+    is_manifest,
+    signed_text,
+    skill_id,
+    version_id,
+)
 from ..domain.skill_text import Written
 from ..domain.words import asked
 from ..storage import links, memories, policies, records, skills
@@ -26,9 +36,6 @@ MOST_RANKED = 5000
 """Skills among which a query looks."""
 MOST_SOURCES = 100
 MOST_CHANGES = 1000
-
-Outcome = Literal["registered", "superseded", "restored", "unchanged"]
-"""New; over an earlier version; an earlier version once more; or what is there already."""
 
 
 class Registered(NamedTuple):

@@ -68,5 +68,5 @@ def _decided(hold: Hold, write: Writing, asking: Waiting, status: waiting.Status
         decided_at=write.now,
         reason=reason,
     )
-    waiting.decide(write.session, decided, status, hold.caller.agent, write.now, reason)
+    waiting.decide(write.session, decided)
     return decided

@@ -71,22 +71,36 @@ def fields_of(session: Session, hold: Hold, memory: Memory) -> Row:
     said, ours = envelope.memory_row(memory, (0, 0)), envelope.memory_row(replace(memory, extra={}), (0, 0))
     own = _spoken({name: said[name] for name in ours if name not in NOT_OF_THE_FILE})
     more = {name: value for name, value in said.items() if name not in ours and name != MISSING}
-    edges = links.leaving(
-        session, hold.caller, [memory.id], Which(view="kept", ended_too=True), hold.now(), limit=MOST_LINKS
-    )
-    rows = [envelope.link_row(edge.link) for edge in edges]
-    ground = [_end(row) for row in rows if row["relation"] == "reflects_on"] + memory.extra.get(MISSING, [])
-    other = [{"relation": row["relation"], **_end(row)} for row in rows if row["relation"] != "reflects_on"]
-    first = {name: own.pop(name) for name in FIRST}
+    ground, other = _links_of(session, hold, memory)
     return {
         "memory_id": memory.id,
-        **first,
+        **{name: own.pop(name) for name in FIRST},
         "agent_id": memory.agent,
-        "reflects_on": sorted(ground, key=lambda end: str(end["target_id"])),
+        "reflects_on": ground,
         **own,
-        **({"links": sorted(other, key=lambda end: (end["target_id"], end["relation"]))} if other else {}),
+        **({"links": other} if other else {}),
         **({"more": more} if more else {}),
     }
+
+
+def _links_of(session: Session, hold: Hold, memory: Memory) -> tuple[list[Row], list[Row]]:
+    """What a reflection stands on, here or not; and what else it points to."""
+    which = Which(view="kept", ended_too=True)
+    edges = links.leaving(session, hold.caller, [memory.id], which, hold.now(), limit=MOST_LINKS)
+    rows = [envelope.link_row(edge.link) for edge in edges]
+    ground = [_end(row) for row in rows if row["relation"] == "reflects_on"] + _missing_of(memory)
+    other = [{"relation": row["relation"], **_end(row)} for row in rows if row["relation"] != "reflects_on"]
+    return (
+        sorted(ground, key=lambda end: str(end["target_id"])),
+        sorted(other, key=lambda end: (end["target_id"], end["relation"])),
+    )
+
+
+def _missing_of(memory: Memory) -> list[Row]:
+    """The sources that are not here, as far as what is said of them can be read."""
+    told = memory.extra.get(MISSING)
+    ends = told if isinstance(told, list) else []
+    return [end for end in ends if isinstance(end, dict) and isinstance(end.get("target_id"), str)]
 
 
 def _end(row: Row) -> Row:

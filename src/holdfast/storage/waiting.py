@@ -62,16 +62,16 @@ def _newest(session: Session, status: Status | None) -> Iterator[Waiting]:
         before = page[-1][0]
 
 
-def decide(session: Session, waiting: Waiting, status: Status, by: str, at: int, reason: str | None) -> None:
-    """Once and for all; `request` is what is kept of what was asked for."""
-    decided = session.row(
+def decide(session: Session, decided: Waiting) -> None:
+    """Keep what was decided, once and for all; `request` is what stays of what was asked for."""
+    made = session.row(
         "pending_decide",
-        id=waiting.id,
-        status=status,
-        decided_by=by,
-        decided_at=at,
-        reason=reason,
-        request=waiting.request,
+        id=decided.id,
+        status=decided.status,
+        decided_by=decided.decided_by,
+        decided_at=decided.decided_at,
+        reason=decided.reason,
+        request=decided.request,
     )
-    if decided is None:
-        raise Conflict(f"The pending action {waiting.id} was {waiting.status} already.", id=waiting.id)
+    if made is None:
+        raise Conflict(f"The pending action {decided.id} was decided already.", id=decided.id)

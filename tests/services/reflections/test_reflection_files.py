@@ -249,6 +249,14 @@ def test_a_file_that_cannot_be_taken_in_is_named_and_the_others_go_in(
     assert other.get(so).title == "so"
 
 
+@pytest.mark.parametrize("told", [7, "x", [7], [{"target_id": 7}], [{}]])
+def test_sources_of_which_nothing_can_be_read_are_left_out(hold: holdfast.Holdfast, folder: Path, told: object) -> None:
+    row = {"id": "m", "title": "m", "content": "x", "tier": "long", "memory_kind": "reflection", "reflection_depth": 1}
+    hold.call("import", {"envelope": {"memories": [row | {"reflects_on_missing": told}]}})
+    assert hold.export_reflections(out_dir=str(folder)).count == 1
+    assert "reflects_on: []" in (folder / "global/m.md").read_text()
+
+
 def test_a_dry_run_takes_nothing_in(
     hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 
 def uuid7(moment_us: int, randomness: bytes | None = None) -> str:
-    """A UUIDv7: sorts by the microsecond it was made in, of which RFC 9562 has room for the part below a millisecond."""
+    """A UUIDv7: sorts by the microsecond it was made in; RFC 9562 has room for the part below a millisecond."""
     tail = bytearray(randomness or os.urandom(8))
     tail[0] = 0x80 | tail[0] & 0x3F
     milliseconds, rest = divmod(moment_us, 1000)

@@ -235,7 +235,7 @@ def test_a_query_finds_what_age_and_use_would_not(timed: holdfast.Holdfast, cloc
     clock.move(days=10)
     for number in range(230):
         lesson(timed, f"Note {number}")
-    id = skill(timed, ("team", 0))
+    id = skill(timed, ("team", 0), ("team", 1))
     assert "Zebra crossing" not in composed(timed, id)
     answer = timed.skill_compositional_context(id, query="zebra on the runway")
     assert answer.reflections[0].title == "Zebra crossing"

@@ -143,7 +143,8 @@ class Http:
             answered = self._client.request(op.method, path, json=rest)
         said = answered.json()
         if answered.status_code < 400:
-            assert answered.status_code == op.status
+            waits = op.waits and said.get("status") == "pending"
+            assert answered.status_code == (wire.WAITING if waits else op.status)
             return Outcome(said)
         assert answered.status_code == wire.STATUS[said["code"]]
         return Outcome(error=said)

@@ -57,7 +57,8 @@ def test_refusals_have_the_codes_that_these_clients_know(raw: TestClient) -> Non
 
 def test_what_waits_says_so(raw: TestClient) -> None:
     raw.put("/api/v1/namespaces/*/policy", json={"require_approval_above_depth": 0})
-    _, waits = ask(raw, "memory_reflect", source_ids=[kept(raw)["id"]], title="So", content="It follows.")
+    status, waits = ask(raw, "memory_reflect", source_ids=[kept(raw)["id"]], title="So", content="It follows.")
+    assert status == 202
     assert (waits["status"], waits["proposed_depth"], waits["require_approval_above_depth"]) == ("pending", 1, 0)
     listed = raw.get("/api/v1/pending").json()
     assert [one["id"] for one in listed["pending"]] == [waits["pending_id"]]

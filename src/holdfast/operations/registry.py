@@ -74,6 +74,8 @@ class Operation(Struct, frozen=True):
     """Its pages follow one another by `after` and `next`: it can be streamed live."""
     reports: bool = False
     """It takes a progress as its third parameter."""
+    waits: bool = False
+    """It may answer that what was asked for is not done yet, but waits for somebody's consent."""
     human: str | None = None
     """Who prints its answer for a person, as `module:function`."""
     examples: tuple[Example, ...] = ()

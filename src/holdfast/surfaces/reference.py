@@ -97,7 +97,7 @@ def _operation(op: Operation, shapes: dict[str, type]) -> str:
 def _faces(op: Operation) -> str:
     needs = f"{op.effect.value}; needs the `{op.right}` right" + ("; cannot be undone" if op.irreversible else "")
     rows = [("effect", needs), ("library", f"`hold.{op.name}({', '.join(_signature(op))})`")]
-    rows += [("command", _command(op)), ("HTTP", f"{_route(op)} → {op.status}"), ("MCP", _tool(op))]
+    rows += [("command", _command(op)), ("HTTP", f"{_route(op)} → {_statuses(op)}"), ("MCP", _tool(op))]
     if op.bulk:
         rows.append(("HTTP body", f"a bare JSON array fills `{op.bulk}`"))
     if op.feed:
@@ -108,6 +108,10 @@ def _faces(op: Operation) -> str:
 def _signature(op: Operation) -> list[str]:
     required = [field.encode_name for field in op.fields if field.required]
     return required + (["..."] if len(required) < len(op.fields) else [])
+
+
+def _statuses(op: Operation) -> str:
+    return f"{op.status}, or {wire.WAITING} if it waits for approval" if op.waits else str(op.status)
 
 
 def _command(op: Operation) -> str:

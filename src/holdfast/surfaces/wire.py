@@ -78,6 +78,9 @@ EXIT = {
 }
 """Exit code of the command line by error code."""
 
+WAITING = 202
+"""HTTP status of what was asked for and waits for somebody's consent."""
+
 RETRY_AFTER_SECONDS = 1
 """When a client may repeat what failed only for now."""
 

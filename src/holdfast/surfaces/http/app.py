@@ -119,19 +119,21 @@ class Site:
         writes = operation.effect is not Effect.READ
         watched = gone(request) if writes or operation.reports else None
         threads = self.writers if writes else self.threads
-        content, headers = await threads.run(partial(self.work, operation, request, body), watched)
-        return Response(content, operation.status, headers, media_type="application/json")
+        content, status, headers = await threads.run(partial(self.work, operation, request, body), watched)
+        return Response(content, status, headers, media_type="application/json")
 
     def work(
         self, operation: Operation, request: Request, body: bytes, progress: Progress
-    ) -> tuple[bytes, dict[str, str]]:
+    ) -> tuple[bytes, int, dict[str, str]]:
         """The part of it that blocks. Without a body the caller is looked up here: one thread's turn instead of two."""
         caller = request.scope["state"].get("caller") or authenticate(self.holdfast, request.scope["headers"])
         arguments = arguments_of(operation, request, body)
         call = partial(self.call, caller, progress)
         answer = call(operation, arguments)
         shown = compat.shaped(operation.name, answer, compat.Asked(body, lambda id: call(REGISTRY["get"], {"id": id})))
-        return wire.encode(shown), {"etag": f'"{answer.version}"'} if isinstance(answer, MemoryView) else {}
+        headers = {"etag": f'"{answer.version}"'} if isinstance(answer, MemoryView) else {}
+        waits = operation.waits and answer.status == "pending"
+        return wire.encode(shown), wire.WAITING if waits else operation.status, headers
 
     def call(self, caller: Caller, progress: Progress, operation: Operation, arguments: dict[str, Any]) -> Any:
         return operation.call(self.holdfast.hold, caller, arguments, progress)

@@ -81,6 +81,11 @@ def json_of(template: str, name: str) -> Json:
     return {JSON_TYPE: {"schema": {"$ref": template.format(name=name)}}}
 
 
+def statuses(operation: Operation) -> list[int]:
+    """Those of its answers."""
+    return [operation.status, wire.WAITING] if operation.waits else [operation.status]
+
+
 def described(operation: Operation, method: str, path: str, number: int, schemas: Json, answer: Json) -> Json:
     """One method on one path."""
     schema = offered(operation, schemas[operation.request.__name__], compat.defaults(method, path))
@@ -91,7 +96,7 @@ def described(operation: Operation, method: str, path: str, number: int, schemas
         "summary": operation.summary,
         "description": remarks(operation, method),
         "parameters": [*parameters(operation, schema, in_path, method)],
-        "responses": {str(operation.status): success(operation, answer), **REFUSED},
+        "responses": {str(status): success(operation, answer) for status in statuses(operation)} | REFUSED,
     }
     if method not in IN_QUERY and set(schema["properties"]) - set(in_path):
         found["requestBody"] = body(operation, schema, in_path)

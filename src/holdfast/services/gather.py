@@ -14,7 +14,7 @@ from ..storage import asking, candidates, links, memories, recalls, tokens, vect
 from ..storage.candidates import Around, Neighbour, Row
 from ..storage.links import Which
 from ..storage.memories import EVERYTHING, Filter
-from ..storage.parsed import length_of, pad
+from ..storage.parsed import is_asking, length_of, pad
 from ..storage.port import Session
 from ..storage.then import Then
 from ..storage.vectors import REPLY, Kept, Near
@@ -300,7 +300,7 @@ class _Making(NamedTuple):
     def neighbour(self, row: Neighbour) -> rank.Candidate:
         """What only counts for others: its words, as if it were one passage."""
         said = rank.Piece(0, 0, self._counted(row.text))
-        return rank.Candidate(row.id, (said,), length_of(row.text), speaker=row.speaker)
+        return rank.Candidate(row.id, (said,), length_of(row.text), speaker=row.speaker, asks=is_asking(row.text))
 
     def _pieces(self, row: Row) -> list[rank.Piece]:
         """The passages of a memory. A vector of something else is one without words."""

@@ -70,6 +70,11 @@ def length_of(text: str) -> int:
     return int(text.split("\t", 2)[1]) if text else 0
 
 
+def is_asking(text: str) -> bool:
+    """Whether it asks something, without reading all of it."""
+    return text.startswith("1")
+
+
 def _line(text: str) -> Line:
     begins, ends, speaker, stems = text.split("\t")
     return Line(int(begins), int(ends), speaker or None, stems)

@@ -29,7 +29,7 @@ MOST_TOLD = 50
 """Ids that are named of what was left out for one reason."""
 RELEVANCE = 3.0
 """What answers a query best is worth more than the newest and most used that has nothing to do with it."""
-MOST_MISSED = 20
+MOST_MISSED = 8
 """After so many that nearly fit and did not, one after another, there is no room for others either."""
 IDS_DIFFER = 24
 """One id may take so many tokens fewer than another."""

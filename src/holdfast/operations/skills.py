@@ -489,8 +489,14 @@ def skill_rollback(hold: Hold, request: SkillRollback) -> SkillTurned:
     )
 
 
+class SkillDelete(Request, frozen=True):
+    skill_id: SkillId
+    purge: Annotated[bool, Meta(description="Erase what its files said for good, out of the history too.")] = False
+
+
 class SkillDeleted(Struct, frozen=True, kw_only=True):
     deleted: bool
+    purged: bool
     id: str
     namespace: str
     name: str
@@ -504,10 +510,15 @@ class SkillDeleted(Struct, frozen=True, kw_only=True):
     human="holdfast.surfaces.human:skill_deleted",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
-def skill_delete(hold: Hold, request: SkillGet) -> SkillDeleted:
-    """Take a skill, all its versions, out of use. `undo`, or registering it again, brings it back."""
-    gone = keeping.delete(hold, request.skill_id)
-    return SkillDeleted(deleted=True, id=gone.version.id, namespace=gone.skill.namespace, name=gone.skill.name)
+def skill_delete(hold: Hold, request: SkillDelete) -> SkillDeleted:
+    """Take a skill, all its versions, out of use. `undo`, or registering it again, brings it back.
+
+    What was purged is not brought back by `undo`.
+    """
+    gone = keeping.delete(hold, request.skill_id, purge=request.purge)
+    return SkillDeleted(
+        deleted=True, purged=request.purge, id=gone.version.id, namespace=gone.skill.namespace, name=gone.skill.name
+    )
 
 
 class SkillHistory(Request, frozen=True):

@@ -445,9 +445,13 @@ class Intake:
         times = {**self._times(row, row.created_at), "version": 1}
         version = replace(version, agent=self._registrar(row.registered_by), signature=row.signature or "", **times)
         version = skill_keeping.proved(self._write, version)
-        if (known := self._write.get(SKILL_VERSION, version.id)) is None:
+        known = self._write.get(SKILL_VERSION, version.id)
+        outcome: Outcome = "unchanged"
+        if known is None or known.state == "deleted":
             skills.keep(self._write.session, {file.digest: contents[file.path] for file in version.files})
-        return self._aside("skill_versions", version.id, rest, self._settled(SKILL_VERSION, known, version))
+            skill_keeping.kept(self._write, known, version, "import")
+            outcome = "imported"
+        return self._aside("skill_versions", version.id, rest, outcome)
 
     def _skill(self, raw: Any) -> Outcome:
         row, rest = envelope.read(envelope.SkillRow, raw)

@@ -36,6 +36,7 @@ MOST_RANKED = 5000
 """Skills among which a query looks."""
 MOST_SOURCES = 100
 MOST_CHANGES = 1000
+MOST_PURGED = 1_000_000
 
 
 class Registered(NamedTuple):
@@ -112,9 +113,9 @@ def _place(written: Written, asked_for: str | None, default: str) -> str:
 
 def _put(write: Writing, made: SkillVersion, contents: Mapping[str, bytes]) -> Registered:
     skill, known = write.get(SKILL, made.skill), write.get(SKILL_VERSION, made.id)
-    if known is None:
+    if known is None or known.state == "deleted":
         skills.keep(write.session, contents)
-        known = write.add(SKILL_VERSION, made, "register")
+        known = kept(write, known, made)
         outcome: Outcome = "registered" if skill is None or skill.state == "deleted" else "superseded"
     else:
         outcome = "restored"
@@ -134,6 +135,16 @@ def _put(write: Writing, made: SkillVersion, contents: Mapping[str, bytes]) -> R
     before = skill.current if skill.state == "live" and skill.current != known.id else None
     after = write.change(SKILL, skill, replace(skill, current=known.id, state="live"), "register")
     return Registered(Shown(known, after), "unchanged" if after is skill else outcome, before)
+
+
+def kept(write: Writing, purged: SkillVersion | None, made: SkillVersion, op: str = "register") -> SkillVersion:
+    """A new version, or one again that was purged."""
+    if purged is None:
+        return write.add(SKILL_VERSION, made, op)
+    said = replace(
+        made, agent=purged.agent, created_at=purged.created_at, origin=purged.origin, signature=purged.signature
+    )
+    return write.change(SKILL_VERSION, purged, replace(said, version=purged.version, updated_at=0), op)
 
 
 def get(hold: Hold, session: Session, id: str) -> Shown:
@@ -228,7 +239,7 @@ def rollback(hold: Hold, id: str, to: str | None = None) -> Turned:
 
 def _version_before(hold: Hold, session: Session, skill: Skill) -> SkillVersion:
     """The version that was registered before the current one; each step back leads further back."""
-    older = skills.versions(session, hold.caller, skill, limit=MOST_CHANGES)
+    older = [one for one in skills.versions(session, hold.caller, skill, limit=MOST_CHANGES) if one.state == "live"]
     place = next(place for place, version in enumerate(older) if version.id == skill.current)
     if place + 1 == len(older):
         raise NotFound(f"There is no version of {skill.name!r} before this one.", id=skill.current)
@@ -242,12 +253,26 @@ def _named(hold: Hold, session: Session, skill: Skill, to: str) -> SkillVersion:
     return version
 
 
-def delete(hold: Hold, id: str) -> Shown:
-    """Take a skill out of every list. Its versions and its history stay, and registering it again brings it back."""
+def delete(hold: Hold, id: str, *, purge: bool = False) -> Shown:
+    """Take a skill out of every list. Its versions and its history stay, and registering it again brings it back.
+
+    A purge erases what all its versions said, out of the history too; their digests remain.
+    """
     with hold.writing() as write:
-        shown = skills.resolve(write.session, hold.caller, id)
+        shown = skills.resolve(write.session, hold.caller, id, deleted_too=purge)
         gone = write.change(SKILL, shown.skill, replace(shown.skill, state="deleted"), "delete")
+        if purge:
+            _purge(hold, write, gone)
         return Shown(shown.version, gone)
+
+
+def _purge(hold: Hold, write: Writing, skill: Skill) -> None:
+    versions = [one for one in skills.versions(write.session, hold.caller, skill, limit=MOST_PURGED) if one.files]
+    for version in versions:
+        write.session.do("record_purged", id=version.id, kind=SKILL_VERSION.name)
+        stub = replace(version, description="purged", frontmatter={}, composes=(), files=(), state="deleted")
+        write.change(SKILL_VERSION, version, stub, "purge")
+    skills.purge(write.session, {file.digest for version in versions for file in version.files})
 
 
 class Change(NamedTuple):

@@ -131,6 +131,12 @@ def keep(session: Session, contents: Mapping[str, bytes]) -> None:
             )
 
 
+def purge(session: Session, digests: set[str]) -> None:
+    """Erase what some files said, unless a version says it still."""
+    said = {file.digest for version in _all_versions(session) for file in version.files}
+    session.do("skill_piece_purged", digests=sorted(digests - said))
+
+
 def content(session: Session, file: File) -> bytes:
     """What a file says, proved by its digest."""
     said = kept(session, file.digest, file.size)

@@ -502,7 +502,8 @@ def skill_turned(answer: Any) -> Iterator[str]:
 
 
 def skill_deleted(answer: Any) -> Iterator[str]:
-    yield f"{safe(answer.namespace)}/{safe(answer.name)} is deleted. Register it again, or undo, to have it back."
+    how = "purged: what it said is gone" if answer.purged else "deleted. Register it again, or undo, to have it back"
+    yield f"{safe(answer.namespace)}/{safe(answer.name)} is {how}."
 
 
 def skill_past(answer: Any) -> Iterator[str]:

@@ -17,8 +17,9 @@ insert into skill_version (id, skill, namespace, name, description, frontmatter,
   created_at, updated_at, origin, version, state, cells)
 values (:id, :skill, :namespace, :name, :description, :frontmatter, :composes, :files, :digest, :signature, :agent,
   :created_at, :updated_at, :origin, :version, :state, :cells)
-on conflict (id) do update set updated_at = excluded.updated_at, version = excluded.version, state = excluded.state,
-  cells = excluded.cells
+on conflict (id) do update set description = excluded.description, frontmatter = excluded.frontmatter,
+  composes = excluded.composes, files = excluded.files, updated_at = excluded.updated_at, version = excluded.version,
+  state = excluded.state, cells = excluded.cells
 where skill_version.version = :expected returning version
 -- name: skill_version_cells
 select cells from skill_version where id = :id
@@ -33,9 +34,10 @@ select {skill_version.columns} from skill_version m where m.id > :after order by
 -- A version with its skill; the clauses of who may see it follow, in which it is called m as memories are.
 select {skill_version.columns}, {skill.columns} from skill_version m join skill s on s.id = m.skill where true
 -- name: skill.live
- and s.state = 'live'
+-- In use or not, but not purged.
+ and s.state = 'live' and m.state = 'live'
 -- name: skill.current
- and s.state = 'live' and s.current = m.id
+ and s.state = 'live' and s.current = m.id and m.state = 'live'
 -- name: skill.one
  and m.id = :id
 -- name: skill.prefixed
@@ -57,6 +59,8 @@ insert into skill_piece (digest, piece, content) values (:digest, :piece, :conte
 on conflict (digest, piece) do nothing
 -- name: skill_pieces
 select content from skill_piece where digest = :digest order by piece
+-- name: skill_piece_purged
+delete from skill_piece where digest = any(:digests)
 -- name: skill_piece_digests
 select digest from skill_piece where piece = 0 and digest > :after order by digest limit :limit
 -- name: skill_changes

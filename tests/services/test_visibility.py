@@ -23,6 +23,7 @@ WORD = "quokka"
 """Is in everything that is hidden and can be asked for."""
 
 
+SKILL = f"---\nname: {WORD}\ndescription: The {WORD} says {CANARY}.\n---\n{CANARY}\n"
 START = from_text("2026-01-31T09:00:00Z", "start")
 LATER = from_text("2026-01-31T16:00:00Z", "later")
 
@@ -70,9 +71,16 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
     entity = call(
         "entity_register", canonical_name=f"{WORD} {CANARY}", namespace=how["namespace"], aliases=[WORD, CANARY]
     )
+    said = {"content": f"the {WORD} means {CANARY}", "metadata": {CANARY: CANARY}, "source_ids": [live]}
+    reflection = str(call("reflect", title=f"{WORD} means {CANARY}", tier="long", **said).id)
+    strict = f"{how['namespace']}/strict"
+    call("policy_set", namespace=strict, require_approval_above_depth=0)
+    waits = str(call("reflect", title=f"{WORD} waits {CANARY}", namespace=strict, **said).pending_id)
     if how.get("scope") == "private":
         call("update", id=entity.entity_id, scope="private")
-    return [live, archived, deleted, expired, rule, entity.entity_id, fallen]
+    else:
+        call("skill_register", inline_skill=SKILL, namespace=how["namespace"])
+    return [live, archived, deleted, expired, rule, entity.entity_id, reflection, waits, fallen]
 
 
 class Buried(NamedTuple):
@@ -150,6 +158,11 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
         "dependent_id": ids,
         "invalidated_id": ids,
         "source_id": ids,
+        "source_ids": [[id] for id in ids],
+        "skill_id": [WORD, *ids],
+        "resource_path": ["SKILL.md"],
+        "out_dir": [],
+        "target_folder": [],
         "target_id": ids,
         "ids": [[id] for id in ids] + [world.hidden],
         "namespace": ["open", "closed", "open/_invalidations", "closed/_invalidations"],
@@ -245,11 +258,13 @@ def test_nothing_outside_its_namespaces_is_read_with_an_admin_key(world: World, 
 
 
 def hidden_rows(world: World) -> list[str]:
+    """Every memory that is hidden, and what waits to be one, as its owner sees it."""
     owner = Caller("ai:owner@here", bound=True)
-    return [
-        msgspec.json.encode(world.hold.call("history", {"id": id, "limit": 1000}, caller=owner)).decode()
-        for id in world.hidden
-    ]
+    *memories, waits, fallen = world.hidden
+    asked = [("history", {"id": id, "limit": 1000}) for id in (*memories, fallen)]
+    answers = [world.hold.call(name, given, caller=owner) for name, given in (*asked, ("pending_list", {}))]
+    assert waits in msgspec.json.encode(answers[-1]).decode()
+    return [msgspec.json.encode(answer).decode() for answer in answers]
 
 
 def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
@@ -257,6 +272,10 @@ def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     owner = world._replace(caller=Caller("ai:owner@here", bound=True))
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and leaks(owner, op)}
     blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}
+    blind |= {"policy_get", "reflection_origin", "export_reflections"}
+    if "*" in world.caller.namespaces:
+        blind |= {op.name for op in REGISTRY if op.name.startswith("skill_")}
+        """What everybody in a namespace may use; nobody has it for himself."""
     assert seeing == {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin} - blind
 
 
@@ -281,7 +300,7 @@ def test_a_message_is_read_by_whom_it_is_for(timed: Any, seen_by: Any) -> None:
 def test_a_namespace_out_of_reach_is_forbidden_by_name_on_every_operation(timed: Any, op: Operation) -> None:
     caller = Caller("ai:key@here", namespaces=("open",))
     needed: dict[str, Any] = {
-        field.encode_name: {"memories": [], "ids": ["x", "y"]}.get(field.encode_name, "x")
+        field.encode_name: {"memories": [], "ids": ["x", "y"], "source_ids": ["x"]}.get(field.encode_name, "x")
         for field in op.fields
         if field.required or field.encode_name in op.at_least_one[:1]
     }

@@ -161,7 +161,14 @@ def _ask(hold: Hold, write: Writing, asked: Asked, planned: Planned) -> Waiting:
     )
     request = msgspec.json.encode(whole).decode()
     asking = Waiting(
-        planned.memory.id, OPERATION, planned.memory.namespace, request, hold.caller.agent, write.now, "pending"
+        id=planned.memory.id,
+        operation=OPERATION,
+        namespace=planned.memory.namespace,
+        scope=planned.memory.scope,
+        request=request,
+        agent=hold.caller.agent,
+        asked_at=write.now,
+        status="pending",
     )
     waiting.add(write.session, asking)
     return asking

@@ -18,6 +18,8 @@ class Waiting(NamedTuple):
     id: str
     operation: str
     namespace: str
+    scope: str
+    """Of what is to be made."""
     request: str
     """As JSON; once it is decided, without what was to be kept."""
     agent: str
@@ -27,6 +29,12 @@ class Waiting(NamedTuple):
     decided_at: int | None = None
     reason: str | None = None
 
+    def seen_by(self, caller: Caller) -> bool:
+        """What is to be private is shown to who asked for it, and to those who decide for the namespace."""
+        if not caller.reaches(self.namespace):
+            return False
+        return self.scope != "private" or self.agent == caller.agent or caller.may("admin")
+
 
 def add(session: Session, waiting: Waiting) -> None:
     session.do(
@@ -34,6 +42,7 @@ def add(session: Session, waiting: Waiting) -> None:
         id=waiting.id,
         operation=waiting.operation,
         namespace=waiting.namespace,
+        scope=waiting.scope,
         request=waiting.request,
         agent=waiting.agent,
         asked_at=waiting.asked_at,
@@ -41,16 +50,16 @@ def add(session: Session, waiting: Waiting) -> None:
 
 
 def get(session: Session, caller: Caller, id: str) -> Waiting:
-    """One that the caller may hear of: its namespace is within its reach."""
+    """One that the caller may hear of."""
     row = session.row("pending_get", id=id)
-    if row is None or not caller.reaches(Waiting(*row).namespace):
+    if row is None or not Waiting(*row).seen_by(caller):
         raise NotFound(f"There is no pending action {id!r}.", id=id)
     return Waiting(*row)
 
 
 def listed(session: Session, caller: Caller, status: Status | None, *, limit: int) -> list[Waiting]:
     """The newest first."""
-    found = (one for one in _newest(session, status) if caller.reaches(one.namespace))
+    found = (one for one in _newest(session, status) if one.seen_by(caller))
     return [one for one, _ in zip(found, range(limit), strict=False)]
 
 

@@ -1,8 +1,8 @@
 -- name: pending.columns
-p.id, p.operation, p.namespace, p.request, p.agent, p.asked_at, p.status, p.decided_by, p.decided_at, p.reason
+p.id, p.operation, p.namespace, p.scope, p.request, p.agent, p.asked_at, p.status, p.decided_by, p.decided_at, p.reason
 -- name: pending_add
-insert into pending (id, operation, namespace, request, agent, asked_at, status)
-values (:id, :operation, :namespace, :request, :agent, :asked_at, 'pending')
+insert into pending (id, operation, namespace, scope, request, agent, asked_at, status)
+values (:id, :operation, :namespace, :scope, :request, :agent, :asked_at, 'pending')
 -- name: pending_get
 select {pending.columns} from pending p where p.id = :id
 -- name: pending_all

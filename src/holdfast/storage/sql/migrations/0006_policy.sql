@@ -16,6 +16,7 @@ create table pending (
   id text primary key,
   operation text not null,
   namespace text not null,
+  scope text not null,
   request text not null,
   agent text not null,
   asked_at integer not null,

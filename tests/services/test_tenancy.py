@@ -53,12 +53,13 @@ WORDS |= {"resource_path": "SKILL.md"}
 SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
 OF_THE_WHOLE = {"verify", "doctor", "backup_list"}
 """They look at the store and tell of no memory; the last two are not for a key that is confined."""
-WITHOUT_MEMORIES = {"capabilities", "agent_list", "inbox", "key_list"}
+WITHOUT_MEMORIES = {"capabilities", "agent_list", "inbox", "key_list", "policy_get", "pending_list"}
 READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
 
 
 def asked_for(op: Operation) -> list[str]:
-    return [field.encode_name for field in op.fields if field.required] + [*op.at_least_one[:1]]
+    one_of = ("id",) if op.name == "graph" else op.at_least_one
+    return [field.encode_name for field in op.fields if field.required] + [*one_of[:1]]
 
 
 @pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in READING])
@@ -69,6 +70,8 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     hold.call("store", {"title": "out", "content": "deploy", "namespace": "closed"})
     words: dict[str, Any] = {**WORDS, "id": inside.id, "source_id": inside.id, "target_id": inside.id}
     words |= {"skill_id": hold.call("skill_register", {"inline_skill": SKILL, "namespace": "open"}).id}
+    drawn = {"source_ids": [inside.id], "title": "drawn", "content": "deploy"}
+    words |= {"memory_id": hold.call("reflect", drawn).id}
     needed = {name: words.get(name, "open") for name in asked_for(op)}
     hold.call("namespace_set_standard", {"namespace": "open", "id": inside.id})
     with listening_in(postgres) as heard:

@@ -12,19 +12,7 @@ from ..domain.invalidation import Invalidation
 from ..domain.moment import to_text
 from ..storage import memories, skills
 from ..storage.port import Session
-from ..storage.records import (
-    AGENT,
-    ALIAS,
-    GRANT,
-    INVALIDATION,
-    LINK,
-    POLICY,
-    SKILL,
-    SKILL_VERSION,
-    STANDARD,
-    Kind,
-    memory_of,
-)
+from ..storage.records import AGENT, ALIAS, GRANT, INVALIDATION, LINK, POLICY, STANDARD, Kind, memory_of
 from ..version import __version__
 from .agents import notice_of
 from .hold import Hold
@@ -176,13 +164,9 @@ def _namespace_rows(hold: Hold, session: Session, under: str | None, rows: list[
 
 def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> dict[str, list[Row]]:
     """The skills in use, and every version of them with what its files say."""
-    there = [
-        one
-        for one in _records(session, SKILL)
-        if hold.caller.reaches(one.namespace) and (under is None or within(one.namespace, under))
-    ]
-    of = {skill.id for skill in there}
-    versions = {one.id: one for one in _records(session, SKILL_VERSION) if one.skill in of}
+    shown = list(skills.every(session, hold.caller, under))
+    versions = {one.version.id: one.version for one in shown}
+    there = {one.skill.id: one.skill for one in shown}
     said = {id: {file.path: skills.content(session, file) for file in one.files} for id, one in versions.items()}
     return {
         "skill_versions": [
@@ -190,6 +174,7 @@ def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> 
             for id, one in versions.items()
         ],
         "skills": [
-            beside.added("skills", one.id, envelope.skill_row(one, versions[one.current].digest)) for one in there
+            beside.added("skills", one.id, envelope.skill_row(one, versions[one.current].digest))
+            for one in sorted(there.values(), key=lambda skill: skill.id)
         ],
     }

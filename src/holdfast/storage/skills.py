@@ -54,6 +54,14 @@ def page(session: Session, caller: Caller, after: str, *, limit: int) -> list[Sh
     return found(session, caller, ("skill.current", "skill.after"), {"after": after, "limit": limit})
 
 
+def every(session: Session, caller: Caller, under: str | None) -> Iterator[Shown]:
+    """Every version of the skills that there are, by their ids."""
+    after, wanted = "", ("skill.live", *_under(under), "skill.after")
+    while shown := found(session, caller, wanted, _place(under) | {"after": after, "limit": PAGE}):
+        yield from shown
+        after = shown[-1].version.id
+
+
 def count(session: Session, caller: Caller, under: str | None = None) -> int:
     """How many skills there are."""
     reach, where = reached(caller)

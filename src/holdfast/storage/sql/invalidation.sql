@@ -30,9 +30,9 @@ select {invalidation.columns} from invalidation i where i.dependent = :dependent
 select id, namespace, state, valid_until, updated_at, lives_until from memory where id = any(:ids)
 -- name: invalidation_reach
 -- Everything that stands on some memories, through links that hold, by the shortest way. Some are left out, and what
--- stands on them alone with them.
+-- stands on them alone with them. Ids alone: what the caller may see of them is asked for by itself.
 with recursive reach (root, id, hop) as (
-  select m.id, m.id, 0 from memory m where m.id = any(:roots)
+  select root.id, root.id, 0 from memory root where root.id = any(:roots)
   union
   select r.root, l.source, r.hop + 1 from reach r join link l on l.target = r.id
   where r.hop < :hops and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'

@@ -10,8 +10,6 @@ select cells from skill where id = :id
 s.id, s.namespace, s.name, s.current, s.agent, s.created_at, s.updated_at, s.origin, s.version, s.state
 -- name: skill_get
 select {skill.columns} from skill s where s.id = :id
--- name: skill_all
-select {skill.columns} from skill s where s.id > :after order by s.id limit :limit
 -- name: skill_version_put
 insert into skill_version (id, skill, namespace, name, description, frontmatter, composes, files, digest, signature, agent,
   created_at, updated_at, origin, version, state, cells)

@@ -1,8 +1,10 @@
 """The roles of the page on PostgreSQL may do what they are for, and no more."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -41,7 +43,7 @@ def addresses(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> I
         }
 
 
-def every_change(hold: holdfast.Holdfast) -> set[str]:
+def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     """Every operation that writes, each so that it has something to do."""
     done = set()
 
@@ -70,6 +72,7 @@ def every_change(hold: holdfast.Holdfast) -> set[str]:
     do("skill_rollback", skill_id="deploy")
     do("skill_delete", skill_id="deploy")
     thought = do("reflect", source_ids=[plan.id], title="Deploying", content="It is worth a skill.")
+    every_change_by_reflecting(hold, do, folder, thought.id)
     do("skill_promote_from_reflection", reflection_id=thought.id, skill_name="early", skill_description="When.")
     week = do("consolidate", ids=[plan.id, lunch.id], title="Week", summary="Deploys and soup.")
     do("delete", id=week.id)
@@ -85,9 +88,27 @@ def every_change(hold: holdfast.Holdfast) -> set[str]:
     return done
 
 
-def test_the_application_may_do_everything_that_holdfast_does(addresses: dict[str, str]) -> None:
+def every_change_by_reflecting(hold: holdfast.Holdfast, do: Callable[..., Any], folder: Path, thought: str) -> None:
+    """What reflections bring with them: policies, approvals, offers, files, and what is stale."""
+    do("policy_set", namespace="global", require_approval_above_depth=1, self_approval=True)
+    for number, decide in enumerate(("pending_approve", "pending_reject")):
+        asked = do("reflect", source_ids=[thought], title=f"Deeper {number}", content="It follows.")
+        do(decide, id=asked.pending_id)
+    assert do("policy_clear", namespace="global").cleared
+    alike = [hold.store(title=f"Soup {number}", content="Soup is served at noon.").id for number in range(3)]
+    do("reflect_dismiss", offer_id=do("reflect_suggest").suggestions[0].offer_id)
+    (folder / "other.md").write_text(hold.export_reflection(thought).content.replace(thought, str(uuid4())))
+    assert do("import_reflections", path=str(folder), on_conflict="version").imported == 1
+    hold.reflect(source_ids=alike, title="Noon", content="There is soup.")
+    hold.delete(alike[0])
+    (stale,) = hold.invalidations(invalidated_id=alike[0]).invalidations
+    for settle in ("invalidations_acknowledge", "invalidations_resolve", "invalidations_dismiss"):
+        assert do(settle, ids=[stale.id]).outcomes[0].outcome == "applied"
+
+
+def test_the_application_may_do_everything_that_holdfast_does(addresses: dict[str, str], tmp_path: Path) -> None:
     with holdfast.open(addresses["app"], agent_id="ai:tester@here") as hold:
-        done = every_change(hold)
+        done = every_change(hold, tmp_path)
         assert hold.recall("soup").count >= 1
         assert hold.verify().intact
         assert [section.name for section in hold.doctor().sections if section.severity == "critical"] == []

@@ -117,6 +117,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     hold.skill_register(inline_skill=skill + "Differently.\n")
     hold.key_create(name="laptop", scope="read", namespaces=["team/*"])
     hold.key_revoke(hold.key_create(name="lost").id)
+    furnish_with_conclusions(hold, [kept[7].id, kept[11].id])
     hold.delete(kept[7].id)
     hold.archive(ids=[kept[8].id, kept[9].id])
     hold.archive_purge(ids=[kept[9].id])
@@ -126,6 +127,26 @@ def furnish(hold: holdfast.Holdfast) -> None:
     found = hold.recall(context="number of many")
     hold.feedback(found.recall_id, "used", [found.memories[0].id])
     use.flush(hold.hold)
+
+
+def furnish_with_conclusions(hold: holdfast.Holdfast, sources: list[str]) -> None:
+    """Policies, and what was reflected, waits, was allowed or refused, offered or dismissed."""
+    hold.policy_set(namespace="*", max_reflection_depth=4, invalidation_hops=3)
+    hold.policy_set(namespace="global", require_approval_above_depth=1, self_approval=True)
+    hold.policy_set(namespace="team", skill_promotion_min_depth=2)
+    hold.policy_clear(namespace="team")
+    first = hold.reflect(source_ids=sources, title="So", content="It follows.")
+    asked = [
+        hold.reflect(source_ids=[first.id], title=f"Asked {number}", content=text, metadata={"odd": text})
+        for number, text in enumerate(ODD)
+    ]
+    hold.pending_approve(id=asked[0].pending_id)
+    hold.pending_reject(id=asked[1].pending_id, reason=ODD[0])
+    for number in range(3):
+        hold.store(title=f"Soup {number}", content="Soup is served at noon.", namespace="lunch")
+    offered = {one.namespace: one.offer_id for one in hold.reflect_suggest().suggestions}
+    hold.reflect_dismiss(offer_id=offered["lunch"])
+    hold.invalidations_dismiss(ids=[hold.invalidations().invalidations[0].id], reason=ODD[0])
 
 
 def passages(due: vectors.Due) -> list[vectors.Kept]:
@@ -151,6 +172,11 @@ def told(hold: holdfast.Holdfast) -> dict[str, Any]:
         "keys": hold.key_list().keys,
         "inbox": hold.inbox().messages,
         "archive": hold.archive_list(),
+        "policies": [hold.policy_get(namespace=place) for place in ("global", "team", "else")],
+        "waiting": hold.pending_list().pending,
+        "offers": hold.reflect_suggest(again=True, dry_run=True).suggestions,
+        "stale": hold.invalidations().invalidations,
+        "skills": hold.skill_list(),
         "found": {found.title for found in hold.search(query="number many").results},
         "near": {found.title for found in hold.recall(context="of", embedding=NEAR, limit=50).memories},
         "spans": hold.recall(context="of", embedding={**NEAR, "model": "passages"}, limit=1).memories,

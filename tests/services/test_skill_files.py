@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.domain.errors import Conflict, HoldfastError, Invalid, NotFound
-from holdfast.domain.skill import MOST_BYTES, MOST_FILES
+from holdfast.domain.skill import MOST_BYTES, MOST_FILES, File, file_of
 from holdfast.services import skill_files
 from holdfast.services.skill_files import Draft
 from holdfast.storage import skills
@@ -314,10 +314,15 @@ def test_a_damaged_archive_is_refused_or_read_but_never_breaks_anything(data: by
 # Out
 
 
+def known(files: dict[str, bytes]) -> set[File]:
+    return {file_of(path, content) for path, content in files.items()}
+
+
 def test_a_folder_is_written_in_place_of_the_one_before(tmp_path: Path) -> None:
     target = tmp_path / "out" / "deploy"
-    skill_files.write({**WHOLE, "old.md": b"stale"}, target)
-    skill_files.write(WHOLE, target)
+    before = {**WHOLE, "old.md": b"stale"}
+    skill_files.write(before, target)
+    skill_files.write(WHOLE, target, known(before))
     assert {str(path.relative_to(target)) for path in target.rglob("*")} == {"SKILL.md", "scripts", "scripts/run.sh"}
     assert [path.name for path in target.parent.iterdir()] == ["deploy"]
 
@@ -334,6 +339,43 @@ def test_what_is_no_skill_is_not_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("path", ["notes.md", ".git/config", "SKILL.md", "scripts/run.sh", "scripts/new.sh", "empty/"])
+def test_a_folder_with_anything_that_no_version_has_is_left_as_it_is(tmp_path: Path, path: str) -> None:
+    target = tmp_path / "deploy"
+    skill_files.write(WHOLE, target)
+    if path.endswith("/"):
+        (target / path).mkdir()
+    else:
+        (target / path).parent.mkdir(exist_ok=True)
+        (target / path).write_bytes(b"mine\n")
+    before = {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
+    with pytest.raises(Conflict, match=r"in no version of this skill.*Name a new folder"):
+        skill_files.write({"SKILL.md": TEXT}, target, known(WHOLE))
+    assert {place: place.read_bytes() for place in target.rglob("*") if place.is_file()} == before
+    assert [place.name for place in tmp_path.iterdir()] == ["deploy"]
+
+
+def test_an_empty_folder_is_written_into(tmp_path: Path) -> None:
+    skill_files.write(WHOLE, tmp_path)
+    assert (tmp_path / "SKILL.md").read_bytes() == TEXT
+
+
+def test_what_is_put_in_while_a_folder_is_replaced_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "deploy"
+    skill_files.write(WHOLE, target)
+    sync = os.fsync
+
+    def busy(handle: int) -> None:
+        (target / "notes.md").write_text("mine")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", busy)
+    with pytest.raises(Conflict, match=r"notes\.md"):
+        skill_files.write(WHOLE, target, known(WHOLE))
+    assert (target / "notes.md").read_text() == "mine"
+    assert [place.name for place in tmp_path.iterdir()] == ["deploy"]
+
+
 def test_a_write_that_fails_leaves_the_folder_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "deploy"
     skill_files.write(WHOLE, target)
@@ -348,7 +390,7 @@ def test_a_write_that_fails_leaves_the_folder_before(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Invalid, match="No space"):
-        skill_files.write({**WHOLE, "SKILL.md": TEXT + b"more"}, target)
+        skill_files.write({**WHOLE, "SKILL.md": TEXT + b"more"}, target, known(WHOLE))
     assert (target / "SKILL.md").read_bytes() == TEXT
     assert [path.name for path in tmp_path.iterdir()] == ["deploy"]
 

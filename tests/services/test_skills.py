@@ -406,6 +406,22 @@ def test_what_is_exported_is_what_was_registered(hold: holdfast.Holdfast, tmp_pa
     assert sent["assets/x.bin"][1] == "base64"
 
 
+def test_an_export_replaces_an_older_export_and_nothing_else(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    hold.skill_register(inline_skill=text("One"), files=FILES)
+    hold.skill_export("deploy", str(tmp_path / "deploy"))
+    second = hold.skill_register(inline_skill=text("Two"))
+    hold.skill_export("deploy", str(tmp_path / "deploy"))
+    assert [place.name for place in (tmp_path / "deploy").iterdir()] == ["SKILL.md"]
+    (tmp_path / "deploy" / "SKILL.md").write_text(text("Edited, not registered"))
+    with pytest.raises(Conflict, match=r"'SKILL\.md', which is in no version"):
+        hold.skill_export(second.id, str(tmp_path / "deploy"))
+    assert "Edited" in (tmp_path / "deploy" / "SKILL.md").read_text()
+    hold.skill_register(inline_skill=text("x", name="cook"))
+    hold.skill_export("cook", str(tmp_path / "cook"))
+    with pytest.raises(Conflict):
+        hold.skill_export(second.id, str(tmp_path / "cook"))
+
+
 def test_files_that_were_sent_can_be_sent_back(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(
         inline_skill=TEXT, files=[*FILES, {"path": "b", "content": "/w==", "encoding": "base64"}]

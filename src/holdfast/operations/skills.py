@@ -325,7 +325,7 @@ class SkillExport(Request, frozen=True):
             Meta(
                 min_length=1,
                 max_length=4096,
-                description="Write it there, in place of what is there; else the files are in the answer.",
+                description="Write it there, over an older export at most; else the files are in the answer.",
                 extra={"argument": True, "not_on": ("http", "mcp")},
             ),
         ]
@@ -365,11 +365,12 @@ def skill_export(hold: Hold, request: SkillExport) -> SkillExported:
     if request.target_folder is not None:
         must_be_local(hold, "target_folder")
     with hold.reading() as session:
-        version = keeping.get(hold, session, request.skill_id).version
+        version, skill = keeping.get(hold, session, request.skill_id)
         files = keeping.files_of(session, version)
+        known_files = keeping.known_files(hold, session, skill) if request.target_folder is not None else set()
     target = None if request.target_folder is None else local_path(request.target_folder)
     if target is not None:
-        skill_files.write(files, target)
+        skill_files.write(files, target, known_files)
     return SkillExported(
         exported=True,
         skill_id=version.id,

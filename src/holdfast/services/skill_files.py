@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from ..domain import skill_paths
 from ..domain.errors import Conflict, Invalid, Misconfigured, NotFound
-from ..domain.skill import MOST_BYTES, is_manifest
+from ..domain.skill import MOST_BYTES, File, file_of, is_manifest
 
 Files = dict[str, bytes]
 MOST_ARCHIVE = 16 << 20
@@ -266,21 +266,21 @@ def _bad_archive(what: str) -> Invalid:
 # Out again
 
 
-def write(files: Mapping[str, bytes], target: Path) -> None:
+def write(files: Mapping[str, bytes], target: Path, known: Collection[File] = ()) -> None:
     """Put a folder with exactly these files in place of what is there: all of it, or nothing.
 
-    What is replaced must be a skill's folder or empty, so that a slip of the pen takes nothing else away.
+    What is replaced may hold only files that are known, so that nothing is lost which is nowhere else.
     """
     admitted(files.items())
     with _writing(target):
-        _must_be_replaceable(target)
+        _must_be_known(target, target, known)
         partial = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.partial")
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
         try:
             for path, content in files.items():
                 _write(partial, path, content)
-            _swap(partial, target)
+            _swap(partial, target, known)
         finally:
             _removed(partial)
 
@@ -294,13 +294,36 @@ def _writing(target: Path) -> Iterator[None]:
         raise Invalid(f"target_folder: {target} cannot be written: {what}", fields=["target_folder"]) from None
 
 
-def _must_be_replaceable(target: Path) -> None:
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise Conflict(f"{target} is not a folder; it was left as it is.")
-    if target.is_dir():
-        names = [entry.name for entry in os.scandir(target)]
-        if names and not any(map(is_manifest, names)):
-            raise Conflict(f"{target} holds something else than a skill; it was left as it is. Name a new folder.")
+def _must_be_known(folder: Path, target: Path, known: Collection[File]) -> None:
+    """Raise unless a folder is empty, not there, or holds known files alone."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise Conflict(f"{target} is not a folder; it was left as it is. Name a new folder.")
+    strange = next(_strange(folder, "", set(known)), None) if folder.is_dir() else None
+    if strange is not None:
+        raise Conflict(
+            f"{target} holds {strange!r}, which is in no version of this skill; the folder was left as it is. "
+            "Name a new folder, register what is there first, or move it away.",
+            path=strange,
+        )
+
+
+def _strange(folder: Path, above: str, known: Set[File]) -> Iterator[str]:
+    """What lies in a folder and is no known file, byte by byte, nor a folder of one."""
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        path = f"{above}{entry.name}"
+        if entry.is_dir(follow_symlinks=False) and any(file.path.startswith(f"{path}/") for file in known):
+            yield from _strange(Path(entry.path), f"{path}/", known)
+        elif not entry.is_file(follow_symlinks=False) or not _is_known(entry, path, known):
+            yield path
+
+
+def _is_known(entry: os.DirEntry[str], path: str, known: Set[File]) -> bool:
+    """Whether a file is one of those that are known; only one that may be is read."""
+    size = entry.stat(follow_symlinks=False).st_size
+    return (
+        any(file.path == path and file.size == size for file in known)
+        and file_of(path, Path(entry.path).read_bytes()) in known
+    )
 
 
 def _write(folder: Path, path: str, content: bytes) -> None:
@@ -312,16 +335,17 @@ def _write(folder: Path, path: str, content: bytes) -> None:
         os.fsync(out.fileno())
 
 
-def _swap(partial: Path, target: Path) -> None:
-    """Rename the new folder to where the old one was; if that fails, the old one is back."""
+def _swap(partial: Path, target: Path, known: Collection[File]) -> None:
+    """Rename the new folder to where the old one was; if that fails, or it changed meanwhile, it is back."""
     if not target.exists():
         partial.rename(target)
         return
     old = partial.with_suffix(".old")
     target.rename(old)
     try:
+        _must_be_known(old, target, known)
         partial.rename(target)
-    except OSError:
+    except (OSError, Conflict):
         old.rename(target)
         raise
     _removed(old)

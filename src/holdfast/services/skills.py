@@ -12,6 +12,7 @@ from ..domain.errors import Conflict, Forbidden, Invalid, NotFound
 from ..domain.memory import Memory
 from ..domain.moment import to_text
 from ..domain.skill import (
+    File,
     Outcome,
     Skill,
     SkillVersion,
@@ -166,6 +167,12 @@ def _body(manifest: bytes) -> str:
 def files_of(session: Session, version: SkillVersion) -> dict[str, bytes]:
     """Every file as it was registered, byte by byte."""
     return {file.path: skills.content(session, file) for file in version.files}
+
+
+def known_files(hold: Hold, session: Session, skill: Skill) -> set[File]:
+    """Every file of every version of a skill."""
+    versions = skills.versions(session, hold.caller, skill, limit=MOST_PURGED)
+    return {file for version in versions for file in version.files}
 
 
 def resource(hold: Hold, session: Session, id: str, path: str) -> tuple[Shown, bytes]:

@@ -406,7 +406,9 @@ def test_paths_in_a_dense_graph_are_found_without_reading_all_of_it(
     found = hold.find_paths(source_id=nodes[0], target_id=nodes[-1], max_depth=7, max_results=50)
     direct, by_one = found.paths[:1], sorted(path[1] for path in found.paths[1:39])
     assert (direct, by_one) == ([(nodes[0], nodes[-1])], sorted(nodes[1:-1]))
-    assert ({len(path) for path in found.paths[39:]}, found.count, found.truncated) == ({4}, 50, False)
+    assert ({len(path) for path in found.paths[39:]}, found.count, found.truncated) == ({4}, 50, True)
+    neighbours = hold.find_paths(source_id=nodes[0], target_id=nodes[1], max_depth=1, max_results=1)
+    assert (neighbours.count, neighbours.truncated) == (1, False)
 
 
 @settings(max_examples=40, deadline=None)

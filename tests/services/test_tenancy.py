@@ -64,14 +64,14 @@ def asked_for(op: Operation) -> list[str]:
 
 @pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in READING])
 def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
-    postgres: Postgres, hold: holdfast.Holdfast, db: str, op: Operation
+    postgres: Postgres, hold: holdfast.Holdfast, db: str, tmp_path: Path, op: Operation
 ) -> None:
     inside = hold.call("store", {"title": "in", "content": "deploy", "namespace": "open"})
     hold.call("store", {"title": "out", "content": "deploy", "namespace": "closed"})
     words: dict[str, Any] = {**WORDS, "id": inside.id, "source_id": inside.id, "target_id": inside.id}
     words |= {"skill_id": hold.call("skill_register", {"inline_skill": SKILL, "namespace": "open"}).id}
     drawn = {"source_ids": [inside.id], "title": "drawn", "content": "deploy"}
-    words |= {"memory_id": hold.call("reflect", drawn).id}
+    words |= {"memory_id": hold.call("reflect", drawn).id, "out_dir": str(tmp_path / "out")}
     needed = {name: words.get(name, "open") for name in asked_for(op)}
     hold.call("namespace_set_standard", {"namespace": "open", "id": inside.id})
     with listening_in(postgres) as heard:

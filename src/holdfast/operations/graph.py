@@ -381,7 +381,9 @@ class Graph(Request, frozen=True):
     valid_at: ValidAtOrNow | None = None
     include_invalidated: EndedToo = False
     limit: Annotated[int, Meta(ge=1, le=1000, description="At most this many memories.")] = 100
-    format: Annotated[Literal["json", "mermaid", "dot"], Meta(description="mermaid, dot: as a drawing.")] = "json"
+    format: Annotated[
+        Literal["list", "json", "mermaid", "dot"], Meta(description="list, json: memories and links; else a drawing.")
+    ] = "list"
 
 
 class NodeView(Struct, frozen=True):
@@ -392,6 +394,7 @@ class NodeView(Struct, frozen=True):
 
 
 class Drawn(Struct, frozen=True, kw_only=True):
+    format: str
     count: int
     """Memories."""
     link_count: int
@@ -414,6 +417,7 @@ MORE = "There is more than is shown: raise limit, or ask for less."
     human="holdfast.surfaces.human:drawn",
     examples=(
         Example({"namespace": "shop"}),
+        Example({"namespace": "shop", "format": "json"}),
         Example({"namespace": "shop", "format": "mermaid"}),
         Example({"namespace": "shop", "format": "dot", "valid_at": "2026-11-01", "relations": ["supersedes"]}),
         Example({"id": "no-such-memory"}, error="NOT_FOUND"),
@@ -426,8 +430,8 @@ def graph(hold: Hold, request: Graph) -> Drawn:
     valid_at = moment(request.valid_at, "valid_at")
     which = Which(valid_at=valid_at, ended_too=request.include_invalidated, relations=tuple(request.relations))
     found = _surroundings(hold, request, which)
-    drawn = Drawn(count=len(found.nodes), link_count=len(found.links), truncated=found.truncated)
-    if request.format != "json":
+    drawn = Drawn(format=request.format, count=len(found.nodes), link_count=len(found.links), truncated=found.truncated)
+    if request.format in ("mermaid", "dot"):
         return replace(drawn, text=_drawing(found, request.format, hold.now() if valid_at is None else valid_at))
     nodes = [NodeView(*node) for node in found.nodes]
     return replace(drawn, nodes=nodes, links=[link_view(one) for one in found.links])
@@ -443,7 +447,7 @@ def _surroundings(hold: Hold, request: Graph, which: Which) -> surroundings.Surr
     raise Invalid("id, namespace: name one of them", fields=["id", "namespace"])
 
 
-def _drawing(found: surroundings.Surroundings, format: Literal["mermaid", "dot"], at: int) -> str:
+def _drawing(found: surroundings.Surroundings, format: str, at: int) -> str:
     """As text that others draw; a link that was over at a moment is a broken line."""
     arrows = [
         drawing.Arrow(one.source, one.target, one.relation, one.valid_until is not None and one.valid_until <= at)

@@ -60,7 +60,7 @@ class Ways(NamedTuple):
     target: Memory
     paths: list[paths.Path]
     truncated: bool
-    """There may be more: the search was cut for its width or its work."""
+    """There are more than were asked for, or may be: the search was cut for its width or its work."""
 
 
 class Side(NamedTuple):
@@ -291,10 +291,11 @@ def find_paths(
         side = min(sides, key=lambda side: len(side.edge))
         cut = _spread(hold, session, side, which, now, near) or cut
         exhausted = not side.edge
-        found = _simple_paths(near, source.id, target.id, max_depth if exhausted else known, max_results)
-        if exhausted or len(found.paths) == max_results:
+        found = _simple_paths(near, source.id, target.id, max_depth if exhausted else known, max_results + 1)
+        if exhausted or len(found.paths) > max_results:
             break
-    return Ways(source, target, found.paths, cut or not found.complete)
+    more = cut or not found.complete or len(found.paths) > max_results
+    return Ways(source, target, found.paths[:max_results], more)
 
 
 def _spread(hold: Hold, session: Session, side: Side, which: Which, now: int, near: dict[str, set[str]]) -> bool:

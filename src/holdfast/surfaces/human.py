@@ -135,6 +135,9 @@ def drawn(answer: Any) -> Iterator[str]:
     if answer.text:
         yield from answer.text.splitlines()
         return
+    if answer.format == "json":
+        yield msgspec.json.encode(answer).decode()
+        return
     titles = {node.id: safe(node.title) for node in answer.nodes}
     if not answer.links:
         yield "No links hold here."

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast.domain import tokens
 from holdfast.domain.errors import Invalid, NotFound
+from holdfast.domain.moment import DAY, to_text
 from holdfast.services import use
 
 
@@ -35,6 +36,10 @@ def lesson(hold: Any, title: str, sources: list[str] | None = None, content: str
 
 def composed(hold: Any, id: str, **more: Any) -> list[str]:
     return [one.title for one in hold.skill_compositional_context(id, **more).reflections]
+
+
+def ahead(clock: Any, hours: int) -> str:
+    return to_text(clock() + hours * DAY // 24)
 
 
 def dropped(answer: Any) -> dict[str, int]:
@@ -155,6 +160,31 @@ def test_what_expired_was_archived_or_deleted_is_left_out(timed: holdfast.Holdfa
     answer = timed.skill_compositional_context(id)
     assert [one.title for one in answer.reflections] == ["Kept"]
     assert {one.reason: one.ids for one in answer.dropped} == {"expired": [short]}
+
+
+def test_what_is_declared_untrue_or_not_yet_true_is_left_out_and_told(timed: holdfast.Holdfast, clock: Any) -> None:
+    ended, later = lesson(timed, "Ended"), lesson(timed, "Later")
+    lesson(timed, "Kept")
+    timed.update(id=ended, valid_until=ahead(clock, hours=1))
+    timed.update(id=later, valid_from=ahead(clock, hours=2))
+    id = skill(timed, ("team", 0))
+    assert set(composed(timed, id)) == {"Ended", "Kept"}
+    clock.move(hours=1)
+    answer = timed.skill_compositional_context(id, query="ended or later")
+    assert [one.title for one in answer.reflections] == ["Kept"]
+    assert {one.reason: one.ids for one in answer.dropped} == {"ended": [ended], "not_yet": [later]}
+    clock.move(hours=1)
+    assert set(composed(timed, id)) == {"Later", "Kept"}
+
+
+def test_what_will_be_superseded_holds_until_then(timed: holdfast.Holdfast, clock: Any) -> None:
+    old, new = lesson(timed, "Old"), lesson(timed, "New")
+    timed.link(source_id=new, target_id=old, relation="supersedes", valid_from=ahead(clock, hours=1))
+    id = skill(timed, ("team", 0))
+    assert set(composed(timed, id)) == {"Old", "New"}
+    clock.move(hours=1)
+    answer = timed.skill_compositional_context(id)
+    assert {one.reason: one.ids for one in answer.dropped} == {"superseded": [old]}
 
 
 def test_many_that_do_not_hold_do_not_hide_those_that_do(timed: holdfast.Holdfast, clock: Any) -> None:

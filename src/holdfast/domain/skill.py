@@ -13,7 +13,7 @@ from .merge import canonical
 FileKind = Literal["manifest", "script", "reference", "asset"]
 Outcome = Literal["registered", "superseded", "restored", "unchanged"]
 """New; over an earlier version; an earlier version once more; or what is there already."""
-Reason = Literal["superseded", "stale", "expired", "budget", "rank"]
+Reason = Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
 """Why a reflection does not come with a skill."""
 
 MOST_FILES = 256

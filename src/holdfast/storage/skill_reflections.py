@@ -19,7 +19,7 @@ class Worth(NamedTuple):
     id: str
     worth: float
     fault: str
-    """Why it does not hold any more: expired, superseded or stale; empty if it does."""
+    """Why it does not hold: expired, ended, not_yet, superseded or stale; empty if it does."""
 
 
 class Within(NamedTuple):

@@ -66,15 +66,20 @@ select digest from skill_piece where piece = 0 and digest > :after order by dige
 select {journal.columns} from journal j where j.record = :skill and j.kind = 'skill' order by j.seq desc limit :limit
 -- name: skill_count
 select count(*) from skill_version m join skill s on s.id = m.skill where true
--- name: skill_reflections
--- Reflections, each with what it is worth by its age and its use, in microseconds of a year, and why it does not hold any
--- more. Which ones are meant follows; only the best are looked at more closely.
-select c.id, c.points, case when c.lives_until <= :now then 'expired' when exists (
+-- name: skill.fault
+-- Why a reflection c does not hold; empty if it does. A link that held when it was written holds, whatever the clock says.
+case when c.lives_until <= :now then 'expired' when c.valid_until <= :now then 'ended' when c.valid_from > :now then 'not_yet'
+when exists (
   select 1 from link l where l.target = c.id and l.relation = 'supersedes' and l.state = 'live'
+  and (l.valid_from <= :now or l.valid_from <= l.updated_at)
   and (l.valid_until is null or l.valid_until > :now)) then 'superseded' when exists (
   select 1 from invalidation i where i.dependent = c.id and i.status in ('open', 'acknowledged') and i.state = 'live')
   then 'stale' else '' end
-from (select m.id, m.lives_until,
+-- name: skill_reflections
+-- Reflections, each with what it is worth by its age and its use, in microseconds of a year, and why it does not hold.
+-- Which ones are meant follows; only the best are looked at more closely.
+select c.id, c.points, {skill.fault}
+from (select m.id, m.lives_until, m.valid_from, m.valid_until,
   case when m.created_at > :year_ago then m.created_at - :year_ago else 0 end + :per_use * coalesce((
     select case when sum(a.uses) > 50 then 50 else cast(sum(a.uses) as bigint) end from access a where a.memory = m.id), 0)
   as points

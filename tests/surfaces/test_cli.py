@@ -100,6 +100,11 @@ def test_of_two_global_options_the_later_wins(tmp_path: Path) -> None:
         assert [one.agent_id for one in hold.list().memories] == ["ai:b@h"]
 
 
+def test_two_words_that_a_hyphen_makes_a_command_are_that_command(run: Run) -> None:
+    assert run("reflect", "suggest", "--dry-run", "--json") == run("reflect-suggest", "--dry-run", "--json")
+    assert run("reflect", "suggest", "--dry-run")[0] == 0
+
+
 def test_a_field_called_agent_id_is_the_commands_own(run: Run) -> None:
     store(run, "mine", "x", "--agent-id", "ai:a@h")
     store(run, "yours", "x", "--agent-id", "ai:b@h")

@@ -34,7 +34,7 @@ FAMILY_NAMES = {
     "lifecycle": "Lifetimes and undo",
     "graph": "Links, entities and namespaces",
     "governance": "Who may see and do what",
-    "power": "Duplicates, consolidation and messages",
+    "power": "Reflections, skills, duplicates and consolidation",
     "meta": "The store itself",
     "archive": "The archive",
     "other": "Messages",
@@ -87,7 +87,12 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A command that there is not is answered with those that are spelt nearly so."""
+        """Two words that a hyphen makes a command are that one: reflect suggest.
+
+        A command that there is not is answered with those that are spelt nearly so.
+        """
+        if len(args) > 1 and self.get_command(ctx, joined := "-".join(args[:2])):
+            args = [joined, *args[2:]]
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = close_to(args[0], self.list_commands(ctx))
             ctx.fail(f"There is no command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))

@@ -370,6 +370,7 @@ def mcp_page() -> str:
         table(("prompt", "arguments", ""), prompts),
         "## Resources",
         "`memory://ID` is one memory, fenced as data. The list has those that the caller sees, the newest first.",
+        "`skill://NAMESPACE/NAME/PATH` is a file of a skill; see [skills](../how-to/skills.md).",
     )
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 import holdfast
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import AmbiguousId, Conflict, Forbidden, HoldfastError, Invalid, NotFound, StoreDamaged
+from holdfast.domain.moment import to_text
 from holdfast.services import history, skills
 from holdfast.services.hold import Progress
 from holdfast.services.skill_files import Draft
@@ -499,6 +501,61 @@ def test_what_is_private_becomes_no_part_of_a_skill(hold: holdfast.Holdfast) -> 
     assert (made.sources_attached, made.sources_left_out) == (1, 1)
     whole = hold.skill_export(made.skill_id)
     assert all("secret" not in str(file.content) for file in whole.files)
+
+
+def fell(hold: Any, clock: Any, how: str, reflection: str, source: str) -> str:
+    """Let a reflection fall; the reason that is given then."""
+    if how == "superseded":
+        newer = reflected(hold, [observed(hold, "Newer")], "It is fine now")
+        hold.link(source_id=newer, target_id=reflection, relation="supersedes")
+    elif how == "stale":
+        hold.link(source_id=observed(hold, "What really was"), target_id=source, relation="supersedes")
+    elif how == "ended":
+        hold.update(id=reflection, valid_until=to_text(clock()))
+    else:
+        hold.delete(id=reflection)
+    clock.move(hours=1)
+    return how
+
+
+@pytest.mark.parametrize("how", ["superseded", "stale", "ended"])
+def test_a_reflection_that_does_not_hold_becomes_no_skill(timed: holdfast.Holdfast, clock: Any, how: str) -> None:
+    source = observed(timed, "A late deploy")
+    reflection = reflected(timed, [source])
+    fell(timed, clock, how, reflection, source)
+    with pytest.raises(Conflict, match=rf"does not hold now \({how}\)"):
+        timed.skill_promote_from_reflection(reflection, "early", "How.")
+    assert timed.skill_list().total == 0
+
+
+@pytest.mark.parametrize("how", ["superseded", "stale", "ended", "gone"])
+def test_a_skill_says_that_the_reflection_it_was_made_from_fell(timed: holdfast.Holdfast, clock: Any, how: str) -> None:
+    source = observed(timed, "A late deploy")
+    reflection = reflected(timed, [source])
+    id = timed.skill_promote_from_reflection(reflection, "early", "How.").skill_id
+
+    def told() -> list[Any]:
+        return [
+            timed.skill_get(id).stale,
+            timed.skill_compositional_context(id).stale,
+            timed.skill_list().skills[0].stale,
+        ]
+
+    assert told() == [UNSET] * 3
+    fell(timed, clock, how, reflection, source)
+    assert [(one.reason, one.reflection_id) for one in told()] == [(how, reflection)] * 3
+
+
+def test_a_skill_tells_nothing_of_a_reflection_that_is_not_seen(
+    timed: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
+    there = reflected(timed, [observed(timed, "A late deploy")])
+    confined = seen_by("ai:stranger@here", namespaces=("home",))
+    for number, reflection in enumerate((there, "0" * 32)):
+        more = f"metadata:\n  derived_from_reflection_id: '{reflection}'\n"
+        made = confined.skill_register(inline_skill=text("x", name=f"probe-{number}", more=more), namespace="home")
+        told = confined.skill_get(made.id).stale
+        assert (told.reason, told.reflection_id) == ("gone", UNSET)
 
 
 # Moving

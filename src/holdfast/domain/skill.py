@@ -15,6 +15,10 @@ Outcome = Literal["registered", "superseded", "restored", "unchanged"]
 """New; over an earlier version; an earlier version once more; or what is there already."""
 Reason = Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
 """Why a reflection does not come with a skill."""
+Fall = Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
+"""Why a reflection bears no skill; gone: deleted, archived, or nothing that the caller may see."""
+ORIGIN = "derived_from_reflection_id"
+"""Where the metadata of a skill names the reflection that it was made from."""
 
 MOST_FILES = 256
 MOST_BYTES = 10 << 20
@@ -88,6 +92,12 @@ class SkillVersion(Struct, frozen=True):
     def manifest(self) -> File:
         """SKILL.md itself."""
         return next(file for file in self.files if file.kind == "manifest")
+
+    @property
+    def reflection(self) -> str | None:
+        """The reflection it was made from, if it was."""
+        metadata = self.frontmatter.get("metadata")
+        return metadata.get(ORIGIN) if isinstance(metadata, dict) else None
 
     def file(self, path: str) -> File | None:
         return next((file for file in self.files if file.path == path), None)

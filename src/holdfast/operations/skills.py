@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ..domain.envelope import decoded, encoded
 from ..domain.errors import Invalid
 from ..domain.moment import to_text
-from ..domain.skill import MOST_FILES, MOST_MANIFEST, MOST_TOKENS, USUAL_TOKENS, File, Outcome, Reason
+from ..domain.skill import MOST_FILES, MOST_MANIFEST, MOST_TOKENS, USUAL_TOKENS, Fall, File, Outcome, Reason
 from ..services import skill_files
 from ..services import skills as keeping
 from ..services.backup import LOCAL, local_path
@@ -152,6 +152,18 @@ def must_be_local(hold: Hold, field: str) -> None:
         raise Invalid(f"{field}: paths are for the command line and the library", fields=[field])
 
 
+class FallenView(Struct, frozen=True, kw_only=True):
+    """That the reflection a skill was made from does not hold any more."""
+
+    reason: Fall
+    reflection_id: str | UnsetType = UNSET
+    """Left out if you may not see it."""
+
+
+def _fallen(fallen: keeping.Fallen | None) -> FallenView | UnsetType:
+    return UNSET if fallen is None else FallenView(reason=fallen.reason, reflection_id=known(fallen.reflection))
+
+
 class SkillView(Struct, frozen=True, kw_only=True):
     """A version of a skill as it is listed."""
 
@@ -163,9 +175,11 @@ class SkillView(Struct, frozen=True, kw_only=True):
     agent_id: str
     created_at: str
     current: bool
+    stale: FallenView | UnsetType = UNSET
+    """If it was made from a reflection that does not hold any more."""
 
 
-def _view(shown: Shown) -> dict[str, Any]:
+def _view(shown: Shown, fallen: keeping.Fallen | None = None) -> dict[str, Any]:
     version = shown.version
     return {
         "id": version.id,
@@ -176,6 +190,7 @@ def _view(shown: Shown) -> dict[str, Any]:
         "agent_id": version.agent,
         "created_at": to_text(version.created_at),
         "current": shown.current,
+        "stale": _fallen(fallen),
     }
 
 
@@ -219,7 +234,8 @@ def skill_list(hold: Hold, request: SkillList) -> SkillListed:
     """List the skills in use, by name or by how much they bear on a query."""
     with hold.reading() as session:
         found = keeping.listed(hold, session, request.namespace, request.query, limit=request.limit)
-    shown = [SkillView(**_view(one)) for one in found.found]
+        fallen = keeping.fallen(hold, session, [one.version for one in found.found])
+    shown = [SkillView(**_view(one, fallen.get(one.version.id))) for one in found.found]
     return SkillListed(skills=shown, count=len(shown), total=found.total)
 
 
@@ -260,8 +276,9 @@ def skill_get(hold: Hold, request: SkillGet) -> SkillWhole:
         shown = keeping.get(hold, session, request.skill_id)
         body = keeping.body_of(session, shown.version)
         signed = kept.signed(session, shown.version)
+        fallen = keeping.fallen(hold, session, [shown.version]).get(shown.version.id)
     return SkillWhole(
-        **_view(shown),
+        **_view(shown, fallen),
         body=body,
         frontmatter=shown.version.frontmatter,
         resources=[_resource(file) for file in shown.version.files if file.kind != "manifest"],
@@ -623,6 +640,8 @@ class SkillComposed(Struct, frozen=True, kw_only=True):
     current: bool
     superseded_by: str | UnsetType = UNSET
     """The version that is current instead of the one that was asked for."""
+    stale: FallenView | UnsetType = UNSET
+    """If it was made from a reflection that does not hold any more."""
     body: str
     body_tokens: int
     """Not counted in the budget."""
@@ -663,6 +682,7 @@ def skill_compositional_context(hold: Hold, request: SkillCompose) -> SkillCompo
         skill_name=version.name,
         current=made.shown.current,
         superseded_by=UNSET if made.shown.current else made.shown.skill.current,
+        stale=_fallen(made.fallen),
         body=made.body,
         body_tokens=made.body_tokens,
         compositional_namespaces=[_namespace(entry) for entry in made.entries],

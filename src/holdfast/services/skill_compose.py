@@ -18,6 +18,7 @@ from ..storage.skills import Shown
 from . import recall, skills
 from .gather import Looked
 from .hold import Hold
+from .skills import Fallen
 
 FEWEST = 100
 """So many reflections of a namespace are looked at, the best by age and use."""
@@ -63,6 +64,7 @@ class Dropped(NamedTuple):
 
 class Composed(NamedTuple):
     shown: Shown
+    fallen: Fallen | None
     body: str
     body_tokens: int
     entries: list[Entry]
@@ -83,6 +85,7 @@ def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rende
     now = hold.now()
     with hold.reading() as session:
         shown = skills.get(hold, session, id)
+        fallen = skills.fallen(hold, session, [shown.version]).get(shown.version.id)
         body = skills.body_of(session, shown.version)
         entries = [Entry(one, _ceiling(session, one.namespace)) for one in shown.version.composes]
     places = _apart([entry.within for entry in entries if entry.within is not None])
@@ -97,6 +100,7 @@ def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rende
     faults = weighed.faults | dict.fromkeys(fitting.left, "budget")
     return Composed(
         shown=shown,
+        fallen=fallen,
         body=body,
         body_tokens=_counted(body),
         entries=entries,

@@ -1,8 +1,8 @@
 """Skills: registered as versions named by what they say, found, given out, put back and taken away."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -12,6 +12,8 @@ from ..domain.errors import Conflict, Forbidden, Invalid, NotFound
 from ..domain.memory import Memory
 from ..domain.moment import to_text
 from ..domain.skill import (
+    ORIGIN,
+    Fall,
     File,
     Outcome,
     Skill,
@@ -25,7 +27,7 @@ from ..domain.skill import (
 )
 from ..domain.skill_text import Written
 from ..domain.words import asked
-from ..storage import links, memories, policies, records, skills
+from ..storage import links, memories, policies, records, skill_reflections, skills
 from ..storage.links import Which
 from ..storage.port import Session
 from ..storage.records import SKILL, SKILL_VERSION, Writing
@@ -323,6 +325,7 @@ def promote(hold: Hold, reflection_id: str, name: str, description: str, schema:
     with hold.reading() as session:
         reflection = memories.resolve(session, hold.caller, reflection_id, now)
         _must_be_fit(session, reflection)
+        _must_hold(hold, session, reflection)
         edges = links.leaving(
             session, hold.caller, [reflection.id], Which(relations=("reflects_on",), view=None), now, limit=MOST_SOURCES
         )
@@ -349,16 +352,41 @@ def _must_be_fit(session: Session, reflection: Memory) -> None:
         )
 
 
+def _must_hold(hold: Hold, session: Session, reflection: Memory) -> None:
+    fault = skill_reflections.origins(session, hold.caller, [reflection.id], hold.now())[reflection.id]
+    if fault:
+        raise Conflict(
+            f"The reflection {reflection.id} does not hold now ({fault}), so that no skill is made of it: "
+            "settle that first, or promote the one that holds instead.",
+            id=reflection.id,
+            reason=fault,
+        )
+
+
+class Fallen(NamedTuple):
+    """That the reflection of a skill does not hold any more, and which one it is, if the caller may see it."""
+
+    reason: Fall
+    reflection: str | None
+
+
+def fallen(hold: Hold, session: Session, versions: Iterable[SkillVersion]) -> dict[str, Fallen]:
+    """Those of some versions that were made from a reflection which fell since, by their ids."""
+    made = {version.id: version.reflection for version in versions if version.reflection is not None}
+    seen = skill_reflections.origins(session, hold.caller, sorted(set(made.values())), hold.now()) if made else {}
+    faults = {id: seen.get(reflection, "gone") for id, reflection in made.items()}
+    return {
+        id: Fallen(cast(Fall, fault), made[id] if made[id] in seen else None) for id, fault in faults.items() if fault
+    }
+
+
 def _manifest(reflection: Memory, name: str, description: str, schema: Any, sources: list[Memory]) -> bytes:
     from ..domain.merge import canonical
 
     head = {
         "name": name,
         "description": description,
-        "metadata": {
-            "derived_from_reflection_id": reflection.id,
-            "original_reflection_depth": str(reflection.reflection_depth),
-        },
+        "metadata": {ORIGIN: reflection.id, "original_reflection_depth": str(reflection.reflection_depth)},
     }
     parts = [skill_text.head(head), f"# {reflection.title}", description, reflection.content]
     if schema is not None:

@@ -56,6 +56,13 @@ def namespaces(session: Session, caller: Caller, within: Within) -> list[str]:
     return [row[0] for row in session.assembled(("skill_namespaces", *parts), params)][:MOST_NAMESPACES]
 
 
+def origins(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, str]:
+    """Those of some reflections that the caller may see, each with why it does not hold; empty if it does."""
+    parts, params = visible(caller)
+    rows = session.assembled(("skill_origins", *parts, "memory.some"), params | {"ids": list(ids), "now": now})
+    return dict(rows)
+
+
 def _within(caller: Caller, within: Within) -> tuple[list[Part], dict[str, Any]]:
     parts, params = visible(caller)
     where = {"under": within.namespace, "floor": within.floor, "ceiling": within.ceiling}

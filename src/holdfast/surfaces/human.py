@@ -457,7 +457,11 @@ def skills(answer: Any) -> Iterator[str]:
         yield "No skills." if not answer.total else f"None of {answer.total} skills is about this."
         return
     rows = (
-        (one.id[:12], one_line(f"{one.namespace}/{one.name}", 40), one_line(one.description, 80))
+        (
+            one.id[:12],
+            one_line(f"{one.namespace}/{one.name}", 40),
+            one_line(f"(stale) {one.description}" if one.stale else one.description, 80),
+        )
         for one in answer.skills
     )
     yield from table(rows, ("ID", "SKILL", "DESCRIPTION"))
@@ -472,6 +476,8 @@ def skill(answer: Any) -> Iterator[str]:
     )
     if isinstance(answer.superseded_by, str):
         yield click.style(f"not in use: {answer.superseded_by} is", fg="yellow")
+    if answer.stale:
+        yield click.style(f"stale: the reflection it was made from does not hold ({answer.stale.reason})", fg="yellow")
     if not answer.signed:
         yield click.style("not signed by a key of this store", fg="yellow")
     for file in answer.resources:
@@ -526,6 +532,8 @@ def skill_composed(answer: Any) -> Iterator[str]:
     yield click.style(f"{safe(answer.skill_namespace)}/{safe(answer.skill_name)}", bold=True)
     if isinstance(answer.superseded_by, str):
         yield click.style(f"not in use: {answer.superseded_by} is", fg="yellow")
+    if answer.stale:
+        yield click.style(f"stale: the reflection it was made from does not hold ({answer.stale.reason})", fg="yellow")
     yield safe(answer.body)
     for one in answer.reflections:
         yield ""

@@ -94,3 +94,7 @@ select distinct m.namespace from memory m where m.kind = 'reflection' and m.stat
 -- One range of the index, from a namespace to the end of what lies below it.
  and m.namespace >= :under and m.namespace < :under || '0' and (m.namespace = :under or m.namespace >= :under || '/')
  and m.reflection_depth >= :floor and m.reflection_depth <= :ceiling
+-- name: skill_origins
+-- What became of reflections that skills were made from; who may see them follows.
+select c.id, case when c.state <> 'live' then 'gone' else {skill.fault} end from memory c join memory m on m.id = c.id
+where m.kind = 'reflection'

@@ -216,6 +216,20 @@ def test_a_skill_reads_nothing_that_its_caller_cannot(timed: holdfast.Holdfast, 
     assert ([one.title for one in answer.reflections], dropped(answer)) == (["Theirs"], {})
 
 
+def test_nothing_is_told_of_a_namespace_that_is_out_of_reach(
+    timed: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
+    lesson(timed, "Theirs", namespace="other/part")
+    id = skill(timed, ("team", 9), ("other", 0), ("other/part", 0))
+    confined = seen_by("ai:stranger@here", namespaces=("skills", "other/part"))
+    answer = confined.skill_compositional_context(id)
+    assert [one.title for one in answer.reflections] == ["Theirs"]
+    far, above, near = answer.compositional_namespaces
+    assert (far.max_reflection_depth, above.max_reflection_depth) == (msgspec.UNSET, msgspec.UNSET)
+    assert far.note == above.note == "Out of reach: only what your key reaches below it is looked at."
+    assert (near.max_reflection_depth, near.note) == (3, msgspec.UNSET)
+
+
 def test_whoever_registers_a_skill_gains_no_sight_by_it(timed: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
     secret = lesson(timed, "Secret", scope="private")
     superseded = lesson(timed, "Secret and old", scope="private")

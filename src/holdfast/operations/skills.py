@@ -612,7 +612,8 @@ class SkillCompose(Request, frozen=True):
 class ComposedNamespace(Struct, frozen=True, kw_only=True):
     namespace: str
     min_depth: int
-    max_reflection_depth: int
+    max_reflection_depth: int | UnsetType = UNSET
+    """Left out if the namespace is out of reach."""
     note: str | UnsetType = UNSET
 
 
@@ -713,10 +714,17 @@ def _rendered(one: "Taken") -> str:
 
 
 def _namespace(entry: "Entry") -> ComposedNamespace:
-    asked, ceiling = entry.asked, entry.ceiling
-    note = (
-        f"Its reflections reach depth {ceiling} at most: none has {asked.min_depth}." if entry.within is None else None
-    )
     return ComposedNamespace(
-        namespace=asked.namespace, min_depth=asked.min_depth, max_reflection_depth=ceiling, note=known(note)
+        namespace=entry.asked.namespace,
+        min_depth=entry.asked.min_depth,
+        max_reflection_depth=entry.ceiling if entry.reached else UNSET,
+        note=known(_note(entry)),
     )
+
+
+def _note(entry: "Entry") -> str | None:
+    if not entry.reached:
+        return "Out of reach: only what your key reaches below it is looked at."
+    if entry.within is None:
+        return f"Its reflections reach depth {entry.ceiling} at most: none has {entry.asked.min_depth}."
+    return None

@@ -43,6 +43,8 @@ class Entry(NamedTuple):
 
     asked: Composes
     ceiling: int
+    reached: bool
+    """False: the caller is told nothing of the namespace, and sees at most what its key reaches below."""
 
     @property
     def within(self) -> Within | None:
@@ -87,7 +89,7 @@ def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rende
         shown = skills.get(hold, session, id)
         fallen = skills.fallen(hold, session, [shown.version]).get(shown.version.id)
         body = skills.body_of(session, shown.version)
-        entries = [Entry(one, _ceiling(session, one.namespace)) for one in shown.version.composes]
+        entries = [_entry(hold, session, one) for one in shown.version.composes]
     places = _apart([entry.within for entry in entries if entry.within is not None])
     found = _found(hold, places, query)
     most = max(FEWEST, budget // SHORTEST)
@@ -129,8 +131,9 @@ def _apart(places: list[Within]) -> list[Within]:
     return found
 
 
-def _ceiling(session: Session, namespace: str) -> int:
-    return policies.resolved(session, namespace).max_reflection_depth
+def _entry(hold: Hold, session: Session, asked: Composes) -> Entry:
+    ceiling = policies.resolved(session, asked.namespace).max_reflection_depth
+    return Entry(asked, ceiling, hold.caller.reaches(asked.namespace))
 
 
 class Found(NamedTuple):

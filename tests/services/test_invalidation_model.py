@@ -82,13 +82,28 @@ class Model:
             if not (over and dependent in self.standing(fell)) and dependent not in left:
                 self.told[x, by, dependent] = (cause, "resolved")
 
+    def build_on(self, source: int, target: int) -> None:
+        """What newly stands on a fallen or a stale memory is stale for the same reasons."""
+        waits = ("open", "acknowledged")
+        why = [(x, by, cause) for (x, by, d), (cause, status) in self.told.items() if d == target and status in waits]
+        heirs = [s for (s, t, r), holds in self.edges.items() if holds and r == "supersedes" and t == target]
+        why += [(target, heir, "superseded") for heir in heirs]
+        if target in self.away and not heirs:
+            why.append((target, target, self.away[target]))
+        for fell, by, cause in why:
+            if source not in (fell, by):
+                beyond = self.standing(source, without=None if by == fell else by)
+                self.tell(fell, by, {source, *beyond}, cause)
+
     def link(self, source: int, target: int, relation: str) -> None:
         known, held = (source, target, relation) in self.edges, self.edges.get((source, target, relation), False)
         self.edges[source, target, relation] = True
         if relation == "supersedes" and not held:
             self.tell(target, source, set(self.standing(target, without=source)), "superseded")
-        elif known and not held:
-            self.take_back(target)
+        elif relation in GROUNDS and not held:
+            self.build_on(source, target)
+            if known:
+                self.take_back(target)
 
     def unlink(self, source: int, target: int, relation: str) -> None:
         if not self.edges.get((source, target, relation), False):

@@ -91,15 +91,22 @@ class Happened:
         """What is not stood on any more, and who stood on it."""
         self.made: set[tuple[str, str]] = set()
         """What was made into something else, and into what."""
+        self.grounded: set[tuple[str, str]] = set()
+        """What is newly stood on, and who stands on it."""
+        self.arrived: set[str] = set()
+        """Memories that came in fallen: what was made of them elsewhere took their place."""
         self.settled: set[str] = set()
         """Invalidations that were written in it: what they say is the last word."""
 
     def __bool__(self) -> bool:
-        return bool(self.gone or self.back or self.changed or self.superseded or self.cut)
+        return bool(self.gone or self.back or self.changed or self.superseded or self.cut or self.grounded)
 
-    def memory(self, before: Memory, after: Memory, now: int, *, over: bool = False) -> None:
-        """A memory was changed, and its time may be over by that; otherwise that is left to those who collect."""
-        if over or not _there(after, now):
+    def memory(self, before: Memory | None, after: Memory, now: int, *, over: bool = False) -> None:
+        """A memory was written, and its time may be over by that; otherwise that is left to those who collect."""
+        there = not over and _there(after, now)
+        if before is None:
+            self.arrived.update([] if there else [after.id])
+        elif not there:
             if _there(before, now):
                 self.gone.add(after.id)
         elif not _there(before, now) or _outlived(before, now):
@@ -124,7 +131,9 @@ class Happened:
         if not holds:
             if link.state == "live":
                 self.cut.add((link.target, link.source))
-        elif known:
+            return
+        self.grounded.add((link.target, link.source))
+        if known:
             self.back.add(link.target)
         elif link.relation in MAKING:
             self.made.add((link.target, link.source))

@@ -21,18 +21,21 @@ class Fall(NamedTuple):
     """Something fell: everything that stands on it is to be told, or only one memory that stood on it and what
     stands on that."""
 
-    of: Standing
+    of: str
+    namespace: str
     by: str
     cause: Cause
     heirs: frozenset[str] = frozenset()
     """What took its place: not stale for it."""
     only: str | None = None
+    hop: int = 1
+    """How far that one memory stands from it."""
 
 
 def settle(write: Writing, happened: Happened) -> list[Invalidation]:
     """Tell all that stands on what fell, and take back what is not so any more. Repeated, it changes nothing."""
     settled = frozenset(happened.settled)
-    told = _tell(write, list(_falls(write, happened)), settled)
+    told = _tell(write, [*_falls(write, happened), *_inherited(write, happened)], settled)
     if happened.back:
         _take_back(write, sorted(happened.back), settled)
     return told
@@ -47,19 +50,65 @@ def _falls(write: Writing, happened: Happened) -> Iterable[Fall]:
         made.setdefault(target, set()).add(source)
     replaced = {target for target, _ in happened.superseded}
     for target, source in sorted(happened.superseded):
-        yield Fall(known[target], source, "superseded", frozenset({source, *made.get(target, ())}))
+        yield _fall(known[target], source, "superseded", frozenset({source, *made.get(target, ())}))
     for id in sorted(happened.gone - replaced):
         if cause := known[id].away(write.now):
             heirs = frozenset(made.get(id, ()))
-            yield Fall(known[id], min(heirs, default=id), cause, heirs)
+            yield _fall(known[id], min(heirs, default=id), cause, heirs)
     for id in sorted(happened.changed):
-        yield Fall(known[id], id, "changed")
+        yield _fall(known[id], id, "changed")
     for target, source in sorted(happened.cut):
-        yield Fall(known[target], target, "invalidated", only=source)
+        yield _fall(known[target], target, "invalidated", only=source)
+
+
+def _fall(
+    of: Standing, by: str, cause: Cause, heirs: frozenset[str] = frozenset(), *, only: str | None = None, hop: int = 1
+) -> Fall:
+    return Fall(of.id, of.namespace, by, cause, heirs, only, hop)
+
+
+def _inherited(write: Writing, happened: Happened) -> Iterable[Fall]:
+    """What newly stands on something that fell, or on what is stale, is as stale as if it had stood there before."""
+    fallen = happened.gone | happened.arrived | {target for target, _ in happened.superseded}
+    heirs = {(target, source) for target, source in happened.made if target in fallen}
+    reasons = _reasons(write, {target for target, _ in happened.grounded})
+    known = _standing(write.session, {id for id, many in reasons.items() for id in (id, *(one.fell for one in many))})
+    for target, source in sorted(happened.grounded):
+        for why in reasons.get(target, ()):
+            if source not in (why.fell, why.by) and (why.hop or (target, source) not in heirs):
+                of = known.get(why.fell, known[target])._replace(id=why.fell)
+                cause = why.cause or of.away(write.now)
+                assert cause is not None
+                yield _fall(of, why.by, cause, frozenset({why.by} - {why.fell}), only=source, hop=why.hop + 1)
+
+
+class _Reason(NamedTuple):
+    """Why what newly stands on a memory is stale: something it stands on fell, or the memory itself."""
+
+    fell: str
+    by: str
+    hop: int
+    """How far the memory stands from what fell."""
+    cause: Cause | None
+    """None if it is the memory that is away."""
+
+
+def _reasons(write: Writing, targets: Iterable[str]) -> dict[str, list[_Reason]]:
+    """By memory; of one that was superseded and is away too, only that it was superseded."""
+    found: dict[str, list[_Reason]] = {}
+    wanted = sorted(targets)
+    for target, *row in write.session.rows("invalidation_grounds", ids=wanted, now=write.now) if wanted else ():
+        found.setdefault(target, []).append(_Reason(*row))
+    for many in found.values():
+        if any(why.cause == "superseded" and why.hop == 0 for why in many):
+            many[:] = [why for why in many if why.cause is not None]
+    return found
 
 
 def _standing(session: Session, ids: Iterable[str]) -> dict[str, Standing]:
-    return {row[0]: Standing(*row) for row in session.rows("invalidation_standing", ids=sorted(ids))}
+    wanted = sorted(ids)
+    rows = session.rows("invalidation_standing", ids=wanted) if wanted else []
+    return {row[0]: Standing(*row) for row in rows}
 
 
 def _tell(write: Writing, falls: Sequence[Fall], settled: frozenset[str]) -> list[Invalidation]:
@@ -89,19 +138,19 @@ def _wanted(write: Writing, falls: Sequence[Fall]) -> list[Invalidation]:
     """What must be there, the nearest first."""
     hops: dict[str, int] = {}
     for fall in falls:
-        place = fall.of.namespace
+        place = fall.namespace
         if place not in hops:
             hops[place] = policies.resolved(write.session, place).invalidation_hops
     found = []
     for heirs in dict.fromkeys(fall.heirs for fall in falls):
         together = [fall for fall in falls if fall.heirs == heirs]
-        roots = [fall.only or fall.of.id for fall in together]
+        roots = [fall.only or fall.of for fall in together]
         reached = reach(write.session, roots, write.now, without=heirs, hops=max(hops.values()))
         for fall in together:
             found += [
                 _new(write, fall, dependent, hop)
                 for dependent, hop in _dependents(fall, reached)
-                if hop <= hops[fall.of.namespace]
+                if hop <= hops[fall.namespace]
             ]
     return sorted(found, key=lambda one: one.hop)
 
@@ -109,15 +158,15 @@ def _wanted(write: Writing, falls: Sequence[Fall]) -> list[Invalidation]:
 def _dependents(fall: Fall, reached: dict[str, dict[str, int]]) -> list[tuple[str, int]]:
     """Who is to be told of a fall, and how far away it is."""
     if fall.only is None:
-        return list(reached.get(fall.of.id, {}).items())
-    beyond = [(id, hop + 1) for id, hop in reached.get(fall.only, {}).items() if id != fall.of.id]
-    return [(fall.only, 1), *beyond]
+        return list(reached.get(fall.of, {}).items())
+    beyond = [(id, hop + fall.hop) for id, hop in reached.get(fall.only, {}).items() if id != fall.of]
+    return [(fall.only, fall.hop), *beyond]
 
 
 def _new(write: Writing, fall: Fall, dependent: str, hop: int) -> Invalidation:
     return Invalidation(
-        id=id_of(fall.of.id, fall.by, dependent),
-        invalidated=fall.of.id,
+        id=id_of(fall.of, fall.by, dependent),
+        invalidated=fall.of,
         invalidating=fall.by,
         dependent=dependent,
         hop=hop,

@@ -256,8 +256,8 @@ class Writing:
     def _look(self, before: Struct | None, record: Struct, *, over: bool) -> None:
         """Note what a written record makes fall or brings back."""
         match record:
-            case Memory() if isinstance(before, Memory):
-                self._happened.memory(before, record, self.now, over=over)
+            case Memory():
+                self._happened.memory(before if isinstance(before, Memory) else None, record, self.now, over=over)
             case Link():
                 self._happened.link(before if isinstance(before, Link) else None, record, self.now)
             case Invalidation():

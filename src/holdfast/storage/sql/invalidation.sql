@@ -47,6 +47,18 @@ and relation in ('reflects_on', 'derives_from', 'derived_from')
 -- What takes the place of some memories, by a link that holds.
 select target, source from link where target = any(:ids) and state = 'live' and relation = 'supersedes'
 and (valid_until is null or valid_until > :now)
+-- name: invalidation_grounds
+-- Why what comes to stand on some memories is stale: what they were told and still waits, what took their place, or that
+-- they are away.
+select i.dependent, i.invalidated, i.invalidating, i.hop, i.cause from invalidation i
+where i.dependent = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live'
+union all
+select l.target, l.target, l.source, 0, 'superseded' from link l
+where l.target = any(:ids) and l.relation = 'supersedes' and l.state = 'live'
+and (l.valid_until is null or l.valid_until > :now)
+union all
+select away.id, away.id, away.id, 0, null from memory away
+where away.id = any(:ids) and (away.state <> 'live' or away.valid_until <= :now or away.lives_until <= :now)
 -- name: invalidation_ended
 -- Memories that others stand on and whose own end has passed since anybody was told.
 select m.id from memory m where m.valid_until <= :now and m.state = 'live'

@@ -316,6 +316,31 @@ def test_a_rollback_uses_the_version_before_again(timed: holdfast.Holdfast, cloc
     assert timed.skill_get("deploy").body == "Three"
 
 
+def test_a_rollback_goes_to_what_was_in_use_before_not_to_what_was_made_before(hold: holdfast.Holdfast) -> None:
+    one = hold.skill_register(inline_skill=text("One")).id
+    two = hold.skill_register(inline_skill=text("Two")).id
+    hold.skill_register(inline_skill=text("One"))
+    assert hold.skill_rollback("deploy").id == two
+    assert hold.skill_rollback("global/deploy").id == one
+    with pytest.raises(NotFound, match="skill rollback VERSION_ID"):
+        hold.skill_rollback("deploy")
+    three = hold.skill_register(inline_skill=text("Three")).id
+    hold.skill_rollback("deploy", version=two)
+    assert hold.skill_rollback("deploy").id == three
+    hold.skill_delete("deploy")
+    hold.undo(change=entries(hold))
+    assert hold.skill_rollback("deploy").id == one
+
+
+def test_a_rollback_to_the_id_of_a_version_uses_that_version(hold: holdfast.Holdfast) -> None:
+    ids = [hold.skill_register(inline_skill=text(body)).id for body in ("One", "Two", "Three")]
+    turned = hold.skill_rollback(ids[0])
+    assert (turned.id, turned.before) == (ids[0], ids[2])
+    with pytest.raises(Conflict, match="`skill rollback global/deploy` goes back"):
+        hold.skill_rollback(ids[0])
+    assert hold.skill_get("deploy").body == "One"
+
+
 def test_a_deleted_skill_is_in_no_list_and_its_history_stays(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(inline_skill=TEXT, namespace="team")
     assert hold.skill_delete("deploy").deleted

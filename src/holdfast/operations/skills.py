@@ -494,7 +494,10 @@ class SkillTurned(Struct, frozen=True, kw_only=True):
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_rollback(hold: Hold, request: SkillRollback) -> SkillTurned:
-    """Use an earlier version of a skill again. No version is lost by it."""
+    """Use another version of a skill again: the one that was in use before, or the one whose id is given.
+
+    No version is lost by it.
+    """
     turned = keeping.rollback(hold, request.skill_id, request.version)
     version = turned.shown.version
     return SkillTurned(

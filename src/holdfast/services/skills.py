@@ -236,23 +236,58 @@ class Turned(NamedTuple):
 
 
 def rollback(hold: Hold, id: str, to: str | None = None) -> Turned:
-    """Make an earlier version the current one: the one before, or one that is named."""
+    """Make another version the current one: that which is named, by itself or beside its skill, or the one before."""
     with hold.writing() as write:
-        skill = skills.resolve(write.session, hold.caller, id).skill
-        wanted = _version_before(hold, write.session, skill) if to is None else _named(hold, write.session, skill, to)
+        shown = skills.resolve(write.session, hold.caller, id)
+        skill, wanted = shown.skill, _wanted(hold, write.session, shown, id, to)
         if wanted.id == skill.current:
-            raise Conflict(f"{wanted.id} is the current version of {skill.name!r} already.", id=wanted.id)
+            raise _current_already(skill)
         after = write.change(SKILL, skill, replace(skill, current=wanted.id), "rollback")
         return Turned(Shown(wanted, after), skill.current)
 
 
+def _wanted(hold: Hold, session: Session, shown: Shown, id: str, to: str | None) -> SkillVersion:
+    if to is not None:
+        return _named(hold, session, shown.skill, to)
+    by_name = id in (shown.skill.name, f"{shown.skill.namespace}/{shown.skill.name}")
+    return _version_before(hold, session, shown.skill) if by_name else shown.version
+
+
+def _current_already(skill: Skill) -> Conflict:
+    place = f"{skill.namespace}/{skill.name}"
+    return Conflict(
+        f"{skill.current} is the current version of {place} already. `skill rollback {place}` goes back to the one "
+        f"before, `skill rollback VERSION_ID` to any other that `skill history {place}` lists.",
+        id=skill.current,
+    )
+
+
 def _version_before(hold: Hold, session: Session, skill: Skill) -> SkillVersion:
-    """The version that was registered before the current one; each step back leads further back."""
-    older = [one for one in skills.versions(session, hold.caller, skill, limit=MOST_CHANGES) if one.state == "live"]
-    place = next(place for place, version in enumerate(older) if version.id == skill.current)
-    if place + 1 == len(older):
-        raise NotFound(f"There is no version of {skill.name!r} before this one.", id=skill.current)
-    return older[place + 1]
+    """The version that was current before, as the journal has it; each step back leads further back."""
+    versions = skills.versions(session, hold.caller, skill, limit=MOST_PURGED)
+    usable = {version.id: version for version in versions if version.state == "live"}
+    entries = reversed(skills.changes(session, skill, limit=MOST_CHANGES))
+    before = [id for id in _course((one.op, records.body_of(SKILL, one).current) for one in entries) if id in usable]
+    while before and before[-1] == skill.current:
+        before.pop()
+    if not before:
+        raise NotFound(
+            f"No other version of {skill.name!r} was current before this one. Name one that `skill history` lists: "
+            "`skill rollback VERSION_ID`.",
+            id=skill.current,
+        )
+    return usable[before[-1]]
+
+
+def _course(changes: Iterable[tuple[str, str]]) -> list[str]:
+    """The versions that led to the current one, oldest first: a step back takes away the version that it left."""
+    course: list[str] = []
+    for op, current in changes:
+        if op == "rollback" and course[-2:-1] == [current]:
+            course.pop()
+        elif course[-1:] != [current]:
+            course.append(current)
+    return course
 
 
 def _named(hold: Hold, session: Session, skill: Skill, to: str) -> SkillVersion:

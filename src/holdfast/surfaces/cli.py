@@ -339,7 +339,7 @@ def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
         module, function = op.human.split(":")
         render = getattr(importlib.import_module(module), function)
     for line in render(answer):
-        click.echo(line)
+        click.echo(line, nl=isinstance(line, str))
 
 
 def verdict(answer: Any) -> int:

@@ -1,6 +1,7 @@
 """Answers for a person: aligned, coloured on a terminal, and harmless whatever was stored."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -486,8 +487,11 @@ def skill(answer: Any) -> Iterator[str]:
     yield safe(answer.body)
 
 
-def skill_resource(answer: Any) -> Iterator[str]:
-    yield safe(answer.content)
+def skill_resource(answer: Any) -> Iterator[str | bytes]:
+    """A file as it is, byte by byte; on a terminal without what could move the cursor."""
+    from ..domain.envelope import decoded
+
+    yield safe(answer.content) if sys.stdout.isatty() else decoded(answer.content, answer.encoding)
 
 
 def skill_exported(answer: Any) -> Iterator[str]:

@@ -172,6 +172,33 @@ def test_what_a_peer_changed_tells_what_stands_on_it_and_stays_told_when_it_come
     assert told(timed) == {(ground, ground, near, 1, "changed", "open")}
 
 
+@pytest.mark.parametrize(
+    ("new", "stale"),
+    [({"content": "said otherwise"}, True), ({"title": "other"}, True), ({"priority": 9}, False)],
+    ids=["content", "title", "neither"],
+)
+def test_an_import_that_changes_what_a_memory_says_tells_what_stands_on_it(
+    timed: holdfast.Holdfast, remember: Remember, new: dict[str, Any], stale: bool
+) -> None:
+    ground = remember("ground")
+    near = remember("near", ground)
+    (row,) = [row for row in timed.export()["memories"] if row["id"] == ground]
+    later = row | new | {"updated_at": "2100-02-01", "version": 2}
+    assert timed.call("import", {"envelope": {"memories": [later]}}).merged == 1
+    assert told(timed) == ({(ground, ground, near, 1, "changed", "open")} if stale else set())
+
+
+def test_an_import_that_is_merged_into_the_holder_of_its_title_tells_what_stands_on_that(
+    timed: holdfast.Holdfast, remember: Remember
+) -> None:
+    ground = remember("ground")
+    near = remember("near", ground)
+    (row,) = [row for row in timed.export()["memories"] if row["id"] == ground]
+    same_title = row | {"id": "019c1347-0000-7000-8000-000000000001", "content": "said otherwise elsewhere"}
+    assert timed.call("import", {"envelope": {"memories": [same_title]}}).merged == 1
+    assert told(timed) == {(ground, ground, near, 1, "changed", "open")}
+
+
 # What is built on what fell
 
 

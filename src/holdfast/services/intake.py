@@ -216,6 +216,7 @@ class Intake:
         merged = put(self._hold, self._write, _draft(replace(given, expires_at=ends)), "merge").memory
         merged = self._write.change(MEMORY, merged, replace(merged, extra={**given.extra, **merged.extra}), "import")
         lift(self._write, merged.id, given.reflection_depth, capped=False)
+        self._told(holder, merged)
         self._count(merged, used)
         self._stands_for[given.id] = holder.id
         return "unchanged" if merged.version == holder.version else "merged"
@@ -231,9 +232,15 @@ class Intake:
         outcome = self._settled(MEMORY, stored, given, lambda _: self._claims(given, used) and self._titled(given))
         if outcome == "merged":
             lift(self._write, stored.id, given.reflection_depth, capped=False)
+            self._told(stored, given)
         if outcome != "older":
             self._count(given, used)
         return outcome
+
+    def _told(self, before: Memory, after: Memory) -> None:
+        """What stands on a memory that says something else now is told; what is only back says what it said."""
+        if before.state != "deleted" and (before.title, before.content) != (after.title, after.content):
+            self._write.changed_by_peer([before.id])
 
     def _settled(
         self, kind: Kind[R], known: R | None, given: R, check: Callable[[Any], object] = lambda wanted: None

@@ -222,7 +222,7 @@ class Writing:
         self._happened.gone.update(ids)
 
     def changed_by_peer(self, ids: Iterable[str]) -> None:
-        """Another node gave some memories another content: what stands on them is told."""
+        """An import gave some memories another title or content: what stands on them is told."""
         self._happened.changed.update(ids)
 
     def flush(self) -> None:

@@ -43,6 +43,18 @@ def test_a_skill_is_registered_found_and_read_by_the_known_names(http: TestClien
     assert http.post(f"/api/v1/skill/{made['id']}/export", json={}).json()["exported"] is True
 
 
+def test_a_skill_is_addressed_by_its_namespace_and_name(http: TestClient) -> None:
+    registered(http, namespace="home")
+    made = registered(http, namespace="team/ops", files=[{"path": "a.txt", "content": "x"}])
+    assert http.get("/api/v1/skill/deploy").json()["code"] == "AMBIGUOUS_ID_PREFIX"
+    for place in ("team%2Fops%2Fdeploy", "team/ops/deploy"):
+        assert http.get(f"/api/v1/skill/{place}").json()["id"] == made["id"]
+        assert http.get(f"/api/v1/skill/{place}/resource", params={"path": "a.txt"}).json()["content"] == "x"
+        assert http.get(f"/api/v1/skill/{place}/history").json()["current"] == made["id"]
+        assert http.post(f"/api/v1/skill/{place}/compose", json={}).json()["skill_id"] == made["id"]
+    assert http.request("DELETE", "/api/v1/skill/team%2Fops%2Fdeploy").json()["namespace"] == "team/ops"
+
+
 def test_a_reflection_is_promoted_by_the_known_names(http: TestClient, hold: holdfast.Holdfast) -> None:
     seen = hold.store(title="Late", content="It was late.", namespace="team")
     thought = hold.reflect(source_ids=[seen.id], title="Too late", content="Deploy before noon.")

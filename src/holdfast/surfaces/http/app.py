@@ -1,6 +1,7 @@
 """The HTTP application: a route for each path of the operations, and the few pages that are none."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
@@ -66,14 +67,14 @@ def build(
 
 
 def by_path(operations: Iterable[Operation]) -> list[tuple[str, dict[str, Operation]]]:
-    """What each method on each path does; literal paths come before those with a parameter."""
+    """What each method on each path does; literal paths come before those with a parameter, longer ones first."""
     paths: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         for route in openapi.routes_of(operation):
             method, path = route.split()
             paths.setdefault(path, {}).setdefault(method, operation)
-    ordered = sorted(paths, key=lambda path: [(part.startswith("{"), part) for part in path.split("/")])
-    return [(path.replace("{namespace}", "{namespace:path}"), paths[path]) for path in ordered]
+    ordered = sorted(paths, key=lambda path: [*((part.startswith("{"), part) for part in path.split("/")), (True, "~")])
+    return [(re.sub(r"{(namespace|skill_id)}", r"{\1:path}", path), paths[path]) for path in ordered]
 
 
 class Site:

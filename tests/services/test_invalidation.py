@@ -199,6 +199,55 @@ def test_an_import_that_is_merged_into_the_holder_of_its_title_tells_what_stands
     assert told(timed) == {(ground, ground, near, 1, "changed", "open")}
 
 
+def test_a_supersession_that_begins_later_is_told_when_its_time_has_come(
+    timed: holdfast.Holdfast, remember: Remember, clock: Any
+) -> None:
+    fallen, heir = remember("fallen"), remember("heir")
+    near = remember("near", fallen)
+    timed.link(heir, fallen, relation="supersedes", valid_from=clock.after(days=1))
+    late = remember("late", fallen)
+    timed.gc()
+    assert told(timed) == set()
+    clock.move(days=2)
+    assert set(timed.gc().invalidation_notified) == {near, late}
+    assert {one[:5] for one in told(timed)} == {(fallen, heir, id, 1, "superseded") for id in (near, late)}
+    assert timed.gc().invalidation_notified is UNSET
+    timed.kg_invalidate(heir, fallen, "supersedes")
+    assert {one[5] for one in told(timed)} == {"resolved"}
+
+
+def test_a_supersession_that_is_taken_back_before_its_time_tells_nobody(
+    timed: holdfast.Holdfast, remember: Remember, clock: Any
+) -> None:
+    fallen, heir = remember("fallen"), remember("heir")
+    remember("near", fallen)
+    timed.link(heir, fallen, relation="supersedes", valid_from=clock.after(days=1))
+    timed.kg_invalidate(heir, fallen, "supersedes")
+    clock.move(days=2)
+    timed.gc()
+    assert told(timed) == set()
+
+
+@pytest.mark.parametrize("collected", [True, False], ids=["collected", "not collected"])
+def test_a_link_to_a_ground_that_ends_by_itself_is_told_and_taken_back_when_it_holds_again(
+    timed: holdfast.Holdfast, remember: Remember, clock: Any, collected: bool
+) -> None:
+    ground, near = remember("ground"), remember("near")
+    far = remember("far", near)
+    timed.link(near, ground, relation="derived_from", valid_until=clock.after(days=1))
+    clock.move(days=2)
+    if collected:
+        assert timed.gc().invalidation_notified == [near, far]
+        assert timed.gc().invalidation_notified is UNSET
+        assert {one[:5] for one in told(timed)} == {
+            (ground, ground, near, 1, "invalidated"),
+            (ground, ground, far, 2, "invalidated"),
+        }
+    timed.link(near, ground, relation="derived_from")
+    timed.gc()
+    assert {one[5] for one in told(timed)} == ({"resolved"} if collected else set())
+
+
 # What is built on what fell
 
 

@@ -114,23 +114,29 @@ class Happened:
 
     def link(self, before: Link | None, after: Link, now: int) -> None:
         """A link was made or changed."""
-        held, holds = before is not None and _holds(before, now), _holds(after, now)
         if after.relation == "supersedes":
-            self._supersession(after, held=held, holds=holds)
-        elif after.relation in GROUNDS and held != holds:
-            self._ground(after, known=before is not None, holds=holds)
+            self._supersession(before, after, now)
+        elif after.relation in GROUNDS:
+            self._ground(before, after, now)
 
-    def _supersession(self, link: Link, *, held: bool, holds: bool) -> None:
-        if holds and not held:
-            self.superseded.add((link.target, link.source))
-        elif held and not holds:
+    def _supersession(self, before: Link | None, link: Link, now: int) -> None:
+        """One that came to hold by itself since it was last written may not have been told yet."""
+        was = before is not None and _replaces(before, before.updated_at)
+        if _replaces(link, now):
+            if not was:
+                self.superseded.add((link.target, link.source))
+        elif before is not None and (was or _replaces(before, now)):
             self.superseded.discard((link.target, link.source))
             self.back.add(link.target)
 
-    def _ground(self, link: Link, *, known: bool, holds: bool) -> None:
-        if not holds:
-            if link.state == "live":
+    def _ground(self, before: Link | None, link: Link, now: int) -> None:
+        """One that ended by itself since it was last written may not have been told yet."""
+        known, held = before is not None, before is not None and _holds(before, now)
+        if not _holds(link, now):
+            if link.state == "live" and before is not None and _holds(before, before.updated_at):
                 self.cut.add((link.target, link.source))
+            return
+        if held:
             return
         self.grounded.add((link.target, link.source))
         if known:
@@ -145,6 +151,11 @@ def _there(memory: Memory, now: int) -> bool:
 
 def _outlived(memory: Memory, now: int) -> bool:
     return memory.expires_at is not None and memory.expires_at <= now
+
+
+def _replaces(link: Link, now: int) -> bool:
+    """Whether a link that supersedes does so at a moment: it may begin later."""
+    return _holds(link, now) and link.valid_from <= now
 
 
 def _holds(link: Link, now: int) -> bool:

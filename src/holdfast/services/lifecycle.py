@@ -128,7 +128,8 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
     while True:
         with hold.writing() as write:
             batch = write.session.rows("memory_release", now=write.now, limit=BATCH)
-            write.expired([*(row[0] for row in batch), *invalidations.ended(write.session, write.now)])
+            write.expired(row[0] for row in batch)
+            invalidations.ended(write)
             recalls.prune(write.session, oldest(write.now, hold.keep_recalls))
         collected += [row[0] for row in batch]
         hold.progress(len(collected), len(collected), "collecting")

@@ -227,9 +227,11 @@ class _Still:
         return any(one.dependent == id or one.dependent in self._reached.get(id, {}) for id in left)
 
 
-def ended(session: Session, now: int) -> list[str]:
-    """Memories that ended by themselves since anybody who stands on them was told."""
-    return [row[0] for row in session.rows("invalidation_ended", now=now)]
+def ended(write: Writing) -> None:
+    """Let all be told that ended, or came to hold, by itself since anybody who stands on it was told."""
+    asked = [write.session.rows(f"invalidation_{name}", now=write.now) for name in ("ended", "begun", "left")]
+    gone, begun, left = asked
+    write.expired((row[0] for row in gone), ((row[0], row[1]) for row in begun), ((row[0], row[1]) for row in left))
 
 
 class Which(Struct, frozen=True, kw_only=True):

@@ -217,9 +217,13 @@ class Writing:
         self._note(kind, after, op, stamp, delta.decode())
         return after
 
-    def expired(self, ids: Iterable[str]) -> None:
-        """The time of some memories is over: what stands on them is told."""
+    def expired(
+        self, ids: Iterable[str], superseded: Iterable[tuple[str, str]] = (), cut: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """The time of some memories is over, by itself, by what superseded them, or for who stood on them alone."""
         self._happened.gone.update(ids)
+        self._happened.superseded.update(superseded)
+        self._happened.cut.update(cut)
 
     def changed_by_peer(self, ids: Iterable[str]) -> None:
         """An import gave some memories another title or content: what stands on them is told."""

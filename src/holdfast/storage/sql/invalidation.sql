@@ -46,7 +46,7 @@ and relation in ('reflects_on', 'derives_from', 'derived_from')
 -- name: invalidation_superseded
 -- What takes the place of some memories, by a link that holds.
 select target, source from link where target = any(:ids) and state = 'live' and relation = 'supersedes'
-and (valid_until is null or valid_until > :now)
+and valid_from <= :now and (valid_until is null or valid_until > :now)
 -- name: invalidation_grounds
 -- Why what comes to stand on some memories is stale: what they were told and still waits, what took their place, or that
 -- they are away.
@@ -55,7 +55,7 @@ where i.dependent = any(:ids) and i.status in ('open', 'acknowledged') and i.sta
 union all
 select l.target, l.target, l.source, 0, 'superseded' from link l
 where l.target = any(:ids) and l.relation = 'supersedes' and l.state = 'live'
-and (l.valid_until is null or l.valid_until > :now)
+and l.valid_from <= :now and (l.valid_until is null or l.valid_until > :now)
 union all
 select away.id, away.id, away.id, 0, null from memory away
 where away.id = any(:ids) and (away.state <> 'live' or away.valid_until <= :now or away.lives_until <= :now)
@@ -65,6 +65,18 @@ select m.id from memory m where m.valid_until <= :now and m.state = 'live'
 and exists (select 1 from link l where l.target = m.id and l.state = 'live'
   and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
 and not exists (select 1 from invalidation i where i.invalidated = m.id and i.updated_at >= m.valid_until)
+-- name: invalidation_begun
+-- What superseded something by itself, at a moment that was yet to come when it was said, since anybody was told.
+select l.target, l.source from link l where l.relation = 'supersedes' and l.state = 'live'
+and l.valid_from > l.updated_at and l.valid_from <= :now and (l.valid_until is null or l.valid_until > :now)
+and not exists (select 1 from invalidation i
+  where i.invalidated = l.target and i.invalidating = l.source and i.updated_at >= l.valid_from)
+-- name: invalidation_left
+-- Who stood on what, by a link that ended by itself since anybody was told.
+select l.target, l.source from link l where l.relation in ('reflects_on', 'derives_from', 'derived_from')
+and l.state = 'live' and l.valid_until > l.updated_at and l.valid_until <= :now
+and not exists (select 1 from invalidation i where i.invalidated = l.target and i.invalidating = l.target
+  and i.dependent = l.source and i.updated_at >= l.valid_until)
 -- name: invalidation_select
 -- Invalidations, each with the memory that is told. Only storage/invalidations.py joins the parts below.
 select {invalidation.columns}, m.namespace, m.title, m.agent, m.scope

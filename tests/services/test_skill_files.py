@@ -48,6 +48,45 @@ def test_a_folder_comes_in_whole(folder: Path) -> None:
     assert skill_files.at(folder / "SKILL.md") == Draft(WHOLE, "deploy")
 
 
+LEFT_OUT = [
+    ".DS_Store",
+    "scripts/.DS_Store",
+    "._SKILL.md",
+    "scripts/._run.sh",
+    "scripts/__pycache__/run.cpython-311.pyc",
+    ".git/config",
+    "__MACOSX/deploy/._SKILL.md",
+]
+
+
+def test_what_systems_and_tools_leave_in_a_folder_is_left_out(folder: Path) -> None:
+    for path in LEFT_OUT:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(b"x")
+    (folder / ".git" / "hook").symlink_to("/etc/passwd")
+    (folder / ".gitignore").write_bytes(b"out\n")
+    assert skill_files.at(folder) == Draft({**WHOLE, ".gitignore": b"out\n"}, "deploy")
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+@pytest.mark.parametrize("above", ["", "deploy/"])
+def test_what_systems_and_tools_leave_in_an_archive_is_left_out(kind: str, above: str) -> None:
+    strange = {f"{above}{path}": b"x" for path in LEFT_OUT} | {"__MACOSX/._deploy": b"x", ".DS_Store": b"x"}
+    files = strange | {f"{above}{path}": content for path, content in WHOLE.items()}
+    packed = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(packed, "w") as archive:
+            for path, content in files.items():
+                archive.writestr(path, content)
+    else:
+        with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+            for path, content in files.items():
+                info = tarfile.TarInfo(path)
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    assert skill_files.from_archive(packed.getvalue()) == Draft(WHOLE, above.rstrip("/") or None)
+
+
 def linked(folder: Path) -> None:
     (folder / "passwd").symlink_to("/etc/passwd")
 

@@ -12,6 +12,12 @@ MOST_STEPS = 16
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
 """Names that open a device on Windows, whatever follows the dot."""
+_LEFT_OUT = (".git", ".DS_Store", "__MACOSX", "__pycache__")
+
+
+def is_left_out(path: str) -> bool:
+    """Whether a file is what a system or a tool leaves in folders and archives, and no part of a skill."""
+    return any(step in _LEFT_OUT or step.startswith("._") for step in path.split("/"))
 
 
 def must_be_inside(path: str) -> str:

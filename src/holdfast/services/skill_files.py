@@ -98,7 +98,7 @@ Seen = tuple[int, ...]
 def _walked(folder: int, above: str, held: list[int] | None = None) -> Iterator[tuple[str, tuple[bytes, Seen]]]:
     """Every file below an open folder, with what it was when it was read; limits hold before a byte is."""
     held = [0, 0] if held is None else held
-    for name in sorted(entry.name for entry in os.scandir(folder)):
+    for name in sorted(entry.name for entry in os.scandir(folder) if not skill_paths.is_left_out(entry.name)):
         path = skill_paths.must_be_inside(f"{above}{name}")
         with _opened(folder, name, path) as handle:
             was = os.fstat(handle)
@@ -153,6 +153,8 @@ def _must_be_the_same(folder: int, read: Mapping[str, Seen]) -> None:
 def _looked(folder: int, above: str) -> Iterator[tuple[str, Seen]]:
     for entry in os.scandir(folder):
         path = f"{above}{entry.name}"
+        if skill_paths.is_left_out(entry.name):
+            continue
         if entry.is_dir(follow_symlinks=False):
             with _opened(folder, entry.name, path) as handle:
                 yield from _looked(handle, f"{path}/")
@@ -191,7 +193,7 @@ def _zipped(data: bytes) -> Iterator[tuple[str, bytes]]:
 
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            entries = [entry for entry in archive.infolist() if not _passed_over(entry.orig_filename, entry.is_dir())]
             total = 0
             for number, entry in enumerate(entries, 1):
                 path = _inside(entry.orig_filename)
@@ -221,7 +223,7 @@ def _tarred(data: bytes) -> Iterator[tuple[str, bytes]]:
         with tarfile.open(fileobj=BytesIO(unpacked), mode="r:") as archive:
             number = total = 0
             for entry in archive:
-                if entry.isdir():
+                if _passed_over(entry.name, entry.isdir()):
                     continue
                 path = _inside(entry.name)
                 if not entry.isreg() or entry.issparse():
@@ -233,6 +235,10 @@ def _tarred(data: bytes) -> Iterator[tuple[str, bytes]]:
                 yield path, _exactly(source, path, entry.size)
     except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError) as error:
         raise _bad_archive(f"the tar cannot be read ({type(error).__name__})") from None
+
+
+def _passed_over(path: str, folder: bool) -> bool:
+    return folder or skill_paths.is_left_out(path)
 
 
 def _inside(path: str) -> str:

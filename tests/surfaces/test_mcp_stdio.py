@@ -48,7 +48,7 @@ def test_a_stateless_request_needs_no_handshake_and_its_answer_is_stamped(hold: 
     with connected(hold) as client:
         assert client.ask(stateless(1, "server/discover"))["result"] == {
             "supportedVersions": ["2026-07-28"],
-            "capabilities": CAPABILITIES,
+            "capabilities": {**CAPABILITIES, "extensions": {"io.modelcontextprotocol/skills": {"directoryRead": True}}},
             "instructions": INSTRUCTIONS,
             "ttlMs": 3_600_000,
             "cacheScope": "public",

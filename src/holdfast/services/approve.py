@@ -5,12 +5,12 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain.caller import Caller
-from ..domain.errors import Conflict, Forbidden
-from ..storage import policies, waiting
+from ..domain.errors import Conflict, Forbidden, NotFound
+from ..storage import memories, policies, waiting
 from ..storage.records import Writing
 from ..storage.waiting import Waiting
 from .hold import Hold
-from .reflect import Asked, Reflected, made, plan
+from .reflect import Asked, Planned, Reflected, made, plan
 
 
 def approve(hold: Hold, id: str) -> tuple[Waiting, Reflected]:
@@ -20,7 +20,7 @@ def approve(hold: Hold, id: str) -> tuple[Waiting, Reflected]:
         _must_be_another(hold, write, asking)
         asked = asked_of(asking)
         requester = _requester(hold, asking, asked)
-        reflected = made(requester, write, plan(requester, write, asked))
+        reflected = made(requester, write, _planned(hold, requester, write, asked))
         return _decided(hold, write, asking, "approved", None), reflected
 
 
@@ -56,6 +56,17 @@ def _requester(hold: Hold, asking: Waiting, asked: Asked) -> Hold:
     """Who asked, with the reach it had then."""
     caller = Caller(agent=asking.agent, right="write", namespaces=asked.reach, source=hold.caller.source)
     return hold.seen_by(caller, hold.progress)
+
+
+def _planned(hold: Hold, requester: Hold, write: Writing, asked: Asked) -> Planned:
+    """What was asked for, as it follows now; who allows it hears nothing of sources that it may not see."""
+    try:
+        return plan(requester, write, asked)
+    except NotFound as error:
+        seen = memories.by_ids(write.session, hold.caller, asked.source_ids, write.now, view="any")
+        if error.details.get("id") in seen:
+            raise
+    raise NotFound("A source of this reflection is gone that is not yours to see: reject it, and let it be asked anew.")
 
 
 def _decided(hold: Hold, write: Writing, asking: Waiting, status: waiting.Status, reason: str | None) -> Waiting:

@@ -125,9 +125,24 @@ def test_sources_that_an_approver_may_not_see_are_counted_and_not_named(
     hold: holdfast.Holdfast, observe: Make, first: str, other: Any
 ) -> None:
     secret = observe("secret", scope="private")
-    ask(hold, first, source_ids=[first, secret])
+    ask(hold, first, source_ids=[first, secret], scope="collective")
     (waits,) = other.pending_list().pending
     assert (waits.payload["source_ids"], waits.payload["hidden_sources"]) == ([first], 1)
+
+
+def test_a_source_that_is_gone_is_named_only_to_an_approver_who_may_see_it(
+    hold: holdfast.Holdfast, observe: Make, first: str, other: Any
+) -> None:
+    secret, open_one = observe("secret", scope="private"), observe("open")
+    hidden = ask(hold, first, source_ids=[first, secret], scope="collective")
+    shown = ask(hold, first, source_ids=[first, open_one], title="third")
+    hold.delete(secret)
+    hold.delete(open_one)
+    with pytest.raises(NotFound, match="not yours to see") as refused:
+        other.pending_approve(id=hidden.pending_id)
+    assert secret not in str(refused.value.body())
+    with pytest.raises(NotFound, match=open_one):
+        other.pending_approve(id=shown.pending_id)
 
 
 def test_who_asked_gains_no_sight_by_an_approval(

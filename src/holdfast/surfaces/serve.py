@@ -14,6 +14,9 @@ from .http.app import build
 from .http.guard import must_have_a_key
 
 GRACE_SECONDS = 3
+IDLE_SECONDS = 30
+"""How long a connection stays open between two requests: longer than clients keep theirs, who would otherwise send the
+next request just when it is closed."""
 """How long an answer that is under way may take once the server is told to stop."""
 
 
@@ -38,6 +41,7 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
         proxy_headers=False,
         ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=IDLE_SECONDS,
     )
     listening = listen(settings.host, settings.port)
     greeting = f"Holdfast serves {holdfast.hold.store.path} on {url_of(listening)}"

@@ -192,10 +192,10 @@ def _clear_one(hold: Hold, session: Session, folder: Path, name: str, namespace:
 
 
 def _told(folder: Path, name: str) -> tuple[str, str] | None:
-    """The id and the namespace that a file says of itself, if it is one of ours."""
+    """The id and the namespace that a file says of itself, if it is one of ours: no link, and to be read."""
     try:
         fields, _ = read(_content(folder / name))
-    except HoldfastError:
+    except (HoldfastError, OSError):
         return None
     id, namespace = fields.get("memory_id"), fields.get("namespace")
     return (id, namespace) if isinstance(id, str) and isinstance(namespace, str) else None

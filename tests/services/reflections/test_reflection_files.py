@@ -89,6 +89,21 @@ def test_files_of_what_is_not_live_any_more_are_removed_and_others_left(
     assert sorted(files(folder)) == sorted([f"global/{kept}.md", f"elsewhere/{moved}.md", *done.left])
 
 
+def test_a_link_among_the_files_is_left_and_named_whatever_it_points_to(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
+) -> None:
+    so = reflect("so", observe("a"))
+    hold.export_reflections(out_dir=str(folder))
+    mine = tmp_path / "mine.md"
+    mine.write_text("My own notes.")
+    for name, target in (("notes.md", mine), ("copy.md", folder / f"global/{so}.md"), ("lost.md", tmp_path / "lost")):
+        (folder / name).symlink_to(target)
+    done = hold.export_reflections(out_dir=str(folder))
+    assert (sorted(done.left), done.removed) == (["copy.md", "lost.md", "notes.md"], [])
+    assert mine.read_text() == "My own notes."
+    assert (folder / "notes.md").is_symlink()
+
+
 def test_an_export_of_one_namespace_leaves_the_files_of_others(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:

@@ -666,6 +666,25 @@ def test_the_namespace_of_invalidations_lists_rows_that_are_no_memories(
     assert timed.list(namespace="elsewhere/_invalidations").memories == []
 
 
+def test_nothing_is_written_into_the_namespace_of_invalidations(timed: holdfast.Holdfast, remember: Remember) -> None:
+    view, ground = "team/_invalidations", remember("ground")
+    below = remember("below", namespace=f"{view}/below")
+    ways: list[Callable[[], Any]] = [
+        lambda: remember("kept", namespace=view),
+        lambda: timed.reflect(source_ids=[ground], title="so", content="It follows.", namespace=view),
+        lambda: timed.update(ground, namespace=view),
+        lambda: timed.promote(below, to_namespace=view),
+        lambda: timed.consolidate(ids=[ground, below], title="Both", summary="Both.", namespace=view),
+    ]
+    for way in ways:
+        with pytest.raises(Invalid, match="is a view"):
+            way()
+    row = {"id": "m", "title": "m", "content": "x", "namespace": view}
+    answer = timed.call("import", {"envelope": {"memories": [row]}})
+    assert (answer.rejected, answer.errors[0].code) == (1, "VALIDATION_FAILED")
+    assert timed.get(ground).namespace == "team"
+
+
 # To whom
 
 

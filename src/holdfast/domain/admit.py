@@ -19,6 +19,8 @@ MOST_BYTES = {"title": 512, "content": 65_536, "namespace": 512, "tag": 128, "me
 MOST_TAGS = 50
 MOST_CITATIONS = 64
 MOST_SEGMENTS = 8
+VIEW = "_invalidations"
+"""The last segment of a namespace under which other programs look for invalidations."""
 MOST_DEPTH = 32
 LONGEST_TTL = 365 * 86_400
 
@@ -101,6 +103,7 @@ def admit(draft: Draft, *, id: str, agent: str, origin: str, now: int, lifetimes
 
 def check(memory: Memory) -> Memory:
     """Every rule on a whole memory that is not about one text field; the same for a draft, a patch and an import."""
+    must_be_kept(memory.namespace)
     _between("priority", memory.priority, 1, 10)
     _between("confidence", memory.confidence, 0.0, 1.0)
     _one_of("source", memory.source, SOURCES)
@@ -137,6 +140,12 @@ def namespace(text: str, field: str = "namespace") -> str:
     if any(segment in ("", ".", "..") for segment in segments):
         raise _invalid(field, "no empty, . or .. segments, and no / at either end")
     return text
+
+
+def must_be_kept(place: str, field: str = "namespace") -> None:
+    """Raise if a namespace holds no memories of its own."""
+    if place.rpartition("/")[2] == VIEW:
+        raise _invalid(field, f"one that ends in {VIEW} is a view of what others were told: write into another")
 
 
 def title(text: str, field: str = "title") -> str:

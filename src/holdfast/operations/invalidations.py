@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain.admit import VIEW
 from ..domain.errors import HoldfastError, NotFound
 from ..domain.invalidation import Status
 from ..domain.moment import to_text
@@ -288,7 +289,7 @@ def memory_like(shown: Shown) -> MemoryView:
     return MemoryView(
         id=one.id,
         tier="mid",
-        namespace=f"{told.namespace}/{invalidation.VIEW}",
+        namespace=f"{told.namespace}/{VIEW}",
         title=f"invalidation: {fell} -> {one.dependent}",
         content=f"{told.title!r} stands on {fell}, which is {one.cause}. This is {one.status}.",
         tags=["_invalidation"],

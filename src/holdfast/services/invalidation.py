@@ -16,8 +16,6 @@ from ..storage.port import Session
 from ..storage.records import INVALIDATION, Writing
 from .hold import Hold
 
-VIEW = "_invalidations"
-"""The last segment of the namespace under which other programs look for them."""
 MOST_SOURCES = 1000
 MOST_STEPS = 8
 """So often what superseded a source is followed to what superseded that."""
@@ -79,7 +77,7 @@ def _named(one: Invalidation, seen: set[str]) -> tuple[str | None, str | None]:
 def viewed(namespace: str | None) -> str | None:
     """The namespace of the dependents whose invalidations another one stands for; it may be one segment too long."""
     place, _, last = (namespace or "").rpartition("/")
-    return place if place and last == VIEW else None
+    return place if place and last == door.VIEW else None
 
 
 def settle(hold: Hold, ids: Sequence[str], status: Status, reason: str | None) -> list[Settled]:

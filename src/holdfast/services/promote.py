@@ -26,6 +26,7 @@ def promote(hold: Hold, id: str, tier: Tier) -> Memory:
 def promote_to(hold: Hold, id: str, namespace: str) -> tuple[Memory, Memory]:
     """Make a memory hold in a namespace above its own: a copy there, derived from it. The memory itself stays."""
     namespace = door.namespace(namespace, "to_namespace")
+    door.must_be_kept(namespace, "to_namespace")
     with hold.writing() as write:
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         must_change(hold, write, memory)

@@ -14,10 +14,10 @@ from .http.app import build
 from .http.guard import must_have_a_key
 
 GRACE_SECONDS = 3
+"""How long an answer that is under way may take once the server is told to stop."""
 IDLE_SECONDS = 30
 """How long a connection stays open between two requests: longer than clients keep theirs, who would otherwise send the
 next request just when it is closed."""
-"""How long an answer that is under way may take once the server is told to stop."""
 
 
 def serve(settings: Settings, holdfast: Holdfast) -> int:

@@ -84,7 +84,8 @@ def test_a_new_ground_is_no_fall_its_end_is_one_and_its_return_takes_it_back(rel
     held, over = link(relation), link(relation, valid_until=NOW)
     happened = Happened()
     happened.link(None, held, NOW)
-    assert not happened
+    assert happened.grounded == {("t", "s")}
+    assert not happened.cut | happened.superseded
     happened.link(held, over, NOW)
     assert happened.cut == {("t", "s")}
     happened.link(over, held, NOW)

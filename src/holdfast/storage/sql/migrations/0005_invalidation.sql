@@ -23,5 +23,5 @@ create index invalidation_invalidated on invalidation (invalidated);
 create index invalidation_newest on invalidation (created_at, id);
 -- What ends by itself is looked for when what has expired is collected.
 create index memory_ended on memory (valid_until) where valid_until is not null;
-create index link_ended on link (valid_until) where valid_until is not null;
+create index link_ended on link (valid_until) where valid_until > updated_at;
 create index link_begun on link (valid_from) where relation = 'supersedes' and valid_from > updated_at;

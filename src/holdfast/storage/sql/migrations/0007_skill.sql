@@ -46,5 +46,6 @@ create table skill_piece (
 );
 
 -- Reflections by where and how deep they are, with all that decides whether they belong to a skill.
-create index memory_reflection on memory (namespace, reflection_depth, created_at, id, scope, agent, lives_until)
+create index memory_reflection on memory (namespace, reflection_depth, created_at, id, scope, agent, lives_until, valid_from,
+  valid_until)
 where kind = 'reflection' and state = 'live';

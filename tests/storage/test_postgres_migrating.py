@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import pytest
 from processes import at_once
@@ -134,15 +133,15 @@ def test_a_process_killed_at_any_moment_leaves_the_old_store_or_the_new_one(
 ) -> None:
     """At moments spread over the whole of it, so that some fall before, some within and some after."""
     folder = release(LATER + "select pg_sleep(0.1);\n" + LATER.replace("later", "last"))
-    random, states = Random(2), []
+    states = []
     with postgres.new_store() as measured:
         begun = time.monotonic()
         opener(measured, folder).wait()
         lasts = time.monotonic() - begun
-    for _ in range(12):
+    for number in range(16):
         with postgres.new_store() as url:
             process = opener(url, folder)
-            time.sleep(lasts * random.uniform(0.5, 1.0))
+            time.sleep(lasts * number / 16)
             process.send_signal(signal.SIGKILL)
             process.wait()
             states.append(applied(url))

@@ -1,0 +1,34 @@
+"""Many who use an operation for the first time at the same moment are all answered."""
+
+import subprocess
+import sys
+
+CROWD = """
+import sys, threading
+from holdfast.operations import REGISTRY
+from holdfast.domain.errors import HoldfastError
+
+sys.setswitchinterval(1e-6)
+for op in REGISTRY:
+    ready = threading.Barrier(8)
+
+    def use():
+        ready.wait()
+        try:
+            op.admit({field.encode_name: None for field in op.fields if field.required})
+        except HoldfastError:
+            pass
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+print("all answered")
+"""
+
+
+def test_threads_that_use_every_operation_for_the_first_time_at_once_are_all_answered() -> None:
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "all answered\n"), done.stderr

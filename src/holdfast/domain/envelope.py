@@ -17,6 +17,7 @@ from . import admit as door
 from .admit import Draft, admit
 from .errors import Invalid
 from .invalidation import Cause, Invalidation, Status
+from .learnt import learn
 from .lifetime import Lifetimes
 from .link import Agent, Alias, Grant, Link, Standard
 from .memory import SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
@@ -226,6 +227,7 @@ def must_be_envelope(envelope: dict[str, Any]) -> None:
 
 def read(type_: type[R], raw: Any) -> tuple[R, dict[str, Any]]:
     """A row, and what it says beside what we know."""
+    learn(type_)
     try:
         row = msgspec.convert(raw, type_)
     except msgspec.ValidationError as error:

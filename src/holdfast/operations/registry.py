@@ -5,10 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from enum import Enum
 from functools import cache
-from threading import Lock
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +14,7 @@ from msgspec import Struct
 
 from ..domain.caller import Caller, Right
 from ..domain.errors import FilterRequired, Forbidden, Invalid
+from ..domain.learnt import learn
 from ..services.hold import SILENT, Hold, Progress
 
 Surface = Literal["library", "cli", "http", "mcp"]
@@ -187,21 +186,9 @@ _PATH = re.compile(r" - at (?:`key` in )?`\$(?:\.([^`]*))?`$")
 _FLOAT = re.compile(r"^Expected `int(?: \| null)?`, got `float`")
 
 
-_prepared: set[type[Request]] = set()
-_preparing = Lock()
-
-
-def _must_be_prepared(request: type[Request]) -> None:
-    """msgspec learns a type when it is first used, and crashes if two threads make it learn one at the same time."""
-    if request not in _prepared:
-        with _preparing, suppress(msgspec.ValidationError):
-            msgspec.convert({}, request)
-        _prepared.add(request)
-
-
 def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32) -> Request:
     """Strictly; but 5.0 is an integer, as in JSON Schema."""
-    _must_be_prepared(request)
+    learn(request)
     try:
         return msgspec.convert(arguments, request, strict=True)
     except msgspec.ValidationError as error:

@@ -12,6 +12,7 @@ from ..domain import cells
 from ..domain.clock import Stamp, tick
 from ..domain.errors import VersionConflict
 from ..domain.invalidation import INVALIDATION_SHAPE, Happened, Invalidation
+from ..domain.learnt import learn
 from ..domain.lifetime import Lifetimes, lives_until
 from ..domain.link import (
     AGENT_SHAPE,
@@ -100,6 +101,7 @@ KINDS: dict[str, Kind[Any]] = {
 def body_of(kind: Kind[R], entry: journal.Entry) -> R:
     """The record as it was after a journalled change."""
     assert entry.body is not None
+    learn(kind.type)
     return msgspec.json.decode(entry.body, type=kind.type)
 
 

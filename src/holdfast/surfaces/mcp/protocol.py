@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ...domain.learnt import learn
 from ...version import __version__
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -95,6 +96,7 @@ P = TypeVar("P")
 
 def params_of(params: Mapping[str, Any] | None, type: type[P]) -> P:
     """A request's parameters in their type, or a refusal that names the fault; unknown ones are let pass."""
+    learn(type)
     try:
         return msgspec.convert(params or {}, type, strict=True)
     except (msgspec.ValidationError, RecursionError) as error:

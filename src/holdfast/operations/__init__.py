@@ -3,6 +3,7 @@
 from . import (
     about,
     agents,
+    composing,
     context,
     core,
     digest,
@@ -30,6 +31,7 @@ __all__ = [
     "Operation",
     "about",
     "agents",
+    "composing",
     "context",
     "core",
     "digest",

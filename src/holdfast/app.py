@@ -1,4 +1,4 @@
-"""The composition root: settings -> engine, clock -> Holdfast."""
+"""The composition root: settings -> engine, embedder, model, clock -> Holdfast."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .domain import moment
 from .domain.caller import Caller, admit_agent
 from .domain.errors import Invalid
 from .embedding.choose import chosen as chosen_embedder
+from .llm.choose import chosen as chosen_model
 from .operations import REGISTRY
 from .services import embed, use
 from .services.hold import Hold, Progress
@@ -94,6 +95,7 @@ def open(
         namespace=chosen.namespace,
         now=now,
         embedder=chosen_embedder(chosen),
+        model=chosen_model(chosen),
         keep_recalls=chosen.keep_recalls,
     )
     return Holdfast(hold, chosen, makes_vectors=not once)

@@ -24,6 +24,7 @@
     │   └── TimedOut         the time limit passed; nothing was written
     ├── Misconfigured        a setting that cannot be used
     ├── EmbedderFailed       a vector could not be made of a text
+    ├── ModelFailed          a model gave no answer that can be used
     └── StoreError           the store cannot do it now
         ├── StoreBusy        another writer held the store too long
         ├── StoreFull        no space left; nothing was written
@@ -195,6 +196,12 @@ class EmbedderFailed(HoldfastError):
     """No vector could be made of a text: what has none is found by its words."""
 
     code = "EMBEDDER_FAILED"
+
+
+class ModelFailed(HoldfastError):
+    """The model gave no answer that can be used: everything goes by rules alone."""
+
+    code = "MODEL_FAILED"
 
 
 class StoreError(HoldfastError):

@@ -14,6 +14,7 @@ from ..domain.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreacha
 from ..domain.invalidation import Invalidation
 from ..domain.lifetime import Lifetimes
 from ..embedding.port import Embedder
+from ..llm.port import Model
 from ..storage import journal
 from ..storage.candidates import Usual
 from ..storage.port import Session, Store
@@ -105,6 +106,8 @@ class Hold:
     """Days for which questions are kept with what was found; 0: not at all."""
     embedder: Embedder | None = None
     """Who makes vectors; None: memories are found by words alone."""
+    model: Model | None = None
+    """Who may help with what words mean; None: everything goes by rules alone."""
     recent: Recent = field(default_factory=Recent)
     usual: Usual = field(default_factory=Usual)
     kept: Callable[[], None] = lambda: None

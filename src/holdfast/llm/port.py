@@ -1,0 +1,34 @@
+"""What a model promises. Everything above speaks only this."""
+
+from typing import NamedTuple, Protocol
+
+from ..domain.prompt import Prompt
+
+__all__ = ["Completion", "Model", "Prompt"]
+
+
+class Completion(NamedTuple):
+    """What a model said, and what it took."""
+
+    text: str
+    model: str
+    """Who answered: a provider may choose another than the one that was asked."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Those of the input that the provider had in its cache."""
+
+
+class Model(Protocol):
+    """Answers prompts. Any number of threads may ask it at once."""
+
+    @property
+    def name(self) -> str:
+        """What answers are kept under: those of two models are never mixed."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether texts leave this machine's process."""
+
+    def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
+        """What the model says to a prompt, in at most so many tokens. Raises ModelFailed if it cannot."""

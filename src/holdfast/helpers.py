@@ -1,0 +1,35 @@
+"""The deterministic helpers of a pipeline, for whoever wants them by themselves."""
+
+from .domain.helpers import (
+    Classified,
+    Evidence,
+    FactKind,
+    HelperOutput,
+    MemoryHandle,
+    classified,
+    contained,
+    cosine,
+    cosine_pre_filter,
+    fts_classifier,
+    jaccard,
+    jaccard_overlap,
+    preview,
+    tokens,
+)
+
+__all__ = [
+    "Classified",
+    "Evidence",
+    "FactKind",
+    "HelperOutput",
+    "MemoryHandle",
+    "classified",
+    "contained",
+    "cosine",
+    "cosine_pre_filter",
+    "fts_classifier",
+    "jaccard",
+    "jaccard_overlap",
+    "preview",
+    "tokens",
+]

@@ -24,17 +24,23 @@ def nearest(
     hold: Hold, session: Session, title: str, content: str, namespace: str | None = None
 ) -> tuple[Nearest | None, int]:
     """The live memory most like a text, of those the caller may see, and how many were compared."""
-    title, content, now = door.title(title), door.content(content), hold.now()
+    title, content = door.title(title), door.content(content)
     which = normal(Filter(namespace=namespace))
     same = _same(hold, session, content_hash(title, content), which.namespace)
     if same:
         return Nearest(min(same, key=lambda memory: memory.id), 1.0), len(same)
     text = f"{title}\n{content}"
-    words = asking.question(session, asked(text))
-    hits = asking.candidates(session, hold.caller, words, which, now, limit=MOST_CANDIDATES)
-    read = memories.by_ids(session, hold.caller, [hit.id for hit in hits], now)
-    found = [Nearest(one, likeness(text, f"{one.title}\n{one.content}")) for one in read.values()]
+    read = candidates(hold, session, title, content, which.namespace)
+    found = [Nearest(one, likeness(text, f"{one.title}\n{one.content}")) for one in read]
     return max(found, key=lambda one: (one.similarity, one.memory.id), default=None), len(found)
+
+
+def candidates(hold: Hold, session: Session, title: str, content: str, namespace: str | None = None) -> list[Memory]:
+    """The memories that share the most telling words with a text, of those the caller may see."""
+    which, now = normal(Filter(namespace=namespace)), hold.now()
+    words = asking.question(session, asked(f"{title}\n{content}"))
+    hits = asking.candidates(session, hold.caller, words, which, now, limit=MOST_CANDIDATES)
+    return list(memories.by_ids(session, hold.caller, [hit.id for hit in hits], now).values())
 
 
 def _same(hold: Hold, session: Session, hash: str, namespace: str | None) -> list[Memory]:

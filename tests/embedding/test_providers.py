@@ -6,6 +6,7 @@ import ssl
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import trustme
 from providers import DIM, Asked, Behaviour, Handler, Provider, as_ollama, as_openai, honest, numbers, provider
 
+import holdfast
 from holdfast.domain.errors import EmbedderFailed
 from holdfast.domain.vector import unit
 from holdfast.embedding.choose import chosen
@@ -326,3 +328,27 @@ def test_what_is_sent_is_json_whatever_the_text_holds() -> None:
         asking(server.url).embed([text])
     assert server.asked[0].body["input"] == [text.replace("\ud800", "?")]
     assert json.dumps(server.asked[0].body)
+
+
+def test_a_provider_that_hangs_is_waited_for_once_and_then_left_alone() -> None:
+    with provider(silent) as server:
+        embedder = asking(server.url, embedding_timeout_secs=0.2)
+        failure(embedder)
+        again = failure(embedder)
+    assert "left alone" in again.message
+    assert "did not answer within 0.2 seconds" in again.message
+    assert again.retryable
+    assert len(server.asked) == 1
+
+
+def test_a_recall_says_why_it_goes_by_words_alone_and_the_next_one_does_not_wait(tmp_path: Path) -> None:
+    with provider(silent) as server:
+        values = {"embedder": "openai", "embedding_url": server.url, "embedding_timeout_secs": 0.2}
+        settings = Settings(db=str(tmp_path / "m.db"), **values)
+        with holdfast.app.open(settings=settings, once=True) as hold:
+            hold.store(title="a", content="The heron waits.")
+            first, second = (hold.recall("heron") for _ in range(2))
+    assert [len(answer.memories) for answer in (first, second)] == [1, 1]
+    assert "did not answer within 0.2 seconds" in first.meta.degraded
+    assert "left alone" in second.meta.degraded
+    assert len(server.asked) == 1

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from ..domain.errors import EmbedderFailed, Invalid
 from ..domain.vector import Vector, unit
-from .post import Post
+from ..net.failure import Failure
+from ..net.post import Post
 
 BATCH = 64
 """Texts in a request."""
@@ -78,31 +79,36 @@ class Remote:
 
     def _batch(self, texts: Sequence[str]) -> list[Vector]:
         asked = {"model": self.model, "input": [_sent(text) for text in texts], **self._words.also}
-        vectors = self._vectors(self._post(self._words.path, msgspec.json.encode(asked)))
+        vectors = self._vectors(self._answer(msgspec.json.encode(asked)))
         if len(vectors) != len(texts):
-            raise self._failed(f"{len(vectors)} vectors for {len(texts)} texts")
+            raise self._failed(f"answered with {len(vectors)} vectors for {len(texts)} texts")
         self._must_fit(vectors)
         return vectors
+
+    def _answer(self, asked: bytes) -> bytes:
+        try:
+            return self._post(self._words.path, asked)
+        except Failure as failure:
+            raise self._failed(failure.what, retryable=failure.retryable) from None
 
     def _vectors(self, body: bytes) -> list[Vector]:
         try:
             return [unit(row) for row in self._words.rows(body)]
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            raise self._failed("something else than vectors") from None
+            raise self._failed("answered with something else than vectors") from None
         except Invalid as error:
-            raise self._failed(f"a vector that cannot be used ({error.message})") from None
+            raise self._failed(f"answered with a vector that cannot be used ({error.message})") from None
 
     def _must_fit(self, vectors: Sequence[Vector]) -> None:
         with self._lock:
             found = {vector.dim for vector in vectors} | ({self.dim} if self.dim else set())
             if len(found) > 1:
-                raise self._failed(
-                    f"vectors of {' and '.join(map(str, sorted(found)))} numbers, which cannot be compared"
-                )
+                dims = " and ".join(map(str, sorted(found)))
+                raise self._failed(f"answered with vectors of {dims} numbers, which cannot be compared")
             self.dim = found.pop()
 
-    def _failed(self, what: str) -> EmbedderFailed:
-        return EmbedderFailed(f"The embedding provider at {self._post.host} answered with {what}.")
+    def _failed(self, what: str, *, retryable: bool = False) -> EmbedderFailed:
+        return EmbedderFailed(f"The embedding provider at {self._post.host} {what}.", retryable=retryable)
 
 
 def _sent(text: str) -> str:

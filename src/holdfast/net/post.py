@@ -1,0 +1,178 @@
+"""A request to a provider over HTTP: bounded in time and in size, and repeated only where that cannot harm."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import cached_property
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from random import random
+from threading import Thread
+from time import monotonic, sleep, time
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult
+
+from .breaker import Breaker
+from .failure import Failure
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Of an answer: twice what the vectors of a batch can take."""
+FIRST_PAUSE = 0.5
+"""Seconds before the second try; each further pause is twice as long, and all of them are spread at random."""
+
+
+class Post:
+    """Posts JSON to one host. Neither proxies nor redirects are followed: each would be told the key."""
+
+    def __init__(
+        self, address: SplitResult, *, settings: str, headers: Mapping[str, str], timeout: float, tries: int = 1
+    ) -> None:
+        self._address = address
+        self._settings = settings
+        self._headers = {"Content-Type": "application/json", **headers}
+        self._timeout = timeout
+        self._tries = tries
+        self._breaker = Breaker()
+        self.host = address.netloc
+
+    def __call__(self, path: str, body: bytes) -> bytes:
+        """The answer's body, or Failure; within the time limit either way, all tries together."""
+        deadline = monotonic() + self._timeout
+        with self._breaker.passing():
+            return self._tried(path, body, deadline)
+
+    def _tried(self, path: str, body: bytes, deadline: float) -> bytes:
+        """Ask again while a provider refuses for now and the time suffices for the pause that it wants."""
+        for number in range(1, self._tries):
+            try:
+                return self._asked(path, body, deadline)
+            except Failure as failure:
+                pause = max(failure.after, FIRST_PAUSE * 2 ** (number - 1) * (0.5 + random()))  # noqa: S311 - no secret
+                if not (failure.retryable and failure.undone) or monotonic() + pause >= deadline:
+                    raise
+            sleep(pause)
+        return self._asked(path, body, deadline)
+
+    def _asked(self, path: str, body: bytes, deadline: float) -> bytes:
+        exchange = _Exchange(self._connection(), deadline)
+        answer = exchange.begin(lambda: self._answered(exchange, path, body))
+        try:
+            return answer.result(deadline - monotonic())
+        except TimeoutError:
+            raise self._late() from None
+        finally:
+            exchange.end()
+
+    def _connection(self) -> HTTPConnection:
+        name, port = self._address.hostname or "", self._address.port
+        if self._address.scheme == "http":
+            return HTTPConnection(name, port, timeout=self._timeout)
+        return HTTPSConnection(name, port, timeout=self._timeout, context=self._trusted)
+
+    @cached_property
+    def _trusted(self) -> SSLContext:
+        from ssl import create_default_context
+
+        return create_default_context()
+
+    def _answered(self, exchange: _Exchange, path: str, body: bytes) -> bytes:
+        try:
+            return self._read(exchange.send(self._address.path.rstrip("/") + path, body, self._headers))
+        except (OSError, HTTPException) as error:
+            # What a provider sends may repeat the key, and an error what it sends.
+            raise self._broken(error) from None
+
+    def _read(self, response: HTTPResponse) -> bytes:
+        if response.status != 200:
+            raise self._refused(response.status, _seconds(response.headers.get("Retry-After")))
+        body = response.read(MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise Failure(f"answered with more than {MOST_BYTES:,} bytes")
+        if response.length or not body:
+            raise Failure("broke off in the middle of its answer", retryable=True)
+        return body
+
+    def _refused(self, status: int, after: float) -> Failure:
+        match status:
+            case 301 | 302 | 303 | 307 | 308:
+                what = f"redirects, which is not followed: set {self._settings}_url to where it leads"
+            case 401 | 403:
+                what = f"does not accept the key (HTTP {status}): set {self._settings}_key"
+            case 404:
+                what = f"knows no such path or model (HTTP 404): check {self._settings}_url and {self._settings}_model"
+            case _:
+                what = f"refuses to answer (HTTP {status})" + (f" for {after:.0f} seconds" if after else "")
+        retryable = status in (408, 425, 429) or status >= 500
+        return Failure(what, retryable=retryable, status=status, undone=True, after=after)
+
+    def _broken(self, error: OSError | HTTPException) -> Failure:
+        from ssl import SSLEOFError, SSLError
+
+        match error:
+            case TimeoutError():
+                return self._late()
+            case ConnectionResetError() | BrokenPipeError() | HTTPException() | SSLEOFError():
+                return Failure("broke the connection off, or speaks no HTTP", retryable=True)
+            case SSLError():
+                what = f"cannot be reached securely: check {self._settings}_url and the provider's certificate"
+                return Failure(what, undone=True)
+            case socket.gaierror():
+                return Failure("is not to be found under this name", retryable=True, undone=True)
+            case _:
+                return Failure("cannot be reached", retryable=True, undone=True)
+
+    def _late(self) -> Failure:
+        return Failure(f"did not answer within {self._timeout:g} seconds", retryable=True, late=True)
+
+
+def _seconds(retry_after: str | None) -> float:
+    """How long a provider asks to be left alone: so many seconds, or until a date; 0 if it does not say."""
+    if retry_after is None:
+        return 0.0
+    if retry_after.strip().isdecimal():
+        return float(retry_after[:9])
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time())
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+class _Exchange:
+    """A request and its answer, in a thread that can be left alone: a name may be looked up for ever."""
+
+    def __init__(self, connection: HTTPConnection, deadline: float) -> None:
+        self._connection = connection
+        self._deadline = deadline
+
+    def begin(self, work: Callable[[], bytes]) -> Future[bytes]:
+        future: Future[bytes] = Future()
+        Thread(target=_settle, args=(future, work), name="holdfast-provider", daemon=True).start()
+        return future
+
+    def send(self, path: str, body: bytes, headers: dict[str, str]) -> HTTPResponse:
+        self._connection.connect()
+        if monotonic() > self._deadline:
+            raise TimeoutError
+        self._connection.request("POST", path, body, headers)
+        return self._connection.getresponse()
+
+    def end(self) -> None:
+        """Close the connection, and so wake up whoever still reads from it."""
+        if self._connection.sock:
+            with suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+
+def _settle(future: Future[bytes], work: Callable[[], bytes]) -> None:
+    try:
+        future.set_result(work())
+    except Exception as error:  # noqa: BLE001 - raised again where the answer is waited for
+        future.set_exception(error)

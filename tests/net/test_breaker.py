@@ -1,0 +1,82 @@
+"""A provider that fails is left alone, found out about by one, and used again."""
+
+import pytest
+
+from holdfast.net.breaker import FAILURES, OPEN_SECONDS, Breaker
+from holdfast.net.failure import Failure
+
+DOWN = Failure("cannot be reached", retryable=True)
+LATE = Failure("did not answer", retryable=True, late=True)
+REFUSED = Failure("does not accept the key", status=401)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def breaker(clock: Clock) -> Breaker:
+    return Breaker(clock)
+
+
+def meet(breaker: Breaker, end: BaseException | None = None) -> str | None:
+    """What a request meets: why it was not let pass, or its own end."""
+    try:
+        with breaker.passing():
+            if end is not None:
+                raise end
+    except Failure as failure:
+        return failure.what
+    return None
+
+
+def test_it_takes_three_failures_in_a_row_to_be_left_alone(breaker: Breaker) -> None:
+    for _ in range(FAILURES - 1):
+        meet(breaker, DOWN)
+    assert meet(breaker) is None
+    for _ in range(FAILURES):
+        assert meet(breaker, DOWN) == DOWN.what
+    assert meet(breaker) == "is left alone for another 30 seconds, because it cannot be reached"
+
+
+def test_one_wait_for_the_whole_time_limit_is_enough(breaker: Breaker) -> None:
+    meet(breaker, LATE)
+    assert "left alone" in (meet(breaker) or "")
+
+
+def test_what_is_refused_for_good_shows_that_the_provider_is_there(breaker: Breaker) -> None:
+    for _ in range(2 * FAILURES):
+        assert meet(breaker, REFUSED) == REFUSED.what
+
+
+def test_after_a_while_one_request_finds_out_and_the_others_still_do_not_wait(breaker: Breaker, clock: Clock) -> None:
+    meet(breaker, LATE)
+    clock.now += OPEN_SECONDS
+    with breaker.passing():
+        assert meet(breaker) == "is left alone while it is being tried again, because it did not answer"
+    assert meet(breaker) is None
+
+
+def test_a_provider_that_still_fails_is_left_alone_for_as_long_again(breaker: Breaker, clock: Clock) -> None:
+    meet(breaker, LATE)
+    clock.now += OPEN_SECONDS
+    assert meet(breaker, DOWN) == DOWN.what
+    assert "for another 30 seconds, because it cannot be reached" in (meet(breaker) or "")
+
+
+def test_a_request_that_is_broken_off_here_leaves_the_way_open_for_the_next_one_that_finds_out(
+    breaker: Breaker, clock: Clock
+) -> None:
+    meet(breaker, LATE)
+    clock.now += OPEN_SECONDS
+    with pytest.raises(KeyboardInterrupt):
+        meet(breaker, KeyboardInterrupt())
+    assert meet(breaker) is None

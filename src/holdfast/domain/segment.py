@@ -1,0 +1,313 @@
+"""A document in segments: pieces that can be remembered by themselves, each with its exact place and its headings.
+
+A segment is a paragraph, a list, a table or a block of code; what is too long for one is cut between list items, lines,
+sentences, words, and at last between characters. Markdown and plain text are read alike. Nothing but blanks, rulers and
+headings lies between two segments, and a heading under which nothing stands is a segment itself.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Literal, NamedTuple
+
+Kind = Literal["paragraph", "list", "table", "code", "heading"]
+LONGEST = 1200
+"""Characters of a segment, unless told otherwise."""
+WHOLE = 16_000
+"""Characters of a block of code that is kept whole: it fits into a memory whatever they are."""
+LONGEST_HEADING = 200
+"""A longer line is no heading, however it begins."""
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+([^\r\n]*?))?(?:[ \t]+#+)?[ \t]*[\r\n]*\Z")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*[\r\n]*\Z")
+_RULER = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*[\r\n]*\Z")
+_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]+\S")
+_ROW = re.compile(r"[ \t]*\|")
+_TABLE_RULER = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*[\r\n]*\Z")
+_INDENT = re.compile(r" {4}|\t")
+_INNER = re.compile(r" {2,}|\t")
+_BLANK = re.compile(r"\s*\Z")
+_SENTENCE = re.compile(r"(?<=[.!?…؟۔])[\"'”’»)\]]*\s+|(?<=[。！？｡।॥།။។])[」』”’）》】\s]*")
+_WORD = re.compile(r"\s+")
+_NEWLINE = re.compile(r"\r\n|\n|\r")
+_NEW_ITEM = re.compile(r"(?:\r\n|\n|\r)(?=[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]+\S)")
+_TITLE = re.compile(r"^title[ \t]*:[ \t]*(\S[^\r\n]*)", re.MULTILINE | re.IGNORECASE)
+
+
+class Segment(NamedTuple):
+    """From where to where in the text, what it is, and under which headings it stands."""
+
+    start: int
+    end: int
+    kind: Kind
+    path: tuple[str, ...]
+
+
+class Line(NamedTuple):
+    start: int
+    end: int
+
+
+class Heading(NamedTuple):
+    level: int
+    text: str
+    start: int
+    end: int
+
+
+class Outline(NamedTuple):
+    """What a document says of itself."""
+
+    front: tuple[int, int] | None
+    """Where its front matter stands, the lines that fence it included."""
+    title: str | None
+    headings: list[Heading]
+    segments: list[Segment]
+
+
+def outline(text: str, longest: int = LONGEST) -> Outline:
+    """A whole document: its front matter, its title, its headings and its segments."""
+    front, begins = front_matter(text)
+    reading = _Reading(text, longest)
+    segments = list(reading.segments(begins))
+    named = _TITLE.search(text, *front) if front else None
+    title = named[1].strip().strip("\"'") if named else ""
+    first = next((one for one in reading.headings if one.level == 1), None)
+    return Outline(front, title or (first.text if first else None), reading.headings, segments)
+
+
+def segments(text: str, longest: int = LONGEST) -> Iterator[Segment]:
+    """The segments of a text in their order, one at a time; `text[start:end]` is what each says."""
+    return _Reading(text, longest).segments(front_matter(text)[1])
+
+
+def front_matter(text: str) -> tuple[tuple[int, int] | None, int]:
+    """Where a head between lines of three dashes stands, if there is one, and where the text itself begins."""
+    begins = 1 if text.startswith("\ufeff") else 0
+    opening = re.compile(r"---[ \t]*(?:\r\n|\n|\r)").match(text, begins)
+    if opening:
+        closing = re.compile(r"(?:^|(?<=[\r\n]))(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)").search(text, opening.end())
+        if closing and re.compile(r"[\w-]+[ \t]*:|\s*#|---|\.\.\.").match(text, opening.end()):
+            return (begins, closing.end()), closing.end()
+    return None, begins
+
+
+class _Reading:
+    """One pass over the lines of a text."""
+
+    def __init__(self, text: str, longest: int) -> None:
+        self.headings: list[Heading] = []
+        self._text = text
+        self._longest = longest
+        self._open: list[tuple[Heading, list[bool]]] = []
+        """Headings in force, each with whether something stands under it."""
+
+    def segments(self, begins: int) -> Iterator[Segment]:
+        held: Segment | None = None
+        for block in self._blocks(begins):
+            if held and block.kind in ("list", "table", "code") and self._introduces(held, block):
+                held = Segment(held.start, block.end, block.kind, held.path)
+                continue
+            if held:
+                yield from self._sized(held)
+            held = block
+        if held:
+            yield from self._sized(held)
+
+    def _introduces(self, before: Segment, block: Segment) -> bool:
+        """Whether a paragraph ends in a colon and belongs to what follows it."""
+        room = WHOLE if block.kind == "code" else self._longest
+        if before.kind != "paragraph" or before.path != block.path or block.end - before.start > room:
+            return False
+        return self._text[before.end - 1] in ":："
+
+    def _blocks(self, begins: int) -> Iterator[Segment]:
+        """Whole blocks, of whatever length."""
+        lines = _Lines(self._text, begins)
+        for line in lines:
+            if self._is(_BLANK, line) or self._is(_RULER, line):
+                continue
+            if fence := self._is(_FENCE, line):
+                yield self._block("code", line.start, self._fenced(lines, line, fence[1]))
+            elif (heading := self._heading(line)) is not None:
+                yield from self._begin(heading)
+            elif self._is(_ITEM, line):
+                yield self._block("list", line.start, self._listed(lines, line))
+            elif self._is(_ROW, line):
+                yield self._block("table", line.start, self._while(lines, line, _ROW))
+            elif self._is(_INDENT, line):
+                yield self._block("code", line.start, self._while(lines, line, _INDENT))
+            else:
+                yield from self._paragraph(lines, line)
+        while self._open:
+            yield from self._end()
+
+    def _is(self, pattern: re.Pattern[str], line: Line) -> re.Match[str] | None:
+        return pattern.match(self._text, line.start, line.end)
+
+    def _heading(self, line: Line) -> Heading | None:
+        if line.end - line.start > LONGEST_HEADING or not (found := self._is(_HEADING, line)):
+            return None
+        return Heading(len(found[1]), (found[2] or "").strip(), line.start, line.end)
+
+    def _fenced(self, lines: "_Lines", line: Line, fence: str) -> int:
+        """To the line that closes a fence, or to the end of the text if none does."""
+        close, end = re.compile(rf" {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*[\r\n]*\Z"), line.end
+        for inner in lines:
+            end = inner.end
+            if self._is(close, inner):
+                break
+        return end
+
+    def _while(self, lines: "_Lines", line: Line, pattern: re.Pattern[str]) -> int:
+        end = line.end
+        while (following := lines.peek()) and self._is(pattern, following) and not self._is(_BLANK, following):
+            end = next(lines).end
+        return end
+
+    def _listed(self, lines: "_Lines", line: Line) -> int:
+        """To the end of a list: blank lines are part of it if another item or an indented line follows them."""
+        end, blank = line.end, False
+        while following := lines.peek():
+            if self._is(_BLANK, following):
+                blank = True
+                next(lines)
+                continue
+            goes_on = self._is(_ITEM, following) or self._is(_INNER, following) or not blank
+            if not goes_on or self._interrupts(following):
+                break
+            end, blank = next(lines).end, False
+        return end
+
+    def _interrupts(self, line: Line) -> bool:
+        """Whether a line ends whatever stands before it."""
+        if self._is(_FENCE, line) or self._is(_RULER, line):
+            return True
+        return self._heading(line) is not None
+
+    def _paragraph(self, lines: "_Lines", line: Line) -> Iterator[Segment]:
+        start, end, number = line.start, line.end, 1
+        kind: Kind = "paragraph"
+        while (following := lines.peek()) and not self._is(_BLANK, following):
+            if number == 1 and end - start <= LONGEST_HEADING and (under := self._is(_UNDERLINE, following)):
+                next(lines)
+                level = 1 if under[1][0] == "=" else 2
+                yield from self._begin(Heading(level, self._text[start:end].strip(), start, following.end))
+                return
+            if self._is(_TABLE_RULER, following):
+                kind = "table"
+            elif kind == "paragraph" and (self._interrupts(following) or self._is(_ITEM, following)):
+                break
+            end, number = next(lines).end, number + 1
+        yield self._block(kind, start, end)
+
+    def _begin(self, heading: Heading) -> Iterator[Segment]:
+        while self._open and self._open[-1][0].level >= heading.level:
+            yield from self._end()
+        self.headings.append(heading)
+        self._open.append((heading, [False]))
+
+    def _end(self) -> Iterator[Segment]:
+        """Leave the innermost heading; it is a segment itself if nothing stood under it."""
+        heading, used = self._open.pop()
+        if not used[0] and heading.text:
+            yield self._block("heading", heading.start, heading.end)
+
+    def _block(self, kind: Kind, start: int, end: int) -> Segment:
+        for _, used in self._open:
+            used[0] = True
+        path = tuple(heading.text for heading, _ in self._open if heading.text)
+        return Segment(*self._trimmed(start, end, keep_indent=kind in ("code", "list")), kind, path)
+
+    def _trimmed(self, start: int, end: int, *, keep_indent: bool = False) -> tuple[int, int]:
+        """Without blanks around it; code keeps those that its first line begins with."""
+        while end > start and self._text[end - 1].isspace():
+            end -= 1
+        first = start
+        while start < end and self._text[start].isspace():
+            start += 1
+            if self._text[start - 1] in "\r\n":
+                first = start
+        return (first if keep_indent else start), end
+
+    def _sized(self, block: Segment) -> Iterator[Segment]:
+        most = WHOLE if block.kind in ("code", "heading") else self._longest
+        if block.end - block.start <= most:
+            yield block
+            return
+        for start, end in _cut(self._text, block.start, block.end, most, _FINER[block.kind]):
+            span = self._trimmed(start, end, keep_indent=block.kind == "code")
+            if span[0] < span[1]:
+                yield Segment(*span, block.kind, block.path)
+
+
+class _Lines:
+    """Lines, of which the next may be looked at before it is taken."""
+
+    def __init__(self, text: str, begins: int) -> None:
+        self._found = _LINE.finditer(text, begins)
+        self._next = self._taken()
+
+    def _taken(self) -> Line | None:
+        found = next(self._found, None)
+        return Line(*found.span()) if found else None
+
+    def peek(self) -> Line | None:
+        return self._next
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> Line:
+        line = self._next
+        if line is None:
+            raise StopIteration
+        self._next = self._taken()
+        return line
+
+
+Finer = tuple[re.Pattern[str], ...]
+_FINER: dict[Kind, Finer] = {
+    "paragraph": (_SENTENCE, _WORD),
+    "heading": (_WORD,),
+    "list": (_NEW_ITEM, _NEWLINE, _SENTENCE, _WORD),
+    "table": (_NEWLINE, _WORD),
+    "code": (_NEWLINE, _WORD),
+}
+"""Between what a block is cut, the coarsest first."""
+
+
+def _cut(text: str, start: int, end: int, longest: int, finer: Finer) -> Iterator[tuple[int, int]]:
+    """Pieces of at most the longest, as many whole parts together as fit."""
+    cuts: Iterable[int]
+    if finer:
+        cuts = (found.end() for found in finer[0].finditer(text, start, end))
+    else:
+        cuts = range(start + longest, end, longest)
+    opened = last = start
+    for at in chain(cuts, (end,)):
+        if at - opened > longest and last > opened:
+            yield opened, last
+            opened = last
+        if at - opened > longest:
+            yield from _cut(text, opened, at, longest, finer[1:])
+            opened = at
+        last = at
+    if opened < end:
+        yield opened, end
+
+
+def places(text: str) -> Callable[[int], int]:
+    """Says of characters, asked for in rising order, how many bytes of UTF-8 stand before them."""
+    at = 0
+    size = 0
+
+    def bytes_before(character: int) -> int:
+        nonlocal at, size
+        size += len(text[at:character].encode())
+        at = character
+        return size
+
+    return bytes_before if not text.isascii() else lambda character: character

@@ -380,12 +380,14 @@ def test_a_memory_reached_by_two_ways_is_told_once_by_the_shorter(timed: holdfas
     assert {(one[2], one[3]) for one in told(timed)} == {(near, 1), (both, 1)}
 
 
-def test_memories_that_derive_from_each_other_are_each_told_once(timed: holdfast.Holdfast, remember: Remember) -> None:
+def test_memories_that_were_taken_in_deriving_from_each_other_are_each_told_once(
+    timed: holdfast.Holdfast, remember: Remember
+) -> None:
     ground = remember("ground")
     one = remember("one", ground)
     other = remember("other", one)
-    timed.link(one, other, relation="derived_from")
-    timed.link(ground, other, relation="derived_from")
+    ring = [{"source_id": id, "target_id": other, "relation": "derived_from"} for id in (one, ground)]
+    timed.call("import", {"envelope": {"memories": [], "links": ring}})
     timed.delete(ground)
     assert {(told_of[2], told_of[3]) for told_of in told(timed)} == {(one, 1), (other, 2)}
 

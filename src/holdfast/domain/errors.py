@@ -11,7 +11,7 @@
     │   ├── VersionConflict  the expected version is not the stored one
     │   ├── ChangedSince     what an undo would restore was changed again
     │   ├── DepthExceeded    conclusions on conclusions, more than the namespace allows
-    │   └── CycleDetected    a reflection would stand on itself
+    │   └── CycleDetected    a memory would stand on itself
     ├── Unauthenticated      no key, or a wrong one
     ├── Forbidden            the key or the agent may not do this
     │   ├── Unconfirmed      an irreversible command without its confirmation
@@ -121,7 +121,7 @@ class DepthExceeded(Conflict):
 
 
 class CycleDetected(Conflict):
-    """A reflection cannot stand on itself."""
+    """A memory cannot stand on itself."""
 
     code = "REFLECTION_CYCLE_DETECTED"
 

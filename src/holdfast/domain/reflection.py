@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .invalidation import GROUNDS
 from .link import Link
 from .memory import Memory
 from .moment import OPEN_END
@@ -58,9 +59,14 @@ def _origin(told: Any) -> Origin | None:
     return Origin(peer if isinstance(peer, str) else None, depth)
 
 
+def depth_by(link: Link, depth: int) -> int:
+    """How deep a link makes its source, if its target is of such a depth: what is derived is as deep as its ground."""
+    return depth_on([depth]) if link.relation == "reflects_on" else depth
+
+
 def stands(link: Link) -> bool:
-    """Whether a link says what a reflection stands on."""
-    return link.relation == "reflects_on" and link.state == "live"
+    """Whether a link says what a memory stands on."""
+    return link.relation in GROUNDS and link.state == "live"
 
 
 def held_before(before: Link | None, after: Link) -> bool:

@@ -133,7 +133,7 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
     if isinstance(record, Policy):
         must_govern(hold, record.id)
     if isinstance(undone, Link):
-        stand(write, record, undone)
+        stand(write, record, undone, "put back")
     if isinstance(undone, Memory):
         hold.caller.must_reach(undone.namespace)
         if undone.namespace != record.namespace:

@@ -322,7 +322,7 @@ class Intake:
             **times,
         )
         known, timed = self._write.get(LINK, link.id), self._timed(link)
-        outcome = self._settled(LINK, known, timed, lambda link: stand(self._write, known, link, capped=False))
+        outcome = self._settled(LINK, known, timed, lambda link: stand(self._write, known, link, "taken in"))
         return self._aside("links", link.id, rest, outcome)
 
     def _invalidation(self, raw: Any) -> Outcome:

@@ -1,18 +1,18 @@
 """What stands on what: nothing on itself, nothing lower than it must, nothing higher than its namespace allows.
 
-Every way in which a reflects_on link comes to hold passes `stand`; every way in which a memory that has a depth comes
-into a namespace passes `must_fit`. That a depth never falls is kept by `Writing.change`.
+Every way in which a link to a ground comes to hold, by reflection or by derivation, passes `stand`; every way in which
+a memory that has a depth comes into a namespace passes `must_fit`. That a depth never falls `Writing.change` keeps.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from ..domain.errors import ApprovalRequired, CycleDetected, DepthExceeded, Invalid
 from ..domain.link import Link
 from ..domain.memory import Memory
-from ..domain.policy import DEEPEST, Rules
-from ..domain.reflection import DEEPEST_TAKEN_IN, depth_on, end, held_before, stands, with_origin
+from ..domain.policy import Rules
+from ..domain.reflection import DEEPEST_TAKEN_IN, depth_by, end, held_before, stands, with_origin
 from ..storage import policies
 from ..storage.port import Session
 from ..storage.records import MEMORY, Writing
@@ -27,33 +27,51 @@ class Raised(NamedTuple):
     state: str
 
 
-def stand(write: Writing, before: Link | None, after: Link, *, capped: bool = True) -> None:
+How = Literal["made", "put back", "taken in"]
+"""A link is made here, put back by an undo, or taken in from elsewhere."""
+
+
+def stand(write: Writing, before: Link | None, after: Link, how: How = "made") -> None:
     """Let a link hold that is about to be written: what it makes higher is raised, or the link is refused.
 
     What is taken in from elsewhere is not capped: it is as deep as it is, and only what is made of it here is refused.
     """
     if stands(after) and not held_before(before, after):
-        must_not_circle(write, after)
+        _must_not_circle(write, after, how)
         target = write.get(MEMORY, after.target)
         assert target is not None
-        lift(write, after.source, depth_on([target.reflection_depth]), capped=capped)
+        if depth := depth_by(after, target.reflection_depth):
+            lift(write, after.source, depth, capped=how != "taken in")
 
 
-def must_not_circle(write: Writing, link: Link) -> None:
-    """A reflection stands on what was there before it: nothing reflects on itself, by whatever detour."""
-    if write.session.row(
-        "reflection_circle",
-        source=link.source,
-        target=link.target,
-        since=link.valid_from,
-        until=end(link),
-        now=write.now,
-    ):
+def _must_not_circle(write: Writing, link: Link, how: How) -> None:
+    """A memory stands on what was there before it: nothing reflects on itself, by whatever detour.
+
+    That memories were derived from each other can be told from elsewhere, and makes none of them deeper: it is only
+    not made here.
+    """
+    reflects = _circle(write, link)
+    if reflects or (reflects is not None and how == "made"):
         raise CycleDetected(
-            "The target already reflects on the source: a reflection cannot stand on itself.",
+            "The target already stands on the source: a memory neither reflects on itself nor is derived from itself.",
             source_id=link.source,
             target_id=link.target,
         )
+
+
+def _circle(write: Writing, link: Link) -> bool | None:
+    """Whether there is a reflection in the circle that a link closes; None if it closes none."""
+    found = write.session.row(
+        "reflection_circle",
+        source=link.source,
+        target=link.target,
+        reflects=int(link.relation == "reflects_on"),
+        since=link.valid_from,
+        until=end(link),
+        now=write.now,
+    )
+    assert found is not None
+    return None if found[0] is None else bool(found[0])
 
 
 def must_fit(session: Session, memory: Memory) -> None:
@@ -86,8 +104,7 @@ def needs_approval(rules: Rules, depth: int) -> bool:
 
 def lift(write: Writing, id: str, depth: int, *, capped: bool) -> None:
     """Raise a memory to a depth, and with it what stands on it: all of them, or none, refused before it is written."""
-    most = DEEPEST + 1 if capped else DEEPEST_TAKEN_IN + 1
-    rows = write.session.rows("reflection_higher", id=id, depth=depth, now=write.now, most=most)
+    rows = write.session.rows("reflection_higher", id=id, depth=depth, now=write.now, most=DEEPEST_TAKEN_IN + 1)
     raised = [Raised(*row) for row in rows]
     for one in raised:
         if one.depth > DEEPEST_TAKEN_IN:

@@ -239,3 +239,77 @@ def test_storing_over_a_reflection_leaves_it_as_deep_as_it_is(
 def test_nobody_states_a_depth_when_storing(hold: holdfast.Holdfast) -> None:
     with pytest.raises(holdfast.HoldfastError, match="unknown field"):
         hold.store(title="x", content="x", reflection_depth=3)
+
+
+@pytest.mark.parametrize("relation", ["derived_from", "derives_from"])
+def test_what_is_derived_is_as_deep_as_its_ground_and_what_stands_on_it_rises(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tower: list[str], depth: Depth, relation: str
+) -> None:
+    derived = observe("derived")
+    above = reflect("above", derived)
+    hold.link(source_id=derived, target_id=tower[2], relation=relation)
+    assert (depth(derived), depth(above)) == (2, 3)
+    with pytest.raises(DepthExceeded):
+        reflect("too deep", above)
+
+
+def test_a_derivation_that_would_lift_anything_above_its_cap_is_refused(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tower: list[str], depth: Depth
+) -> None:
+    hold.policy_set(namespace="strict", max_reflection_depth=1)
+    derived, base = observe("derived", namespace="strict"), observe("base")
+    reflect("on it", base)
+    for source, target in ((derived, tower[2]), (base, tower[3])):
+        with pytest.raises(DepthExceeded):
+            hold.link(source_id=source, target_id=target, relation="derived_from")
+    assert (depth(derived), depth(base)) == (0, 0)
+
+
+def test_a_derivation_that_is_taken_in_or_put_back_raises_its_source(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tower: list[str], depth: Depth, clock: Any
+) -> None:
+    taken, back = observe("taken in"), observe("put back")
+    low = observe("low")
+    link = {"source_id": taken, "target_id": tower[3], "relation": "derived_from"}
+    hold.policy_set(namespace="global", max_reflection_depth=2)
+    hold.call("import", {"envelope": {"memories": [], "links": [link]}})
+    hold.link(source_id=back, target_id=low, relation="derived_from")
+    hold.undo(change=hold.events(limit=1000).events[-1].seq)
+    reflects(hold, low, tower[0])
+    assert (depth(taken), depth(back)) == (3, 0)
+    hold.undo(change=hold.events(limit=1000).events[-3].seq)
+    assert (depth(low), depth(back)) == (1, 1)
+
+
+@pytest.mark.parametrize("relation", ["derived_from", "derives_from", "reflects_on"])
+def test_nothing_made_here_stands_on_itself_by_any_way_to_stand_on_something(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, relation: str
+) -> None:
+    ground, derived = observe("ground"), observe("derived")
+    hold.link(source_id=derived, target_id=ground, relation="derived_from")
+    for target in (derived, reflect("above", derived)):
+        with pytest.raises(CycleDetected):
+            hold.link(source_id=ground, target_id=target, relation=relation)
+    assert hold.get(ground).reflection_depth == 0
+
+
+def test_memories_derived_from_each_other_elsewhere_are_taken_in_and_are_of_one_depth(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tower: list[str], depth: Depth
+) -> None:
+    one, other = observe("one"), observe("other")
+    above = reflect("above", other)
+    ring = [{"source_id": a, "target_id": b, "relation": "derived_from"} for a, b in ((one, other), (other, one))]
+    assert hold.call("import", {"envelope": {"memories": [], "links": ring}}).rejected == 0
+    hold.link(source_id=one, target_id=tower[1], relation="derives_from")
+    assert [depth(id) for id in (one, other, above)] == [1, 1, 2]
+    assert hold.verify().intact
+
+
+def test_a_link_that_is_taken_in_closes_no_circle_with_a_reflection_in_it(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, depth: Depth
+) -> None:
+    ground = observe("ground")
+    above = reflect("above", ground)
+    link = {"source_id": ground, "target_id": above, "relation": "derived_from"}
+    taken = hold.call("import", {"envelope": {"memories": [], "links": [link]}})
+    assert ([one.code for one in taken.errors], depth(ground)) == (["REFLECTION_CYCLE_DETECTED"], 0)

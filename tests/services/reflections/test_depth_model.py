@@ -1,4 +1,5 @@
-"""Whatever is done to reflections in whatever order: no circle, no depth but the one that follows, on both engines."""
+"""Whatever is done to what stands on what, in whatever order: no circle, no depth but the one that follows, on both
+engines."""
 
 from collections.abc import Callable
 from itertools import count
@@ -13,7 +14,8 @@ from holdfast.domain.errors import CycleDetected, DepthExceeded, HoldfastError
 
 CAP = 3
 PLACES = st.integers(0, 11)
-LINKS = st.tuples(st.just("link"), PLACES, PLACES)
+GROUNDS = st.sampled_from(["reflects_on", "reflects_on", "derives_from", "derived_from"])
+LINKS = st.tuples(st.just("link"), PLACES, PLACES, GROUNDS)
 UNDO = st.tuples(st.just("undo"), st.integers(0, 5))
 STEPS = st.one_of(
     LINKS,
@@ -32,17 +34,21 @@ STEPS = st.one_of(
     st.tuples(st.just("supersede"), PLACES, PLACES),
     st.tuples(st.just("consolidate"), PLACES, PLACES),
     st.tuples(st.just("reimport"), PLACES, st.integers(0, 2)),
+    st.tuples(st.just("take in"), PLACES, PLACES, GROUNDS),
+    st.tuples(st.just("take in"), PLACES, PLACES, GROUNDS),
 )
 
 _numbers = count(1)
+Edge = tuple[str, str, str]
+"""What stands on what, and how."""
 
 
 class State(NamedTuple):
-    """What a namespace holds: how deep each memory is, in which state, and what reflects on what."""
+    """What a namespace holds: how deep each memory is, in which state, and what stands on what."""
 
     depths: dict[str, int]
     states: dict[str, str]
-    edges: set[tuple[str, str]]
+    edges: set[Edge]
 
     def live(self, place: int) -> str:
         return self.having("live", place)
@@ -66,15 +72,15 @@ class World:
         with self.hold.hold.reading() as session:
             rows = session.ask("select id, reflection_depth, state from memory where namespace = :at", at)
             edges = session.ask(
-                "select l.source, l.target from link l join memory m on m.id = l.source "
-                "where m.namespace = :at and l.relation = 'reflects_on' and l.state = 'live' "
-                "and (l.valid_until is null or l.valid_until > :now)",
+                "select l.source, l.target, l.relation from link l join memory m on m.id = l.source "
+                "where m.namespace = :at and l.relation in ('reflects_on', 'derives_from', 'derived_from') "
+                "and l.state = 'live' and (l.valid_until is null or l.valid_until > :now)",
                 at | {"now": self.clock.at},
             )
         return State(
             {id: depth for id, depth, _ in rows},
             {id: state for id, _, state in rows},
-            {(source, target) for source, target in edges},
+            {(source, target, relation) for source, target, relation in edges},
         )
 
     def tried(self, here: State, step: tuple[Any, ...]) -> HoldfastError | None:
@@ -92,13 +98,13 @@ class World:
                 sources = list(dict.fromkeys(map(here.live, places)))
                 title = f"reflection {next(_numbers)}"
                 return self.hold.reflect(source_ids=sources, title=title, content="So.", namespace=self.namespace)
-            case "link", source, target:
-                return self.link(here, source, target, "reflects_on")
+            case "link", source, target, relation:
+                return self.link(here, source, target, relation)
             case "supersede", source, target:
                 return self.link(here, source, target, "supersedes")
             case "unlink", place:
-                source, target = sorted(here.edges)[place % len(here.edges)] if here.edges else ("none", "nor this")
-                return self.hold.kg_invalidate(source_id=source, target_id=target, relation="reflects_on")
+                none = ("none", "nor this", "reflects_on")
+                return self.hold.kg_invalidate(*(sorted(here.edges)[place % len(here.edges)] if here.edges else none))
             case "delete", place:
                 return self.hold.delete(here.live(place))
             case "archive", place:
@@ -112,6 +118,8 @@ class World:
                 return self.hold.undo(change=max(1, self.hold.events(after=1 << 40).next - back))
             case "reimport", place, depth:
                 return self.reimport(here.live(place), depth)
+            case "take in", source, target, relation:
+                return self.take_in(here.live(source), here.live(target), relation)
 
     def link(self, here: State, source: int, target: int, relation: str) -> Any:
         return self.hold.link(source_id=here.live(source), target_id=here.live(target), relation=relation)
@@ -122,27 +130,42 @@ class World:
         given = [one | {"reflection_depth": depth, "updated_at": self.clock.after()} for one in rows if one["id"] == id]
         return self.hold.call("import", {"envelope": {"memories": given}})
 
+    def take_in(self, source: str, target: str, relation: str) -> None:
+        """Take a link in, as a file says that it holds now; the error that it was rejected with, if it was."""
+        link = {"source_id": source, "target_id": target, "relation": relation, "updated_at": self.clock.after()}
+        taken = self.hold.call("import", {"envelope": {"memories": [], "links": [link]}})
+        for one in taken.errors:
+            raise CycleDetected if one.code == CycleDetected.code else HoldfastError(str(one))
 
-def settled(depths: dict[str, int], edges: set[tuple[str, str]]) -> dict[str, int]:
-    """The least depths that are no less than these and let each reflection lie above what it stands on."""
+
+def settled(depths: dict[str, int], edges: set[Edge]) -> dict[str, int]:
+    """The least depths that are no less than these and let each reflection lie above what it stands on, and what is
+    derived no lower."""
     found, changed = dict(depths), True
     for _ in range(len(found) + 1):
         changed = False
-        for source, target in edges:
-            if found[source] <= found[target]:
-                found[source], changed = found[target] + 1, True
+        for source, target, relation in edges:
+            least = found[target] + (relation == "reflects_on")
+            if found[source] < least:
+                found[source], changed = least, True
         if not changed:
             break
     assert not changed, "a circle"
     return found
 
 
-def reaches(edges: set[tuple[str, str]], start: str, end: str) -> bool:
+def below(edges: set[Edge], start: str) -> set[str]:
+    """A memory and all that it stands on."""
     seen, following = {start}, {start}
     while following:
-        following = {target for source, target in edges if source in following} - seen
+        following = {target for source, target, _ in edges if source in following} - seen
         seen |= following
-    return end in seen
+    return seen
+
+
+def reflects_on_itself(edges: set[Edge]) -> bool:
+    """Whether a reflection is in any circle."""
+    return any(relation == "reflects_on" and source in below(edges, target) for source, target, relation in edges)
 
 
 @pytest.fixture
@@ -152,13 +175,20 @@ def world(timed: holdfast.Holdfast, clock: Any) -> Callable[[], World]:
 
 def may_be_refused(before: State, step: tuple[Any, ...], error: HoldfastError) -> bool:
     """Whether a link was refused for a reason that there is."""
-    if step[0] != "link" or not isinstance(error, CycleDetected | DepthExceeded):
+    if step[0] not in ("link", "take in") or not isinstance(error, CycleDetected | DepthExceeded):
         return True
     source, target = before.live(step[1]), before.live(step[2])
+    edges = {*before.edges, (source, target, step[3])}
     if isinstance(error, CycleDetected):
-        return reaches(before.edges, target, source)
-    after = settled(before.depths, {*before.edges, (source, target)})
+        return source in below(before.edges, target) if step[0] == "link" else reflects_on_itself(edges)
+    after = settled(before.depths, edges)
     return any(after[id] > max(CAP, before.depths[id]) for id in after if before.states[id] != "deleted")
+
+
+def may_be_made(before: State, after: State, step: tuple[Any, ...]) -> bool:
+    """Whether a link that was made here closes no circle, of whatever kind."""
+    fresh = after.edges - before.edges
+    return step[0] != "link" or all(source not in below(before.edges, target) for source, target, _ in fresh)
 
 
 def follows(before: State, after: State, step: tuple[Any, ...]) -> dict[str, int]:
@@ -187,6 +217,7 @@ def test_no_circle_and_no_depth_but_the_one_that_follows(
         after = here.state()
         if refused is None:
             assert after.depths == follows(before, after, step)
+            assert may_be_made(before, after, step)
         else:
             assert after == before
             assert may_be_refused(before, step, refused)
@@ -195,4 +226,4 @@ def test_no_circle_and_no_depth_but_the_one_that_follows(
 
 def test_a_model_that_finds_a_circle_says_so() -> None:
     with pytest.raises(AssertionError, match="a circle"):
-        settled({"a": 0, "b": 0}, {("a", "b"), ("b", "a")})
+        settled({"a": 0, "b": 0}, {("a", "b", "reflects_on"), ("b", "a", "derived_from")})

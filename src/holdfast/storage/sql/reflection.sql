@@ -1,23 +1,28 @@
 -- name: reflection_circle
--- Whether a memory is among what another stands on, by however many steps, while a new link between them holds. What has
--- not ended yet counts at once: two links that never hold together may not both wait.
-with recursive ground (id) as (
-  select m.id from memory m where m.id = :target
+-- Whether a memory is among what another stands on, by however many steps, while a new link between them holds: 1 if any
+-- of those steps, or the new link, is a reflection, 0 if all are derivations. What has not ended yet counts at once: two
+-- links that never hold together may not both wait.
+with recursive ground (id, reflects) as (
+  select m.id, cast(:reflects as bigint) from memory m where m.id = :target
   union
-  select l.target from ground join link l on l.source = ground.id
-  where l.relation = 'reflects_on' and l.state = 'live' and (
+  select l.target, case when l.relation = 'reflects_on' then 1 else ground.reflects end
+  from ground join link l on l.source = ground.id
+  where l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live' and (
     (l.valid_from < :until and (l.valid_until is null or l.valid_until > :since))
     or (:until > :now and (l.valid_until is null or l.valid_until > :now)))
 )
-select id from ground where id = :source
+select max(reflects) from ground where id = :source
 -- name: reflection_higher
--- Of a memory and all that stands on it, those that lie lower than they must if it lies at a depth; and where they are.
+-- Of a memory and all that stands on it, those that lie lower than they must if it lies at a depth; and where they are. A
+-- reflection lies one higher than its ground, what is derived as high.
 with recursive higher (id, depth) as (
   select m.id, cast(:depth as bigint) from memory m where m.id = :id
   union
-  select m.id, h.depth + 1 from higher h join link l on l.target = h.id join memory m on m.id = l.source
-  where l.relation = 'reflects_on' and l.state = 'live' and (l.valid_until is null or l.valid_until > :now)
-    and m.reflection_depth < h.depth + 1 and h.depth < :most
+  select m.id, h.depth + case l.relation when 'reflects_on' then 1 else 0 end
+  from higher h join link l on l.target = h.id join memory m on m.id = l.source
+  where l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
+    and (l.valid_until is null or l.valid_until > :now)
+    and m.reflection_depth < h.depth + case l.relation when 'reflects_on' then 1 else 0 end and h.depth < :most
 )
 select h.id, max(h.depth), m.namespace, m.state from higher h join memory m on m.id = h.id
 where m.reflection_depth < h.depth group by h.id, m.namespace, m.state order by h.id

@@ -1,0 +1,24 @@
+"""A question is widened by what it finds."""
+
+from holdfast.domain.contradiction import stem
+from holdfast.domain.expand import expanded
+
+TEXTS = ["The deploy runs on Tuesday through the release pipeline.", "The release pipeline signs what it deploys."]
+
+
+def test_words_of_what_is_found_widen_a_question() -> None:
+    assert expanded("deploys", TEXTS, stem=stem)[:2] == ["pipeline", "release"]
+
+
+def test_other_names_and_labels_come_with_them_and_nothing_is_asked_twice() -> None:
+    found = expanded("deploys", TEXTS, names=["Roll-out", "deploy"], tags=["ci", "ci", "Deploys"], stem=stem)
+    assert found[:2] == ["Roll-out", "ci"]
+    assert not {"deploy", "Deploys", "deploys"} & set(found)
+
+
+def test_where_nothing_is_found_other_forms_of_the_words_are_given() -> None:
+    assert expanded("the walking agents", [], stem=stem) == ["walk", "walks", "agent", "agenting"]
+
+
+def test_a_question_without_words_is_not_widened() -> None:
+    assert expanded("?!", [], stem=stem) == []

@@ -22,6 +22,7 @@ from .policy import must_govern
 from .remember import must_agree, must_be_free, must_decide
 from .standing import must_fit, stand
 
+BATCH_PAGE = 256
 
 def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
     """A memory as this store knew it at one moment, as it was true at another; deleted since or not."""
@@ -87,21 +88,48 @@ def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
 def undo(hold: Hold, seq: int) -> tuple[journal.Entry, Any, int]:
     """Take one change back by a new change, which can itself be undone."""
     with hold.writing() as write:
-        entry = _entry(hold, write.session, seq)
-        kind = KINDS[entry.kind]
-        record: Any = write.get(kind, entry.record)
-        if entry.body is None or record is None:
-            raise NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
-        made, before = records.body_of(kind, entry), _before(hold, write.session, entry)
-        touched = _touched(kind, before, made)
-        _must_be_untouched(entry, touched, cells.flatten(kind.shape, made), cells.flatten(kind.shape, record))
-        undone = replace(record, state="deleted") if before is None else _put_back(kind, record, before, touched)
-        undone = _as_high(seq, record, undone)
-        if cells.changed(kind.shape, record, undone) == {}:
-            raise ChangedSince(f"Change {seq} has been taken back already.", change=seq)
-        _must_be_allowed(hold, write, record, undone)
-        after = write.change(kind, record, undone, "undo")
+        entry, after = take_back(hold, write, seq)
     return entry, after, write.places[0].seq
+
+
+def undo_together(hold: Hold, write: records.Writing, seq: int) -> list[journal.Entry]:
+    """Take back everything that was committed with a change, the last first; what it told others settles itself."""
+    entries = [entry for entry in _together(write.session, seq) if entry.kind != "invalidation"]
+    for entry in reversed(entries):
+        take_back(hold, write, entry.seq)
+    return entries
+
+
+def _together(session: Session, seq: int) -> list[journal.Entry]:
+    """Every entry of the transaction of one."""
+    row = session.row("journal_one", seq=seq)
+    if row is None:
+        raise NotFound(f"There is no change {seq}.", change=seq)
+    batch, found = journal.Entry(*row).batch, list[journal.Entry]()
+    while page := session.rows("journal_page", after=found[-1].seq if found else batch - 1, limit=BATCH_PAGE):
+        entries = [journal.Entry(*row) for row in page]
+        found += [entry for entry in entries if entry.batch == batch]
+        if entries[-1].batch != batch or len(page) < BATCH_PAGE:
+            break
+    return found
+
+
+def take_back(hold: Hold, write: records.Writing, seq: int) -> tuple[journal.Entry, Any]:
+    """Take one change back inside a transaction; raises before it writes."""
+    entry = _entry(hold, write.session, seq)
+    kind = KINDS[entry.kind]
+    record: Any = write.get(kind, entry.record)
+    if entry.body is None or record is None:
+        raise NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
+    made, before = records.body_of(kind, entry), _before(hold, write.session, entry)
+    touched = _touched(kind, before, made)
+    _must_be_untouched(entry, touched, cells.flatten(kind.shape, made), cells.flatten(kind.shape, record))
+    undone = replace(record, state="deleted") if before is None else _put_back(kind, record, before, touched)
+    undone = _as_high(seq, record, undone)
+    if cells.changed(kind.shape, record, undone) == {}:
+        raise ChangedSince(f"Change {seq} has been taken back already.", change=seq)
+    _must_be_allowed(hold, write, record, undone)
+    return entry, write.change(kind, record, undone, "undo")
 
 
 def _as_high(seq: int, record: Any, undone: Any) -> Any:

@@ -126,6 +126,24 @@ class CycleDetected(Conflict):
     code = "REFLECTION_CYCLE_DETECTED"
 
 
+class AlreadyAtomised(Conflict):
+    """The memory was cut into atoms before: repeat it with force to cut it anew."""
+
+    code = "ALREADY_ATOMISED"
+
+
+class SourceTooSmall(Conflict):
+    """The memory makes no two atoms of this size: it is one already, or ask for smaller ones."""
+
+    code = "SOURCE_TOO_SMALL"
+
+
+class CuratorBusy(Conflict):
+    """Another curator is at work in this store: try again when it is done."""
+
+    code = "CURATOR_BUSY"
+
+
 class Unauthenticated(HoldfastError):
     """A valid key is needed: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
@@ -202,6 +220,11 @@ class ModelFailed(HoldfastError):
     """The model gave no answer that can be used: everything goes by rules alone."""
 
     code = "MODEL_FAILED"
+
+    def __init__(self, message: str | None = None, *, retryable: bool | None = None, unpaid: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
+        self.unpaid = unpaid
+        """Whether the model surely did nothing, so that nothing has to be paid."""
 
 
 class StoreError(HoldfastError):

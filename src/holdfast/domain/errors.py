@@ -11,7 +11,10 @@
     │   ├── VersionConflict  the expected version is not the stored one
     │   ├── ChangedSince     what an undo would restore was changed again
     │   ├── DepthExceeded    conclusions on conclusions, more than the namespace allows
-    │   └── CycleDetected    a memory would stand on itself
+    │   ├── CycleDetected    a memory would stand on itself
+    │   ├── AlreadyAtomised  a memory was cut into atoms before
+    │   ├── SourceTooSmall   a memory makes no two atoms
+    │   └── CuratorBusy      another curator is at work
     ├── Unauthenticated      no key, or a wrong one
     ├── Forbidden            the key or the agent may not do this
     │   ├── Unconfirmed      an irreversible command without its confirmation

@@ -112,3 +112,15 @@ def test_two_opening_processes_migrate_a_store_once(
     monkeypatch.setattr(opening, "FOLDERS", (*sqlite_engine.FOLDERS, tmp_path / "next"))
     assert at_once(6, lambda number: open_store(address).close()) == [{"answer": None}] * 6
     assert len(list(tmp_path.glob("*.before-v*"))) == 1
+
+
+def test_a_statement_is_planned_once_whatever_is_given_to_it(store: Store, address: str) -> None:
+    planned: list[int] = []
+    with closing(sqlite_engine.connect(Path(address), "")) as connection:
+        connection.trace_v2(
+            apsw.SQLITE_TRACE_PROFILE, lambda event: planned.append(event["stmt_status"]["SQLITE_STMTSTATUS_REPREPARE"])
+        )
+        for limit in (5, 6, 7):
+            ask = "select name from kept where name > :name order by body limit :limit"
+            connection.execute(ask, {"name": "x", "limit": limit}).fetchall()
+    assert planned == [0, 0, 0]

@@ -228,6 +228,7 @@ class SqliteStore:
             try:
                 with translated():
                     connection.execute("begin immediate")
+                self._local.writes = True
                 yield session
                 before_commit()
                 session.must_be_whole()
@@ -236,6 +237,12 @@ class SqliteStore:
                 if not rolled_back(connection):
                     self._writer = None
                 raise
+            finally:
+                self._local.writes = False
+
+    def inside(self) -> bool:
+        reader = getattr(self._local, "reader", None)
+        return getattr(self._local, "writes", False) or (reader is not None and reader.connection.in_transaction)
 
     def _commit(self, connection: apsw.Connection) -> None:
         with translated():
@@ -430,6 +437,8 @@ def connect(file: Path, vfs: str) -> apsw.Connection:
             connection.set_busy_handler(wait)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+            # Otherwise a statement is planned anew whenever another limit or bound is given to it.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             use_log(connection)
             connection.execute("pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-16000")
             # What is purged is overwritten, and a log that a long reader let grow shrinks again.

@@ -103,12 +103,23 @@ def cosine_pre_filter(
     compat: bool = False,
 ) -> HelperOutput:
     """How near each candidate's vector is to a text's; null where it cannot be said."""
-    rows: list[dict[str, Any]] = []
-    for one in candidates:
-        score = _score(embedding, one.embedding, compat=compat)
-        above = score is not None and score >= threshold
-        shown = preview(one.body, compat=compat)
-        rows.append({"id": one.id, "score": score, "above_threshold": above, "preview": shown})
+    scored = [(one.id, one.body, _score(embedding, one.embedding, compat=compat)) for one in candidates]
+    return pre_filtered(scored, threshold=threshold, compat=compat)
+
+
+def pre_filtered(
+    scored: Iterable[tuple[str, str, float | None]], *, threshold: float = NEAR, compat: bool = False
+) -> HelperOutput:
+    """What `cosine_pre_filter` says of candidates, by id and text, whose scores are known."""
+    rows: list[dict[str, Any]] = [
+        {
+            "id": id,
+            "score": score,
+            "above_threshold": score is not None and score >= threshold,
+            "preview": preview(body, compat=compat),
+        }
+        for id, body, score in scored
+    ]
     kept = sum(row["above_threshold"] for row in rows)
     payload = {
         "helper": "cosine_pre_filter",

@@ -199,8 +199,12 @@ class Writing:
             self._note(kind, record, op, stamp, None)
         self.session.many(f"{kind.name}_put", rows)
 
-    def change(self, kind: Kind[R], before: R, after: R, op: str) -> R:
-        """Keep a changed record under the next version; one that is not changed is returned as it is."""
+    def change(self, kind: Kind[R], before: R, after: R, op: str, *, tidying: bool = False) -> R:
+        """Keep a changed record under the next version; one that is not changed is returned as it is.
+
+        Tidying does not make a record newer: its stamp lies just above what it replaces, so that whatever somebody
+        meant to say since, here or elsewhere, wins over it.
+        """
         if isinstance(before, Memory) and isinstance(after, Memory):
             after = never_lower(before, after)  # type: ignore[assignment]  # R is Memory here
         edits = cells.changed(kind.shape, before, after)
@@ -211,9 +215,9 @@ class Writing:
         if raw is None:
             raise VersionConflict
         old = cells.unpack(raw[0], shows)
-        stamp = self._stamp(old.floors({name: edit[0] for name, edit in edits.items()}))
+        stamp = self._stamp(old.floors({name: edit[0] for name, edit in edits.items()}), tidying=tidying)
         new, delta = cells.edit(kind.shape, old, edits, stamp)
-        changed_at = max(self.now, before.updated_at)  # type: ignore[attr-defined]  # a clock may have been put back
+        changed_at = before.updated_at if tidying else max(self.now, before.updated_at)  # type: ignore[attr-defined]  # a clock may have been put back
         after = replace(after, version=before.version + 1, updated_at=changed_at)  # type: ignore[attr-defined]
         self._put(kind, before, after, cells.pack(new, cells.flatten(kind.shape, after)))
         self._note(kind, after, op, stamp, delta.decode())
@@ -227,6 +231,10 @@ class Writing:
         self._happened.superseded.update(superseded)
         self._happened.cut.update(cut)
 
+    def fell_before(self, ids: Iterable[str]) -> None:
+        """Some memories fell earlier: what is made of them now takes their place and is not stale for it."""
+        self._happened.arrived.update(ids)
+
     def changed_by_peer(self, ids: Iterable[str]) -> None:
         """An import gave some memories another title or content: what stands on them is told."""
         self._happened.changed.update(ids)
@@ -239,7 +247,9 @@ class Writing:
             self.notified = settle(self, self._happened)
         self.places = journal.place(self.session, self._head, self._key, self._entries, self._actor, self.now)
 
-    def _stamp(self, floors: Any) -> Stamp:
+    def _stamp(self, floors: Any, *, tidying: bool = False) -> Stamp:
+        if tidying:
+            return Stamp(tick(0, *floors), self.origin)
         self._last = tick(self.now // 1000, self._last, *floors)
         return Stamp(self._last, self.origin)
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from .domain import moment
 from .domain.caller import Caller, admit_agent
 from .domain.errors import Invalid
+from .domain.spending import Allowance
 from .embedding.choose import chosen as chosen_embedder
 from .llm.choose import chosen as chosen_model
 from .operations import REGISTRY
@@ -96,6 +97,7 @@ def open(
         now=now,
         embedder=chosen_embedder(chosen),
         model=chosen_model(chosen),
+        allowance=Allowance(chosen.llm_daily_tokens, chosen.llm_price_in, chosen.llm_price_out),
         keep_recalls=chosen.keep_recalls,
     )
     return Holdfast(hold, chosen, makes_vectors=not once)

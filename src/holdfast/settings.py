@@ -54,6 +54,22 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The key that the provider is asked with."""
     embedding_timeout_secs: Annotated[float, Meta(gt=0, le=600)] = 10
     """How long a question waits for the provider before it goes by words alone."""
+    llm: Literal["none", "openai", "anthropic", "ollama", "sampling"] = "none"
+    """Which model may help: none, what speaks as OpenAI does, Anthropic's, Ollama's, or the connected agent's own."""
+    llm_url: str | None = None
+    """Where it is, up to and without `/chat/completions`, `/v1/messages` or `/api/chat`."""
+    llm_model: str | None = None
+    """Which of the provider's models; there is none that is taken by itself."""
+    llm_key: str | None = None
+    """The key that it is asked with."""
+    llm_timeout_secs: Annotated[float, Meta(gt=0, le=600)] = 60
+    """How long a model is waited for, all tries together, before it goes without."""
+    llm_daily_tokens: Annotated[int, Meta(ge=0, le=10**15)] = 1_000_000
+    """The most tokens that are asked of a model in a day (UTC), by everybody who uses the store."""
+    llm_price_in: Annotated[int, Meta(ge=0, le=10**10)] = 0
+    """What a million tokens of questions cost, in millionths of your currency: 3 dollars are 3000000."""
+    llm_price_out: Annotated[int, Meta(ge=0, le=10**10)] = 0
+    """What a million tokens of answers cost, in the same."""
     keep_recalls: Annotated[int, Meta(ge=0, le=36_500)] = 30
     """Days for which questions are kept with what was found, for `feedback`; 0: questions are not kept."""
     ttl: Lifetimes = Lifetimes()
@@ -68,8 +84,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def _shown(name: str, value: Any) -> Any:
     """No key, and of an address nothing that may hold a password."""
-    secret = name in ("api_key", "key", "embedding_key") or (name == "db" and value and not _PATH.fullmatch(value))
-    secret = secret or (name == "embedding_url" and value and ("@" in value or "?" in value))
+    secret = name in ("api_key", "key", "embedding_key", "llm_key")
+    secret = secret or (name == "db" and value and not _PATH.fullmatch(value))
+    secret = secret or (name in ("embedding_url", "llm_url") and value and ("@" in value or "?" in value))
     return "..." if secret and value is not None else value
 
 

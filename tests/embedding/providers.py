@@ -1,75 +1,25 @@
 """A provider of vectors behind a real socket, which answers as a test wants it to."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from hashlib import shake_128
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
-from typing import Any, NamedTuple
+from typing import Any
+
+from provider_server import Asked, Behaviour, Handler, Provider, provider
+
+__all__ = [
+    "DIM",
+    "Asked",
+    "Behaviour",
+    "Handler",
+    "Provider",
+    "as_ollama",
+    "as_openai",
+    "honest",
+    "numbers",
+    "provider",
+]
 
 DIM = 8
-
-
-class Asked(NamedTuple):
-    """A request as it came."""
-
-    path: str
-    headers: dict[str, str]
-    body: dict[str, Any]
-
-
-class Handler(BaseHTTPRequestHandler):
-    """One connection to the provider."""
-
-    server: "Provider"
-
-    def do_POST(self) -> None:
-        length = int(self.headers["Content-Length"])
-        asked = Asked(self.path, dict(self.headers), json.loads(self.rfile.read(length)))
-        self.server.asked.append(asked)
-        # Whoever asks may have gone.
-        with suppress(ConnectionError):
-            self.server.behave(self, asked)
-
-    def reply(self, body: bytes | object, status: int = 200, **headers: str) -> None:
-        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(sent)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(sent)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-Behaviour = Callable[[Handler, Asked], None]
-
-
-class Provider(ThreadingHTTPServer):
-    """A server that keeps what it was asked."""
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, behave: Behaviour) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.behave = behave
-        self.asked: list[Asked] = []
-        self.closing = Event()
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-
-
-@contextmanager
-def provider(behave: Behaviour) -> Iterator[Provider]:
-    with Provider(behave) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.closing.set()
-            server.shutdown()
 
 
 def numbers(text: str) -> list[float]:

@@ -13,6 +13,7 @@ from ..domain.caller import Caller
 from ..domain.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreachable
 from ..domain.invalidation import Invalidation
 from ..domain.lifetime import Lifetimes
+from ..domain.spending import Allowance
 from ..embedding.port import Embedder
 from ..llm.port import Model
 from ..storage import journal
@@ -108,6 +109,8 @@ class Hold:
     """Who makes vectors; None: memories are found by words alone."""
     model: Model | None = None
     """Who may help with what words mean; None: everything goes by rules alone."""
+    allowance: Allowance = Allowance()
+    """What the model may take in a day, and its prices."""
     recent: Recent = field(default_factory=Recent)
     usual: Usual = field(default_factory=Usual)
     kept: Callable[[], None] = lambda: None

@@ -95,6 +95,9 @@ class Store(Protocol):
         that failed ends it, whoever caught the error. `before_commit` may still raise to leave nothing behind.
         """
 
+    def inside(self) -> bool:
+        """Whether this thread is within a transaction, reading or writing."""
+
     def signing_key(self, session: Session) -> bytes | None:
         """The node's private key, kept apart from what it signs, if there is one."""
 

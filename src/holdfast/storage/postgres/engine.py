@@ -313,6 +313,9 @@ class PostgresStore:
                 self._local.writes = False
                 self._pool.give_back(connection)
 
+    def inside(self) -> bool:
+        return getattr(self._local, "reader", None) is not None or getattr(self._local, "writes", False)
+
     def _commit(self, connection: Connection, session: PostgresSession) -> None:
         if hung_up(connection):
             raise BROKEN.error()

@@ -67,7 +67,7 @@ def register(
         )
         entity, outcome = put(hold, write, draft, "merge")
         for folded, known in names.items():
-            _call(write, entity, folded, known)
+            call(write, entity, folded, known)
         return Registered(_with_names(write.session, entity), outcome == "created")
 
 
@@ -81,7 +81,7 @@ def _must_be_entity(hold: Hold, write: Writing, holder: Memory) -> None:
         )
 
 
-def _call(write: Writing, entity: Memory, folded: str, name: str) -> None:
+def call(write: Writing, entity: Memory, folded: str, name: str) -> None:
     """Give an entity a name; one that it has already stays as it was first spelled."""
     id = ids.derived("alias", entity.id, folded)
     known = write.get(ALIAS, id)

@@ -1,0 +1,194 @@
+"""What people have elsewhere, as it is read: turns of conversations, notes, ties between them, and what is wrong."""
+
+import math
+import re
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from .errors import Invalid
+from .memory import Kind
+from .moment import DAY, SECOND, from_text
+
+Sort = Literal["message", "tools", "system", "thinking", "sidechains"]
+"""Whether a turn was said, or is what programs and models do in between."""
+
+MOST_PART = 60_000
+"""Bytes of one memory's content; a longer text is kept in parts."""
+EARLIEST = 2 * DAY
+"""Clocks that were never set say 1970."""
+MOST_NAME = 200
+
+_RECALLED = re.compile(
+    r"(?:Memories recalled from a store stand between the two marks\.[^\n]*\n"
+    r"|Between the marks [0-9a-f]{16} stands what the store holds:[^\n]*\n)?"
+    r"<(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,})(?: [^\n]*)?>\n.*?</\1 \2>\n?",
+    re.DOTALL,
+)
+_BLANKS = re.compile(r"[\s\x00-\x1f\x7f]+")
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """Something said in a conversation."""
+
+    key: str
+    """Names the message within its format: the same in every export that has it."""
+    thread: str
+    name: str
+    """What the conversation is called."""
+    speaker: str
+    content: str
+    at: Any
+    """When, as the source says it."""
+    uri: str
+    where: str
+    place: int | None
+    sort: Sort = "message"
+    metadata: dict[str, Any] = {}
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Something written down, by nobody in particular."""
+
+    key: str
+    title: str
+    content: str
+    uri: str
+    where: str
+    kind: Kind = "observation"
+    tags: tuple[str, ...] = ()
+    at: Any = None
+    metadata: dict[str, Any] = {}
+
+
+class Tie(Struct, frozen=True, kw_only=True):
+    """That one note points to another, by their keys."""
+
+    source: str
+    target: str
+    where: str
+
+
+class Rows(Struct, frozen=True, kw_only=True):
+    """Rows of an envelope, which have a door of their own."""
+
+    envelope: dict[str, Any]
+    where: str
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """What could not be taken, or not as it is, and where it stands."""
+
+    where: str
+    what: str
+    rejected: bool = True
+    """Something is missing because of it; otherwise it is only said."""
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """What is not taken on purpose."""
+
+    sort: str
+    number: int = 1
+
+
+Record = Turn | Note | Tie | Rows | Problem | LeftOut
+
+
+class Part(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+def parts(text: str, most: int = MOST_PART) -> Iterator[Part]:
+    """A text in parts that can be kept, each with its range of bytes; cut between paragraphs, lines or words."""
+    data = text.encode(errors="surrogatepass")
+    start = 0
+    while start < len(data):
+        end = _cut(data, start, most)
+        part = data[start:end].decode(errors="surrogatepass")
+        if part.strip():
+            yield Part(start, end, part)
+        start = end
+
+
+def _cut(data: bytes, start: int, most: int) -> int:
+    end = start + most
+    if end >= len(data):
+        return len(data)
+    for sign in (b"\n\n", b"\n", b" "):
+        at = data.rfind(sign, start + most // 2, end)
+        if at != -1:
+            return at + len(sign)
+    while data[end] & 0xC0 == 0x80:
+        end -= 1
+    return end
+
+
+def without_recalled(text: str) -> str:
+    """A text without what was recalled from a store and pasted into it between our marks."""
+    if "</" not in text:
+        return text
+    return _RECALLED.sub("", text)
+
+
+def line(text: str, most: int = MOST_NAME) -> str:
+    """A text as a short name on one line."""
+    flat = _BLANKS.sub(" ", text[: most * 8].encode(errors="replace").decode()).strip()
+    return flat.encode()[:most].decode(errors="ignore").rstrip()
+
+
+def titled(name: str, place: int | None, key: str) -> str:
+    """The title of a turn: its conversation's name, its place, and a word that no other turn of that place has."""
+    spot = "" if place is None or place >= 1 << 32 else f" {place}"
+    return f"{line(name) or 'Conversation'}{spot} · {key[:8]}"
+
+
+def moment_of(value: Any) -> int | None:
+    """A moment as exports write it: seconds, milliseconds or microseconds since 1970, or a text. None: not known."""
+    if value is None or value == "" or value == 0:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise Invalid("is no time")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Invalid("is no time")
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return from_text(str(value).strip()[:64], "time")
+    if not number.is_finite() or abs(number) >= Decimal(10) ** 18:
+        raise Invalid("is no time")
+    scale = next(scale for most, scale in _SCALES if abs(number) < most)
+    return int(number * scale)
+
+
+_SCALES = ((10**11, SECOND), (10**14, 1000), (10**18, 1))
+"""Up to which number it is seconds, milliseconds, microseconds: seconds reach into the year 5138."""
+
+
+def known_moment(value: Any, now: int) -> tuple[int | None, str | None]:
+    """When something was, or None and what is wrong with the time that is given. It is never taken for now."""
+    try:
+        at = moment_of(value)
+    except Invalid:
+        return None, f"the time {str(value)[:64]!r} cannot be read; kept without a time"
+    if at is None:
+        return None, None
+    if at > now + DAY:
+        return None, f"the time {str(value)[:64]!r} lies in the future; kept without a time"
+    if at < EARLIEST:
+        return None, f"the time {str(value)[:64]!r} lies before 1970-01-03; kept without a time"
+    return at, None
+
+
+def digest(*parts: str) -> str:
+    return sha256("\x00".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def said(*circle: str, text: str) -> str:
+    """The same for what is said alike in one conversation by one speaker, blanks apart."""
+    return digest(*circle, " ".join(text.split()))

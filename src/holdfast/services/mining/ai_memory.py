@@ -1,0 +1,92 @@
+"""Stores of ai-memory, and envelopes of it: rows that the import knows already."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...domain.errors import Invalid
+from ...domain.mined import Problem, Record, Rows
+from ...storage.foreign_file import ForeignFile, reading
+from .elements import decoded
+from .places import Piece, watched
+from .reading import Told
+
+MAGIC = b"SQLite format 3\x00"
+MOST_ENVELOPE = 256 << 20
+PAGE = 500
+_ARRAYS = {"memories": "memories", "archived_memories": "archived", "memory_links": "links"}
+"""Which tables we know, and the arrays of an envelope that their rows belong to."""
+_JSON = ("tags", "metadata", "citations", "source_span")
+_TEXT_MOMENTS = ("created_at", "updated_at", "last_accessed_at", "expires_at", "valid_from", "valid_until")
+_KNOWN = (
+    "id", "title", "content", "namespace", "tier", "priority", "confidence", "source", "access_count", "memory_kind",
+    "reflection_depth", "source_uri", "archive_reason", "archived_at", "original_tier", "original_expires_at",
+    "source_id", "target_id", "relation", "observed_by", *_JSON, *_TEXT_MOMENTS,
+)  # fmt: skip
+
+
+def read(piece: Piece, told: Told) -> Iterator[Record]:
+    """The memories, the archive and the links of a store, in rows as an envelope has them."""
+    if piece.path is None:
+        yield Problem(where=piece.name, what="is a database within something else: unpack it first")
+        return
+    with reading(piece.path) as file:
+        if "memories" not in file.tables:
+            raise Invalid(f"path: {piece.name} is no store of ai-memory: it has no table memories", fields=["path"])
+        for table, array in _ARRAYS.items():
+            if table in file.tables:
+                yield from _paged(file, piece, table, array)
+    told(piece.size)
+
+
+def _paged(file: ForeignFile, piece: Piece, table: str, array: str) -> Iterator[Record]:
+    page: list[dict[str, Any]] = []
+    for number, raw in file.rows(table):
+        try:
+            page.append(_row(raw))
+        except Invalid as error:
+            yield Problem(where=f"{piece.name} {table} row {number}", what=error.message)
+        if len(page) == PAGE:
+            yield _rows(array, page, f"{piece.name} {table}")
+            page = []
+    if page:
+        yield _rows(array, page, f"{piece.name} {table}")
+
+
+def _rows(array: str, page: list[dict[str, Any]], where: str) -> Rows:
+    return Rows(envelope={"memories": [], array: page}, where=where)
+
+
+def _row(raw: dict[str, Any]) -> dict[str, Any]:
+    """A row as an envelope has it: what is JSON is read, and what is not there is not said."""
+    row = {name: raw[name] for name in _KNOWN if raw.get(name) is not None}
+    for name in _JSON:
+        if isinstance(row.get(name), str):
+            try:
+                row[name] = msgspec.json.decode(row[name])
+            except msgspec.DecodeError:
+                raise Invalid(f"{name}: is no JSON") from None
+    return row
+
+
+def read_envelope(piece: Piece, told: Told) -> Iterator[Record]:
+    """A whole envelope, taken in as the import does."""
+    with watched(piece, told) as source:
+        data = source.read(MOST_ENVELOPE + 1)
+    if len(data) > MOST_ENVELOPE:
+        yield Problem(where=piece.name, what=f"has more than {MOST_ENVELOPE} bytes: take it in with `holdfast import`")
+        return
+    try:
+        found = decoded(data)
+    except Invalid as error:
+        yield Problem(where=piece.name, what=error.message)
+        return
+    yield Rows(envelope=found, where=piece.name)
+
+
+def is_store(path: Path) -> bool:
+    """Whether a database is one that can be read here."""
+    with reading(path) as file:
+        return "memories" in file.tables and {"title", "content"} <= set(file.tables["memories"])

@@ -1,0 +1,83 @@
+"""Messages in blocks, as models and their hosts write them: texts, thoughts, calls of tools and their results."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ...domain.mined import Sort
+
+_OURS = re.compile(r"(?:.*(?:__|[./:]))?memory_[a-z_]+", re.DOTALL)
+"""However a host writes the name of the server before it."""
+
+
+class Block(NamedTuple):
+    """One block: what kind it is of, and its text."""
+
+    sort: Sort
+    text: str
+    call: str | None = None
+    """Which call of a tool it is or answers."""
+    tool: str | None = None
+
+
+def is_ours(tool: str | None) -> bool:
+    """Whether a tool is one of this memory's own: what it answered is here already."""
+    return bool(tool and _OURS.fullmatch(tool))
+
+
+def blocks(content: Any) -> Iterator[Block]:
+    """A message's content, which is a text or a list of blocks; what is neither text nor tool is named."""
+    if isinstance(content, str):
+        yield Block("message", content)
+        return
+    for one in list_of(content):
+        if isinstance(one, str):
+            yield Block("message", one)
+        elif isinstance(one, dict):
+            yield _block(one)
+
+
+def _block(one: dict[str, Any]) -> Block:
+    match one.get("type"):
+        case "text" | "input_text" | "output_text":
+            return Block("message", text_of(one.get("text")))
+        case "thinking" | "reasoning" | "redacted_thinking":
+            return Block("thinking", text_of(one.get("thinking") or one.get("text")))
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            name = text_of(one.get("name"))
+            return Block("tools", called(name, one.get("input")), text_of(one.get("id")), name)
+        case "tool_result" | "mcp_tool_result":
+            tool = text_of(one.get("name")) or None
+            return Block("tools", result_of(one.get("content")), text_of(one.get("tool_use_id")), tool)
+        case kind:
+            return Block("message", f"[{text_of(kind) or 'attachment'}]" if kind else "")
+
+
+def called(name: str, given: Any) -> str:
+    """A call of a tool as text: its name and what it was given."""
+    return f"{name} {given if isinstance(given, str) else msgspec.json.encode(given).decode()}"
+
+
+def result_of(content: Any) -> str:
+    """What a tool answered, as text."""
+    if isinstance(content, str):
+        return content
+    return "\n\n".join(block.text for block in blocks(content) if block.text)
+
+
+def joined(found: list[Block]) -> str:
+    return "\n\n".join(block.text for block in found if block.text.strip())
+
+
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def list_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

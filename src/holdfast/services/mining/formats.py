@@ -1,0 +1,207 @@
+"""Which format something is of, told by what it says; a name alone decides nothing."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, get_args
+
+from ...domain.errors import Invalid
+from ...domain.mined import Problem, Record
+from . import ai_memory, chatgpt, claude_ai, claude_code, codex, graph, mail, mem0, notes, slack
+from .elements import Element, decoded, elements
+from .places import Piece, Place
+from .reading import Told, is_lined, start_of
+
+Format = Literal[
+    "chatgpt",
+    "claude",
+    "claude-code",
+    "codex",
+    "slack",
+    "mem0",
+    "mcp-memory",
+    "markdown",
+    "text",
+    "mbox",
+    "ai-memory",
+    "envelope",
+]
+FORMATS: tuple[Format, ...] = get_args(Format)
+LOOKED_AT = 20
+"""Lines of a file that are looked at."""
+
+_SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
+    "chatgpt": chatgpt.read,
+    "claude": claude_ai.read,
+    "claude-code": claude_code.read,
+    "codex": codex.read,
+    "mem0": mem0.read,
+    "mcp-memory": graph.read,
+    "mbox": mail.read,
+    "ai-memory": ai_memory.read,
+    "envelope": ai_memory.read_envelope,
+}
+_NOTES = ("markdown", "text")
+
+
+def detect(place: Place) -> tuple[Format, list[Piece]]:
+    """The format of an export and the files that are of it; an error names the formats if it cannot be told."""
+    if _is_slack(place.pieces):
+        return "slack", place.pieces
+    found = [(format_of(piece, alone=place.whole), piece) for piece in place.pieces]
+    counts = Counter(form for form, _ in found if form is not None)
+    forms = sorted({"markdown" if form == "text" and "markdown" in counts else form for form in counts})
+    if len(forms) > 1:
+        told = ", ".join(f"{form} ({counts[form]})" for form in forms)
+        raise Invalid(
+            f"format: there are files of several formats: {told}. Say which with --format.", fields=["format"]
+        )
+    if not forms:
+        raise _unknown("nothing here is of a format that is known")
+    wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
+    return forms[0], [piece for form, piece in found if form in wanted]
+
+
+def of_format(place: Place, form: Format) -> list[Piece]:
+    """The files of an export that are of a format that was named; one file alone is taken at its word."""
+    if form == "slack" or place.whole:
+        return place.pieces
+    wanted = _NOTES if form == "markdown" else (form,)
+    found = [piece for piece in place.pieces if format_of(piece, alone=False) in wanted]
+    if not found:
+        raise _unknown(f"no file here is of the format {form}")
+    return found
+
+
+def read(form: Format, pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
+    """Everything that files of a format hold; a file that cannot be read on does not stop the others."""
+    if form == "slack":
+        yield from _guarded("the export", slack.read(pieces, told))
+    elif form in _NOTES:
+        yield from _guarded("the notes", notes.read(pieces, told))
+    else:
+        for piece in pieces:
+            yield from _guarded(piece.name, _SINGLE[form](piece, told))
+
+
+def _guarded(name: str, records: Iterator[Record]) -> Iterator[Record]:
+    """Records up to where the disk or an archive gives out, and then what happened."""
+    import zipfile
+    import zlib
+
+    try:
+        yield from records
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
+        yield Problem(where=name, what=f"cannot be read on: {error}")
+
+
+def _unknown(what: str) -> Invalid:
+    return Invalid(f"format: {what}. The formats are {', '.join(FORMATS)}.", fields=["format"])
+
+
+def _is_slack(pieces: Sequence[Piece]) -> bool:
+    """Days of messages in folders, and somewhere above them the list of users or of channels."""
+    days = [piece for piece in pieces if slack.DAY.fullmatch(piece.name)]
+    listed = any(piece.name.rpartition("/")[2] in ("users.json", *slack.LISTS) for piece in pieces)
+    if not days or not listed:
+        return False
+    return any(isinstance(one, dict) and "ts" in one for piece in days[:LOOKED_AT] for one in _firsts(piece))
+
+
+def format_of(piece: Piece, *, alone: bool) -> Format | None:
+    """What a file is, by its beginning; the text of one among others counts only if it is named as text."""
+    head = piece.head()
+    if head.startswith(ai_memory.MAGIC):
+        return "ai-memory" if piece.path is not None and ai_memory.is_store(piece.path) else None
+    if mail.HEADER.match(head):
+        return "mbox"
+    if start_of(head)[:1] in (b"[", b"{") and (form := _json(piece, head)) is not None:
+        return form
+    name = piece.name.lower()
+    if b"\x00" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return None
+    if name.endswith(notes.MARKDOWN):
+        return "markdown"
+    if name.endswith(notes.TEXT) or (alone and start_of(head)[:1] not in (b"[", b"{") and _is_text(head)):
+        return "text"
+    return None
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start > len(head) - 4
+    return bool(head.strip())
+
+
+def _json(piece: Piece, head: bytes) -> Format | None:
+    if is_lined(head):
+        for one in _lines(head):
+            if (form := _line_form(one)) is not None:
+                return form
+    names: set[str] = set()
+    for one in _members(piece):
+        names.add(one.name or "")
+        if (form := _member_form(one, names)) is not None:
+            return form
+    return "claude" if b'"chat_messages"' in head else "chatgpt" if b'"mapping"' in head else None
+
+
+def _line_form(one: Any) -> Format | None:
+    if not isinstance(one, dict):
+        return None
+    if "chat_messages" in one or "mapping" in one:
+        return "claude" if "chat_messages" in one else "chatgpt"
+    if graph.is_entry(one):
+        return "mcp-memory"
+    if codex.is_entry(one):
+        return "codex"
+    if one.get("type") in claude_code.TYPES and ({"sessionId", "uuid", "leafUuid", "snapshot"} & one.keys()):
+        return "claude-code"
+    return None
+
+
+def _member_form(one: Element, names: set[str]) -> Format | None:
+    """What the first members of a JSON document make of it."""
+    if one.name in ("mapping", "chat_messages"):
+        return "chatgpt" if one.name == "mapping" else "claude"
+    try:
+        raw = decoded(one.data)
+    except Invalid:
+        return None
+    if one.name in (None, "conversations") and isinstance(raw, dict):
+        if "mapping" in raw:
+            return "chatgpt"
+        if "chat_messages" in raw:
+            return "claude"
+    if one.name in mem0.STATEMENTS and mem0.is_statement(raw):
+        return "mem0"
+    if one.name == "memories" and isinstance(raw, dict) and {"title", "content"} <= raw.keys():
+        return "envelope"
+    return "envelope" if {"schema_version", "exported_at"} <= names else None
+
+
+def _lines(head: bytes) -> Iterator[Any]:
+    for data in start_of(head).splitlines()[:LOOKED_AT]:
+        try:
+            yield decoded(data)
+        except Invalid:
+            continue
+
+
+def _members(piece: Piece) -> Iterator[Element]:
+    """The first members of a JSON document, however long one is."""
+    with piece.open() as source:
+        for number, one in enumerate(elements(source)):
+            if isinstance(one, Element):
+                yield one
+            if number >= LOOKED_AT:
+                return
+
+
+def _firsts(piece: Piece) -> Iterator[Any]:
+    for one in _members(piece):
+        try:
+            yield decoded(one.data)
+        except Invalid:
+            continue

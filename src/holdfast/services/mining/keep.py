@@ -1,0 +1,288 @@
+"""Keep what was read elsewhere: once, in its order, through the same door as all else."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from ...domain import ids
+from ...domain import mined as reading
+from ...domain.admit import admit
+from ...domain.errors import HoldfastError, StoreError
+from ...domain.memory import Memory
+from ...domain.mined import LeftOut, Note, Problem, Record, Rows, Tie, Turn
+from ...domain.words import fold
+from ...storage import mined
+from ...storage.mined import Mined
+from ...storage.port import Session
+from ...storage.records import MEMORY, Writing
+from .. import entity, intake, relate
+from ..hold import Hold
+from ..lifecycle import put_away
+from ..remember import must_change, numbered, title_holder
+from .plan import Options, Planned, Planner
+from .report import Outcome, Report
+
+BATCH = 200
+"""Memories of one transaction."""
+MOST_NUMBERED = 1000
+HOSTS = ("claude-code", "codex", "capture")
+"""What is told while it happens is found in a transcript as well."""
+
+
+class Keeper:
+    """Takes records and keeps them in batches, each a transaction: what is cut off goes on where it was."""
+
+    def __init__(self, hold: Hold, form: str, options: Options) -> None:
+        hold.caller.must_reach(options.namespace)
+        self.report = Report()
+        self._hold = hold
+        self._form = form
+        self._options = options
+        self._planner = Planner(options, hold.caller.agent, hold.now, self.report.problem)
+        self._batch: list[Planned] = []
+        self._ties: list[Tie] = []
+        self._waiting: dict[str, list[Turn]] = {}
+        self._threads: set[str] = set()
+
+    def take(self, records: Iterable[Record]) -> Report:
+        """Keep everything, and say what became of it."""
+        for record in records:
+            self._hold.progress.check()
+            self._one(record)
+            if len(self._batch) >= BATCH or len(self._ties) >= BATCH:
+                self._flush()
+        self.report.short += len(self._waiting)
+        self._flush()
+        return self.report
+
+    def _one(self, record: Record) -> None:
+        match record:
+            case Turn():
+                self._turn(record)
+            case Note():
+                self._batch.extend(self._planner.note(record))
+            case Tie():
+                self._ties.append(record)
+            case Rows():
+                self._take_in(record)
+            case LeftOut():
+                self.report.left_out[record.sort] += record.number
+            case Problem():
+                self.report.problem(record)
+
+    def _turn(self, turn: Turn) -> None:
+        """Plan a turn, if it is one that is wanted and says something that was not recalled from here."""
+        if turn.sort != "message" and turn.sort not in self._options.include:
+            self.report.left_out[turn.sort] += 1
+            return
+        said = reading.without_recalled(turn.content)
+        if said != turn.content:
+            self.report.left_out["recalled"] += 1
+            if not said.strip():
+                return
+        for one in self._long_enough(replace(turn, content=said)):
+            self._batch.extend(self._planner.turn(one))
+
+    def _long_enough(self, turn: Turn) -> Iterator[Turn]:
+        """Turns of a conversation once it has as many as were asked for."""
+        if turn.thread in self._threads:
+            yield turn
+            return
+        waiting = self._waiting.setdefault(turn.thread, [])
+        waiting.append(turn)
+        if len(waiting) >= self._options.min_messages:
+            self._threads.add(turn.thread)
+            self.report.threads += 1
+            yield from self._waiting.pop(turn.thread)
+
+    def _flush(self) -> None:
+        """Keep what waits, and then the links among it."""
+        batch, self._batch = self._batch, []
+        ties, self._ties = self._ties, []
+        self._keep_all(batch)
+        if ties:
+            self._tie_all(ties)
+
+    def _keep_all(self, batch: list[Planned]) -> None:
+        """Keep some memories in one transaction; none is begun if all of them are here already."""
+        with self._hold.reading() as session:
+            known = mined.known(session, [one.key for one in batch])
+        fresh = {one.key: one for one in batch if one.key not in known or known[one.key].digest != one.digest}
+        self.report.outcomes["unchanged"] += len(batch) - len(fresh)
+        if batch and batch[0].key in known:
+            self.report.first = self.report.first or known[batch[0].key].memory
+        if self._options.dry_run:
+            for one in fresh.values():
+                self._tried(None, one, known.get(one.key), [])
+        elif fresh:
+            self._keep_fresh(list(fresh.values()))
+
+    def _keep_fresh(self, fresh: list[Planned]) -> None:
+        with self._hold.writing() as write:
+            known = mined.known(write.session, [one.key for one in fresh])
+            noted: list[Mined] = []
+            for one in fresh:
+                self._tried(write, one, known.get(one.key), noted)
+            mined.put(write.session, noted)
+
+    def _tried(self, write: Writing | None, one: Planned, known: Mined | None, noted: list[Mined]) -> None:
+        """One memory; what is wrong with it is its own matter."""
+        try:
+            outcome = self._rehearsed(one, known) if write is None else self._kept(write, one, known, noted)
+        except StoreError:
+            raise
+        except HoldfastError as error:
+            self.report.error(one.where, error)
+        else:
+            self.report.done(outcome, one.draft)
+
+    def _rehearsed(self, one: Planned, known: Mined | None) -> Outcome:
+        self._admitted(one, ids.derived("mined", one.key), "", self._hold.now())
+        return "stored" if known is None else "updated"
+
+    def _admitted(self, one: Planned, id: str, origin: str, now: int) -> Memory:
+        agent, lifetimes = self._hold.caller.agent, self._hold.lifetimes
+        return admit(one.draft, id=id, agent=agent, origin=origin, now=now, lifetimes=lifetimes)
+
+    def _kept(self, write: Writing, one: Planned, known: Mined | None, noted: list[Mined]) -> Outcome:
+        if known is not None:
+            return self._again(write, one, known, noted)
+        if (twin := self._twin(write.session, one, noted)) is not None:
+            return self._joined(write, one, twin, noted)
+        id = ids.derived("mined", one.key)
+        if (there := write.get(MEMORY, id)) is not None:
+            return self._changed(write, one, there, noted, leave=there.state != "live")
+        memory = self._admitted(one, id, write.origin, write.now)
+        holder = title_holder(write, memory.namespace, memory.title)
+        if holder is not None and (holder.content, holder.kind) == (memory.content, memory.kind):
+            noted.append(self._note(one, holder))
+            return "unchanged"
+        memory = write.add(MEMORY, _titled(write, memory, holder), "import")
+        if memory.kind == "entity":
+            entity.call(write, memory, fold(one.draft.title), one.draft.title)
+        noted.append(self._note(one, memory))
+        return "stored"
+
+    def _twin(self, session: Session, one: Planned, noted: list[Mined]) -> str | None:
+        """The memory that the same words became which came by the other way, if no other message is it already."""
+        if one.said is None or self._form not in HOSTS:
+            return None
+        alike = [*mined.saying(session, one.said), *(note for note in noted if note.said == one.said)]
+        taken = {note.memory for note in alike if note.route == self._options.route}
+        return next((note.memory for note in alike if note.memory not in taken), None)
+
+    def _joined(self, write: Writing, one: Planned, twin: str, noted: list[Mined]) -> Outcome:
+        """The same turn by another way. A transcript knows the order, and so the place, better than who told of it."""
+        memory = write.get(MEMORY, twin)
+        if memory is None or memory.state != "live":
+            noted.append(Mined(one.key, twin, self._options.route, one.said, one.digest, ""))
+            self.report.first = self.report.first or twin
+            return "left"
+        if self._options.route == "mine" and memory.place != one.draft.place:
+            must_change(self._hold, write, memory)
+            memory = write.change(MEMORY, memory, replace(memory, place=one.draft.place), "import")
+        noted.append(self._note(one, memory))
+        return "joined"
+
+    def _again(self, write: Writing, one: Planned, known: Mined, noted: list[Mined]) -> Outcome:
+        """What is known and says something else now."""
+        there = write.get(MEMORY, known.memory)
+        if one.beyond is not None:
+            self._shed(write, one.beyond)
+        if there is None or there.state != "live":
+            noted.append(known._replace(digest=one.digest, said=one.said))
+            return "left"
+        return self._changed(write, one, there, noted, leave=known.text_digest != reading.digest(there.content))
+
+    def _changed(self, write: Writing, one: Planned, there: Memory, noted: list[Mined], *, leave: bool) -> Outcome:
+        """Say of a memory what its source says now, unless it was put away or rewritten here since."""
+        if leave:
+            noted.append(self._note(one, there))
+            return "left"
+        must_change(self._hold, write, there)
+        given = self._admitted(one, there.id, write.origin, write.now)
+        holder = title_holder(write, there.namespace, given.title)
+        fields = ["content", "speaker", "occurred_at", "thread", "place", "source_span"]
+        fields += ["title"] if holder is None else []
+        after = replace(there, **{name: getattr(given, name) for name in fields})
+        after = write.change(MEMORY, there, after, "import")
+        noted.append(self._note(one, after))
+        return "unchanged" if after.version == there.version else "updated"
+
+    def _shed(self, write: Writing, key: str) -> None:
+        """Put away the parts of what is shorter now."""
+        while (gone := mined.known(write.session, [key]).get(key)) is not None:
+            memory = write.get(MEMORY, gone.memory)
+            if memory is not None and memory.state == "live":
+                must_change(self._hold, write, memory)
+                put_away(write, memory, "shorter at its source", "archive")
+            base, _, number = key.rpartition(".")
+            key = f"{base}.{int(number) + 1}"
+
+    def _note(self, one: Planned, memory: Memory) -> Mined:
+        self.report.first = self.report.first or memory.id
+        text = reading.digest(memory.content)
+        return Mined(one.key, memory.id, self._options.route, one.said, one.digest, text)
+
+    def _tie_all(self, ties: list[Tie]) -> None:
+        if self._options.dry_run:
+            self.report.links += len(ties)
+            return
+        with self._hold.reading() as session:
+            missing = [tie for tie in ties if not self._is_tied(session, tie)]
+        if missing:
+            with self._hold.writing() as write:
+                for tie in missing:
+                    self._tie(write, tie)
+
+    def _ends(self, session: Session, tie: Tie) -> tuple[str | None, str | None]:
+        source, target = self._planner.key(tie.source), self._planner.key(tie.target)
+        found = mined.known(session, [source, target])
+        return found[source].memory if source in found else None, found[target].memory if target in found else None
+
+    def _is_tied(self, session: Session, tie: Tie) -> bool:
+        """Whether a link is or was there: one that was taken away is not made again."""
+        source, target = self._ends(session, tie)
+        if source is None or target is None:
+            return False
+        return session.row("link_get", id=relate.id_of(source, target, "related_to")) is not None
+
+    def _tie(self, write: Writing, tie: Tie) -> None:
+        source, target = (write.get(MEMORY, end) if end else None for end in self._ends(write.session, tie))
+        if source is None or target is None:
+            missing = reading.line((tie.source if source is None else tie.target).rpartition("/")[2], 80)
+            self.report.problem(Problem(where=tie.where, what=f"points to {missing!r}, which is not there"))
+        elif source.state == target.state == "live" and source.id != target.id:
+            must_change(self._hold, write, source)
+            relate.tie(self._hold, write, source.id, target.id, "related_to")
+            self.report.links += 1
+
+    def _take_in(self, rows: Rows) -> None:
+        """Rows of an envelope, by the door that they have; whose they are is believed to who may decide on it."""
+        options = intake.Options(trust_source=self._hold.caller.may("admin"))
+        taken = intake.take(self._hold, rows.envelope, options, dry_run=self._options.dry_run)
+        for name in taken.counts.keys() & {"memories", "archived"}:
+            counts = taken.counts[name]
+            for outcome, told in _TAKEN.items():
+                self.report.outcomes[outcome] += counts[told]
+            self.report.kinds["memory"] += counts["imported"]
+        self.report.links += taken.counts["links"]["imported"] if "links" in taken.counts else 0
+        for one in taken.rejected:
+            self.report.error(f"{rows.where} {one.array}[{one.index}]", one.error)
+
+
+_TAKEN: dict[Outcome, intake.Outcome] = {
+    "stored": "imported",
+    "updated": "merged",
+    "unchanged": "unchanged",
+    "left": "older",
+}
+
+
+def _titled(write: Writing, memory: Memory, holder: Memory | None) -> Memory:
+    """The memory under a title that is free: its own, or one with a number."""
+    title, number = memory.title, 2
+    while holder is not None and number < MOST_NUMBERED:
+        title, number = numbered(memory.title, number), number + 1
+        holder = title_holder(write, memory.namespace, title)
+    return replace(memory, title=title)

@@ -1,0 +1,69 @@
+"""Memories of mem0: statements about somebody, and how things relate."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...domain.errors import Invalid
+from ...domain.mined import Note, Problem, Record, line
+from .blocks import dict_of, list_of, text_of
+from .elements import Fault, decoded, elements
+from .graph import Graph
+from .places import Piece, watched
+from .reading import Told
+
+STATEMENTS = (None, "results", "memories", "data")
+_WHOSE = ("user_id", "agent_id", "run_id", "app_id", "actor_id")
+
+
+def is_statement(raw: Any) -> bool:
+    return isinstance(raw, dict) and isinstance(raw.get("memory"), str) and "title" not in raw
+
+
+def read(piece: Piece, told: Told) -> Iterator[Record]:
+    """Every statement, and every relation as what it says."""
+    graph = Graph("mem0")
+    with watched(piece, told) as source:
+        for number, element in enumerate(elements(source)):
+            if isinstance(element, Fault):
+                yield Problem(where=f"{piece.name} byte {element.at}", what=element.what)
+                continue
+            where = f"{piece.name} byte {element.at}"
+            try:
+                raw = decoded(element.data)
+            except Invalid as error:
+                yield Problem(where=where, what=error.message)
+                continue
+            if element.name in STATEMENTS and isinstance(raw, dict):
+                yield _statement(raw, where, number)
+            elif element.name == "relations" and isinstance(raw, dict):
+                yield from _relation(graph, raw, where)
+        yield from graph.end()
+
+
+def _statement(raw: dict[str, Any], where: str, number: int) -> Record:
+    id, text = text_of(raw.get("id")), text_of(raw.get("memory")) or text_of(raw.get("text"))
+    if not id or not text.strip():
+        return Problem(where=where, what="is no memory: it needs an id and a memory")
+    metadata = dict_of(raw.get("metadata"))
+    return Note(
+        key=f"mem0/{id}",
+        title=f"{line(text, 80)} · {id[:8]}",
+        content=text,
+        kind="fact",
+        tags=tuple(tag for one in list_of(raw.get("categories")) if (tag := line(text_of(one).replace(",", " "), 64))),
+        at=raw.get("created_at"),
+        uri=f"uri:mem0:{id}",
+        where=where,
+        metadata={**metadata, **{name: raw[name] for name in _WHOSE if raw.get(name)}},
+    )
+
+
+def _relation(graph: Graph, raw: dict[str, Any], where: str) -> Iterator[Record]:
+    source, target = text_of(raw.get("source")), text_of(raw.get("destination")) or text_of(raw.get("target"))
+    name = text_of(raw.get("relationship")) or text_of(raw.get("relation"))
+    if not (source and target and name):
+        yield Problem(where=where, what="is no relation: it needs a source, a relationship and a destination")
+        return
+    for end in (source, target):
+        yield from graph.named(end, where)
+    yield from graph.relation(source, name, target, where)

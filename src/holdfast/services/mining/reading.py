@@ -1,0 +1,71 @@
+"""What readers share: who is told how far they are, and the ways in which exports hold their conversations."""
+
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from ...domain.errors import Invalid
+from ...domain.mined import Problem
+from .elements import MOST_ELEMENT, Fault, decoded, elements
+from .lines import objects
+from .places import Piece, watched
+
+Told = Callable[[int], None]
+"""Told how many bytes were read since it was told last."""
+Raw = tuple[str, Any]
+"""Where something stands, and what it says."""
+
+
+def start_of(head: bytes) -> bytes:
+    """The beginning of a file without what does not count."""
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()
+
+
+def is_lined(head: bytes) -> bool:
+    """Whether a file has a JSON object on each line."""
+    first, _, rest = start_of(head).partition(b"\n")
+    return (
+        first.startswith(b"{")
+        and first.rstrip().endswith(b"}")
+        and (not rest.strip() or rest.lstrip().startswith(b"{"))
+    )
+
+
+def each(piece: Piece, told: Told, within: str) -> Iterator[Raw | Problem]:
+    """The things that a file holds: of an array, of the array of that name in an object, on lines, or one alone."""
+    head = piece.head()
+    with watched(piece, told) as source:
+        if start_of(head).startswith(b"["):
+            yield from members(source, piece.name, None)
+        elif f'"{within}"'.encode() in head[:4096]:
+            yield from members(source, piece.name, within)
+        elif is_lined(head):
+            yield from objects(source, piece.name)
+        else:
+            yield alone(source, piece.name)
+
+
+def members(source: IO[bytes], name: str, within: str | None) -> Iterator[Raw | Problem]:
+    """The elements of an array, each decoded; what is wrong with one is told, and the next follows."""
+    number = -1
+    for element in elements(source):
+        if isinstance(element, Fault):
+            yield Problem(where=f"{name} byte {element.at}", what=element.what)
+            continue
+        if element.name != within:
+            continue
+        number += 1
+        try:
+            yield f"{name}[{number}]", decoded(element.data)
+        except Invalid as error:
+            yield Problem(where=f"{name}[{number}] byte {element.at}", what=error.message)
+
+
+def alone(source: IO[bytes], name: str, most: int = MOST_ELEMENT) -> Raw | Problem:
+    """The one thing that a file is."""
+    data = source.read(most + 1)
+    if len(data) > most:
+        return Problem(where=name, what=f"is one JSON value of more than {most} bytes")
+    try:
+        return name, decoded(data.removeprefix(b"\xef\xbb\xbf"))
+    except Invalid as error:
+        return Problem(where=name, what=error.message)

@@ -1,0 +1,104 @@
+"""What a host's transcript on disk holds after a session ended badly, found and kept."""
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from ...domain.errors import Invalid, NotFound
+from ...domain.mined import LeftOut, Record, Turn, known_moment
+from ..hold import Hold
+from . import codex, formats, places
+from .elements import decoded
+from .keep import Keeper
+from .lines import Line, lines
+from .mine import Mined
+from .plan import Options
+
+Host = Literal["claude-code", "codex"]
+HOSTS: tuple[Host, ...] = ("claude-code", "codex")
+MOST_LOOKED_AT = 200
+"""Transcripts of Codex that are looked into, newest first, for one that belongs to a folder."""
+
+
+class Recovered(NamedTuple):
+    transcript: Path
+    mined: Mined
+
+
+def recover(
+    hold: Hold, host: Host | None, transcript: Path | None, since: int | None, limit: int, options: Options
+) -> Recovered:
+    """Keep the last turns of a transcript: the one that is named, or the newest of a session in this folder."""
+    path = transcript or newest(host, Path.cwd())
+    with places.at(path) as place:
+        if not place.whole:
+            raise Invalid(
+                f"transcript: {path} is no transcript but holds several files: use mine", fields=["transcript"]
+            )
+        form = formats.format_of(place.pieces[0], alone=True)
+        if form not in HOSTS:
+            raise Invalid(f"transcript: {path} is no transcript of {' or '.join(HOSTS)}", fields=["transcript"])
+        records = formats.read(form, place.pieces, lambda number: None)
+        report = Keeper(hold, form, options).take(_last(records, since, limit, options, hold.now()))
+    return Recovered(path, Mined(form, 1, 0, report))
+
+
+def _last(records: Iterable[Record], since: int | None, limit: int, options: Options, now: int) -> Iterator[Record]:
+    """The last turns since a moment, and everything that is told beside."""
+    kept: deque[Turn] = deque()
+    for record in records:
+        if not isinstance(record, Turn) or (record.sort != "message" and record.sort not in options.include):
+            yield record
+        elif since is not None and (known_moment(record.at, now)[0] or 0) < since:
+            yield LeftOut(sort="before")
+        else:
+            kept.append(record)
+            if len(kept) > limit:
+                kept.popleft()
+                yield LeftOut(sort="before")
+    yield from kept
+
+
+def newest(host: Host | None, folder: Path) -> Path:
+    """The transcript that was written to last, of a session in a folder."""
+    found: list[Path] = []
+    if host in (None, "claude-code"):
+        found += _of_claude_code(folder)
+    if host in (None, "codex"):
+        found += _of_codex(folder)
+    if not found:
+        raise NotFound(f"There is no transcript of a session in {folder}: name one with --transcript.")
+    return max(found, key=_written)
+
+
+def _of_claude_code(folder: Path) -> list[Path]:
+    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+    project = home / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(folder))
+    return [path for path in project.glob("*.jsonl") if path.is_file() and not path.name.startswith("agent-")]
+
+
+def _of_codex(folder: Path) -> list[Path]:
+    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    paths = sorted((home / "sessions").glob("**/rollout-*.jsonl"), key=_written, reverse=True)[:MOST_LOOKED_AT]
+    return next(([path] for path in paths if _cwd(path) == str(folder)), [])
+
+
+def _written(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _cwd(path: Path) -> str | None:
+    """The folder in which a session of Codex took place, as its first line says."""
+    with path.open("rb") as source:
+        first = next(lines(source, path.name), None)
+    if not isinstance(first, Line):
+        return None
+    try:
+        raw = decoded(first.data)
+    except Invalid:
+        return None
+    meta = raw.get("payload") if isinstance(raw, dict) and codex.is_entry(raw) else None
+    return meta.get("cwd") if isinstance(meta, dict) else None

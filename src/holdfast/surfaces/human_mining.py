@@ -1,0 +1,51 @@
+"""What was taken from elsewhere, for a person to read."""
+
+from collections.abc import Iterator
+
+from ..operations.mining import Captured, MineAnswer, RecoverAnswer
+from .human import safe
+
+_DONE = {
+    "imported": "stored",
+    "updated": "changed at their source",
+    "unchanged": "here already",
+    "joined": "captured before",
+    "left": "put away or rewritten here, and left so",
+}
+
+
+def mined(answer: MineAnswer) -> Iterator[str]:
+    """What was done, what was not, and why."""
+    would = "Would be " if answer.dry_run else ""
+    told = [f"{number} {what}" for name, what in _DONE.items() if (number := getattr(answer, name))]
+    yield f"{answer.format} into {answer.namespace}. {would}{', '.join(told) or 'nothing new'}."
+    if answer.total_conversations or answer.links:
+        yield f"{answer.total_conversations} conversations ({answer.skipped} too short), {answer.links} links."
+    if answer.kinds:
+        yield "By kind: " + ", ".join(f"{number} {kind}" for kind, number in answer.kinds.items()) + "."
+    if answer.left_out:
+        yield "Left out: " + ", ".join(f"{number} {sort}" for sort, number in answer.left_out.items()) + "."
+    if answer.passed_over:
+        yield f"Passed over: {answer.passed_over} files of no format or of another."
+    for sample in answer.samples if answer.dry_run else ():
+        speaker = f"{sample.speaker}: " if sample.speaker else ""
+        yield f"  {safe(sample.title)}\n    {safe(f'{speaker}{sample.content}'[:120].splitlines()[0])}"
+    yield from _problems(answer)
+
+
+def _problems(answer: MineAnswer) -> Iterator[str]:
+    for problem in answer.problems:
+        yield f"{'Rejected' if problem.rejected else 'Note'}: {safe(problem.where)}: {safe(problem.what)}"
+    untold = answer.rejected + answer.noted - len(answer.problems)
+    if untold:
+        yield f"And {untold} more."
+
+
+def recovered(answer: RecoverAnswer) -> Iterator[str]:
+    yield f"From {safe(answer.transcript)}:"
+    yield from mined(answer)
+
+
+def captured(answer: Captured) -> Iterator[str]:
+    yield f"{answer.outcome} {answer.memory_id or ''}".rstrip()
+    yield from map(safe, answer.notes)

@@ -38,9 +38,7 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+both = pytest.mark.parametrize("engine", ENGINES)
 
 
 @pytest.fixture
@@ -81,6 +79,7 @@ def test_an_answer_is_typed_and_says_who_gave_it(opened: Open) -> None:
         assert consult(opened(server).hold, TASK, TEXT) == Consulted(Verdict("event", 0.5), "m-1", cached=False)
 
 
+@both
 def test_the_same_question_is_paid_for_once_by_any_process(opened: Open) -> None:
     with provider(saying(GOOD)) as server:
         for cached in (False, True):
@@ -176,6 +175,7 @@ def test_a_model_that_fails_is_no_help_and_says_why_without_the_key(opened: Open
     assert KEY not in found.reason
 
 
+@both
 def test_no_model_is_consulted_inside_a_transaction(opened: Open) -> None:
     with provider(saying(GOOD)) as server:
         hold = opened(server).hold
@@ -197,6 +197,7 @@ def test_a_text_that_is_too_long_is_not_sent(opened: Open) -> None:
 # What it takes
 
 
+@both
 def test_what_a_call_cost_is_kept_exactly(opened: Open) -> None:
     with provider(saying(GOOD)) as server:
         hold = opened(server, llm_price_in=75_000, llm_price_out=300_001)
@@ -204,6 +205,7 @@ def test_what_a_call_cost_is_kept_exactly(opened: Open) -> None:
     assert [(one.spent, one.cost) for one in usage(hold)] == [(150, 120 * 75_000 + 30 * 300_001)]
 
 
+@both
 def test_a_day_whose_budget_is_spent_asks_no_more_and_the_next_day_does(opened: Open, clock: Clock) -> None:
     with provider(saying(GOOD)) as server:
         hold = opened(server, llm_daily_tokens=1000).hold
@@ -247,6 +249,7 @@ def test_a_refusal_costs_nothing_and_an_answer_that_broke_off_counts_as_the_most
 # How long answers are kept
 
 
+@both
 def test_an_answer_is_kept_for_a_week(opened: Open, clock: Clock) -> None:
     with provider(saying(GOOD)) as server:
         hold = opened(server)
@@ -261,6 +264,7 @@ def test_an_answer_is_kept_for_a_week(opened: Open, clock: Clock) -> None:
             assert session.rows("llm_answer_count") == [(0,)]
 
 
+@both
 def test_a_purge_takes_every_answer_with_it(opened: Open) -> None:
     with provider(saying(GOOD)) as server:
         hold = opened(server)
@@ -272,6 +276,7 @@ def test_a_purge_takes_every_answer_with_it(opened: Open) -> None:
             assert session.rows("llm_answer_count") == [(0,)]
 
 
+@both
 def test_answers_are_bounded_in_number_and_the_oldest_go_first(
     opened: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,7 +93,7 @@ def _code(materials: Sequence[Material], secret: bytes) -> str:
 
 def _fenced(material: Material, code: str) -> str:
     kind = "result" if material.trusted else "data"
-    label = re.sub(r"[^\w .:/-]+", " ", without(material.label, code))[:LONGEST_LABEL].strip()
+    label = " ".join(re.sub(r"[^\w.:/-]", " ", without(material.label, code)).split())[:LONGEST_LABEL]
     return f"<<<{kind} {code} {label}>>>\n{without(material.text, code)}\n<<<end {code}>>>"
 
 

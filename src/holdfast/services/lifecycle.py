@@ -8,7 +8,7 @@ from ..domain import admit as door
 from ..domain.errors import HoldfastError, StoreError
 from ..domain.memory import Memory
 from ..domain.words import asked
-from ..storage import invalidations, memories, recalls, vectors
+from ..storage import consulted, invalidations, memories, recalls, vectors
 from ..storage.memories import Filter
 from ..storage.records import ALIAS, INVALIDATION, MEMORY, Writing
 from .amend import must_be_version
@@ -131,6 +131,7 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
             write.expired(row[0] for row in batch)
             invalidations.ended(write)
             recalls.prune(write.session, oldest(write.now, hold.keep_recalls))
+            consulted.prune(write.session, write.now)
         collected += [row[0] for row in batch]
         hold.progress(len(collected), len(collected), "collecting")
         if len(batch) < BATCH:
@@ -148,6 +149,7 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
             erase(write, memory)
         if gone:
             recalls.purge(write.session, [memory.id for memory in gone])
+            consulted.forget(write.session)
             write.session.forget_words()
     return Gone([memory.id for memory in gone], kept)
 

@@ -5,7 +5,7 @@ create table lease (
   ends_at integer not null
 );
 
--- What a curator did, and how far it is.
+-- What a curator did.
 create table curate_run (
   id text primary key,
   agent text not null,
@@ -27,11 +27,12 @@ create table curate_step (
 -- What was looked at as it is, so that it is not looked at again until it changes.
 create table curate_done (
   step text not null,
-  memory text not null,
+  memory text not null references memory (id),
   hash text not null,
   done_at integer not null,
   primary key (step, memory)
 );
+create index curate_done_memory on curate_done (memory);
 
 -- Where the next page begins, by agent and what it curates.
 create table curate_cursor (
@@ -43,6 +44,7 @@ create table curate_cursor (
 -- What a curator would do with memories but leaves to somebody to decide.
 create table curate_offer (
   id text primary key,
+  run text not null,
   step text not null,
   memory text not null references memory (id),
   other text references memory (id),
@@ -53,6 +55,7 @@ create table curate_offer (
   decided_by text,
   decided_at integer
 );
-create index curate_offer_status on curate_offer (status, id);
+create index curate_offer_status on curate_offer (status, offered_at, id);
+create index curate_offer_run on curate_offer (run);
 create index curate_offer_memory on curate_offer (memory);
 create index curate_offer_other on curate_offer (other) where other is not null;

@@ -1,0 +1,122 @@
+"""Suggest labels for a text, and add them to a memory if that is asked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain.errors import Invalid
+from ..domain.memory import Memory
+from ..domain.tagging import MOST, labels
+from ..domain.words import STOP, fold, runs
+from ..storage import curation, memories
+from ..storage.port import Session
+from ..storage.records import MEMORY
+from .aided import BY_RULES, How, aid, unfit
+from .amend import must_be_version
+from .hold import Hold
+from .rarity import rarity
+from .remember import must_change
+
+MOST_WORDS = 4
+MOST_CHARACTERS = 16_384
+"""Of a text that a model is asked about."""
+
+
+class Tagged(NamedTuple):
+    memory: Memory | None
+    new: list[str]
+    """What suits the text and it does not have yet."""
+    all: list[str]
+    applied: bool
+    how: How
+
+
+class Labels(Struct, frozen=True):
+    """Labels for the text, the best first."""
+
+    tags: list[str]
+
+
+def auto_tag(hold: Hold, id: str, *, apply: bool = False, expected_version: int | None = None) -> Tagged:
+    """Labels for a memory; added to it if asked, unless it was changed while they were looked for."""
+    with hold.reading() as session:
+        memory = memories.resolve(session, hold.caller, id, hold.now())
+        must_be_version(memory, expected_version)
+        found, known = by_rules(hold, session, memory.namespace, memory.title, memory.content, memory.tags)
+    new, how = _by_model(hold, memory.title, memory.content, found, known, memory.tags)
+    new = new[: door.MOST_TAGS - len(memory.tags)]
+    if apply and new:
+        memory = add(hold, memory, new)
+    return Tagged(memory, new, [*memory.tags, *(tag for tag in new if tag not in memory.tags)], apply, how)
+
+
+def suggest(hold: Hold, title: str, content: str, namespace: str) -> Tagged:
+    """Labels for a text that is not kept."""
+    title, content, namespace = door.title(title), door.content(content), door.namespace(namespace)
+    with hold.reading() as session:
+        found, known = by_rules(hold, session, namespace, title, content, ())
+    new, how = _by_model(hold, title, content, found, known, ())
+    return Tagged(None, new, new, False, how)
+
+
+def add(hold: Hold, memory: Memory, tags: list[str]) -> Memory:
+    """Give a memory more labels, if it is as it was read."""
+    with hold.writing() as write:
+        now = memories.resolve(write.session, hold.caller, memory.id, write.now)
+        must_change(hold, write, now)
+        must_be_version(now, memory.version)
+        return write.change(MEMORY, now, replace(now, tags=door.tags((*now.tags, *tags))), "tag")
+
+
+def by_rules(
+    hold: Hold, session: Session, namespace: str, title: str, content: str, had: tuple[str, ...]
+) -> tuple[list[str], dict[str, int]]:
+    """Labels by what the text speaks of, and those that the namespace has."""
+    known = curation.tags(session, hold.caller, namespace, hold.now())
+    words = rarity(session, runs(f"{title} {content[:MOST_CHARACTERS]}"))
+    return [label.tag for label in labels(title, content, known=known, rarity=words, without=had)], known
+
+
+def _by_model(
+    hold: Hold, title: str, content: str, found: list[str], known: dict[str, int], had: tuple[str, ...]
+) -> tuple[list[str], How]:
+    """What a model would label the text, by the same rules; without one, what was found."""
+    if hold.model is None:
+        return found, BY_RULES
+    from .consult import Material, Task
+
+    task = Task(
+        "tag",
+        "Name three to eight short labels for the text, lower case, of one or two words, the best first. Prefer labels "
+        "that are in use already. Do not invent what the text does not speak of.",
+        Labels,
+        512,
+    )
+    material = [
+        Material("labels in use", "\n".join(list(known)[:100]) or "none"),
+        Material("labels by rules", "\n".join(found) or "none", trusted=True),
+        Material("title", title),
+        Material("text", content[:MOST_CHARACTERS]),
+    ]
+    answer, how = aid(hold, task, material)
+    if answer is None:
+        return found, how
+    taken = {fold(tag) for tag in had}
+    clean = {fold(tag): tag for tag in map(_clean, reversed(answer.tags)) if tag and fold(tag) not in taken}
+    chosen = list(reversed(clean.values()))[:MOST]
+    return (chosen, how) if chosen else (found, unfit("the model named nothing that can be a label"))
+
+
+def _clean(tag: str) -> str:
+    """A label as it can be kept; nothing, if it says nothing or is a sentence."""
+    words = runs(tag)
+    if not 0 < len(words) <= MOST_WORDS or all(word in STOP or word.isdigit() for word in words):
+        return ""
+    try:
+        return door.tags([tag.strip().lower().replace(" ", "-")])[0]
+    except Invalid:
+        return ""

@@ -38,7 +38,6 @@ def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
 READING: dict[str, Callable[[Session], Any]] = {
     "the best": lambda session: skill_reflections.best(session, ME, HERE, 1, limit=10),
     "how many": lambda session: skill_reflections.count(session, ME, HERE),
-    "where": lambda session: skill_reflections.namespaces(session, ME, HERE),
 }
 
 

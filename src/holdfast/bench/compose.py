@@ -1,7 +1,7 @@
 """Composing a skill over many reflections: `python -m holdfast.bench.compose [REFLECTIONS] [ADDRESS]`.
 
-Reflections in chains three deep, some used, some superseded, as in a store that was lived in. What is measured is the
-whole operation, with and without a query.
+Reflections in chains three deep, some used, some superseded, as in a store that was lived in; all of them have their
+vectors. What is measured is the whole operation, with and without a query.
 """
 
 import sys
@@ -19,6 +19,7 @@ from ..app import open as opened
 from ..domain.admit import Draft, admit
 from ..domain.link import Link, Relation
 from ..domain.moment import DAY
+from ..embedding.port import Embedder
 from ..services import relate
 from ..storage.records import LINK, MEMORY, Writing
 from .prose import Prose
@@ -27,6 +28,8 @@ from .timing import Doer, Spread, in_turns, took
 REFLECTIONS = 10_000
 TIMES = 100
 BATCH = 500
+CENTRES = 100
+"""Texts of which real vectors are made; the others lie around them."""
 NAMES = ("compose", "compose with a query", "compose, of a processor", "compose with a query, of a processor")
 GOAL = 0.050
 """Seconds, of 95 in 100."""
@@ -63,6 +66,8 @@ def fill(hold: Holdfast, reflections: int) -> None:
                     _link(write, made[-1], made[-2], "reflects_on")
                 if number % 50 == 49:
                     _link(write, made[-1], made[-26], "supersedes")
+    if hold.hold.embedder is not None:
+        _give_vectors(hold, hold.hold.embedder)
     with hold.hold.store.writing() as session:
         session.many(
             "access_add",
@@ -81,6 +86,15 @@ def _reflection(hold: Holdfast, write: Writing, prose: Prose, number: int) -> st
         draft, id=hold.hold.new_id(), agent="ai:bench@here", origin=write.origin, now=at, lifetimes=hold.hold.lifetimes
     )
     return write.add(MEMORY, replace(memory, reflection_depth=1 + number % 3), "reflect").id
+
+
+def _give_vectors(hold: Holdfast, embedder: Embedder) -> None:
+    """As if they had been made: who measures meanwhile would measure that, too."""
+    from .cloud import Cloud, give_next
+
+    cloud, after = Cloud(embedder, [Prose(3).text(number)[1] for number in range(CENTRES)]), 0
+    while (last := give_next(hold, cloud, after, BATCH)) is not None:
+        after = last
 
 
 def _link(write: Writing, source: str, target: str, relation: Relation) -> None:

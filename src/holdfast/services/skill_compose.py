@@ -11,21 +11,18 @@ from ..domain.caller import under
 from ..domain.memory import Memory
 from ..domain.skill import Composes, Reason
 from ..storage import memories, policies, skill_reflections
-from ..storage.memories import Filter
 from ..storage.port import Session
 from ..storage.skill_reflections import Within, Worth
 from ..storage.skills import Shown
-from . import recall, skills
-from .gather import Looked
+from . import skills
 from .hold import Hold
+from .skill_relevance import Found, relevant
 from .skills import Fallen
 
 FEWEST = 100
 """So many reflections of a namespace are looked at, the best by age and use."""
 SHORTEST = 64
 """No reflection takes fewer tokens: so many more are looked at in a large budget."""
-MOST_FOUND = 100
-"""Reflections that a query finds."""
 MOST_TOLD = 50
 """Ids that are named of what was left out for one reason."""
 RELEVANCE = 3.0
@@ -91,7 +88,7 @@ def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rende
         body = skills.body_of(session, shown.version)
         entries = [_entry(hold, session, one) for one in shown.version.composes]
     places = _apart([entry.within for entry in entries if entry.within is not None])
-    found = _found(hold, places, query)
+    found = relevant(hold, places, query) if query is not None and places else Found({})
     most = max(FEWEST, budget // SHORTEST)
     with hold.reading() as session:
         weighed = _weighed(Looking(hold, session, now), places, found.worth, most)
@@ -136,36 +133,6 @@ def _entry(hold: Hold, session: Session, asked: Composes) -> Entry:
     return Entry(asked, ceiling, hold.caller.reaches(asked.namespace))
 
 
-class Found(NamedTuple):
-    """What a query is about: a share of the best one's score for each."""
-
-    worth: dict[str, float]
-    degraded: str | None = None
-
-
-def _found(hold: Hold, places: list[Within], query: str | None) -> Found:
-    if query is None or not places:
-        return Found({})
-    which = _where(hold, places)
-    if which is None:
-        return Found({})
-    ready = recall.prepare(hold, recall.Ask(query, which, limit=MOST_FOUND))
-    with hold.reading() as session:
-        look = Looked(hold, session, ready.ask.which, ready.now)
-        ranked = recall.ordered(look, ready, most=MOST_FOUND).ranked
-    most = max((one.score for one in ranked), default=0.0)
-    return Found({one.id: one.score / most for one in ranked if one.score > 0}, ready.degraded)
-
-
-def _where(hold: Hold, places: list[Within]) -> Filter | None:
-    """The reflections of all the places; None if there are none."""
-    if len(places) == 1:
-        return Filter(under=places[0].namespace, kinds=("reflection",))
-    with hold.reading() as session:
-        names = {name for one in places for name in skill_reflections.namespaces(session, hold.caller, one)}
-    return Filter(namespaces=tuple(sorted(names)), kinds=("reflection",)) if names else None
-
-
 class Looking(NamedTuple):
     hold: Hold
     session: Session
@@ -181,7 +148,7 @@ class Looking(NamedTuple):
             looked *= 4
 
     def among(self, within: Within, ids: list[str]) -> list[Worth]:
-        return skill_reflections.best(self.session, self.hold.caller, within, self.now, limit=MOST_FOUND, among=ids)
+        return skill_reflections.best(self.session, self.hold.caller, within, self.now, limit=len(ids), among=ids)
 
     def count(self, within: Within) -> int:
         return skill_reflections.count(self.session, self.hold.caller, within)

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from ..domain.caller import Caller
 from ..domain.moment import DAY
+from ..domain.vector import Embedding
 from .memories import visible
 from .port import Part, Session
 
 YEAR = 365 * DAY + DAY // 4
 MANY_USES = 50
-MOST_NAMESPACES = 1000
 
 
 class Worth(NamedTuple):
@@ -50,10 +50,15 @@ def count(session: Session, caller: Caller, within: Within) -> int:
     return int(session.assembled(("skill_reflection_count", *parts), params)[0][0])
 
 
-def namespaces(session: Session, caller: Caller, within: Within) -> list[str]:
-    """The namespaces in which there are any."""
+def nearest(
+    session: Session, caller: Caller, within: Within, asked: Embedding, now: int, *, limit: int
+) -> list[tuple[str, float]]:
+    """Those of them that live and have a passage nearest by the cosine."""
     parts, params = _within(caller, within)
-    return [row[0] for row in session.assembled(("skill_namespaces", *parts), params)][:MOST_NAMESPACES]
+    rows = session.nearest(
+        asked.vector, ["skill_reflections.live", *parts], params | {"model": asked.model, "now": now}, limit
+    )
+    return [(id, cosine) for id, cosine in rows]
 
 
 def origins(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, str]:

@@ -88,8 +88,8 @@ from (select m.id, m.lives_until, m.valid_from, m.valid_until,
  order by points desc, m.id limit :limit) c order by c.points desc, c.id
 -- name: skill_reflection_count
 select count(*) from memory m where m.kind = 'reflection' and m.state = 'live'
--- name: skill_namespaces
-select distinct m.namespace from memory m where m.kind = 'reflection' and m.state = 'live'
+-- name: skill_reflections.live
+ and m.kind = 'reflection' and m.state = 'live' and m.lives_until > :now
 -- name: skill_reflections.within
 -- One range of the index, from a namespace to the end of what lies below it.
  and m.namespace >= :under and m.namespace < :under || '0' and (m.namespace = :under or m.namespace >= :under || '/')

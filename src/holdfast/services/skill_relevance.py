@@ -1,0 +1,82 @@
+"""How much reflections have to do with what a skill is wanted for: by their words and by what they mean.
+
+A recall would also look at what was said around them, by whom and when. Of conclusions that says little, and costs most
+of the time that a recall takes.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..domain.errors import EmbedderFailed
+from ..domain.question import question
+from ..domain.rank import RELATED, SPAN, UNRELATED
+from ..domain.vector import Embedding
+from ..storage import asking, skill_reflections, vectors
+from ..storage.memories import Filter
+from ..storage.skill_reflections import Within
+from .ahead import Ahead
+from .hold import Hold
+from .recall import LONGEST_QUESTION, NO_VECTORS, UNREADABLE
+
+MOST_FOUND = 100
+"""Reflections of a place that a query finds by its words."""
+MOST_NEAR = 50
+"""Those that it finds by what it means."""
+
+
+class Found(NamedTuple):
+    """What a query is about: a share of the best one's score for each."""
+
+    worth: dict[str, float]
+    degraded: str | None = None
+
+
+def relevant(hold: Hold, places: Sequence[Within], query: str) -> Found:
+    """The reflections of some places that have any word of a query, or mean something like it."""
+    words, text = question(query, hold.now()).words, query[:LONGEST_QUESTION]
+    if not words:
+        return Found({})
+    with Ahead() as ahead:
+        if hold.embedder is not None:
+            ahead.begin(hold.embedder, text)
+        found = _by_words(hold, places, words)
+        if hold.embedder is None:
+            return Found(found)
+        try:
+            vector = ahead.vector(hold.embedder, text)
+        except EmbedderFailed as error:
+            return Found(found, f"Found by words alone. {error.message}")
+    if vector is None:
+        return Found(found, UNREADABLE)
+    near = _by_meaning(hold, places, Embedding(hold.embedder.model, vector))
+    if not near:
+        return Found(found, NO_VECTORS)
+    return Found(_shares({id: found.get(id, 0.0) + near.get(id, 0.0) for id in found.keys() | near.keys()}))
+
+
+def _by_words(hold: Hold, places: Sequence[Within], words: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    with hold.reading() as session:
+        asked = asking.question(session, words)
+        for place in places:
+            which = Filter(under=place.namespace, kinds=("reflection",))
+            hits = asking.candidates(session, hold.caller, asked, which, hold.now(), limit=MOST_FOUND)
+            found |= {hit.id: hit.score for hit in hits}
+    return _shares(found)
+
+
+def _by_meaning(hold: Hold, places: Sequence[Within], asked: Embedding) -> dict[str, float]:
+    """Shares of the nearest; where even that is not near, of what would be."""
+    near: dict[str, float] = {}
+    with hold.reading() as session:
+        vectors.check(session, asked)
+        for place in places:
+            near |= skill_reflections.nearest(session, hold.caller, place, asked, hold.now(), limit=MOST_NEAR)
+    span = max(SPAN, max(near.values(), default=0.0) - UNRELATED)
+    return {id: (cosine - UNRELATED) / span for id, cosine in near.items() if cosine >= RELATED}
+
+
+def _shares(scores: dict[str, float]) -> dict[str, float]:
+    """Each as a share of the best."""
+    most = max(scores.values(), default=0.0)
+    return {id: score / most for id, score in scores.items() if score > 0}

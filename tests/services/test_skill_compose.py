@@ -292,8 +292,10 @@ def test_a_query_finds_by_meaning_where_there_are_vectors(db: str) -> None:
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
         lesson(hold, "Animals", content="The cat sleeps on the sofa all afternoon.")
         lesson(hold, "Money", content="Invoices are paid within thirty days.")
+        id = skill(hold, ("team", 0))
         hold.reembed()
-        assert composed(hold, skill(hold, ("team", 0)), query="a kitten napping")[0] == "Animals"
+        answer = hold.skill_compositional_context(id, query="a kitten napping")
+        assert (answer.reflections[0].title, answer.degraded) == ("Animals", msgspec.UNSET)
 
 
 # How much

@@ -49,7 +49,7 @@ def relevant(hold: Hold, places: Sequence[Within], query: str) -> Found:
     if vector is None:
         return Found(found, UNREADABLE)
     near = _by_meaning(hold, places, Embedding(hold.embedder.model, vector))
-    if not near:
+    if near is None:
         return Found(found, NO_VECTORS)
     return Found(_shares({id: found.get(id, 0.0) + near.get(id, 0.0) for id in found.keys() | near.keys()}))
 
@@ -65,15 +65,16 @@ def _by_words(hold: Hold, places: Sequence[Within], words: Sequence[str]) -> dic
     return _shares(found)
 
 
-def _by_meaning(hold: Hold, places: Sequence[Within], asked: Embedding) -> dict[str, float]:
-    """Shares of the nearest; where even that is not near, of what would be."""
+def _by_meaning(hold: Hold, places: Sequence[Within], asked: Embedding) -> dict[str, float] | None:
+    """Shares of the nearest, or of what would be near if none is; None if there are no vectors by that model."""
     near: dict[str, float] = {}
     with hold.reading() as session:
-        vectors.check(session, asked)
+        if vectors.dim_of(session, asked.model) != asked.vector.dim:
+            return None
         for place in places:
             near |= skill_reflections.nearest(session, hold.caller, place, asked, hold.now(), limit=MOST_NEAR)
     span = max(SPAN, max(near.values(), default=0.0) - UNRELATED)
-    return {id: (cosine - UNRELATED) / span for id, cosine in near.items() if cosine >= RELATED}
+    return {id: (cosine - UNRELATED) / span for id, cosine in near.items() if cosine >= RELATED} if near else None
 
 
 def _shares(scores: dict[str, float]) -> dict[str, float]:

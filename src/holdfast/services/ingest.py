@@ -1,0 +1,488 @@
+"""Take a document in: part it, see what is known already, and keep what is new, in one transaction.
+
+What was taken in is noted by what it says and by which pipeline it went through, so that the same again is no work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain import helpers, ids
+from ..domain.admit import Draft
+from ..domain.errors import HoldfastError, Invalid, StoreError
+from ..domain.link import Link
+from ..domain.memory import Citation, Memory, Scope, Span
+from ..domain.memory import Kind as MemoryKind
+from ..domain.moment import to_text
+from ..domain.pipeline import Asking, Helping, Pipeline, Searching, Segmenting, named
+from ..storage import ingests, memories, vectors
+from ..storage.ingests import Outcome, Taken
+from ..storage.records import LINK, MEMORY, Writing, content_hash
+from . import ingest_model
+from .hold import Hold
+from .ingest_plan import Judged, Parted, Piece, Planner, parted
+from .intake import Rehearsed
+from .relate import id_of, tie
+from .remember import put
+
+STEP = 100
+MOST_HEADINGS = 200
+DOCUMENT_TAG = "document"
+_KINDS: dict[str, MemoryKind] = {"episodic": "event"}
+"""What a piece is kept as if its kind is sure; anything else is an observation."""
+
+
+class Source(NamedTuple):
+    """A document to be taken in."""
+
+    text: str
+    namespace: str
+    uri: str
+    name: str | None = None
+    """What it is called if it does not say so itself."""
+    tags: tuple[str, ...] = ()
+    scope: Scope | None = None
+
+
+class Gone(NamedTuple):
+    """A memory of this source that is not live any more, or whose text the document does not hold any more."""
+
+    memory: str
+    title: str | None
+    place: int
+
+
+class Report(NamedTuple):
+    """What became of a document."""
+
+    source: Source
+    pipeline: Pipeline
+    content_hash: str
+    known: bool
+    """It was taken in before; nothing was done."""
+    dry_run: bool
+    document: str | None
+    outcomes: list[Outcome]
+    titles: dict[int, str]
+    """Of the memory that holds what a segment says, or would be made of it."""
+    vanished: list[Gone]
+    """Kept from this source, and not said by it any more."""
+    gone: list[Gone]
+    """Taken in before, and deleted or put away since."""
+    stages: list[dict[str, Any]]
+    notes: list[str]
+    parts: int = 0
+    """Of which a model was asked."""
+    alike: bool = True
+    """Whether all questions about a part began with the same words, so that a provider can keep them."""
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(one.decision for one in self.outcomes)
+
+    @property
+    def stored(self) -> list[str]:
+        """The memories that were made of it."""
+        return [one.memory for one in self.outcomes if one.memory and one.decision in ingest_model.KEPT]
+
+
+def ingest(hold: Hold, source: Source, pipeline: Pipeline, *, dry_run: bool = False, again: bool = False) -> Report:
+    """Take a document in, once. A dry run does the same, and nothing of it is kept."""
+    source = _admitted(hold, source)
+    hash = sha256(source.text.encode()).hexdigest()
+    id = ids.derived("ingest", source.namespace, source.uri, hash, pipeline.version, hold.caller.agent)
+    if not again and (known := _known(hold, source, pipeline, id, dry_run)):
+        return known
+    return _Taking(hold, source, pipeline, hash, id, again=again).take(dry_run)
+
+
+def _admitted(hold: Hold, source: Source) -> Source:
+    """Every rule that the whole document must keep, before anything is done."""
+    namespace = door.namespace(source.namespace)
+    door.must_be_kept(namespace)
+    hold.caller.must_reach(namespace)
+    door.uri("source_uri", source.uri)
+    if not source.text.strip("\ufeff \t\r\n"):
+        raise Invalid("content: there is nothing in it", fields=["content"])
+    return source._replace(namespace=namespace, tags=door.tags(source.tags))
+
+
+def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: bool) -> Report | None:
+    with hold.reading() as session:
+        taken = ingests.get(session, id)
+        if taken is None:
+            return None
+        outcomes = ingests.outcomes(session, id)
+        kept = ingests.kept(session, hold.caller, _memories(outcomes), hold.now())
+    lost = [one for one in outcomes if one.memory and not (one.memory in kept and kept[one.memory].live)]
+    gone = {one.memory: Gone(one.memory, _title(kept, one.memory), one.place) for one in lost if one.memory}
+    notes = ["It was ingested before, and is the same: nothing was done."]
+    if gone:
+        notes.append(f"{len(gone)} of its memories are gone since; --again keeps what they said anew.")
+    titles = {one.place: kept[one.memory].title for one in outcomes if one.memory in kept}
+    return Report(
+        source, pipeline, taken.content_hash, True, dry_run, taken.document, outcomes, titles, [], [*gone.values()],
+        taken.stages, notes,
+    )  # fmt: skip
+
+
+def _memories(outcomes: Sequence[Outcome]) -> list[str]:
+    return list(dict.fromkeys(one.memory for one in outcomes if one.memory))
+
+
+def _title(kept: dict[str, ingests.Kept], memory: str) -> str | None:
+    return kept[memory].title if memory in kept else None
+
+
+class _Taking:
+    """One document on its way in."""
+
+    def __init__(self, hold: Hold, source: Source, pipeline: Pipeline, hash: str, id: str, *, again: bool) -> None:
+        self._hold = hold
+        self._source = source
+        self._pipeline = pipeline
+        self._hash = hash
+        self._id = id
+        self._again = again
+        with hold.reading() as session:
+            before = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
+            self._last: Taken | None = before[0] if before else None
+            self._before = ingests.outcomes(session, self._last.id) if self._last else []
+        self._notes: list[str] = []
+        self._titles: dict[int, str] = {}
+        self._made: set[str] = set()
+        self._taken_titles: set[str] = set()
+        self._kept: dict[int, str] = {}
+        """Which memory holds what a piece says."""
+
+    def take(self, dry_run: bool) -> Report:
+        text = parted(self._source.text, self._pipeline)
+        if not text.pieces:
+            raise Invalid("content: there is nothing in it that could be remembered", fields=["content"])
+        planner = Planner(
+            self._hold,
+            self._pipeline,
+            self._source.namespace,
+            self._source.uri,
+            self._before,
+            again=self._again,
+            keep_seen=self._pipeline.asking,
+        )
+        judged = list(planner.judged(text.pieces))
+        parts = ingest_model.asked(self._hold, self._pipeline, judged, planner.seen)
+        added = ingest_model.added(judged, parts)
+        whole = sorted(
+            [*added.judged, *planner.judged(added.further), *added.repeated], key=lambda one: one.piece.place
+        )
+        if planner.without_vectors:
+            self._notes.append(f"Nothing was compared by its meaning: {planner.without_vectors}")
+        stages = self._stages(whole, planner, parts)
+        report = self._written(text, whole, planner, added, stages, dry_run)
+        return report._replace(parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts))
+
+    def _written(
+        self,
+        text: Parted,
+        judged: Sequence[Judged],
+        planner: Planner,
+        added: ingest_model.Added,
+        stages: list[dict[str, Any]],
+        dry_run: bool,
+    ) -> Report:
+        """Everything in one transaction; a dry run rolls it back."""
+        outcomes: list[Outcome] = []
+        document: Memory | None = None
+        vanished: list[Gone] = []
+        try:
+            with self._hold.writing() as write:
+                if not self._again and ingests.get(write.session, self._id):
+                    raise _Overtaken
+                judged = [self._still_so(write, one) for one in judged]
+                if any(one.decision in ingest_model.KEPT for one in judged):
+                    document = self._document(write, text, added, len(judged))
+                links: list[Link] = []
+                for number, one in enumerate(judged):
+                    if number % STEP == 0:
+                        self._hold.progress(number, len(judged), "storing")
+                    outcomes.append(self._one(write, one, document, links))
+                write.add_all(LINK, links, "link")
+                self._keep_vectors(write, judged, planner)
+                vanished = self._vanished(write, outcomes)
+                taken = Taken(
+                    self._id,
+                    self._source.namespace,
+                    self._source.uri,
+                    self._hash,
+                    self._pipeline.name,
+                    self._pipeline.version,
+                    self._hold.caller.agent,
+                    document.id if document else self._last.document if self._last else None,
+                    stages,
+                    write.now,
+                )
+                ingests.put(write.session, taken, outcomes)
+                if dry_run:
+                    raise Rehearsed
+        except Rehearsed:
+            outcomes = [one._replace(memory=None) if one.memory in self._made else one for one in outcomes]
+        except _Overtaken:
+            found = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
+            assert found is not None
+            return found
+        kept = None if dry_run or document is None else document.id
+        return Report(
+            self._source, self._pipeline, self._hash, False, dry_run, kept, outcomes, self._titles, vanished, [],
+            stages, self._notes,
+        )  # fmt: skip
+
+    def _still_so(self, write: Writing, one: Judged) -> Judged:
+        """A piece that was like a memory which is gone by now is new."""
+        if one.other is None or one.decision == "duplicate":
+            return one
+        if memories.by_ids(write.session, self._hold.caller, [one.other], write.now):
+            return one
+        return one._replace(decision="new", reason="what it was like is gone", other=None, replaces=False)
+
+    def _document(self, write: Writing, text: Parted, added: ingest_model.Added, segments: int) -> Memory:
+        """The memory that stands for the document: what it is called, where it is, and what its headings say."""
+        title = helpers.preview(_clean(added.title or text.title or self._source.name or self._source.uri), 200)
+        shown = text.headings[:MOST_HEADINGS]
+        more = [f"… and {len(text.headings) - len(shown)} more headings"] if len(text.headings) > len(shown) else []
+        about = f"{title}: {segments} segments from {self._source.uri}"
+        lines = [about, *([added.summary] if added.summary else []), *shown, *more]
+        content = "\n".join(lines).encode()[: door.MOST_BYTES["content"]].decode(errors="ignore")
+        metadata = {"content_hash": self._hash, "segments": segments, "pipeline": self._named()}
+        metadata |= {"method": "llm", "model": added.model} if added.model else {"method": "heuristic"}
+        old = self._last.document if self._last else None
+        known = memories.by_ids(write.session, self._hold.caller, [old], write.now) if old else {}
+        if old and old in known and memories.may_change(write.session, self._hold.caller, old):
+            changed = replace(known[old], content=content, metadata=door.metadata(known[old].metadata | metadata))
+            return write.change(MEMORY, known[old], door.check(changed), "ingest")
+        draft = self._draft(title or self._source.uri, content, metadata, "summary", None, (DOCUMENT_TAG,))
+        return put(self._hold, write, draft, "version").memory
+
+    def _named(self) -> str:
+        return f"{self._pipeline.name}@{self._pipeline.version}"
+
+    def _draft(
+        self,
+        title: str,
+        content: str,
+        metadata: dict[str, Any],
+        kind: MemoryKind,
+        span: Span | None,
+        tags: tuple[str, ...],
+    ) -> Draft:
+        cited = Citation(self._source.uri, to_text(self._hold.now()), self._hash, span)
+        return Draft(
+            title=title,
+            content=content,
+            namespace=self._source.namespace,
+            tier="long",
+            kind=kind,
+            source=self._hold.caller.source,
+            scope=self._source.scope or UNSET,
+            tags=(*self._source.tags, *(tag for tag in tags if tag not in self._source.tags))[: door.MOST_TAGS],
+            metadata=metadata,
+            citations=(cited,),
+            source_uri=self._source.uri,
+            source_span=span,
+            speaker=None,
+            occurred_at=None,
+            thread=None,
+            place=None,
+        )
+
+    def _one(self, write: Writing, judged: Judged, document: Memory | None, links: list[Link]) -> Outcome:
+        """Do with a piece what was decided; one that the store refuses leaves the others be."""
+        piece, memory = judged.piece, judged.other
+        if judged.decision in ingest_model.KEPT:
+            assert document is not None
+            try:
+                kept = self._stored(write, piece)
+            except StoreError:
+                raise
+            except HoldfastError as error:
+                return _outcome(judged._replace(decision="rejected", reason=error.message), None)
+            memory = kept.id
+            links.append(_derived(self._hold, write, kept, document))
+            self._link(write, judged, kept)
+        elif judged.repeats is not None:
+            memory = self._kept.get(judged.repeats)
+        elif judged.decision == "near-duplicate" and document is not None and judged.other:
+            tie(self._hold, write, document.id, judged.other, "related_to")
+        if memory:
+            self._kept[piece.place] = memory
+        return _outcome(judged, memory)
+
+    def _stored(self, write: Writing, piece: Piece) -> Memory:
+        title = piece.title if piece.title not in self._taken_titles else f"{piece.title} [{piece.digest[:8]}]"
+        self._taken_titles.add(title)
+        sure = piece.classified
+        metadata: dict[str, Any] = {
+            "method": piece.method,
+            "pipeline": self._named(),
+            "fact_kind": sure.fact_kind,
+            "fact_confidence": sure.confidence,
+        }
+        metadata |= {"weak": True} if sure.weak else {}
+        metadata |= {"model": piece.model} if piece.model else {}
+        metadata |= {"path": list(piece.path)} if piece.path else {}
+        kind: MemoryKind = "claim" if piece.kind == "claim" else "observation"
+        if not sure.weak:
+            kind = _KINDS.get(sure.fact_kind, kind)
+        draft = self._draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
+        kept = put(self._hold, write, draft, "version").memory
+        self._titles[piece.place] = kept.title
+        self._made.add(kept.id)
+        return kept
+
+    def _link(self, write: Writing, judged: Judged, kept: Memory) -> None:
+        """To what a kept piece replaces, contradicts, or would replace if somebody said so."""
+        if judged.other is None:
+            return
+        if judged.decision == "conflict":
+            tie(self._hold, write, kept.id, judged.other, "contradicts")
+        elif judged.decision == "update":
+            tie(self._hold, write, kept.id, judged.other, "supersedes" if judged.replaces else "related_to")
+
+    def _keep_vectors(self, write: Writing, judged: Sequence[Judged], planner: Planner) -> None:
+        """The vectors of what was kept, which need not be made again then."""
+        embedder = self._hold.embedder
+        if embedder is None:
+            return
+        many = []
+        for one in judged:
+            made, id = planner.vectors.get(one.piece.place), self._kept.get(one.piece.place)
+            if (
+                made
+                and id
+                and one.decision in ingest_model.KEPT
+                and self._titles.get(one.piece.place) == one.piece.title
+            ):
+                hash = content_hash(one.piece.title, one.piece.text)
+                many += [
+                    vectors.Kept(id, embedder.model, begins, ends, vector.dim, hash, write.now, vector)
+                    for begins, ends, vector in made
+                ]
+        vectors.put_all(write.session, many)
+
+    def _vanished(self, write: Writing, outcomes: Sequence[Outcome]) -> list[Gone]:
+        """What was kept from this source the last time and is neither said any more nor replaced."""
+        said = {id for one in outcomes for id in (one.memory, one.other) if id}
+        left = [
+            one for one in self._before if one.memory and one.decision in ("new", "update", "conflict", "duplicate")
+        ]
+        found = {one.memory: one for one in left if one.memory not in said}
+        kept = memories.by_ids(write.session, self._hold.caller, [id for id in found if id], write.now)
+        own = {id: one for id, one in kept.items() if one.source_uri == self._source.uri}
+        return [Gone(id, own[id].title, one.place) for id, one in found.items() if id in own]
+
+    def _stages(
+        self, judged: Sequence[Judged], planner: Planner, parts: Sequence[ingest_model.Part]
+    ) -> list[dict[str, Any]]:
+        """What each stage came to, for the report."""
+        found = []
+        for index, stage in enumerate(self._pipeline.stages):
+            if isinstance(stage, Asking):
+                found.append(ingest_model.stage_of(index, stage, parts))
+                continue
+            summary, payload = _summed(stage, judged, planner.seen.counts)
+            found.append(
+                {
+                    "index": index,
+                    "type": "helper" if isinstance(stage, Helping) else named(stage),
+                    "name": named(stage),
+                    "summary": summary,
+                    "method": "heuristic",
+                    "payload": payload,
+                }
+            )
+        return found
+
+
+class _Overtaken(Exception):
+    """Somebody else took the same document in meanwhile."""
+
+
+def _clean(text: str) -> str:
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def _derived(hold: Hold, write: Writing, memory: Memory, document: Memory) -> Link:
+    """A new memory stands on its document: nothing can stand on it yet, so that no circle is closed."""
+    return Link(
+        id=id_of(memory.id, document.id, "derives_from"),
+        source=memory.id,
+        target=document.id,
+        relation="derives_from",
+        valid_from=write.now,
+        valid_until=None,
+        agent=hold.caller.agent,
+        created_at=write.now,
+        updated_at=write.now,
+        origin=write.origin,
+        version=1,
+    )
+
+
+def _outcome(judged: Judged, memory: str | None) -> Outcome:
+    piece = judged.piece
+    return Outcome(
+        piece.place,
+        piece.digest,
+        judged.decision,
+        memory,
+        judged.other,
+        int(judged.replaces),
+        piece.kind,
+        piece.line,
+        piece.begins,
+        piece.ends,
+        judged.reason,
+        piece.method,
+        piece.model,
+    )
+
+
+def _summed(
+    stage: Segmenting | Searching | Helping, judged: Sequence[Judged], counts: Counter[str]
+) -> tuple[str, dict[str, Any]]:
+    """What a stage that computes found over all pieces."""
+    match stage:
+        case Segmenting():
+            return f"{len(judged)} segments", {"segments": len(judged)}
+        case Searching():
+            like = sum(one.other is not None for one in judged)
+            return f"{like} of {len(judged)} segments are like a memory", {"segments": len(judged), "like": like}
+        case Helping(kind="fts_classifier"):
+            kinds = Counter(one.piece.classified.fact_kind for one in judged)
+            weak = sum(one.piece.classified.weak for one in judged)
+            told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+            payload: dict[str, Any] = {
+                "helper": stage.kind,
+                "fact_kind": kinds.most_common(1)[0][0],
+                "fact_kinds": kinds,
+            }
+            return f"{told}; {weak} of them weak", payload | {"weak": weak}
+        case Helping(kind="jaccard_overlap"):
+            scored, above = counts["jaccard_scored"], counts["jaccard_above"]
+            payload = {"helper": stage.kind, "candidates_scored": scored, "candidates_above": above}
+            return f"{above} of {scored} candidates overlap by {helpers.OVERLAPS:.2f}", payload
+        case _:
+            scored, kept = counts["cosine_scored"], counts["cosine_kept"]
+            payload = {
+                "helper": stage.kind,
+                "threshold": stage.params.cosine_threshold,
+                "candidates_scored": scored,
+                "candidates_kept": kept,
+                "candidates_without_score": counts["cosine_without"],
+            }
+            return f"{kept}/{scored} candidates kept at {stage.params.cosine_threshold:.2f}", payload

@@ -1,0 +1,386 @@
+"""What to do with each piece of a document: what it is, what the store says already, and what follows from that.
+
+Nothing is written here. A model of vectors is asked between looks at the store, never during one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Literal, NamedTuple
+
+from ..domain import helpers
+from ..domain.alike import Likeness, compare
+from ..domain.errors import EmbedderFailed
+from ..domain.helpers import Classified, MemoryHandle
+from ..domain.memory import Memory
+from ..domain.pipeline import Helping, Pipeline
+from ..domain.segment import Segment, outline, places
+from ..domain.vector import Embedding, Vector
+from ..domain.words import asked
+from ..embedding.port import Embedder
+from ..storage import asking, gists, memories, vectors
+from ..storage.ingests import Outcome
+from ..storage.memories import Filter
+from ..storage.parsed import parse
+from ..storage.port import Session
+from . import embed
+from .hold import Hold
+
+Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
+Method = Literal["heuristic", "llm"]
+BATCH = 128
+"""Pieces that are looked up together."""
+LOOKED_AT = 8
+"""Candidates that a piece is compared with, of each way to find them."""
+FEW_WORDS = 8
+"""The rarest words of a piece by which it is looked up."""
+NARROW = 20_000
+"""In a namespace of more memories the nearest are looked for in all of the store."""
+MOST_VECTORS = 50_000
+"""Vectors that are held until they are written; those of further pieces are made afterwards, as for any memory."""
+LEAD = 80
+"""Characters of a text that its title quotes."""
+
+
+class Piece(NamedTuple):
+    """Something of a document that may be kept."""
+
+    place: int
+    title: str
+    text: str
+    digest: str
+    kind: str
+    path: tuple[str, ...]
+    line: int
+    begins: int
+    """In bytes of UTF-8, as a memory's source span has it."""
+    ends: int
+    classified: Classified
+    method: Method = "heuristic"
+    model: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Judged(NamedTuple):
+    """A piece, and what is to be done with it."""
+
+    piece: Piece
+    decision: Decision
+    reason: str
+    other: str | None = None
+    """The memory that it is like."""
+    repeats: int | None = None
+    """The place of the piece that says the same in this document."""
+    replaces: bool = False
+    """Whether the other came from the same source: then this one supersedes it."""
+
+
+class Parted(NamedTuple):
+    """A document in pieces."""
+
+    title: str | None
+    headings: list[str]
+    pieces: list[Piece]
+
+
+def parted(text: str, pipeline: Pipeline) -> Parted:
+    """Every piece of a document, with its place, its kind and a title."""
+    found = outline(text, pipeline.segmenting.longest)
+    before, line_of = places(text), _LineOf(text)
+    pieces = []
+    for place, one in enumerate(found.segments):
+        said = text[one.start : one.end]
+        begins, ends = before(one.start), before(one.end)
+        line = line_of(one.start)
+        pieces.append(
+            Piece(
+                place,
+                title_of(one, said, line),
+                said,
+                digest(said),
+                one.kind,
+                one.path,
+                line,
+                begins,
+                ends,
+                helpers.classified(said),
+            )
+        )
+    headings = [f"{'#' * one.level} {one.text}" for one in found.headings if one.text]
+    return Parted(found.title, headings, pieces)
+
+
+class _LineOf:
+    """Says of characters, asked for in rising order, in which line they stand."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at, self._line = text, 0, 1
+
+    def __call__(self, character: int) -> int:
+        text, at = self._text, self._at
+        self._line += text.count("\n", at, character) + _lonely_returns(text, at, character)
+        self._at = character
+        return self._line
+
+
+def _lonely_returns(text: str, start: int, end: int) -> int:
+    """Line ends of old Macintosh files."""
+    returns = text.count("\r", start, end)
+    return returns - text.count("\r\n", start, end) if returns else 0
+
+
+def digest(text: str) -> str:
+    """The same for texts that differ in case and blanks alone."""
+    return sha256(" ".join(text.casefold().split()).encode()).hexdigest()
+
+
+def title_of(segment: Segment, said: str, line: int) -> str:
+    """The headings that a piece stands under, and how it begins."""
+    lead = lead_of(said) or f"{segment.kind}, line {line}"
+    above = " > ".join(segment.path[-3:])
+    return f"{helpers.preview(above, 160)}: {lead}" if above else lead
+
+
+def lead_of(text: str) -> str:
+    """The first words of a text, without the marks that only format it."""
+    for line in text[: 8 * LEAD].splitlines():
+        words = " ".join(line.strip("`~#>*|+-= \t").split())
+        clean = "".join(letter for letter in words if letter.isprintable())
+        if any(letter.isalnum() for letter in clean):
+            return helpers.preview(clean, LEAD)
+    return ""
+
+
+class Near(NamedTuple):
+    """A memory that a piece was compared with."""
+
+    memory: Memory
+    likeness: Likeness
+    cosine: float | None
+
+
+class Seen:
+    """What was found out about pieces on the way, for the report and for a model."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.near: dict[int, list[MemoryHandle]] = {}
+        self.cosines: dict[int, list[tuple[str, str, float | None]]] = {}
+
+
+class Planner:
+    """Decides about the pieces of one document."""
+
+    def __init__(
+        self,
+        hold: Hold,
+        pipeline: Pipeline,
+        namespace: str,
+        source_uri: str,
+        before: Sequence[Outcome],
+        *,
+        again: bool,
+        keep_seen: bool = False,
+    ) -> None:
+        self.vectors: dict[int, list[tuple[int, int, Vector]]] = {}
+        """Of pieces that are to be kept: from where to where, and the vector."""
+        self.seen = Seen()
+        self.without_vectors: str | None = None
+        """Why no vectors were made, if they should have been."""
+        self._hold = hold
+        self._pipeline = pipeline
+        self._namespace = namespace
+        self._source_uri = source_uri
+        self._again = again
+        self._keep_seen = keep_seen
+        self._known = {one.digest: one for one in before if one.memory is not None and one.digest}
+        self._still: set[str] = set()
+        self._repeated: dict[str, int] = {}
+        self._held = 0
+        self._wide: bool | None = None
+        self._embedder = hold.embedder if pipeline.searching.vectors else None
+
+    def judged(self, pieces: Sequence[Piece], *, total: int | None = None) -> Iterator[Judged]:
+        """What to do with each piece, in their order."""
+        self._still |= {self._known[one.digest].memory or "" for one in pieces if one.digest in self._known}
+        for start in range(0, len(pieces), BATCH):
+            self._hold.progress(start, total or len(pieces), "comparing")
+            yield from self._batch(pieces[start : start + BATCH])
+
+    def _batch(self, pieces: Sequence[Piece]) -> list[Judged]:
+        decided: dict[int, Judged] = {}
+        looked: dict[int, list[Memory]] = {}
+        with self._hold.reading() as session:
+            live = self._live(session, [self._known[one.digest].memory for one in pieces if one.digest in self._known])
+            for piece in pieces:
+                if judged := self._known_already(piece, live):
+                    decided[piece.place] = judged
+                else:
+                    looked[piece.place] = self._by_words(session, piece)
+                    if judged := self._same(piece, looked[piece.place]):
+                        decided[piece.place] = judged
+        left = [piece for piece in pieces if piece.place not in decided]
+        made = self._embedded(left)
+        with self._hold.reading() as session:
+            for piece in left:
+                near = self._measured(session, piece, looked[piece.place], made.get(piece.place, []))
+                decided[piece.place] = self._decided(piece, near)
+        for piece in left:
+            self._keep(piece, decided[piece.place], made)
+        return [decided[piece.place] for piece in pieces]
+
+    def _live(self, session: Session, ids: Iterable[str | None]) -> set[str]:
+        return set(memories.by_ids(session, self._hold.caller, [id for id in ids if id], self._hold.now()))
+
+    def _known_already(self, piece: Piece, live: set[str]) -> Judged | None:
+        """Said before in this document, or kept from this source the last time."""
+        first = self._repeated.setdefault(piece.digest, piece.place)
+        if first != piece.place:
+            return Judged(piece, "duplicate", "the document says the same before", repeats=first)
+        known = self._known.get(piece.digest)
+        if known is None or known.memory is None:
+            return None
+        if known.memory in live:
+            return Judged(piece, "duplicate", "it was ingested before and is kept", known.memory)
+        if not self._again:
+            return Judged(
+                piece, "duplicate", "it was ingested before and is gone since: --again keeps it anew", known.memory
+            )
+        return None
+
+    def _by_words(self, session: Session, piece: Piece) -> list[Memory]:
+        """Memories of the namespace that may say nearly the same: by what such texts share, and by rare words."""
+        parsed = parse(piece.title, piece.text, "[]")
+        found = gists.sharing(session, gists.of_text(self._namespace, parsed))[:LOOKED_AT]
+        words = asking.question(session, asked(piece.text))
+        rare = words._replace(rare=words.rare[:FEW_WORDS], common=())
+        which = Filter(namespace=self._namespace)
+        if rare.rare and len(found) < LOOKED_AT:
+            hits = asking.candidates(session, self._hold.caller, rare, which, self._hold.now(), limit=LOOKED_AT)
+            found = list(dict.fromkeys([*found, *(hit.id for hit in hits)]))
+        return self._read(session, found)
+
+    def _read(self, session: Session, ids: Sequence[str]) -> list[Memory]:
+        read = memories.by_ids(session, self._hold.caller, ids, self._hold.now()) if ids else {}
+        return [read[id] for id in ids if id in read and read[id].namespace == self._namespace]
+
+    def _same(self, piece: Piece, found: Sequence[Memory]) -> Judged | None:
+        for one in found:
+            if digest(one.content) == piece.digest:
+                return Judged(piece, "duplicate", "a memory says the same", one.id)
+        return None
+
+    def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[tuple[int, int, Vector]]]:
+        """The vectors of pieces as they will be kept; none, if none can be made now."""
+        if self._embedder is None:
+            return {}
+        texts = [(piece.place, *text) for piece in pieces for text in embed.texts(piece.title, piece.text)]
+        try:
+            made = self._made(self._embedder, [text for *_, text in texts])
+        except EmbedderFailed as error:
+            self._embedder, self.without_vectors = None, error.message
+            return {}
+        found: dict[int, list[tuple[int, int, Vector]]] = {}
+        for (place, begins, ends, _), vector in zip(texts, made, strict=True):
+            found.setdefault(place, []).append((begins, ends, vector))
+        return found
+
+    def _made(self, embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+        made: list[Vector] = []
+        for start in range(0, len(texts), embed.TEXTS):
+            self._hold.progress.check()
+            made += embedder.embed(texts[start : start + embed.TEXTS])
+        return made
+
+    def _measured(
+        self, session: Session, piece: Piece, found: Sequence[Memory], made: Sequence[tuple[int, int, Vector]]
+    ) -> list[Near]:
+        """Candidates, those that lie near among them, each with how it stands to the piece."""
+        said = [vector for begins, _, vector in made if begins >= 0]
+        both = [*found, *self._by_vector(session, said, {one.id for one in found})]
+        limit = max(self._pipeline.searching.limit, LOOKED_AT)
+        cosines = self._cosines(session, said, both[:limit])
+        near = [
+            Near(one, compare(one.content, piece.text, cosines.get(one.id)), cosines.get(one.id))
+            for one in both[:limit]
+        ]
+        self._note(piece, near)
+        return near
+
+    def _by_vector(self, session: Session, said: Sequence[Vector], known: set[str]) -> list[Memory]:
+        if not said or self._embedder is None:
+            return []
+        model, now = self._embedder.model, self._hold.now()
+        which = Filter() if self._is_wide(session) else Filter(namespace=self._namespace)
+        hits = vectors.nearest(session, self._hold.caller, Embedding(model, said[0]), which, now, limit=LOOKED_AT)
+        return self._read(session, [id for id, _ in hits if id not in known])
+
+    def _is_wide(self, session: Session) -> bool:
+        if self._wide is None:
+            which = Filter(namespace=self._namespace)
+            self._wide = memories.count(session, self._hold.caller, which, self._hold.now()) > NARROW
+        return self._wide
+
+    def _cosines(self, session: Session, said: Sequence[Vector], found: Sequence[Memory]) -> dict[str, float]:
+        """How near memories are: each passage of the piece to the nearest of theirs, on the average."""
+        if not said or not found or self._embedder is None:
+            return {}
+        rows = session.vectors([one.id for one in found], self._embedder.model)
+        best: dict[str, list[float]] = {}
+        for number, vector in enumerate(said):
+            for row, cosine in zip(rows, vectors.cosines(vector, [row[3] for row in rows]), strict=True):
+                mine = best.setdefault(row[0], [-1.0] * len(said))
+                mine[number] = max(mine[number], cosine)
+        return {id: sum(many) / len(many) for id, many in best.items()}
+
+    def _note(self, piece: Piece, near: Sequence[Near]) -> None:
+        """What the helpers say of a piece and its candidates."""
+        handles = [MemoryHandle(one.memory.id, one.memory.content) for one in near]
+        for stage in self._pipeline.stages:
+            match stage:
+                case Helping(kind="jaccard_overlap"):
+                    overlap = helpers.jaccard_overlap(piece.text, handles).payload
+                    self.seen.counts["jaccard_scored"] += overlap["candidates_scored"]
+                    self.seen.counts["jaccard_above"] += overlap["candidates_above"]
+                case Helping(kind="cosine_pre_filter", params=params):
+                    scored = [(one.memory.id, one.memory.content, one.cosine) for one in near]
+                    kept = helpers.pre_filtered(scored, threshold=params.cosine_threshold).payload
+                    self.seen.counts["cosine_scored"] += kept["candidates_scored"]
+                    self.seen.counts["cosine_kept"] += kept["candidates_kept"]
+                    self.seen.counts["cosine_without"] += kept["candidates_without_score"]
+        if self._keep_seen:
+            self.seen.near[piece.place] = handles
+            self.seen.cosines[piece.place] = [(one.memory.id, one.memory.content, one.cosine) for one in near]
+
+    def _decided(self, piece: Piece, near: Sequence[Near]) -> Judged:
+        """By the candidate that says most: the same text, then what the document said in its place, then others."""
+        close = [one for one in near if one.likeness.relation != "other"]
+        for one in close:
+            if one.likeness.relation == "same":
+                return Judged(piece, "duplicate", one.likeness.reason, one.memory.id)
+        own = [one for one in close if one.memory.source_uri == self._source_uri and one.memory.id not in self._still]
+        if own:
+            best = max(own, key=lambda one: one.likeness.score)
+            self._still.add(best.memory.id)
+            return Judged(
+                piece,
+                "update",
+                f"the document said it otherwise: {best.likeness.reason}",
+                best.memory.id,
+                replaces=True,
+            )
+        others = [one for one in close if one.memory.source_uri != self._source_uri]
+        if not others:
+            return Judged(piece, "new", "nothing like it was kept")
+        best = max(others, key=lambda one: one.likeness.score)
+        return Judged(piece, _DECISIONS[best.likeness.relation], best.likeness.reason, best.memory.id)
+
+    def _keep(self, piece: Piece, judged: Judged, made: dict[int, list[tuple[int, int, Vector]]]) -> None:
+        """Hold vectors of what will be kept, as long as there is room."""
+        many = made.get(piece.place, [])
+        if judged.decision in ("new", "update", "conflict") and self._held + len(many) <= MOST_VECTORS:
+            self.vectors[piece.place] = many
+            self._held += len(many)
+
+
+_DECISIONS: dict[str, Decision] = {"near": "near-duplicate", "update": "update", "conflict": "conflict"}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.domain.dates import Event
 from holdfast.domain.moment import DAY
@@ -171,8 +172,8 @@ def test_a_candidate_that_has_to_do_with_nothing_leaves_the_others_as_they_are(m
 @given(MANY)
 def test_a_neighbour_without_a_word_of_the_question_leaves_the_others_as_they_are(many: list[Candidate]) -> None:
     silent = Candidate("id-99", (Piece(0, 9, {"other": 3}),), 30)
-    without = [one._replace(group=None) for one in many]
-    assert order([one._replace(before=one.before or "id-99") for one in without], [silent]) == order(without)
+    without = [replace(one, group=None) for one in many]
+    assert order([replace(one, before=one.before or "id-99") for one in without], [silent]) == order(without)
 
 
 def test_of_equals_the_newer_comes_first_and_then_the_lesser_id() -> None:
@@ -196,8 +197,8 @@ def test_what_holds_one_more_of_the_words_says_more(many: list[Candidate], stem:
     for one in many:
         if one.pieces:
             first, *others = one.pieces
-            fuller = first._replace(counts={**first.counts, stem: first.counts.get(stem, 0) + 1})
-            after = one._replace(pieces=(fuller, *others))
+            fuller = replace(first, counts={**first.counts, stem: first.counts.get(stem, 0) + 1})
+            after = replace(one, pieces=(fuller, *others))
             assert lexical(after, weights, 20) > lexical(one, weights, 20)
 
 
@@ -261,7 +262,7 @@ def test_a_memory_that_dwells_on_something_is_nearer_than_one_that_names_it_in_p
 
 @given(MANY)
 def test_the_order_of_passages_does_not_change_how_near_a_memory_is(many: list[Candidate]) -> None:
-    turned = [one._replace(pieces=tuple(reversed(one.pieces))) for one in many]
+    turned = [replace(one, pieces=tuple(reversed(one.pieces))) for one in many]
     near = {one.id: one.cosine for one in order(many)}
     assert {one.id: one.cosine for one in order(turned)} == pytest.approx(near)
 
@@ -322,9 +323,9 @@ def test_an_event_that_nobody_tells_of_changes_nothing(many: list[Candidate]) ->
 @given(MANY)
 def test_the_adjustment_is_gentle_and_less_for_what_holds_no_longer(many: list[Candidate]) -> None:
     for one in many:
-        holds = adjustment(one._replace(over=False), NOW)
+        holds = adjustment(replace(one, over=False), NOW)
         assert 0.65 < holds < 1.25
-        assert adjustment(one._replace(over=True), NOW) == pytest.approx(OVER_FACTOR * holds)
+        assert adjustment(replace(one, over=True), NOW) == pytest.approx(OVER_FACTOR * holds)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from math import log
 from operator import mul
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from .dates import Event, sidedness
 from .moment import DAY
 from .passages import ROLES
@@ -62,12 +64,13 @@ RECENCY_WEIGHT = 0.03
 RECENCY_HALF_DAYS = 30
 USE_WEIGHT = 0.02
 MANY_USES = 50
+_MANY_USES = log(1 + MANY_USES)
 UTILITY_WEIGHT = 0.15
 OVER_FACTOR = 0.7
 """For what holds no longer: superseded, or past its time."""
 
 
-class Piece(NamedTuple):
+class Piece(Struct, frozen=True):
     """A passage: where it stands, how often each asked stem stands in it, who says it, how near it is."""
 
     begins: int
@@ -77,7 +80,7 @@ class Piece(NamedTuple):
     cosine: float | None = None
 
 
-class Candidate(NamedTuple):
+class Candidate(Struct, frozen=True):
     """A memory that may be an answer, as far as the order needs it."""
 
     id: str
@@ -126,11 +129,10 @@ class Scope(NamedTuple):
     events: tuple[tuple[Event, frozenset[str]], ...] = ()
     """Before or after what it asks, each with the stems of its name."""
 
-    def voice(self, speaker: str | None) -> float:
-        """Whether somebody speaks whom the question is about: 1 for the first it names or a role, less for others."""
-        if speaker is None or speaker not in self.named:
-            return 0.0
-        return 1.0 if speaker == self.named[0] or speaker.lower() in ROLES else OTHERS_VOICE
+    def voices(self) -> dict[str | None, float]:
+        """How much the question is about each speaker: 1 for the first it names or a role, less for others."""
+        first = self.named[:1]
+        return {name: 1.0 if name in first or name.lower() in ROLES else OTHERS_VOICE for name in self.named}
 
 
 class Parts(NamedTuple):
@@ -186,15 +188,18 @@ def lexical(candidate: Candidate, weights: Mapping[str, float], usual_length: fl
         return 0.0
     damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * candidate.length / (usual_length or 1.0))
     whole = _saturated(total, weights, damping)
-    part = max((passage_words(candidate, piece, weights) for piece in candidate.pieces), default=0.0)
+    if len(candidate.pieces) == 1:
+        part = _saturated(total, weights, SATURATION)
+    else:
+        part = max((passage_words(candidate, piece, weights) for piece in candidate.pieces), default=0.0)
     return 0.5 * whole + 0.5 * part
 
 
 def _together(candidate: Candidate) -> Mapping[str, int]:
     """How often each asked stem stands in a memory."""
     pieces = candidate.pieces
-    if len(pieces) == 1 and not candidate.labels:
-        return pieces[0].counts
+    if len(pieces) == 1:
+        return _with_labels(pieces[0].counts, candidate.labels)
     total = dict(candidate.labels)
     for piece in pieces:
         for stem, count in piece.counts.items():
@@ -202,12 +207,16 @@ def _together(candidate: Candidate) -> Mapping[str, int]:
     return total
 
 
+def _with_labels(counts: Mapping[str, int], labels: Mapping[str, int]) -> Mapping[str, int]:
+    """How often each asked stem stands in a passage, or in the labels, which belong to each."""
+    if not labels:
+        return counts
+    return {**labels, **{stem: count + labels.get(stem, 0) for stem, count in counts.items()}}
+
+
 def passage_words(candidate: Candidate, piece: Piece, weights: Mapping[str, float]) -> float:
     """How much a passage says to the words that were asked for."""
-    counts = piece.counts
-    if candidate.labels:
-        counts = {stem: counts.get(stem, 0) + candidate.labels.get(stem, 0) for stem in {*counts, *candidate.labels}}
-    return _saturated(counts, weights, SATURATION)
+    return _saturated(_with_labels(piece.counts, candidate.labels), weights, SATURATION)
 
 
 def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping: float) -> float:
@@ -217,26 +226,24 @@ def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping:
     return found
 
 
-def voice(candidate: Candidate, scope: Scope) -> float:
+def voice(candidate: Candidate, voices: Mapping[str | None, float]) -> float:
     """Whether somebody whom the question names says it, or a passage of it."""
-    if not scope.named:
-        return 0.0
-    own = scope.voice(candidate.speaker)
-    if not candidate.pieces or candidate.pieces[0].speaker is None:
+    own = voices.get(candidate.speaker, 0.0)
+    if not voices or not candidate.pieces or candidate.pieces[0].speaker is None:
         return own
-    return max(own, *(scope.voice(piece.speaker) for piece in candidate.pieces))
+    return max(own, *(voices.get(piece.speaker, 0.0) for piece in candidate.pieces))
 
 
-def nearness(candidate: Candidate, scope: Scope) -> float | None:
+def nearness(candidate: Candidate, voices: Mapping[str | None, float]) -> float | None:
     """The best passage's cosine, a little more if the next best is near too; of a reply, also with what it replies to.
 
     What a named person says is nearer.
     """
-    own = SPEAKER_COSINE * scope.voice(candidate.speaker)
+    own = SPEAKER_COSINE * voices.get(candidate.speaker, 0.0)
     first, second = None, UNRELATED
     for piece in candidate.pieces:
         if piece.cosine is not None:
-            near = piece.cosine + (SPEAKER_COSINE * scope.voice(piece.speaker) if piece.speaker else own)
+            near = piece.cosine + (SPEAKER_COSINE * voices.get(piece.speaker, 0.0) if piece.speaker else own)
             if first is None or near > first:
                 first, second = near, second if first is None else max(second, first)
             else:
@@ -275,17 +282,16 @@ class Order:
     def __init__(
         self, candidates: Sequence[Candidate], around: Sequence[Candidate], stems: Sequence[str], scope: Scope
     ) -> None:
-        self._scope = scope
         self._weights = word_weights(stems, scope)
-        everyone = (*candidates, *around)
+        everyone, voices = (*candidates, *around), scope.voices()
         self.bm25 = {one.id: lexical(one, self._weights, scope.usual_length) for one in everyone}
         self._most = max(self.bm25.values(), default=0.0) or 1.0
-        self._speaks = {one.id: voice(one, scope) for one in everyone}
+        self._speaks = {one.id: voice(one, voices) for one in everyone}
         raw = {id: value + SPEAKER_WORDS * self._speaks[id] for id, value in self.bm25.items()}
         best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
         self._words = {id: value / best for id, value in raw.items()}
         self._asking = {one.id for one in everyone if one.asks and self.bm25[one.id]}
-        self._cosine = {one.id: nearness(one, scope) for one in candidates}
+        self._cosine = {one.id: nearness(one, voices) for one in candidates}
         self._vector = self._calibrated()
         self._threads = self._best_of_threads(candidates)
         self._told = [(event, _times_of(stems, candidates)) for event, stems in scope.events]
@@ -318,9 +324,13 @@ class Order:
             thread_words=thread[0],
             thread_vector=thread[1],
             asks=float(one.asks),
-            date=one.date + max((sidedness(event, told, one.at) for event, told in self._told), default=0.0),
-            linked=max((self._words.get(id, 0.0) for id in one.linked), default=0.0),
+            date=one.date + self._beside_events(one) if self._told else one.date,
+            linked=max([self._words.get(id, 0.0) for id in one.linked], default=0.0) if one.linked else 0.0,
         )
+
+    def _beside_events(self, one: Candidate) -> float:
+        """Whether it was said before or after what the question names, as that asks."""
+        return max(sidedness(event, told, one.at) for event, told in self._told)
 
     def ranked(self, one: Candidate, score: float, parts: Parts, factor: float) -> Ranked:
         held = {stem for piece in one.pieces for stem in piece.counts} | set(one.labels)
@@ -357,7 +367,7 @@ def adjustment(one: Candidate, now: int) -> float:
         + PRIORITY_WEIGHT * (one.priority - 5) / 5
         - CONFIDENCE_WEIGHT * (1.0 - one.confidence)
         + RECENCY_WEIGHT * (RECENCY_HALF_DAYS / (RECENCY_HALF_DAYS + age_days) - 1.0)
-        + USE_WEIGHT * min(1.0, log(1 + one.uses) / log(1 + MANY_USES))
+        + USE_WEIGHT * min(1.0, log(1 + one.uses) / _MANY_USES)
         + UTILITY_WEIGHT * one.utility
     )
     return factor * (OVER_FACTOR if one.over else 1.0)

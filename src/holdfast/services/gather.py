@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..domain import rank
@@ -48,6 +49,9 @@ BLOCK = 20
 
 MOST_NAMES = 16
 NOWHERE = Around(None, None, None, None)
+REPLIES = (REPLY, REPLY)
+Asked = tuple[str, str]
+"""An asked stem, and how it stands in a parsed text."""
 
 
 class Looked(NamedTuple):
@@ -142,6 +146,7 @@ def gather(
     making = _Making(
         question=question,
         asked=[(stem, pad(stem)) for stem in heard.words],
+        named=heard.named,
         near=_near(look, asked, fresh, rows),
         around=beside.around,
         ids={row.rowno: row.id for row in rows.values()} | {row.rowno: row.id for row in beside.others},
@@ -152,7 +157,7 @@ def gather(
     )
     return Gathered(
         candidates=[making.candidate(row) for row in rows.values()],
-        around=[making.neighbour(row) for row in beside.others],
+        around=making.neighbours(beside.others),
         scope=_scope(look, question, heard, rows.values()),
         stems=tuple(heard.words),
         rows=rows,
@@ -229,9 +234,7 @@ def _whenever(which: Filter) -> Filter:
     return Filter(unchanged_since=which.unchanged_since, true_at=which.true_at)
 
 
-def _near(
-    look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row]
-) -> dict[str, list[Near]]:
+def _near(look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row]) -> dict[str, Near]:
     """How near each passage of the candidates is; a vector of what a memory says at another time does not count."""
     if asked is None:
         return {}
@@ -240,11 +243,11 @@ def _near(
     return vectors.nearness(look.session, asked, said) | measured(asked, current)
 
 
-def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, list[Near]]:
+def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, Near]:
     """How near the passages are of which no vector is kept yet."""
-    found: dict[str, list[Near]] = {}
+    found: dict[str, Near] = {}
     for one, cosine in zip(fresh, vectors.cosines(asked.vector, [one.vector for one in fresh]), strict=True):
-        found.setdefault(one.memory, []).append(Near(one.begins, one.ends, cosine))
+        found.setdefault(one.memory, {})[one.begins, one.ends] = cosine
     return found
 
 
@@ -258,13 +261,13 @@ def _scope(look: Looked, question: Question, heard: Heard, rows: Iterable[Row]) 
     return rank.Scope(*known, names=frozenset(people & set(heard.words)), named=heard.named, events=events)
 
 
-class _Making(NamedTuple):
+class _Making(Struct, frozen=True):
     """What makes a candidate of a row."""
 
     question: Question
-    asked: list[tuple[str, str]]
-    """Each asked stem, and how it stands in a parsed text."""
-    near: dict[str, list[Near]]
+    asked: list[Asked]
+    named: tuple[str, ...]
+    near: dict[str, Near]
     around: dict[int, Around]
     ids: dict[int, str]
     edges: Edges
@@ -274,12 +277,13 @@ class _Making(NamedTuple):
 
     def candidate(self, row: Row) -> rank.Candidate:
         beside, said_at = self.around.get(row.rowno, NOWHERE), row.occurred_at or row.created_at
+        near, held = self.near.get(row.id, {}), self._held(row.parsed.text)
         return rank.Candidate(
             id=row.id,
-            pieces=self._pieces(row),
+            pieces=_pieces(row, near, held),
             length=row.parsed.length,
-            labels=self._counted(row.parsed.labels),
-            reply=next((one.cosine for one in self.near.get(row.id, ()) if one.begins == REPLY), None),
+            labels=_counted(row.parsed.labels, held),
+            reply=near.get(REPLIES),
             speaker=row.speaker,
             group=_group(row),
             before=self.ids.get(beside.before or 0),
@@ -297,28 +301,41 @@ class _Making(NamedTuple):
             at=said_at,
         )
 
-    def neighbour(self, row: Neighbour) -> rank.Candidate:
-        """What only counts for others: its words, as if it were one passage."""
-        said = rank.Piece(0, 0, self._counted(row.text))
-        return rank.Candidate(row.id, (said,), length_of(row.text), speaker=row.speaker, asks=is_asking(row.text))
-
-    def _pieces(self, row: Row) -> list[rank.Piece]:
-        """The passages of a memory. A vector of something else is one without words."""
-        near = {(one.begins, one.ends): one.cosine for one in self.near.get(row.id, ()) if one.begins != REPLY}
-        found = [
-            rank.Piece(
-                line.begins,
-                line.ends,
-                self._counted(line.stems),
-                line.speaker,
-                near.pop((line.begins, line.ends), None),
+    def neighbours(self, rows: Iterable[Neighbour]) -> list[rank.Candidate]:
+        """What only counts for others, as far as it does: its words, as if it were one passage, and who says it."""
+        return [
+            rank.Candidate(
+                row.id,
+                (rank.Piece(0, 0, _counted(row.text, held)),),
+                length_of(row.text),
+                speaker=row.speaker,
+                asks=is_asking(row.text),
             )
-            for line in row.parsed.lines
+            for row in rows
+            if (held := self._held(row.text)) or row.speaker in self.named
         ]
-        return found + [rank.Piece(*span, {}, row.speaker, cosine) for span, cosine in near.items()]
 
-    def _counted(self, stems: str) -> dict[str, int]:
-        return {stem: count for stem, padded in self.asked if (count := stems.count(padded))} if stems else {}
+    def _held(self, text: str) -> list[Asked]:
+        """Those of the asked stems that stand somewhere in a parsed text."""
+        return [one for one in self.asked if one[1] in text]
+
+
+def _pieces(row: Row, near: Near, held: Sequence[Asked]) -> list[rank.Piece]:
+    """The passages of a memory. A vector of something else is one without words."""
+    left = dict(near)
+    left.pop(REPLIES, None)
+    found = [
+        rank.Piece(
+            line.begins, line.ends, _counted(line.stems, held), line.speaker, left.pop((line.begins, line.ends), None)
+        )
+        for line in row.parsed.lines
+    ]
+    return found + [rank.Piece(*span, {}, row.speaker, cosine) for span, cosine in left.items()] if left else found
+
+
+def _counted(stems: str, held: Sequence[Asked]) -> dict[str, int]:
+    """How often each asked stem stands in a part of a parsed text, of those that stand in the whole."""
+    return {stem: count for stem, padded in held if (count := stems.count(padded))} if held else {}
 
 
 def _group(row: Row) -> str | None:

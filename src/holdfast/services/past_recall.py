@@ -108,4 +108,4 @@ def _cosines(session: Session, asked: Embedding | None, said: Iterable[Memory]) 
     if asked is None:
         return {}
     near = vectors.nearness(session, asked, {one.id: content_hash(one.title, one.content) for one in said})
-    return {id: max(one.cosine for one in many) for id, many in near.items()}
+    return {id: max(passages.values()) for id, passages in near.items()}

@@ -227,7 +227,7 @@ def _nearest(look: Looked, ready: Ready, asked: Embedding) -> list[str]:
     most = ready.heard.breadth.nearest
     found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=most)
     fresh = [one for one in ready.fresh if one.begins != REPLY]
-    near = dict(found) | {id: max(one.cosine for one in many) for id, many in measured(asked, fresh).items()}
+    near = dict(found) | {id: max(passages.values()) for id, passages in measured(asked, fresh).items()}
     order = sorted(near, key=lambda id: (-near[id], id))
     return [id for id in order if near[id] >= rank.RELATED and id not in ready.ask.without]
 

@@ -233,5 +233,5 @@ def _missed_by_vectors(session: Session, ready: Ready, cosine: float | None, nea
 def _reach(session: Session, asked: Embedding, nearest: Sequence[Row]) -> str:
     """How near the last of the nearest is."""
     near = vectors.nearness(session, asked, {row.id: row.content_hash for row in nearest[-1:]})
-    least = max((one.cosine for many in near.values() for one in many), default=None)
+    least = max((cosine for passages in near.values() for cosine in passages.values()), default=None)
     return f"{len(nearest)} others are nearer" + ("" if least is None else f", the last of them {least:.3f}")

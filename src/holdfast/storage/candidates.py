@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from ..domain.caller import Caller
 from .memories import Filter, narrowed
 from .parsed import Parsed, length_of, read
@@ -15,7 +17,7 @@ DEAR = 3000
 """A word that so many memories hold is not counted among those of a filter: its share of all tells enough."""
 
 
-class Row(NamedTuple):
+class Row(Struct, frozen=True):
     """A memory as the order needs it."""
 
     rowno: int
@@ -33,7 +35,8 @@ class Row(NamedTuple):
 
 
 def _row(row: Sequence[Any]) -> Row:
-    return Row._make((*row[:-1], read(row[-1])))
+    columns = (*row[:-1], read(row[-1]))
+    return Row(*columns)
 
 
 class Around(NamedTuple):
@@ -71,7 +74,7 @@ def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filt
     return [_row(row) for row in found]
 
 
-class Neighbour(NamedTuple):
+class Neighbour(Struct, frozen=True):
     """A memory that was said beside another."""
 
     rowno: int

@@ -5,13 +5,14 @@ counting a piece of text. The first line is for the title and the tags.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from ..domain.passages import Passage, asks, head, passages
 from . import tokens
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True):
     """A passage as it is kept: where it stands, who says it, and its stems."""
 
     begins: int
@@ -20,7 +21,9 @@ class Line(NamedTuple):
     stems: str
 
 
-class Parsed(NamedTuple):
+class Parsed(Struct, frozen=True):
+    text: str
+    """All of it, as it is kept."""
     asks: bool
     length: int
     """Stems of all passages."""
@@ -29,7 +32,7 @@ class Parsed(NamedTuple):
     lines: list[Line]
 
 
-NOTHING = Parsed(asks=False, length=0, labels="", lines=[])
+NOTHING = Parsed(text="", asks=False, length=0, labels="", lines=[])
 
 
 def pad(stem: str) -> str:
@@ -62,7 +65,7 @@ def read(text: str) -> Parsed:
         return NOTHING
     first, *others = text.split("\n")
     asking, length, labels = first.split("\t")
-    return Parsed(asking == "1", int(length), labels, list(map(_line, others)))
+    return Parsed(text, asking == "1", int(length), labels, list(map(_line, others)))
 
 
 def length_of(text: str) -> int:

@@ -45,12 +45,8 @@ class Count(NamedTuple):
     stale: int
 
 
-class Near(NamedTuple):
-    """How near a passage is to what was asked for."""
-
-    begins: int
-    ends: int
-    cosine: float
+Near = dict[tuple[int, int], float]
+"""How near each passage of a memory is to what was asked for, by where it begins and ends."""
 
 
 class Due(NamedTuple):
@@ -125,12 +121,12 @@ def nearest(
     return [(id, cosine) for id, cosine in rows]
 
 
-def nearness(session: Session, asked: Embedding, said: Mapping[str, str]) -> dict[str, list[Near]]:
+def nearness(session: Session, asked: Embedding, said: Mapping[str, str]) -> dict[str, Near]:
     """How near each passage is of memories of which we know what they say, as far as they have vectors of that."""
     rows = [row for row in session.vectors(list(said), asked.model) if row[4] == said[row[0]]] if said else []
-    found: dict[str, list[Near]] = {}
-    for (memory, begins, ends, *_), cosine in zip(rows, cosines(asked.vector, [row[3] for row in rows]), strict=True):
-        found.setdefault(memory, []).append(Near(begins, ends, cosine))
+    found: dict[str, Near] = {}
+    for row, cosine in zip(rows, cosines(asked.vector, [row[3] for row in rows]), strict=True):
+        found.setdefault(row[0], {})[row[1], row[2]] = cosine
     return found
 
 

@@ -15,7 +15,7 @@ TYPES = ("user", "assistant", "summary", "system", "file-history-snapshot", "que
 SORTS: tuple[Sort, ...] = ("thinking", "tools", "message")
 _NOISE = re.compile(
     r"\s*(?:<(?:local-command-stdout|local-command-stderr|local-command-caveat|command-name|command-message|command-args|"
-    r"system-reminder|bash-stdout|bash-stderr|task-notification)>|Caveat: The messages below were generated|"
+    r"bash-stdout|bash-stderr|task-notification)>|Caveat: The messages below were generated|"
     r"\[Request interrupted by user)"
 )
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
@@ -110,7 +110,7 @@ class Session:
 def _sorted(raw: dict[str, Any], text: str) -> tuple[Sort, str]:
     """Whether somebody said it, or the host put it there."""
     said = _REMINDER.sub("", text)
-    if raw.get("isMeta") or raw.get("isCompactSummary") or _NOISE.match(text) or not said.strip():
+    if raw.get("isMeta") or raw.get("isCompactSummary") or _NOISE.match(said) or not said.strip():
         return "system", text
     return ("sidechains" if raw.get("isSidechain") else "message"), said
 

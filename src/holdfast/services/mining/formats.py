@@ -47,7 +47,7 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
     """The format of an export and the files that are of it; an error names the formats if it cannot be told."""
     if _is_slack(place.pieces):
         return "slack", place.pieces
-    found = [(format_of(piece, alone=place.whole), piece) for piece in place.pieces]
+    found = [(_looked_at(place, piece), piece) for piece in place.pieces]
     counts = Counter(form for form, _ in found if form is not None)
     forms = sorted({"markdown" if form == "text" and "markdown" in counts else form for form in counts})
     if len(forms) > 1:
@@ -66,7 +66,7 @@ def of_format(place: Place, form: Format) -> list[Piece]:
     if form == "slack" or place.whole:
         return place.pieces
     wanted = _NOTES if form == "markdown" else (form,)
-    found = [piece for piece in place.pieces if format_of(piece, alone=False) in wanted]
+    found = [piece for piece in place.pieces if _looked_at(place, piece) in wanted]
     if not found:
         raise _unknown(f"no file here is of the format {form}")
     return found
@@ -83,14 +83,28 @@ def read(form: Format, pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
             yield from _guarded(piece.name, _SINGLE[form](piece, told))
 
 
-def _guarded(name: str, records: Iterator[Record]) -> Iterator[Record]:
-    """Records up to where the disk or an archive gives out, and then what happened."""
+def _looked_at(place: Place, piece: Piece) -> Format | None:
+    """What a file of an export is; of one that cannot be read it is told that it cannot."""
+    try:
+        return format_of(piece, alone=place.whole)
+    except _unreadable() as error:
+        place.problems.append(Problem(where=piece.name, what=f"cannot be read: {error}"))
+        return None
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """What happens where a disk or an archive gives out."""
     import zipfile
     import zlib
 
+    return OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError
+
+
+def _guarded(name: str, records: Iterator[Record]) -> Iterator[Record]:
+    """Records up to where the disk or an archive gives out, and then what happened."""
     try:
         yield from records
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
+    except _unreadable() as error:
         yield Problem(where=name, what=f"cannot be read on: {error}")
 
 

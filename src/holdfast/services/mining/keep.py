@@ -151,7 +151,7 @@ class Keeper:
             return self._joined(write, one, twin, noted)
         id = ids.derived("mined", one.key)
         if (there := write.get(MEMORY, id)) is not None:
-            return self._changed(write, one, there, noted, leave=there.state != "live")
+            return self._here(write, one, there, noted)
         memory = self._admitted(one, id, write.origin, write.now)
         holder = title_holder(write, memory.namespace, memory.title)
         if holder is not None and (holder.content, holder.kind) == (memory.content, memory.kind):
@@ -184,28 +184,31 @@ class Keeper:
         noted.append(self._note(one, memory))
         return "joined"
 
+    def _here(self, write: Writing, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
+        """What came here by a way that leaves no note: from another node, or out of a backup."""
+        if there.state == "live" and there.version == 1:
+            return self._changed(write, one, there, noted)
+        noted.append(self._note(one, there))
+        return "unchanged" if there.content == one.draft.content else "left"
+
     def _again(self, write: Writing, one: Planned, known: Mined, noted: list[Mined]) -> Outcome:
-        """What is known and says something else now."""
+        """What is known and says something else now. What was put away or rewritten here since is left so."""
         there = write.get(MEMORY, known.memory)
         if one.beyond is not None:
             self._shed(write, one.beyond)
-        if there is None or there.state != "live":
+        if there is None or there.state != "live" or known.text_digest != reading.digest(there.content):
             noted.append(known._replace(digest=one.digest, said=one.said))
             return "left"
-        return self._changed(write, one, there, noted, leave=known.text_digest != reading.digest(there.content))
+        return self._changed(write, one, there, noted)
 
-    def _changed(self, write: Writing, one: Planned, there: Memory, noted: list[Mined], *, leave: bool) -> Outcome:
-        """Say of a memory what its source says now, unless it was put away or rewritten here since."""
-        if leave:
-            noted.append(self._note(one, there))
-            return "left"
+    def _changed(self, write: Writing, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
+        """Say of a memory what its source says now."""
         must_change(self._hold, write, there)
         given = self._admitted(one, there.id, write.origin, write.now)
         holder = title_holder(write, there.namespace, given.title)
         fields = ["content", "speaker", "occurred_at", "thread", "place", "source_span"]
         fields += ["title"] if holder is None else []
-        after = replace(there, **{name: getattr(given, name) for name in fields})
-        after = write.change(MEMORY, there, after, "import")
+        after = write.change(MEMORY, there, replace(there, **{name: getattr(given, name) for name in fields}), "import")
         noted.append(self._note(one, after))
         return "unchanged" if after.version == there.version else "updated"
 

@@ -1,0 +1,368 @@
+"""What people have elsewhere becomes memory: once, in its order, and nothing half."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import exports
+import pytest
+from msgspec import UNSET
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Forbidden, HoldfastError, Invalid
+from holdfast.services.hold import Progress
+from holdfast.services.mining import keep
+
+
+@pytest.fixture
+def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+    return timed
+
+
+def said(hold: Any, **filters: Any) -> list[tuple[str | None, str]]:
+    """What is kept of conversations, in its order."""
+    found = [one for one in hold.list(limit=1000, **filters).memories if one.memory_kind == "conversation"]
+    return [(one.speaker, one.content) for one in sorted(found, key=lambda one: (one.thread, one.place))]
+
+
+def done(answer: Any) -> dict[str, int]:
+    names = ("imported", "updated", "unchanged", "joined", "left", "rejected")
+    return {name: number for name in names if (number := getattr(answer, name))}
+
+
+def test_a_conversation_is_kept_turn_by_turn_with_who_said_it_when_and_where(hold: Any, tmp_path: Path) -> None:
+    answer = hold.mine(str(exports.chatgpt(tmp_path / "conversations.json")), namespace="chats")
+    assert done(answer) == {"imported": 3}
+    assert (answer.format, answer.total_conversations, answer.kinds) == ("chatgpt", 1, {"conversation": 3})
+    turns = sorted(hold.list(namespace="chats").memories, key=lambda one: one.place)
+    assert [(one.speaker, one.content, one.place) for one in turns] == [
+        ("user", "How do we get to Rome?", 1),
+        ("assistant", "Take the night train to Rome.", 2),
+        ("user", "And back?", 3),
+    ]
+    first = turns[0]
+    assert first.title.startswith("Trip to Rome 1 · ")
+    assert (first.thread, first.occurred_at, first.source_uri, first.tier, first.source) == (
+        "c-rome",
+        "2023-11-14T22:13:20.500000Z",
+        "uri:chatgpt:c-rome#m-1",
+        "long",
+        "import",
+    )
+    assert hold.recall("night train").memories[0].id == turns[1].id
+
+
+def test_a_second_run_stores_nothing_and_a_grown_export_only_what_is_new(hold: Any, tmp_path: Path) -> None:
+    path = exports.chatgpt(tmp_path / "conversations.json")
+    hold.mine(str(path))
+    assert done(hold.mine(str(path))) == {"unchanged": 3}
+    grown = exports.rome()
+    later = exports.chatgpt_message("m-4", "assistant", "By bus.")
+    grown["mapping"]["m-4"] = {"id": "m-4", "message": later, "parent": "m-3", "children": []}
+    grown["current_node"] = "m-4"
+    assert done(hold.mine(str(exports.chatgpt(path, grown)))) == {"imported": 1, "unchanged": 3}
+    changes = hold.events(limit=1000).count
+    hold.mine(str(path))
+    assert hold.events(limit=1000).count == changes
+
+
+def test_what_was_changed_at_its_source_is_changed_here_and_its_history_has_the_words_before(
+    hold: Any, tmp_path: Path
+) -> None:
+    path = exports.chatgpt(tmp_path / "conversations.json")
+    hold.mine(str(path))
+    assert done(hold.mine(str(exports.chatgpt(path, exports.rome("Fly."))))) == {"updated": 1, "unchanged": 2}
+    changed = hold.recall("fly").memories[0]
+    assert changed.content == "Fly."
+    assert [one.memory["content"] for one in hold.history(changed.id).changes] == [
+        "Take the night train to Rome.",
+        "Fly.",
+    ]
+
+
+@pytest.mark.parametrize("how", ["deleted", "archived", "purged", "rewritten"])
+def test_what_was_done_to_a_memory_here_is_not_undone_by_another_run(how: str, hold: Any, tmp_path: Path) -> None:
+    path = exports.chatgpt(tmp_path / "conversations.json")
+    hold.mine(str(path))
+    id = hold.recall("night train").memories[0].id
+    if how == "deleted":
+        hold.delete(id)
+    elif how == "rewritten":
+        hold.update(id, content="We took the plane, I know.")
+    else:
+        hold.archive(ids=[id])
+        if how == "purged":
+            hold.archive_purge(ids=[id])
+    kept = said(hold)
+    assert done(hold.mine(str(path))) == {"unchanged": 3}
+    assert done(hold.mine(str(exports.chatgpt(path, exports.rome("Fly."))))) == {"unchanged": 2, "left": 1}
+    assert done(hold.mine(str(path))) == {"unchanged": 3}
+    assert done(hold.mine(str(exports.chatgpt(path, exports.rome("Walk."))))) == {"unchanged": 2, "left": 1}
+    assert said(hold) == kept
+
+
+def test_a_dry_run_tells_the_same_and_writes_nothing(hold: Any, tmp_path: Path) -> None:
+    path = exports.chatgpt(tmp_path / "conversations.json")
+    before = hold.events(limit=1000).count
+    planned = hold.mine(str(path), dry_run=True)
+    assert hold.events(limit=1000).count == before
+    assert hold.list().count == 0
+    kept = hold.mine(str(path))
+    assert done(planned) == done(kept) == {"imported": 3}
+    assert planned.samples == kept.samples
+    assert planned.samples[0].content == "How do we get to Rome?"
+    assert done(hold.mine(str(exports.chatgpt(path, exports.rome("Fly."))), dry_run=True)) == {
+        "updated": 1,
+        "unchanged": 2,
+    }
+
+
+def test_every_format_is_kept_once(hold: Any, tmp_path: Path) -> None:
+    claude = tmp_path / "claude.json"
+    claude.write_text(json.dumps([exports.claude_conversation()]))
+    made = {
+        "claude": claude,
+        "claude-code": exports.claude_code(tmp_path / "code" / "s-1.jsonl"),
+        "codex": exports.codex(tmp_path / "rollout.jsonl"),
+        "slack": exports.slack(tmp_path / "slack"),
+        "mem0": exports.mem0(tmp_path / "mem0.json"),
+        "mcp-memory": exports.graph(tmp_path / "memory.jsonl"),
+        "markdown": exports.vault(tmp_path / "vault"),
+        "mbox": exports.mbox(tmp_path / "mail"),
+        "ai-memory": exports.ai_memory(tmp_path / "ai.db"),
+    }
+    counts = {}
+    for form, path in made.items():
+        first, again = hold.mine(str(path), namespace=f"mined/{form}"), hold.mine(str(path), namespace=f"mined/{form}")
+        assert (first.format, again.imported, again.updated, again.links) == (form, 0, 0, 0)
+        assert first.imported == again.unchanged
+        counts[form] = (first.imported, first.links)
+    assert counts == {
+        "claude": (2, 0),
+        "claude-code": (3, 0),
+        "codex": (2, 0),
+        "slack": (4, 0),
+        "mem0": (4, 3),
+        "mcp-memory": (3, 3),
+        "markdown": (3, 2),
+        "mbox": (2, 0),
+        "ai-memory": (2, 1),
+    }
+    assert hold.verify().intact
+
+
+def test_an_entity_of_a_graph_is_found_by_its_name_and_linked_to_others(hold: Any, tmp_path: Path) -> None:
+    hold.mine(str(exports.graph(tmp_path / "memory.jsonl")), namespace="people")
+    anna = hold.entity_get_by_alias("anna")
+    assert anna.canonical_name == "Anna"
+    linked = {one.target_id for one in hold.get_links(anna.entity_id).links if one.source_id == anna.entity_id}
+    assert hold.entity_get_by_alias("quartet").entity_id in linked
+
+
+def test_a_relation_to_nothing_is_told_and_the_rest_is_kept(hold: Any, tmp_path: Path) -> None:
+    path = exports.lined(
+        tmp_path / "g.jsonl",
+        {"type": "entity", "name": "Anna", "entityType": "person", "observations": ["x"]},
+        {"type": "relation", "from": "Anna", "to": "Nobody", "relationType": "knows"},
+        {"type": "relation", "from": "Anna"},
+    )
+    answer = hold.mine(str(path))
+    assert answer.imported == 2
+    assert next((one.where, one.what) for one in answer.problems if "Nobody" in one.what) == (
+        "g.jsonl:2",
+        "points to 'Nobody', which is not there",
+    )
+    assert ("g.jsonl:3", True) in [(one.where, one.rejected) for one in answer.problems]
+
+
+def test_what_programs_did_is_kept_if_it_is_asked_for_but_never_what_was_recalled(hold: Any, tmp_path: Path) -> None:
+    path = exports.claude_code(tmp_path / "s-1.jsonl")
+    plain = hold.mine(str(path))
+    assert plain.left_out == {"recalled": 2, "sidechains": 1, "system": 4, "thinking": 1, "tools": 2}
+    more = hold.mine(str(path), include=["tools", "thinking", "system", "sidechains"])
+    assert done(more) == {"imported": 7, "unchanged": 3}
+    assert more.left_out == {"recalled": 2, "system": 1}
+    assert not hold.search("Recalled words").results
+
+
+def test_text_that_was_pasted_from_this_memory_is_not_kept_as_something_new(hold: Any, tmp_path: Path) -> None:
+    hold.store(title="Deploy day", content="We deploy on Tuesdays.")
+    block = hold.context("when do we deploy?").text
+    assert "Tuesdays" in block
+    path = exports.lined(
+        tmp_path / "s.jsonl",
+        exports.code_entry("user", "x-1", f"{block}\nSo, when?"),
+        exports.code_entry("user", "x-2", block),
+    )
+    answer = hold.mine(str(path))
+    assert (done(answer), answer.left_out) == ({"imported": 1}, {"recalled": 2})
+    assert said(hold) == [("user", "So, when?")]
+
+
+def test_one_that_is_refused_is_named_and_the_others_go_in(hold: Any, tmp_path: Path) -> None:
+    conversation = exports.chatgpt_conversation(
+        "c-1",
+        "Bad words",
+        exports.chatgpt_message("m-1", "user", "Good."),
+        exports.chatgpt_message("m-2", "user", "nul \x00 inside"),
+        exports.chatgpt_message("m-3", "user", "lone \ud800 surrogate"),
+        exports.chatgpt_message("m-4", "user", "When?", at="2999-01-01T00:00:00Z"),
+        exports.chatgpt_message("m-5", "user", "Then.", at=None),
+    )
+    answer = hold.mine(str(exports.chatgpt(tmp_path / "c.json", conversation)))
+    assert done(answer) == {"imported": 3, "rejected": 2}
+    assert [(one.where, one.what, one.rejected) for one in answer.problems] == [
+        ("c.json[0].m-4", "the time '2999-01-01T00:00:00Z' lies in the future; kept without a time", False),
+        ("c.json[0].m-2", "content: must not contain NUL", True),
+        ("c.json[0].m-3", "content: is not valid Unicode text (a lone surrogate)", True),
+    ]
+    times = {one.content: one.occurred_at for one in hold.list().memories}
+    assert [content for content, at in times.items() if at is not UNSET] == ["Good."]
+
+
+def test_a_turn_that_is_too_long_is_kept_in_parts_that_shrink_with_it(hold: Any, tmp_path: Path) -> None:
+    long = "\n\n".join(f"Paragraph {number} " + "word " * 200 for number in range(150))
+    path = exports.chatgpt(tmp_path / "c.json", exports.rome(long))
+    assert done(hold.mine(str(path))) == {"imported": 5}
+    parts = sorted((one for one in hold.list(limit=10).memories if one.place == 2), key=lambda one: one.title)
+    assert "".join(one.content for one in parts) == long
+    assert [one.title.rpartition(" ")[2] for one in parts] == ["1", "2", "3"]
+    assert parts[1].source_span["start"] == parts[0].source_span["end"]
+    assert done(hold.mine(str(path))) == {"unchanged": 5}
+    assert done(hold.mine(str(exports.chatgpt(path)))) == {"updated": 1, "unchanged": 2}
+    assert len(said(hold)) == 3
+
+
+def test_conversations_with_too_few_messages_are_left_out_and_counted(hold: Any, tmp_path: Path) -> None:
+    short = exports.chatgpt_conversation("c-2", "Short", exports.chatgpt_message("m-9", "user", "Hello?"))
+    answer = hold.mine(str(exports.chatgpt(tmp_path / "c.json", short, exports.rome())), min_messages=2)
+    assert (answer.imported, answer.skipped, answer.total_conversations) == (3, 1, 2)
+
+
+def test_the_same_export_in_two_namespaces_is_kept_in_both(hold: Any, tmp_path: Path) -> None:
+    path = str(exports.chatgpt(tmp_path / "c.json"))
+    assert hold.mine(path, namespace="a").imported == hold.mine(path, namespace="b").imported == 3
+
+
+def test_notes_that_moved_to_another_folder_are_not_kept_twice(hold: Any, tmp_path: Path) -> None:
+    hold.mine(str(exports.vault(tmp_path / "vault")))
+    (tmp_path / "vault").rename(tmp_path / "moved")
+    assert done(hold.mine(str(tmp_path / "moved"))) == {"unchanged": 3}
+
+
+def test_two_notes_of_one_name_are_both_kept(hold: Any, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Index.md").write_text(f"Index of {name}.")
+    assert hold.mine(str(tmp_path)).imported == 2
+    assert sorted(one.title for one in hold.list().memories) == ["Index", "Index (2)"]
+
+
+def test_a_session_that_was_gone_on_with_does_not_double_its_turns(hold: Any, tmp_path: Path) -> None:
+    exports.claude_code(tmp_path / "s-1.jsonl", "s-1")
+    exports.claude_code(tmp_path / "s-2.jsonl", "s-2")
+    assert hold.mine(str(tmp_path)).imported == 3
+    assert done(hold.mine(str(tmp_path))) == {"unchanged": 6}
+
+
+def test_a_file_cut_anywhere_gives_what_is_whole_before_and_tells_of_the_cut(hold: Any, tmp_path: Path) -> None:
+    conversations = [
+        exports.chatgpt_conversation(
+            f"c-{number}", f"Talk {number}", exports.chatgpt_message(f"m-{number}", "user", f"Words {number} " * 40)
+        )
+        for number in range(12)
+    ]
+    data = json.dumps(conversations).encode()
+    ends = [len(json.dumps(conversations[: number + 1]).encode()) - 1 for number in range(12)]
+    for cut in range(1024, len(data), 1024):
+        path = tmp_path / f"{cut}.json"
+        path.write_bytes(data[:cut])
+        answer = hold.mine(str(path), namespace=f"cut/{cut}", dry_run=cut % 3072 != 0)
+        assert answer.imported == sum(end <= cut for end in ends)
+        assert [one.rejected for one in answer.problems] == [True]
+        assert "the file ends here" in answer.problems[0].what
+    whole = tmp_path / "whole.json"
+    whole.write_bytes(data)
+    assert done(hold.mine(str(whole), namespace="cut/3072")) == {
+        "imported": sum(end > 3072 for end in ends),
+        "unchanged": sum(end <= 3072 for end in ends),
+    }
+
+
+def test_a_transcript_cut_anywhere_gives_every_whole_line(hold: Any, tmp_path: Path) -> None:
+    lines = [json.dumps(exports.code_entry("user", f"x-{n}", f"Words {n} " * 30)).encode() + b"\n" for n in range(8)]
+    data = b"".join(lines)
+    for cut in range(700, len(data), 1024):
+        path = tmp_path / f"{cut}.jsonl"
+        path.write_bytes(data[:cut])
+        answer = hold.mine(str(path), namespace=f"cut/{cut}", dry_run=True)
+        whole = data[:cut].count(b"\n")
+        assert (answer.imported, answer.rejected) == (whole, int(not data[:cut].endswith(b"\n")))
+        assert answer.problems[0].where == f"{cut}.jsonl:{whole + 1}"
+
+
+def test_an_interrupted_run_keeps_whole_batches_and_the_next_one_completes_it(
+    hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keep, "BATCH", 2)
+    path = exports.lined(tmp_path / "s.jsonl", *(exports.code_entry("user", f"x-{n}", f"Words {n}") for n in range(9)))
+    seen = 0
+
+    class Impatient(Progress):
+        def check(self) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == 12:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hold.call("mine", {"path": str(path)}, progress=Impatient())
+    kept = len(said(hold))
+    assert 0 < kept < 9
+    assert done(hold.mine(str(path))) == {"imported": 9 - kept, "unchanged": kept}
+    assert [content for _, content in said(hold)] == [f"Words {n}" for n in range(9)]
+
+
+def test_progress_is_told_in_bytes(hold: Any, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    path = exports.chatgpt(tmp_path / "c.json")
+    hold.call("mine", {"path": str(path)}, progress=Progress(lambda done, total, what: told.append((done, total))))
+    assert told[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+def test_an_envelope_is_taken_in_as_the_import_does(hold: Any, tmp_path: Path) -> None:
+    hold.store(title="Deploy day", content="We deploy on Tuesdays.")
+    path = tmp_path / "export.json"
+    path.write_bytes(json.dumps(hold.export(), default=str).encode())
+    assert done(hold.mine(str(path))) == {"unchanged": 1}
+    assert done(hold.mine(content=json.dumps({"memories": [{"id": "n", "title": "N", "content": ""}]}))) == {
+        "rejected": 1
+    }
+
+
+def test_a_path_is_only_for_who_is_at_this_machine(hold: Any, seen_by: Callable[..., Any], tmp_path: Path) -> None:
+    path = str(exports.chatgpt(tmp_path / "c.json"))
+    remote = Caller("ai:far@away", source="api")
+    with pytest.raises(Invalid, match="paths are for the command line and the library"):
+        hold.call("mine", {"path": path}, caller=remote)
+    text = (tmp_path / "c.json").read_text()
+    assert hold.call("mine", {"content": text}, caller=remote).imported == 3
+    with pytest.raises(Invalid, match="Give one of path and content"):
+        hold.mine(path, content="x")
+
+
+def test_nobody_mines_into_what_the_key_does_not_reach_or_changes_what_is_anothers(
+    hold: Any, seen_by: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = json.dumps([exports.rome()])
+    confined = seen_by("ai:ben@b", namespaces=("ben",))
+    with pytest.raises(HoldfastError) as refused:
+        confined.mine(content=text)
+    assert isinstance(refused.value, Forbidden)
+    assert confined.mine(content=text, namespace="ben").imported == 3
+    private = seen_by("ai:anna@a")
+    assert private.mine(content=text, namespace="x", scope="private").imported == 3
+    assert seen_by("ai:ben@b").mine(content=text, namespace="x", scope="private").imported == 3
+    assert len(said(private, namespace="x")) == 3

@@ -1,0 +1,358 @@
+"""Every format is read as what it is: who said what, when and where, word for word."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import exports
+import pytest
+from exports import records
+
+from holdfast.domain.errors import Invalid, NotFound
+from holdfast.domain.mined import LeftOut, Note, Problem, Rows, Tie, Turn
+from holdfast.services.mining import formats, places
+
+
+def turns(found: list[Any], sort: str = "message") -> list[tuple[str, str]]:
+    return [(one.speaker, one.content) for one in found if isinstance(one, Turn) and one.sort == sort]
+
+
+def problems(found: list[Any]) -> list[tuple[str, str, bool]]:
+    return [(one.where, one.what, one.rejected) for one in found if isinstance(one, Problem)]
+
+
+def test_chatgpt_gives_the_branch_that_is_shown_in_its_order(tmp_path: Path) -> None:
+    conversation = exports.rome()
+    conversation["mapping"]["m-1"]["children"].insert(0, "m-0")
+    conversation["mapping"]["m-0"] = {
+        "id": "m-0",
+        "parent": "m-1",
+        "children": [],
+        "message": exports.chatgpt_message("m-0", "assistant", "An answer that was taken back."),
+    }
+    found = records(exports.chatgpt(tmp_path / "conversations.json", conversation))
+    assert turns(found) == [
+        ("user", "How do we get to Rome?"),
+        ("assistant", "Take the night train to Rome."),
+        ("user", "And back?"),
+    ]
+    assert [one for one in found if isinstance(one, LeftOut)] == [LeftOut(sort="other branches", number=1)]
+    first = next(one for one in found if isinstance(one, Turn))
+    assert (first.thread, first.name, first.place, first.at, first.uri, first.where) == (
+        "c-rome",
+        "Trip to Rome",
+        1,
+        1_700_000_000.5,
+        "uri:chatgpt:c-rome#m-1",
+        "conversations.json[0].m-1",
+    )
+
+
+def test_chatgpt_parts_that_are_no_text_are_named_and_what_programs_did_is_told_apart(tmp_path: Path) -> None:
+    image = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://f-1", "width": 3}
+    spoken = {"content_type": "audio_transcription", "text": "Hello there."}
+    code = exports.chatgpt_message("m-3", "assistant", "x", recipient="python")
+    code["content"] = {"content_type": "code", "language": "python", "text": "1 + 1"}
+    thought = exports.chatgpt_message("m-4", "assistant", "x")
+    thought["content"] = {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "Hm."}]}
+    hidden = exports.chatgpt_message("m-5", "user", "x", metadata={"is_visually_hidden_from_conversation": True})
+    conversation = exports.chatgpt_conversation(
+        "c-1",
+        "Pictures",
+        exports.chatgpt_message("m-1", "system", "You are helpful."),
+        exports.chatgpt_message("m-2", "user", image, "What is it?", spoken),
+        code,
+        thought,
+        hidden,
+    )
+    found = records(exports.chatgpt(tmp_path / "x.json", conversation))
+    said = [("user", "[image_asset_pointer file-service://f-1]\n\nWhat is it?\n\nHello there.")]
+    assert turns(found) == said
+    assert turns(found, "tools") == [("assistant", "1 + 1")]
+    assert turns(found, "thinking") == [("assistant", "Hm.")]
+    assert turns(found, "system") == [("system", "You are helpful."), ("user", "x")]
+
+
+def test_a_bad_conversation_is_told_by_its_place_and_the_next_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text('[{"mapping": {}}, 7, {"mapping": {"a":}, ' + json.dumps(exports.rome()) + "]")
+    found = records(path, "chatgpt")
+    assert len(turns(found)) == 0  # the broken one swallows the bracket of the next: both are one bad element
+    path.write_text('[{"mapping": {}}, 7, {"mapping": nothing}, ' + json.dumps(exports.rome()) + "]")
+    found = records(path)
+    assert len(turns(found)) == 3
+    assert [(where, rejected) for where, _, rejected in problems(found)] == [
+        ("conversations.json[0]", True),
+        ("conversations.json[1]", True),
+        ("conversations.json[2] byte 21", True),
+    ]
+
+
+def test_claude_gives_texts_apart_from_thoughts_and_tools_and_names_what_was_attached(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([exports.claude_conversation()]))
+    found = records(path)
+    assert turns(found) == [("user", "When do I sow beans?"), ("assistant", "In the middle of May.")]
+    assert turns(found, "thinking") == [("assistant", "Frost matters.")]
+    assert turns(found, "tools") == [("assistant", 'web_search {"q":"beans"}\n\nMay.')]
+    first = next(one for one in found if isinstance(one, Turn))
+    assert first.metadata == {"files": ["plan.txt"]}
+    assert (first.thread, first.place, first.uri) == ("c-garden", 0, "uri:claude:c-garden#u-1")
+
+
+@pytest.mark.parametrize("form", ["array", "lines", "alone", "zip"])
+def test_claude_exports_are_read_in_all_their_forms(form: str, tmp_path: Path) -> None:
+    one, other = exports.claude_conversation(), exports.claude_conversation() | {"uuid": "c-2"}
+    path = tmp_path / "export"
+    match form:
+        case "array":
+            path.write_text(json.dumps([one, other], indent=1))
+        case "lines":
+            exports.lined(path, one, other)
+        case "alone":
+            path.write_text(json.dumps(one))
+        case "zip":
+            exports.zipped(path, {"users.json": '[{"uuid": "a"}]', "conversations.json": json.dumps([one, other])})
+    assert len(turns(records(path))) == (2 if form == "alone" else 4)
+
+
+def test_claude_code_gives_what_was_said_and_never_what_our_own_tools_answered(tmp_path: Path) -> None:
+    found = records(exports.claude_code(tmp_path / "s-1.jsonl"))
+    said = [("user", "Mend the tests."), ("assistant", "I look first."), ("assistant", "They are green.")]
+    assert turns(found) == said
+    assert turns(found, "sidechains") == [("user", "Search for it.")]
+    assert turns(found, "thinking") == [("assistant", "Which ones?")]
+    assert turns(found, "tools") == [("assistant", 'Read {"file":"a.py"}'), ("tool", "x = 1")]
+    assert [speaker for speaker, _ in turns(found, "system")] == ["summary", "user", "user"]
+    assert sum(one.number for one in found if isinstance(one, LeftOut) and one.sort == "recalled") == 2
+    last = [one for one in found if isinstance(one, Turn)][-1]
+    assert (last.thread, last.name, last.uri) == ("s-1", "Claude Code in shop", "uri:claude-code:s-1#x-9")
+    assert last.metadata["line"] == "s-1.jsonl:11"
+
+
+def test_what_a_host_puts_into_a_message_is_no_part_of_what_was_said(tmp_path: Path) -> None:
+    text = "<system-reminder>Be brief.</system-reminder>\nMend it."
+    path = exports.lined(tmp_path / "s.jsonl", exports.code_entry("user", "x-1", text))
+    assert turns(records(path)) == [("user", "Mend it.")]
+
+
+def test_codex_gives_what_was_said_and_not_what_was_set_up(tmp_path: Path) -> None:
+    found = records(exports.codex(tmp_path / "rollout-1.jsonl"))
+    assert turns(found) == [("user", "What is two and two?"), ("assistant", "Four.")]
+    assert turns(found, "thinking") == [("assistant", "Easy.")]
+    assert turns(found, "tools") == [("assistant", 'shell {"command":["bc"]}'), ("tool", "4")]
+    last = [one for one in found if isinstance(one, Turn)][-1]
+    assert (last.thread, last.name, last.uri, last.place) == ("0199-abc", "Codex in shop", "uri:codex:0199-abc#5", 5)
+
+
+def test_codex_transcripts_of_its_first_form_are_read(tmp_path: Path) -> None:
+    path = exports.lined(
+        tmp_path / "rollout-x.jsonl",
+        {"id": "old-1", "timestamp": "2025-05-01T00:00:00Z", "instructions": None},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello."}]},
+        {"record_type": "state"},
+    )
+    assert turns(records(path)) == [("user", "Hello.")]
+
+
+def test_slack_gives_names_threads_and_programs(tmp_path: Path) -> None:
+    found = records(exports.slack(tmp_path / "export"))
+    assert turns(found) == [
+        ("Anna", "Lunch at noon & soup?"),
+        ("Ben B.", "Yes."),
+        ("Builds", "Build 7 is red."),
+        ("U9", "Who am I?"),
+    ]
+    assert turns(found, "system") == [("Ben B.", "<@U2> has joined")]
+    threads = [(one.thread, one.name, one.place) for one in found if isinstance(one, Turn) and one.sort == "message"]
+    assert threads[:3] == [
+        ("C1/1704103200.000200", "#general", 1704103200000200),
+        ("C1/1704103200.000200", "#general", 1704103260000300),
+        ("C1", "#general", 1704190000000100),
+    ]
+
+
+def test_slack_is_read_from_its_zip(tmp_path: Path) -> None:
+    folder = exports.slack(tmp_path / "export")
+    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.json")}
+    assert turns(records(exports.zipped(tmp_path / "slack.zip", files))) == turns(records(folder))
+
+
+def test_mem0_gives_statements_and_relations(tmp_path: Path) -> None:
+    found = records(exports.mem0(tmp_path / "m.json"))
+    statement = next(one for one in found if isinstance(one, Note))
+    assert (statement.content, statement.kind, statement.tags) == ("Anna likes morning meetings.", "fact", ("work",))
+    assert statement.metadata == {"type": "preference", "user_id": "anna"}
+    assert [one.content for one in found if isinstance(one, Note) and one.kind == "relation"] == ["anna works_at acme"]
+
+
+def test_a_graph_gives_entities_with_what_was_observed_and_links_last(tmp_path: Path) -> None:
+    found = records(exports.graph(tmp_path / "memory.jsonl"))
+    assert [(one.title, one.kind, one.content, one.tags) for one in found if isinstance(one, Note)] == [
+        ("Anna", "entity", "Plays the cello.\nLives in Bern.", ("person",)),
+        ("Quartet", "entity", "Quartet", ("ensemble",)),
+        ("Anna plays in Quartet", "relation", "Anna plays in Quartet", ()),
+    ]
+    assert [type(one) for one in found[-3:]] == [Tie, Tie, Tie]
+
+
+def test_a_folder_of_notes_gives_whole_texts_with_tags_and_links(tmp_path: Path) -> None:
+    found = records(exports.vault(tmp_path / "vault"))
+    notes = {one.title: one for one in found if isinstance(one, Note)}
+    assert sorted(notes) == ["Bread", "Soup", "plain"]
+    assert notes["Bread"].content == (tmp_path / "vault" / "Bread.md").read_text()
+    assert notes["Bread"].tags == ("kitchen", "baking", "slow", "technique")
+    assert notes["Bread"].at == "2024-02-03"
+    assert notes["plain"].tags == ()
+    keys = {one.key: one.title for one in notes.values()}
+    ties = [(keys[one.source], keys[one.target]) for one in found if isinstance(one, Tie)]
+    assert ties == [("Bread", "Soup"), ("Soup", "Bread")]
+    assert problems(found) == [("Bread.md", "links to 'Nowhere', which is not among the notes", False)]
+
+
+def test_mail_is_decoded_with_what_it_quotes_and_what_was_attached_is_named(tmp_path: Path) -> None:
+    found = records(exports.mbox(tmp_path / "mail"))
+    assert turns(found) == [
+        ("Anna Example", "Shall we meet at the café?\nFrom now on always there.\n\n"),
+        ("ben@example.org", "Yes.\nShall we meet?"),
+    ]
+    first, second = (one for one in found if isinstance(one, Turn))
+    assert (first.name, first.thread, first.at) == ("Café", "one@example.org", 1704099600.0)
+    assert (second.name, second.thread, second.metadata["files"]) == ("Café", "one@example.org", ["map.pdf"])
+
+
+def test_a_store_of_ai_memory_gives_rows_of_an_envelope_and_is_not_written(tmp_path: Path) -> None:
+    path = exports.ai_memory(tmp_path / "ai-memory.db")
+    before = path.read_bytes()
+    path.chmod(0o400)
+    found = records(path)
+    rows = [one.envelope for one in found if isinstance(one, Rows)]
+    assert [row["title"] for row in rows[0]["memories"]] == ["Deploy day", "Rollback"]
+    assert rows[0]["memories"][0]["tags"] == ["ops"]
+    assert rows[1]["links"][0]["target_id"] == "a-2"
+    assert problems(found) == [("ai-memory.db memories row 3", "tags: is no JSON", True)]
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["ai-memory.db"]
+
+
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("envelope", '{"schema_version": "v1", "exported_at": "x", "memories": [{"title": "a", "content": "b"}]}'),
+        ("envelope", '{"memories": [{"id": "1", "title": "a", "content": "b"}], "links": []}'),
+        ("mem0", '[{"id": "1", "memory": "x"}]'),
+        ("mem0", '{"memories": [{"id": "1", "memory": "x"}]}'),
+        ("chatgpt", '[{"title": "t", "mapping": {"a'),
+        ("claude", '[{"uuid": "t", "chat_messages": [{'),
+        ("text", "Just words."),
+    ],
+)
+def test_a_format_is_told_by_content_whatever_the_name_is(form: str, content: str, tmp_path: Path) -> None:
+    path = tmp_path / "conversations.slack.md.zip"
+    path.write_text(content)
+    with places.at(path) as place:
+        assert formats.detect(place)[0] == form
+
+
+@pytest.mark.parametrize("content", [b"\x00\x01\x02", b'{"a": 1}', b"[]", b"[1, 2]", b""])
+def test_what_is_of_no_format_is_refused_and_the_formats_are_named(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "what"
+    path.write_bytes(content)
+    with pytest.raises(Invalid, match="The formats are chatgpt, claude, claude-code, codex, slack"):
+        records(path)
+
+
+def test_files_of_several_formats_are_refused_until_one_is_named(tmp_path: Path) -> None:
+    exports.claude_code(tmp_path / "s-1.jsonl")
+    exports.mbox(tmp_path / "mail.mbox")
+    with pytest.raises(Invalid, match=r"several formats: claude-code \(1\), mbox \(1\)"):
+        records(tmp_path)
+    assert len(turns(records(tmp_path, "mbox"))) == 2
+
+
+def test_there_is_nothing_where_nothing_is(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        records(tmp_path / "nowhere")
+
+
+def test_links_are_not_followed_out_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("secret")
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("open")
+    (folder / "b.md").symlink_to(tmp_path / "secret.md")
+    (folder / "c").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe.md")
+    found = records(folder)
+    assert [one.content for one in found if isinstance(one, Note)] == ["open"]
+    assert problems(found) == [
+        ("b.md", "is a link, which is not followed", False),
+        ("c", "is a link, which is not followed", False),
+    ]
+
+
+def test_a_zip_that_leads_out_of_itself_is_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([exports.rome()]))
+        for name in ("../up.json", "/etc/absolute.json", "inner.zip", "C:\\x.json"):
+            archive.writestr(name, "[]")
+        link = zipfile.ZipInfo("link.json")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    found = records(path)
+    assert len(turns(found)) == 3
+    assert sorted(where for where, _, rejected in problems(found) if rejected) == [
+        "../up.json",
+        "/etc/absolute.json",
+        "C:\\x.json",
+        "inner.zip",
+        "link.json",
+    ]
+
+
+def test_a_zip_that_would_burst_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "LARGE", 1 << 16)
+    path = exports.zipped(tmp_path / "bomb.zip", {"a.json": b"[" + b" " * (1 << 20), "b.txt": "b"})
+    found = records(path)
+    assert [one.content for one in found if isinstance(one, Note)] == ["b"]
+    assert [where for where, _, _ in problems(found)] == ["a.json"]
+    monkeypatch.setattr(places, "MOST_UNPACKED", 0)
+    with pytest.raises(Invalid, match="when it is unpacked"):
+        records(path)
+
+
+def test_a_zip_with_a_broken_file_gives_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(
+            "a.jsonl", "".join(json.dumps(exports.code_entry("user", str(n), "Hi.")) + "\n" for n in range(9))
+        )
+        archive.writestr("b.jsonl", json.dumps(exports.code_entry("user", "z", "There.")) + "\n")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"Hi.")] ^= 1
+    path.write_bytes(data)
+    found = records(path)
+    assert ("user", "There.") in turns(found)
+    assert [where for where, _, _ in problems(found)] == ["a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"caf\xe9", ("x.txt byte 3", "is no UTF-8 text: convert it first", True)),
+        ("café".encode("utf-16"), None),
+        (b"\xef\xbb\xbfcaf\xc3\xa9", None),
+    ],
+)
+def test_a_text_in_another_encoding_is_read_if_it_says_so_and_told_if_not(
+    data: bytes, told: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "x.txt").write_bytes(data)
+    found = records(tmp_path / "x.txt", "text")
+    if told:
+        assert problems(found) == [told]
+    else:
+        assert [one.content for one in found if isinstance(one, Note)] == ["café"]

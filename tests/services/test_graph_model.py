@@ -116,6 +116,7 @@ def test_a_walk_meets_every_link_that_holds_by_the_shortest_way(
             ways.setdefault(way[-1], way)
     found = asked("kg_query", source_id=ids[0], max_depth=depth, limit=limit)
     assert [(one.path, one.relation) for one in found.memories] == expected[:limit]
+    assert found.truncated == (len(expected) > limit)
 
 
 @again

@@ -6,12 +6,12 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from mcp_wire import Client, connected, request, shaken, stateless
+from mcp_wire import Client, connected, initialize, request, shaken, stateless
 
 import holdfast
 from holdfast.domain.caller import Caller
 from holdfast.surfaces.mcp.answers import Answers, Asked
-from holdfast.surfaces.mcp.protocol import Refused
+from holdfast.surfaces.mcp.protocol import HANDSHAKE, Refused
 
 TEXT = "---\nname: deploy\ndescription: How we deploy.\nmetadata:\n  level: 2\n---\n# Deploy\r\n"
 FILES = [
@@ -44,6 +44,25 @@ def test_the_extension_is_declared(client: Client) -> None:
     able = asked(client, "server/discover")["capabilities"]
     assert able["extensions"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
     assert "resources" in able
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_the_extension_is_declared_in_a_handshake_as_its_revision_can(hold: holdfast.Holdfast, version: str) -> None:
+    with connected(hold) as client:
+        able = client.ask(initialize(1, version))["result"]["capabilities"]
+    assert able["experimental"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
+
+
+def test_a_skill_whose_reflection_fell_says_so_in_its_entry(hold: holdfast.Holdfast, client: Client) -> None:
+    seen = hold.store(title="Seen", content="It rains.").id
+    so = hold.reflect(source_ids=[seen], title="So", content="Take a coat.", namespace="team").id
+    hold.skill_promote_from_reflection(so, skill_name="coat", skill_description="When to take one.")
+    assert all("_meta" not in one for one in asked(client, "skills/list")["skills"])
+    hold.delete(seen)
+    told = {one["uri"]: one.get("_meta") for one in asked(client, "skills/list")["skills"]}
+    stale = {"holdfast/stale": {"reason": "stale", "reflection_id": so}}
+    assert told == {"skill://team/coat/SKILL.md": stale, f"{ROOT}/SKILL.md": None}
+    assert asked(client, "skills/get", uri="skill://team/coat/SKILL.md")["skill"]["_meta"] == stale
 
 
 def test_what_is_read_has_the_size_and_digest_of_its_entry(client: Client) -> None:

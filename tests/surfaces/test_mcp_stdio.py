@@ -8,7 +8,7 @@ import pytest
 from mcp_wire import META, call, connected, initialize, notification, request, shaken, stateless
 
 import holdfast
-from holdfast.surfaces.mcp.protocol import CAPABILITIES, INSTRUCTIONS, SERVER_INFO
+from holdfast.surfaces.mcp.protocol import CAPABILITIES, INSTRUCTIONS, SERVER_INFO, SHAKEN
 from holdfast.surfaces.mcp.stdio import LONGEST_LINE, Source
 
 STAMP = {"resultType": "complete", "_meta": {"io.modelcontextprotocol/serverInfo": SERVER_INFO}}
@@ -22,7 +22,7 @@ def test_initialize_agrees_on_the_revision_that_is_asked_for(hold: holdfast.Hold
             "id": 7,
             "result": {
                 "protocolVersion": version,
-                "capabilities": CAPABILITIES,
+                "capabilities": SHAKEN,
                 "serverInfo": SERVER_INFO,
                 "instructions": INSTRUCTIONS,
             },

@@ -203,6 +203,8 @@ class KgFound(Struct, frozen=True, kw_only=True):
     memories: list[Reached]
     paths: list[str]
     count: int
+    truncated: bool
+    """There are more than were asked for."""
 
 
 @operation(
@@ -226,7 +228,7 @@ def kg_query(hold: Hold, request: KgQuery) -> KgFound:
         namespace=request.namespace,
     )
     with hold.reading() as session:
-        source, steps = relate.walk(
+        source, steps, truncated = relate.walk(
             hold, session, request.source_id, which, max_depth=request.max_depth, limit=request.limit
         )
     reached = [target_view(step.edge, Reached, depth=step.depth, path="->".join(step.path)) for step in steps]
@@ -236,6 +238,7 @@ def kg_query(hold: Hold, request: KgQuery) -> KgFound:
         memories=reached,
         paths=[one.path for one in reached],
         count=len(reached),
+        truncated=truncated,
     )
 
 

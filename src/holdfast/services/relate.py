@@ -53,6 +53,8 @@ class Step(NamedTuple):
 class Walked(NamedTuple):
     source: Memory
     steps: list[Step]
+    truncated: bool
+    """There are more than were asked for."""
 
 
 class Ways(NamedTuple):
@@ -229,7 +231,7 @@ def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_dept
     following, steps = [source.id], list[Step]()
     for depth in range(1, max_depth + 1):
         # A link back into its own way is read and left out: at most one of each relation to each node of that way.
-        room = limit - len(steps) + len(following) * depth * len(RELATIONS)
+        room = limit + 1 - len(steps) + len(following) * depth * len(RELATIONS)
         edges = links.leaving(session, hold.caller, following, which, now, limit=room)
         onward = [Step(edge, (*ways[edge.link.source], edge.id)) for edge in edges]
         onward = [step for step in onward if step.edge.id not in step.path[:-1]]
@@ -237,9 +239,9 @@ def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_dept
         following = list(dict.fromkeys(step.edge.id for step in onward if step.edge.id not in ways))
         for step in onward:
             ways.setdefault(step.edge.id, step.path)
-        if not following or len(steps) >= limit:
+        if not following or len(steps) > limit:
             break
-    return Walked(source, steps[:limit])
+    return Walked(source, steps[:limit], len(steps) > limit)
 
 
 def timeline(

@@ -129,6 +129,8 @@ def reached(answer: Any) -> Iterator[str]:
         yield "No links lead from it."
     for one in answer.memories:
         yield f"{'  ' * one.depth}-{one.relation}-> {safe(one.title)}  " + click.style(one.target_id, dim=True)
+    if answer.truncated:
+        yield click.style("There are more: raise --limit.", fg="yellow")
 
 
 def drawn(answer: Any) -> Iterator[str]:

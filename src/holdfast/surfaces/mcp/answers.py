@@ -205,14 +205,16 @@ class Answers:
         hold = self.hold.seen_by(asked.caller(), asked.progress)
         with hold.reading() as session:
             found, after = skills.page(hold, session, params.cursor or "")
-        more = {} if after is None else {"nextCursor": after}
-        return {"skills": [skills.entry(shown) for shown in found], **more}
+            listed = skills.entries(hold, session, found)
+        return {"skills": listed, **({} if after is None else {"nextCursor": after})}
 
     def get_skill(self, params: skills.Named, asked: Asked) -> dict[str, Any]:
         shown, path = self._placed(params.uri, asked)
         if path != skills.MANIFEST:
             raise Refused(INVALID_PARAMS, "Not the SKILL.md of a skill", {"uri": params.uri})
-        return {"skill": skills.entry(shown)}
+        hold = self.hold.seen_by(asked.caller(), asked.progress)
+        with hold.reading() as session:
+            return {"skill": skills.entries(hold, session, [shown])[0]}
 
     def read_directory(self, params: skills.Browsed, asked: Asked) -> dict[str, Any]:
         if params.cursor is not None:

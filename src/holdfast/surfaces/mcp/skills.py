@@ -1,6 +1,7 @@
 """Skills as a client of MCP sees them: entries with digests, and resources under `skill://namespace/name/path`."""
 
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, unquote
@@ -9,6 +10,7 @@ from msgspec import Meta, Struct
 
 from ...domain.skill import File, SkillVersion
 from ...services.hold import Hold
+from ...services.skills import Fallen, fallen
 from ...storage import skills
 from ...storage.port import Session
 from ...storage.skills import Shown
@@ -21,6 +23,8 @@ MANIFEST = "SKILL.md"
 DIRECTORY = "inode/directory"
 MARKDOWN = "text/markdown"
 PAGE = 50
+STALE = "holdfast/stale"
+"""Under which the extension's own fields are followed by ours."""
 
 Place = tuple[Shown, str]
 """A skill in use, and a path in its folder; empty for the folder itself."""
@@ -34,9 +38,16 @@ class Browsed(Named, frozen=True):
     cursor: str | None = None
 
 
-def entry(shown: Shown) -> dict[str, Any]:
+def entries(hold: Hold, session: Session, many: Sequence[Shown]) -> list[dict[str, Any]]:
+    """Skills as they are listed, each with whether the reflection that it was made from still holds."""
+    fell = fallen(hold, session, [shown.version for shown in many])
+    return [_entry(shown, fell.get(shown.version.id)) for shown in many]
+
+
+def _entry(shown: Shown, fell: Fallen | None) -> dict[str, Any]:
     """A skill with every file of it, by which a client can tell what it got."""
     version = shown.version
+    stale = {} if fell is None else {"_meta": {STALE: _stale(fell)}}
     return {
         "uri": uri_of(version, MANIFEST),
         "frontmatter": version.frontmatter,
@@ -44,7 +55,12 @@ def entry(shown: Shown) -> dict[str, Any]:
             {"uri": uri_of(version, _shown_path(file)), "digest": f"sha256:{file.digest}", "size": file.size}
             for file in version.files
         ],
+        **stale,
     }
+
+
+def _stale(fell: Fallen) -> dict[str, str]:
+    return {"reason": fell.reason} | ({} if fell.reflection is None else {"reflection_id": fell.reflection})
 
 
 def uri_of(version: SkillVersion, path: str = "") -> str:

@@ -21,7 +21,6 @@ from .. import wire
 from . import identity
 from .answers import Answers, Asked, progress_token, refusal, reporting, serves
 from .protocol import (
-    CAPABILITIES,
     HANDSHAKE,
     INSTRUCTIONS,
     INVALID_PARAMS,
@@ -29,6 +28,7 @@ from .protocol import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     SERVER_INFO,
+    SHAKEN,
     Initialize,
     Refused,
     has_envelope,
@@ -237,7 +237,7 @@ class Loop:
         self._version, self._client = asked.agreed, asked.client_info.name
         return {
             "protocolVersion": asked.agreed,
-            "capabilities": CAPABILITIES,
+            "capabilities": SHAKEN,
             "serverInfo": SERVER_INFO,
             "instructions": INSTRUCTIONS,
         }

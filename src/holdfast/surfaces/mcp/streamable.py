@@ -14,6 +14,7 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.models import InitializationOptions
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -47,6 +48,13 @@ def endpoint(holdfast: Holdfast, profile: str | None = None) -> tuple[ASGIApp, A
     return served, served.running()
 
 
+class Shaking(Server[Any]):
+    """The SDK's server, which tells of extensions in a handshake too, by the word that its revisions have for them."""
+
+    def create_initialization_options(self, *given: Any, **more: Any) -> InitializationOptions:
+        return super().create_initialization_options(*given, **{"experimental_capabilities": EXTENSIONS} | more)
+
+
 class Endpoint:
     """One MCP server over HTTP."""
 
@@ -67,7 +75,7 @@ class Endpoint:
 
     def server(self) -> Server[Any]:
         """The SDK's server with our answers, for whatever transport."""
-        server: Server[Any] = Server(
+        server = Shaking(
             NAME,
             version=__version__,
             title=TITLE,

@@ -32,5 +32,10 @@ def saying(session: Session, said: str) -> list[Mined]:
     return [Mined(*row) for row in session.rows("mined_saying", said=said)]
 
 
+def there(session: Session, ids: Sequence[str]) -> set[str]:
+    """Which of some memories are here, in whatever state."""
+    return {row[0] for row in session.rows("mined_there", ids=list(ids))} if ids else set()
+
+
 def put(session: Session, mined: Iterable[Mined]) -> None:
     session.many("mined_put", (one._asdict() for one in mined))

@@ -32,8 +32,8 @@ def conversation(raw: Any, where: str) -> Iterator[Record]:
         yield Problem(where=where, what="is a conversation without an id")
         return
     shown = list(_branch(raw["mapping"], raw.get("current_node")))
-    others = sum(1 for node in raw["mapping"].values() if _said(node)) - sum(1 for node in shown if _said(node))
-    if others > 0:
+    if len(shown) < len(raw["mapping"]):
+        others = sum(map(_said, raw["mapping"].values())) - sum(map(_said, shown))
         yield LeftOut(sort="other branches", number=others)
     for place, node in enumerate(shown):
         message = node.get("message")

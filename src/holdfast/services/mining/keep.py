@@ -43,6 +43,8 @@ class Keeper:
         self._ties: list[Tie] = []
         self._waiting: dict[str, list[Turn]] = {}
         self._threads: set[str] = set()
+        self._there: set[str] = set()
+        """Which memories of the batch are here without a note of how they came."""
 
     def take(self, records: Iterable[Record]) -> Report:
         """Keep everything, and say what became of it."""
@@ -120,6 +122,7 @@ class Keeper:
     def _keep_fresh(self, fresh: list[Planned]) -> None:
         with self._hold.writing() as write:
             known = mined.known(write.session, [one.key for one in fresh])
+            self._there = mined.there(write.session, [_id(one) for one in fresh if one.key not in known])
             noted: list[Mined] = []
             for one in fresh:
                 self._tried(write, one, known.get(one.key), noted)
@@ -137,7 +140,7 @@ class Keeper:
             self.report.done(outcome, one.draft)
 
     def _rehearsed(self, one: Planned, known: Mined | None) -> Outcome:
-        self._admitted(one, ids.derived("mined", one.key), "", self._hold.now())
+        self._admitted(one, _id(one), "", self._hold.now())
         return "stored" if known is None else "updated"
 
     def _admitted(self, one: Planned, id: str, origin: str, now: int) -> Memory:
@@ -149,10 +152,9 @@ class Keeper:
             return self._again(write, one, known, noted)
         if (twin := self._twin(write.session, one, noted)) is not None:
             return self._joined(write, one, twin, noted)
-        id = ids.derived("mined", one.key)
-        if (there := write.get(MEMORY, id)) is not None:
+        if _id(one) in self._there and (there := write.get(MEMORY, _id(one))) is not None:
             return self._here(write, one, there, noted)
-        memory = self._admitted(one, id, write.origin, write.now)
+        memory = self._admitted(one, _id(one), write.origin, write.now)
         holder = title_holder(write, memory.namespace, memory.title)
         if holder is not None and (holder.content, holder.kind) == (memory.content, memory.kind):
             noted.append(self._note(one, holder))
@@ -280,6 +282,11 @@ _TAKEN: dict[Outcome, intake.Outcome] = {
     "unchanged": "unchanged",
     "left": "older",
 }
+
+
+def _id(one: Planned) -> str:
+    """The same on every node that takes in the same."""
+    return ids.derived("mined", one.key)
 
 
 def _titled(write: Writing, memory: Memory, holder: Memory | None) -> Memory:

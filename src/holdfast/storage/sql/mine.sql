@@ -4,6 +4,9 @@ select key, memory, route, said, digest, text_digest from mined where key = any(
 -- name: mined_saying
 -- Every way by which a thing that was said once or more in a conversation came here.
 select key, memory, route, said, digest, text_digest from mined where said = :said order by key
+-- name: mined_there
+-- Which of some memories are here, in whatever state.
+select id from memory where id = any(:ids)
 -- name: mined_put
 -- Note what a message became, or what it says now.
 insert into mined (key, memory, route, said, digest, text_digest)

@@ -73,6 +73,8 @@ class Operation(Struct, frozen=True):
     """The command line opens no store for it, and so makes none."""
     feed: bool = False
     """Its pages follow one another by `after` and `next`: it can be streamed live."""
+    repeats: bool = False
+    """It is worth doing again and again: the command line has --daemon for it."""
     reports: bool = False
     """It takes a progress as its third parameter."""
     waits: bool = False

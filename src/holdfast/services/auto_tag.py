@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from .hold import Hold
 from .rarity import rarity
 from .remember import must_change
 
+InUse = Callable[[Session, str], dict[str, int]]
 MOST_WORDS = 4
 MOST_CHARACTERS = 16_384
 """Of a text that a model is asked about."""
@@ -46,19 +48,28 @@ def auto_tag(hold: Hold, id: str, *, apply: bool = False, expected_version: int 
     with hold.reading() as session:
         memory = memories.resolve(session, hold.caller, id, hold.now())
         must_be_version(memory, expected_version)
-        found, known = by_rules(hold, session, memory.namespace, memory.title, memory.content, memory.tags)
+    tagged = labelled(hold, memory)
+    if apply and tagged.new:
+        tagged = tagged._replace(memory=add(hold, memory, tagged.new), applied=True)
+    return tagged
+
+
+def labelled(hold: Hold, memory: Memory, in_use: InUse | None = None) -> Tagged:
+    """Labels that suit a memory; `in_use` knows those of a namespace. Never inside a transaction."""
+    with hold.reading() as session:
+        known = in_use(session, memory.namespace) if in_use else used(hold, session, memory.namespace)
+        found = _by_rules(session, known, memory.title, memory.content, memory.tags)
     new, how = _by_model(hold, memory.title, memory.content, found, known, memory.tags)
     new = new[: door.MOST_TAGS - len(memory.tags)]
-    if apply and new:
-        memory = add(hold, memory, new)
-    return Tagged(memory, new, [*memory.tags, *(tag for tag in new if tag not in memory.tags)], apply, how)
+    return Tagged(memory, new, [*memory.tags, *new], False, how)
 
 
 def suggest(hold: Hold, title: str, content: str, namespace: str) -> Tagged:
     """Labels for a text that is not kept."""
     title, content, namespace = door.title(title), door.content(content), door.namespace(namespace)
     with hold.reading() as session:
-        found, known = by_rules(hold, session, namespace, title, content, ())
+        known = used(hold, session, namespace)
+        found = _by_rules(session, known, title, content, ())
     new, how = _by_model(hold, title, content, found, known, ())
     return Tagged(None, new, new, False, how)
 
@@ -72,13 +83,15 @@ def add(hold: Hold, memory: Memory, tags: list[str]) -> Memory:
         return write.change(MEMORY, now, replace(now, tags=door.tags((*now.tags, *tags))), "tag")
 
 
-def by_rules(
-    hold: Hold, session: Session, namespace: str, title: str, content: str, had: tuple[str, ...]
-) -> tuple[list[str], dict[str, int]]:
-    """Labels by what the text speaks of, and those that the namespace has."""
-    known = curation.tags(session, hold.caller, namespace, hold.now())
+def used(hold: Hold, session: Session, namespace: str) -> dict[str, int]:
+    """The labels of a namespace, and how often each is used."""
+    return curation.tags(session, hold.caller, namespace, hold.now())
+
+
+def _by_rules(session: Session, known: dict[str, int], title: str, content: str, had: tuple[str, ...]) -> list[str]:
+    """Labels by what the text speaks of."""
     words = rarity(session, runs(f"{title} {content[:MOST_CHARACTERS]}"))
-    return [label.tag for label in labels(title, content, known=known, rarity=words, without=had)], known
+    return [label.tag for label in labels(title, content, known=known, rarity=words, without=had)]
 
 
 def _by_model(

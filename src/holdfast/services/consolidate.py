@@ -23,29 +23,33 @@ def consolidate(
 ) -> tuple[Memory, list[Memory]]:
     """Keep one memory in place of several, in one transaction; it may take the title of one of them."""
     with hold.writing() as write:
-        sources = _sources(hold, write, ids)
-        draft = _draft(hold, sources, title, summary, namespace, tier)
-        fresh = admit(
-            draft,
-            id=hold.new_id(),
-            agent=hold.caller.agent,
-            origin=write.origin,
-            now=write.now,
-            lifetimes=hold.lifetimes,
-        )
-        hold.caller.must_reach(fresh.namespace)
-        fresh = _as_deep(fresh, sources)
-        must_fit(write.session, fresh)
-        for source in sources:
-            put_away(write, source, "consolidated", "consolidate")
-        must_be_free(hold, write, fresh)
-        write.add(MEMORY, fresh, "consolidate")
-        for source in sources:
-            relate.tie(hold, write, fresh.id, source.id, "derived_from")
-        return fresh, sources
+        sources = changeable(hold, write, ids)
+        return make_one(hold, write, sources, _draft(hold, sources, title, summary, namespace, tier)), sources
 
 
-def _sources(hold: Hold, write: Writing, ids: Sequence[str]) -> list[Memory]:
+def make_one(hold: Hold, write: Writing, sources: list[Memory], draft: Draft, agent: str | None = None) -> Memory:
+    """Put one memory in the place of several, for the caller or another agent, inside a transaction."""
+    fresh = admit(
+        draft,
+        id=hold.new_id(),
+        agent=agent or hold.caller.agent,
+        origin=write.origin,
+        now=write.now,
+        lifetimes=hold.lifetimes,
+    )
+    hold.caller.must_reach(fresh.namespace)
+    fresh = _as_deep(fresh, sources)
+    must_fit(write.session, fresh)
+    for source in sources:
+        put_away(write, source, "consolidated", "consolidate")
+    must_be_free(hold, write, fresh)
+    write.add(MEMORY, fresh, "consolidate")
+    for source in sources:
+        relate.tie(hold, write, fresh.id, source.id, "derived_from")
+    return fresh
+
+
+def changeable(hold: Hold, write: Writing, ids: Sequence[str]) -> list[Memory]:
     """The memories to be made one, each the caller's to change and none of them twice."""
     sources = [memories.resolve(write.session, hold.caller, id, write.now) for id in ids]
     if len({source.id for source in sources}) < len(sources):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, get_args
 
 from msgspec import Struct
@@ -80,7 +81,12 @@ def latest(hold: Hold, entity_id: str, namespace: str | None = None) -> Persona 
         return None if found is None else _read(hold, session, found)
 
 
-def generate(hold: Hold, entity_id: str, namespace: str | None = None) -> Generated:
+def generate(
+    hold: Hold,
+    entity_id: str,
+    namespace: str | None = None,
+    writing: Callable[[], AbstractContextManager[Writing]] | None = None,
+) -> Generated:
     """Make the persona of an entity, or a new version of it if what it stands on is not what it was."""
     with hold.reading() as session:
         entity = _entity(hold, session, entity_id, namespace)
@@ -92,9 +98,9 @@ def generate(hold: Hold, entity_id: str, namespace: str | None = None) -> Genera
     if known is not None and known.memory.metadata.get("sources_hash") == _hash(sources):
         return Generated(known, regenerated=False)
     text, how = _portrait(hold, entity, sources)
-    with hold.writing() as write:
+    with (writing or hold.writing)() as write:
         made = _keep(hold, write, entity, namespace, sources, text, how)
-        return Generated(made, regenerated=True)
+    return Generated(made, regenerated=True)
 
 
 def _entity(hold: Hold, session: Session, entity_id: str, namespace: str | None) -> Entity:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from ..domain import ids
 from ..domain.caller import Caller
 from ..domain.errors import NotFound
 from ..domain.memory import Memory
@@ -12,6 +13,8 @@ from .port import Session
 from .records import memory_of
 
 Status = Literal["open", "accepted", "dismissed", "withdrawn"]
+Hold = Literal["granted", "standard", "ground", "superseded", "superseding"]
+"""How something hangs on a memory."""
 MOST_TAGS = 2000
 LAST = (1 << 62, LONGEST_TEXT)
 PAGE = 100
@@ -69,6 +72,14 @@ def page(session: Session, caller: Caller, after: str, now: int, *, limit: int) 
     return [memory_of(row) for row in rows]
 
 
+def bound(session: Session, wanted: Sequence[str], now: int) -> dict[str, set[Hold]]:
+    """What hangs on some memories beside themselves."""
+    found: dict[str, set[Hold]] = {}
+    for id, why in session.rows("curate_bound", ids=list(wanted), now=now):
+        found.setdefault(id, set()).add(why)
+    return found
+
+
 def cursor(session: Session, id: str) -> str:
     """Where to go on; the beginning, if that is all."""
     row = session.row("curate_cursor_get", id=id)
@@ -98,8 +109,13 @@ def finish(session: Session, id: str, status: str, report: str, now: int) -> Non
     session.do("curate_run_end", id=id, status=status, report=report, ended_at=now)
 
 
-def take_back(session: Session, id: str) -> None:
-    session.do("curate_run_status", id=id, status="taken back")
+def take_back(session: Session, id: str, status: str) -> None:
+    session.do("curate_run_status", id=id, status=status)
+
+
+def drop_step(session: Session, run: str, seq: int) -> None:
+    """Forget a step that was taken back."""
+    session.do("curate_step_drop", run=run, seq=seq)
 
 
 def run(session: Session, caller: Caller, id: str) -> Run:
@@ -130,6 +146,11 @@ def step(session: Session, run: str, seq: int, name: str, memory: str) -> None:
 def steps(session: Session, run: str) -> list[Step]:
     """What a run did, the last first."""
     return [Step(*row) for row in session.rows("curate_steps", run=run)]
+
+
+def offer_id(step: str, key: str) -> str:
+    """The same proposal about the same texts is the same one."""
+    return ids.derived("proposal", step, key)
 
 
 def propose(session: Session, offer: Offer) -> bool:

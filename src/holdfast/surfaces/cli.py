@@ -138,10 +138,26 @@ def command_of(op: Operation) -> click.Command:
         params.append(click.Option(["--yes"], is_flag=True, help="Do not ask."))
     if op.feed:
         params.append(click.Option(["--follow"], is_flag=True, help="Go on as changes come."))
+    if op.repeats:
+        params += _repeating()
     taken = {param.name[2:] for param in params if param.name}
     return click.Command(
         op.cli[-1], params=[*params, *global_options(taken)], help=op.description, callback=_callback(op)
     )
+
+
+def _repeating() -> list[click.Parameter]:
+    return [
+        click.Option(["--once"], is_flag=True, help="Once, which is the default."),
+        click.Option(["--daemon"], is_flag=True, help="Again and again, until interrupted."),
+        click.Option(
+            ["--interval-secs"],
+            type=click.IntRange(60, 86_400),
+            default=3600,
+            metavar="N",
+            help="Between two times [default: 3600].",
+        ),
+    ]
 
 
 def _argument(field: msgspec.structs.FieldInfo) -> click.Argument:
@@ -220,7 +236,7 @@ def describe(type_: Any) -> str:
 
 
 def _callback(op: Operation) -> Callable[..., None]:
-    def callback(yes: bool = False, follow: bool = False, **given: Any) -> None:
+    def callback(yes: bool = False, follow: bool = False, daemon: bool = False, **given: Any) -> None:
         wanted = choices(given)
         words = {name[2:]: value for name, value in given.items() if name.startswith("f_")}
         arguments = arguments_of(op, words)
@@ -229,6 +245,8 @@ def _callback(op: Operation) -> Callable[..., None]:
         with opened(wanted, later=op.opens_nothing) as hold:
             if follow:
                 return follow_feed(op, hold, arguments, wanted)
+            if daemon:
+                return keep_doing(op, hold, arguments, wanted, given["interval_secs"])
             with progress_of(op.name, wanted) as progress:
                 answer = hold.call(op.name, arguments, progress=progress)
             show(op, answer, wanted)
@@ -376,6 +394,18 @@ def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted
         arguments = {**arguments, "after": answer.next}
         if not answer.events:
             hold.hold.store.wait(FOLLOW_SECONDS)
+
+
+def keep_doing(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], pause: int) -> None:
+    """Do and print it, again and again, until interrupted."""
+    from .repeating import repeat
+
+    def once(progress: Progress) -> None:
+        show(op, hold.call(op.name, arguments, progress=progress), wanted)
+        sys.stdout.flush()
+        settle(op, hold, wanted)
+
+    repeat(once, pause, lambda error: complain(error, wanted["json"]))
 
 
 @click.command(cls=Commands, params=global_options(), context_settings={"help_option_names": ["-h", "--help"]})

@@ -6,6 +6,16 @@ select x.tag, count(*) from memory_tag x join memory m on m.id = x.memory where 
 -- name: memory.after
 -- In the order of their ids, on from one.
  and m.id > :after order by m.id limit :limit
+-- name: curate_bound
+-- Memories on which something else hangs, and what.
+select g.memory, 'granted' from memory_grant g where g.state = 'live' and g.memory = any(:ids)
+union select s.memory, 'standard' from standard s where s.state = 'live' and s.memory = any(:ids)
+union select l.target, 'ground' from link l where l.target = any(:ids) and l.state = 'live'
+  and l.relation in ('reflects_on', 'derived_from', 'derives_from') and (l.valid_until is null or l.valid_until > :now)
+union select l.target, 'superseded' from link l where l.target = any(:ids) and l.state = 'live'
+  and l.relation = 'supersedes' and (l.valid_until is null or l.valid_until > :now)
+union select l.source, 'superseding' from link l where l.source = any(:ids) and l.state = 'live'
+  and l.relation = 'supersedes' and (l.valid_until is null or l.valid_until > :now)
 -- name: curate_cursor_get
 select place from curate_cursor where id = :id
 -- name: curate_cursor_put
@@ -38,6 +48,8 @@ insert into curate_step (run, seq, step, memory) values (:run, :seq, :step, :mem
 -- name: curate_steps
 -- The last first: what came later may rest on what came before.
 select seq, step, memory from curate_step where run = :run order by seq desc
+-- name: curate_step_drop
+delete from curate_step where run = :run and seq = :seq
 -- name: curate_offer.columns
 o.id, o.run, o.step, o.memory, o.other, o.body, o.agent, o.offered_at, o.status, o.decided_by, o.decided_at
 -- name: curate_offer_add

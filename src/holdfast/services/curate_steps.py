@@ -1,0 +1,276 @@
+"""What a curator does with one memory: make it one with its likes, set it against others, label and weigh it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain.admit import Draft
+from ..domain.alike import Likeness, compare
+from ..domain.curating import MOST_MEMBERS, lasting, moved, united
+from ..domain.link import Relation
+from ..domain.memory import Citation, Memory
+from ..storage import curation, links, memories
+from ..storage.records import MEMORY, Writing, content_hash
+from . import auto_tag, contradict, hygiene, persona
+from .consolidate import changeable, make_one
+from .curate import Page, Run, Skip, Step, hash_of
+from .hold import Hold
+from .relate import tie
+
+KINDS = ("observation", "concept", "claim", "event", "decision", "fact", "lesson", "limitation", "summary", "relation")
+"""What may be made one with its like; a turn, an entity or a conclusion is what it is by its place among others."""
+ALIKE = ("namespace", "agent", "scope", "kind", "category", "speaker", "valid_from", "valid_until", "thread")
+"""What has to be the same beside the text."""
+FEW_TAGS = 2
+SHORTEST = 50
+"""Characters of a text that is worth a label."""
+CARRIED: tuple[Relation, ...] = ("related_to", "contradicts")
+MOST_LINKS = 1000
+
+
+def perform(run: Run, step: Step, memory: Memory, page: Page) -> None:
+    """One step on one memory; raises Skip if it is left as it is for a reason worth telling."""
+    match step:
+        case "duplicates":
+            _duplicates(run, memory)
+        case "contradictions":
+            _contradictions(run, memory)
+        case "tags":
+            _tags(run, memory)
+        case "priorities":
+            _priority(run, memory, page)
+        case "personas":
+            _persona(run, memory)
+
+
+def _likes(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
+    """Other memories of its namespace that are like it or about the same, the later of each two against the earlier."""
+    with run.hold.reading() as session:
+        found = hygiene.likes(run.hold, session, memory.namespace, memory.title, memory.content)
+    others = [other for other, _ in found if other.id not in (memory.id, *run.gone)]
+    return [(other, _in_time(memory, other)) for other in others]
+
+
+def _in_time(one: Memory, other: Memory) -> Likeness:
+    earlier, later = sorted((one, other), key=lambda memory: (memory.created_at, memory.id))
+    return compare(earlier.content, later.content)
+
+
+def _duplicates(run: Run, memory: Memory) -> None:
+    """Make one of a memory and those that say the same, if nothing hangs on them; else propose it."""
+    if memory.kind not in KINDS or memory.thread is not None:
+        return
+    members = _members(run, memory)
+    if len(members) < 2:
+        return
+    with run.hold.reading() as session:
+        bound = curation.bound(session, [one.id for one in members], run.hold.now())
+        members = [one for one in members if not bound.get(one.id, set()) & {"granted", "standard", "superseded"}]
+    if memory not in members:
+        raise Skip("it is granted, a standard or superseded")
+    if len(members) < 2:
+        raise Skip("its like is granted, a standard or superseded")
+    if any(one.id in bound for one in members):
+        _propose_one(run, *members[:2])
+        return
+    _make_one(run, members)
+
+
+def _members(run: Run, memory: Memory) -> list[Memory]:
+    """The memories that all say nearly the same, each of which may be made one with each other."""
+    chosen = [memory]
+    for other, likeness in _likes(run, memory):
+        if len(chosen) == MOST_MEMBERS:
+            break
+        if likeness.relation in ("same", "near") and _may_join(run, chosen, other):
+            chosen.append(other)
+    return chosen
+
+
+def _may_join(run: Run, chosen: Sequence[Memory], other: Memory) -> bool:
+    if any(getattr(chosen[0], name) != getattr(other, name) for name in ALIKE):
+        return False
+    if other.scope == "private" and other.agent != run.hold.caller.agent:
+        return False
+    if any(_in_time(one, other).relation not in ("same", "near") for one in chosen[1:]):
+        return False
+    with run.hold.reading() as session:
+        return not curation.proposed(session, [apart_id(one, other) for one in chosen])
+
+
+def apart_id(one: Memory, other: Memory) -> str:
+    """The note that two memories, as they are, are not to be made one by themselves."""
+    return curation.offer_id("duplicate", key_of(one, other))
+
+
+def key_of(*several: Memory) -> str:
+    """Memories as they are: what was decided about them holds until one of them changes."""
+    return " ".join(sorted(f"{one.id} {content_hash(one.title, one.content)}" for one in several))
+
+
+def _propose_one(run: Run, one: Memory, other: Memory) -> None:
+    what = f"make one of {one.title!r} and {other.title!r}: other memories stand on them"
+    run.propose("duplicates", "duplicate", one.id, other.id, key_of(one, other), {}, what)
+
+
+def _make_one(run: Run, members: list[Memory]) -> None:
+    with run.changing("duplicates", members[0].id) as write:
+        sources = changeable(run.hold, write, [one.id for one in members])
+        if any(now.version != then.version for now, then in zip(sources, members, strict=True)):
+            raise Skip("changed meanwhile")
+        fresh = merge(run.hold, write, sources)
+        if run.asked.apply:
+            run.note(write, "duplicates", {one.id: hash_of(one) for one in sources})
+    run.gone.update(one.id for one in members)
+    titles = ", ".join(repr(one.title) for one in members)
+    made = (fresh.id,) if run.asked.apply else ()
+    run.changed("duplicates", (*made, *(one.id for one in members)), f"made {fresh.title!r} of {titles}")
+
+
+def merge(hold: Hold, write: Writing, sources: list[Memory]) -> Memory:
+    """One memory in the place of several that say nearly the same: all that they say, and all that is said of them."""
+    content = united([source.content for source in sources])
+    if len(content.encode()) > door.MOST_BYTES["content"]:
+        raise Skip("together they are too long")
+    first = max(sources, key=lambda source: (len(source.content), source.updated_at, source.id))
+    tier, expires_at = lasting(sources)
+    uris = {source.source_uri for source in sources}
+    draft = Draft(
+        title=first.title,
+        content=content,
+        namespace=first.namespace,
+        tier=tier,
+        kind=first.kind,
+        category=first.category,
+        priority=max(source.priority for source in sources),
+        confidence=min(source.confidence for source in sources),
+        source="consolidation",
+        scope=first.scope,
+        tags=tuple(dict.fromkeys(tag for source in sources for tag in source.tags))[: door.MOST_TAGS],
+        metadata=_metadata(sources),
+        citations=_citations(sources),
+        source_uri=uris.pop() if len(uris) == 1 else None,
+        valid_from=first.valid_from,
+        valid_until=first.valid_until,
+        speaker=first.speaker,
+        occurred_at=first.occurred_at,
+        thread=None,
+        place=None,
+        expires_at=expires_at,
+    )
+    fresh = make_one(hold, write, sources, draft, agent=first.agent)
+    _carry(hold, write, fresh, sources)
+    return fresh
+
+
+def _metadata(sources: list[Memory]) -> dict[str, Any]:
+    merged = {key: value for source in sources for key, value in source.metadata.items()}
+    return {**merged, "derived_from": [source.id for source in sources], "method": "heuristic"}
+
+
+def _citations(sources: list[Memory]) -> tuple[Citation, ...]:
+    each = [citation for source in sources for citation in source.citations]
+    distinct = [one for number, one in enumerate(each) if one not in each[:number]]
+    return tuple(distinct[: door.MOST_CITATIONS])
+
+
+def _carry(hold: Hold, write: Writing, fresh: Memory, sources: list[Memory]) -> None:
+    """What the sources are related to or contradict, the new memory is and does, too."""
+    old = {source.id for source in sources}
+    which = links.Which(relations=CARRIED)
+    for source in sources:
+        for edge in links.at(write.session, hold.caller, source.id, which, write.now, limit=MOST_LINKS):
+            link = edge.link
+            if {link.source, link.target} <= old:
+                continue
+            if link.source == source.id:
+                tie(hold, write, fresh.id, link.target, link.relation)
+            elif memories.may_change(write.session, hold.caller, link.source):
+                tie(hold, write, link.source, fresh.id, link.relation)
+
+
+def _contradictions(run: Run, memory: Memory) -> None:
+    """Propose to mark what contradicts a memory, or what is newer than it; nothing is decided here."""
+    if memory.kind in ("conversation", "persona", "entity"):
+        return
+    for other, likeness in _likes(run, memory):
+        if likeness.relation in ("same", "near") or _linked(run, memory, other):
+            continue
+        found = _set_against(run, memory, other)
+        evidence = [one._asdict() for one in found.evidence]
+        key = key_of(memory, other)
+        told = {"evidence": evidence, "method": found.how.method, "model": found.how.model}
+        if evidence:
+            what = f"{memory.title!r} contradicts {other.title!r}: {found.evidence[0].difference}"
+            _propose(run, "contradiction", memory, other, key, told, what)
+        elif likeness.relation == "update":
+            earlier, later = sorted((memory, other), key=lambda one: (one.created_at, one.id))
+            what = f"{later.title!r} says all of {earlier.title!r} and more"
+            _propose(run, "update", later, earlier, key, told, what)
+
+
+def _propose(run: Run, sort: str, one: Memory, other: Memory, key: str, body: dict[str, Any], what: str) -> None:
+    try:
+        run.propose("contradictions", sort, one.id, other.id, key, body, what)
+    except Skip as skip:
+        run.tallies["contradictions"].skipped[str(skip)] += 1
+
+
+def _set_against(run: Run, memory: Memory, other: Memory) -> contradict.Detected:
+    """The earlier against the later, by a model too if one is set."""
+    earlier, later = sorted((memory, other), key=lambda one: (one.created_at, one.id))
+    return contradict.compared(run.hold, earlier, later)
+
+
+def _linked(run: Run, one: Memory, other: Memory) -> bool:
+    """Whether somebody said already how two memories stand to each other."""
+    with run.hold.reading() as session:
+        which = links.Which(relations=("supersedes", "contradicts"))
+        return bool(links.among(session, [one.id, other.id], which, run.hold.now(), limit=1))
+
+
+def _tags(run: Run, memory: Memory) -> None:
+    """Propose labels for what has few."""
+    if len(memory.tags) >= FEW_TAGS or len(memory.content) < SHORTEST or memory.kind in ("conversation", "persona"):
+        return
+    found = auto_tag.labelled(run.hold, memory, run.labels)
+    if not found.new:
+        raise Skip("no label stands out")
+    body = {"tags": found.new, "method": found.how.method, "model": found.how.model}
+    run.propose(
+        "tags", "tags", memory.id, None, key_of(memory), body, f"label {memory.title!r}: {', '.join(found.new)}"
+    )
+
+
+def _priority(run: Run, memory: Memory, page: Page) -> None:
+    """Let use move an importance, once for the same grounds; whatever a person says of it wins."""
+    uses, used_at = page.uses.get(memory.id, (0, 0))
+    then = moved(memory, uses, used_at, run.hold.now(), page.done["priorities"].get(memory.id))
+    if then is None:
+        return
+    with run.changing("priorities", memory.id) as write:
+        now = memories.resolve(write.session, run.hold.caller, memory.id, write.now)
+        if now.priority != memory.priority:
+            raise Skip("changed meanwhile")
+        write.change(MEMORY, now, replace(now, priority=then.priority), "curate", tidying=True)
+        if run.asked.apply:
+            run.note(write, "priorities", {memory.id: then.grounds})
+    what = f"priority of {memory.title!r} from {memory.priority} to {then.priority}: {then.reason}"
+    run.changed("priorities", (memory.id,), what)
+
+
+def _persona(run: Run, memory: Memory) -> None:
+    """Make a persona anew whose sources are not what they were."""
+    entity, scope = (memory.metadata.get(name) for name in ("entity_name", "namespace_scope"))
+    if memory.kind != "persona" or memory.agent != run.hold.caller.agent or not isinstance(entity, str):
+        return
+    place = scope if isinstance(scope, str) and scope != persona.EVERYWHERE else None
+    made = persona.generate(run.hold, entity, place, lambda: run.changing("personas", memory.id))
+    if made.regenerated:
+        run.gone.add(memory.id)
+        fresh = (made.persona.memory.id,) if run.asked.apply else ()
+        run.changed("personas", (*fresh, memory.id), f"made {memory.title!r} anew")

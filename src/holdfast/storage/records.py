@@ -170,6 +170,11 @@ class Writing:
     def origin(self) -> str:
         return self._head.origin
 
+    @property
+    def changes(self) -> int:
+        """How many changes were made so far."""
+        return len(self._entries)
+
     def sign(self, message: bytes) -> str:
         """A text that proves that this node said it."""
         return signer.sign(self._key, message).hex()

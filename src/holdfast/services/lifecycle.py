@@ -8,7 +8,7 @@ from ..domain import admit as door
 from ..domain.errors import HoldfastError, StoreError
 from ..domain.memory import Memory
 from ..domain.words import asked
-from ..storage import consulted, invalidations, memories, recalls, vectors
+from ..storage import consulted, curation, invalidations, memories, recalls, vectors
 from ..storage.memories import Filter
 from ..storage.records import ALIAS, INVALIDATION, MEMORY, Writing
 from .amend import must_be_version
@@ -149,6 +149,7 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
             erase(write, memory)
         if gone:
             recalls.purge(write.session, [memory.id for memory in gone])
+            curation.purge(write.session, [memory.id for memory in gone])
             consulted.forget(write.session)
             write.session.forget_words()
     return Gone([memory.id for memory in gone], kept)

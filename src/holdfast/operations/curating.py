@@ -21,7 +21,7 @@ Status = Literal["open", "accepted", "dismissed", "withdrawn"]
 class Curate(Request, frozen=True):
     apply: Annotated[bool, Meta(description="Do it; otherwise it is only shown.")] = False
     dry_run: Annotated[bool, Meta(description="Only show what it would do, as without apply.")] = False
-    steps: Annotated[list[Step], Meta(min_length=1, max_length=5, description="Only these.")] = STEPS
+    steps: Annotated[list[Step], Meta(max_length=5, description="Only these; all, unless told.")] = []
     include_namespace: Annotated[
         list[Path], Meta(max_length=100, description="Only these and what lies below.", extra={"role": "namespace"})
     ] = []
@@ -84,7 +84,7 @@ def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
         raise Invalid("dry_run: goes against apply", fields=["apply", "dry_run"])
     asked = curating.Asked(
         apply=request.apply,
-        steps=tuple(step for step in STEPS if step in request.steps),
+        steps=tuple(step for step in STEPS if step in request.steps or not request.steps),
         include=tuple(request.include_namespace),
         exclude=tuple(request.exclude_namespace),
         max_ops=request.max_ops,

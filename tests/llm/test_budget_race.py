@@ -5,11 +5,11 @@ import sys
 from threading import Event
 
 import pytest
-from models import Asked, Handler, provider, said
 
 import holdfast
 from engines import ENGINES
 from holdfast.storage import consulted
+from model_server import Asked, Handler, provider, said
 
 PROCESSES = 8
 ENOUGH_FOR = 3

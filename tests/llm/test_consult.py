@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from models import Provider, in_turn, prompt_of, provider, replying, said, saying, system_of
 from msgspec import Struct
 
 import holdfast
@@ -17,6 +16,7 @@ from holdfast.domain.moment import DAY
 from holdfast.services.consult import Consulted, Material, Task, Unhelped, consult
 from holdfast.settings import Settings
 from holdfast.storage import consulted
+from model_server import Provider, in_turn, prompt_of, provider, replying, said, saying, system_of
 
 KEY = "sk-hunter2"
 

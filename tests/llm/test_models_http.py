@@ -5,13 +5,13 @@ import traceback
 from typing import Any
 
 import pytest
-from models import Asked, Behaviour, Handler, in_turn, prompt_of, provider, replying, said, saying, system_of
 
 from holdfast.domain.errors import Misconfigured, ModelFailed
 from holdfast.llm.choose import chosen
 from holdfast.llm.port import Completion, Model, Prompt
 from holdfast.net import post
 from holdfast.settings import Settings
+from model_server import Asked, Behaviour, Handler, in_turn, prompt_of, provider, replying, said, saying, system_of
 
 KEY = "sk-hunter2"
 SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}

@@ -53,7 +53,7 @@ WORDS |= {"resource_path": "SKILL.md"}
 SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
 OF_THE_WHOLE = {"verify", "doctor", "backup_list"}
 """They look at the store and tell of no memory; the last two are not for a key that is confined."""
-WITHOUT_MEMORIES = {"capabilities", "agent_list", "inbox", "key_list", "policy_get", "pending_list"}
+WITHOUT_MEMORIES = {"capabilities", "agent_list", "inbox", "key_list", "llm_usage", "policy_get", "pending_list"}
 READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
 
 

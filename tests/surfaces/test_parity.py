@@ -1,5 +1,6 @@
 """Every operation answers the same on every surface, and is refused by the same code."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from four_surfaces import AGENT, Json, Outcome, Surface, steady, surface, within
 from engines import ENGINES, Postgres
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.operations.registry import SURFACES, Example
+from model_server import provider, repeating
 
 EXAMPLES = [
     pytest.param(op, example, id=f"{op.name}-{number}") for op in REGISTRY for number, example in enumerate(op.examples)
@@ -248,6 +250,23 @@ def test_vectors_are_made_on_every_surface(server: Postgres | None, tmp_path: Pa
     assert (recalled["count"], recalled["mode"]) == (1, "hybrid")
 
 
+MODEL_STEPS: list[tuple[Any, ...]] = [("llm_test", {}), ("llm_usage", {})]
+
+
+@pytest.mark.parametrize("which", ["library", "cli", "http", "mcp"])
+def test_a_model_is_tried_and_paid_for_on_every_surface(
+    server: Postgres | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    with provider(repeating) as models:
+        for name, value in {"LLM": "ollama", "LLM_URL": models.url, "LLM_MODEL": "m", "LLM_KEY": "sk-hunter2"}.items():
+            monkeypatch.setenv(f"HOLDFAST_{name}", value)
+        (_, _, tried), (_, _, used) = told_by(which, tmp_path, server, MODEL_STEPS).told
+    assert (tried["status"], tried["provider"], tried["answered_by"]) == ("ok", "ollama", "m-1")
+    assert (tried["reachable"], tried["json"], tried["left_today"]) == (True, True, 999_850)
+    assert [(one["task"], one["answered"], one["spent_tokens"]) for one in used["usage"]] == [("test", 1, 150)]
+    assert "hunter2" not in json.dumps([tried, used])
+
+
 def test_keys_are_made_and_revoked_the_same_way_on_the_command_line(server: Postgres | None, tmp_path: Path) -> None:
     """Over HTTP the first key closes the door to whoever has none."""
     library = told_by("library", tmp_path, server, KEY_STEPS)
@@ -345,7 +364,9 @@ def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
 
 def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: Story) -> None:
     exemplified = {op.name for op in REGISTRY for example in op.examples if example.error is None}
-    told = library_story.done | {name for name, *_ in (*KEY_STEPS, *VECTOR_STEPS, *SKILL_STEPS, *file_steps(Path()))}
+    told = library_story.done | {
+        name for name, *_ in (*KEY_STEPS, *MODEL_STEPS, *VECTOR_STEPS, *SKILL_STEPS, *file_steps(Path()))
+    }
     assert {op.name for op in REGISTRY} - exemplified - told == set()
 
 

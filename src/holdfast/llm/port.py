@@ -27,6 +27,14 @@ class Model(Protocol):
         """What answers are kept under: those of two models are never mixed."""
 
     @property
+    def provider(self) -> str:
+        """As which the settings choose it."""
+
+    @property
+    def host(self) -> str | None:
+        """Where it is; None if that is the client's own business."""
+
+    @property
     def remote(self) -> bool:
         """Whether texts leave this machine's process."""
 

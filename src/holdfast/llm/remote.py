@@ -26,6 +26,7 @@ Asked = dict[str, Any]
 class Words(NamedTuple):
     """What providers of a kind are asked, and how they answer."""
 
+    provider: str
     path: str
     forms: tuple[Callable[[str, Prompt, int], Asked], ...]
     """Ways to ask, the best first: a provider that does not know one is asked in the next."""
@@ -146,12 +147,13 @@ def _text(content: str | list[_Part] | None) -> str:
 
 
 OPENAI = Words(
+    "openai",
     "/chat/completions",
     (_openai("max_tokens", held=True), _openai("max_completion_tokens", held=True), _openai("max_tokens", held=False)),
     _of_openai,
 )
-ANTHROPIC = Words("/v1/messages", (_as_anthropic,), _of_anthropic)
-OLLAMA = Words("/api/chat", (_as_ollama,), _of_ollama)
+ANTHROPIC = Words("anthropic", "/v1/messages", (_as_anthropic,), _of_anthropic)
+OLLAMA = Words("ollama", "/api/chat", (_as_ollama,), _of_ollama)
 
 
 class Remote:
@@ -161,15 +163,11 @@ class Remote:
 
     def __init__(self, post: Post, *, model: str, words: Words) -> None:
         self.name = model
-        self.host = post.host
+        self.provider = words.provider
+        self.host: str | None = post.host
         self._post = post
         self._words = words
         self._form = 0
-
-    @property
-    def held(self) -> bool:
-        """Whether the last question was held to its schema, as far as its form says."""
-        return self._words is OLLAMA or (self._words is OPENAI and self._form < len(OPENAI.forms) - 1)
 
     def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
         """What the model says, or ModelFailed."""

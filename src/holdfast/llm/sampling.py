@@ -46,7 +46,8 @@ class Sampling:
     """Whatever model the client of this request uses; it may ask its user first, and may decline."""
 
     remote = True
-    name = "sampling"
+    name = provider = "sampling"
+    host: str | None = None
 
     def __init__(self, hint: str | None, seconds: float) -> None:
         self._hint = hint

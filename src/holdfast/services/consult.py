@@ -49,6 +49,8 @@ class Unhelped(NamedTuple):
     """No answer, and why: the caller goes by its own rules then."""
 
     reason: str
+    answered: bool = False
+    """Whether the model said something, but nothing that fits."""
 
 
 def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulted[T] | Unhelped:
@@ -105,7 +107,7 @@ class _Asked(Generic[T]):
             if answer is not None:
                 return Consulted(answer, completion.model, cached=False)
             prompt = words.repaired(prompt, completion.text, fault)
-        return Unhelped(f"twice, what {self._model.name} answered did not fit: {fault}")
+        return Unhelped(f"twice, what {self._model.name} answered did not fit: {fault}", answered=True)
 
     def _ask(self, prompt: Prompt, key: str) -> tuple[T | None, Completion, str] | None:
         """An answer or what is wrong with it; None if there is no budget for it. What it took is written down."""

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,8 @@ from .protocol import (
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    from .asking import Asking
 
 Id = int | str
 Params = Mapping[str, Any] | None
@@ -157,6 +159,7 @@ class Loop:
         self._stateless: bool | None = None
         self._version: str | None = None
         self._client: str | None = None
+        self._samples = False
         self._calls: dict[Id, Call] = {}
         self._last_write: threading.Event | None = None
         self._running: set[Future[None]] = set()
@@ -170,6 +173,8 @@ class Loop:
                     self._take(line)
             if self._source.stopped:
                 self._stop_calls()
+        if self._offers_model:
+            self._asking.close()
         self._drain()
 
     def _drain(self) -> None:
@@ -182,7 +187,12 @@ class Loop:
 
     def _stop_calls(self) -> None:
         for call in list(self._calls.values()):
-            call.stop.set()
+            self._stop_call(call)
+
+    def _stop_call(self, call: Call) -> None:
+        call.stop.set()
+        if self._offers_model:
+            self._asking.give_up(call)
 
     def _take(self, line: bytes | None) -> None:
         """Handle one line. Whatever stands in it, the next one is handled too."""
@@ -198,6 +208,8 @@ class Loop:
 
     def _handle(self, id: Id | None, message: dict[str, Any]) -> None:
         if "method" not in message and ("result" in message or "error" in message):
+            if self._offers_model:
+                self._asking.take(message)
             return
         method, params = message.get("method"), message.get("params")
         if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
@@ -213,7 +225,7 @@ class Loop:
         cancelled = params.get("requestId") if method == "notifications/cancelled" else None
         call = self._calls.get(cancelled) if isinstance(cancelled, int | str) else None
         if call is not None:
-            call.stop.set()
+            self._stop_call(call)
 
     def _request(self, id: Id, method: str, params: Params) -> None:
         if self._stateless is None:
@@ -235,6 +247,7 @@ class Loop:
             raise unsupported((params or {}).get("protocolVersion"), "This connection does not begin with initialize")
         asked = params_of(params, Initialize)
         self._version, self._client = asked.agreed, asked.client_info.name
+        self._samples = isinstance(asked.capabilities.get("sampling"), dict)
         return {
             "protocolVersion": asked.agreed,
             "capabilities": SHAKEN,
@@ -285,7 +298,8 @@ class Loop:
             if before is not None:
                 before.wait()
             if not call.stop.is_set():
-                answer = {"id": id, "result": work()}
+                with self._offering(call):
+                    answer = {"id": id, "result": work()}
         except Cancelled:
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is, the request is answered and the log says why
@@ -296,6 +310,28 @@ class Loop:
         if answer is not None:
             self._sink.send(answer)
         self._note_uses()
+
+    @property
+    def _offers_model(self) -> bool:
+        """Whether a model is set, which may be the client's own: nothing is loaded for it otherwise."""
+        return self._holdfast.hold.model is not None
+
+    @cached_property
+    def _asking(self) -> Asking:
+        from .asking import Asking
+
+        return Asking(self._sink.send)
+
+    def _offering(self, call: Call) -> AbstractContextManager[None]:
+        """Within this, the client's model can be asked, or it is known why not."""
+        if not self._offers_model:
+            return nullcontext()
+        from ...llm.sampling import through
+        from .asking import NOT_IN_THIS_REVISION, NOT_OFFERED
+
+        if self._stateless:
+            return through(NOT_IN_THIS_REVISION)
+        return through(partial(self._asking.ask, call) if self._samples else NOT_OFFERED)
 
     def _note_uses(self) -> None:
         """Write down now and then which memories were used: after the answer, so that reading stays reading."""

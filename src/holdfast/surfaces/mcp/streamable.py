@@ -21,10 +21,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...app import Holdfast
 from ...domain.caller import Caller
 from ...domain.errors import Cancelled, OutcomeUnknown, TimedOut
+from ...llm.sampling import through
 from ...services.hold import Progress
 from ...version import __version__
 from . import identity
 from .answers import METHODS, Answers, Asked, failed, refusal, reporting
+from .asking_http import Asking
 from .protocol import EXTENSIONS, INSTRUCTIONS, NAME, TITLE, stamped
 
 THREADS = 8
@@ -120,14 +122,16 @@ class Endpoint:
         def tell(done: int, total: int, what: str) -> None:
             told.append(asyncio.run_coroutine_threadsafe(context.session.report_progress(done, total, what), loop))
 
-        progress = Progress(reporting(context.params, tell), stop)
+        progress, asking = Progress(reporting(context.params, tell), stop), Asking(context, loop)
         pool = self._writers if self._answers.writes(context.method, context.params) else self._pool
-        job = loop.run_in_executor(pool, copy_context().run, work, progress)
+        with through(asking.way()):
+            job = loop.run_in_executor(pool, copy_context().run, work, progress)
         job.add_done_callback(_seen)
         try:
             await asyncio.wait({job}, timeout=self._holdfast.settings.timeout_secs)
             if not job.done():
                 stop.set()
+                asking.close()
                 await asyncio.wait({job}, timeout=self._grace)
             await asyncio.gather(*map(asyncio.wrap_future, told), return_exceptions=True)
             return job.result()
@@ -138,6 +142,7 @@ class Endpoint:
             raise TimedOut from None
         finally:
             stop.set()
+            asking.close()
 
     def _caller(self, context: Context) -> Caller:
         """The guard's caller, under the name of its program."""

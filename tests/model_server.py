@@ -59,3 +59,9 @@ def in_turn(*behaviours: Behaviour) -> Behaviour:
         (left.pop(0) if len(left) > 1 else left[0])(handler, asked)
 
     return behave
+
+
+def repeating(handler: Handler, asked: Asked) -> None:
+    """Answer with the first material, as `llm test` wants it."""
+    material = prompt_of(asked).partition(">>>\n")[2].partition("\n<<<end")[0]
+    handler.reply(said(asked, json.dumps({"word": material})))

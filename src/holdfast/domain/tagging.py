@@ -61,14 +61,14 @@ def labels(
         (label for name, label in found.items() if name not in had),
         key=lambda one: (not one.known, -one.weight, one.tag),
     )
-    return _distinct(chosen)[:most]
+    return _distinct(chosen, without)[:most]
 
 
-def _distinct(labels: list[Label]) -> list[Label]:
-    """Without what only repeats a part of a better one, or adds to it."""
+def _distinct(labels: list[Label], had: Collection[str]) -> list[Label]:
+    """Without what only repeats a part of a better one or of one that is there, or adds to it."""
     kept: list[Label] = []
     for label in labels:
-        if label.known or not any(_overlap(label.tag, one.tag) for one in kept):
+        if label.known or not any(_overlap(label.tag, tag) for tag in (*had, *(one.tag for one in kept))):
             kept.append(label)
     return kept
 

@@ -2,13 +2,14 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import anyio
 import apsw
 import httpx
+import mcp_types as types
 import pytest
 import uvicorn
 from mcp import Client
@@ -281,3 +282,62 @@ def test_no_more_sessions_than_the_limit_are_open_at_once(hold: holdfast.Holdfas
         assert reply_of(now(url, 1, "tools/list"))["id"] == 1
         assert httpx.delete(url, headers=first).status_code == 200
         assert post(url, initialize(2)).status_code == 200
+
+
+Said = types.CreateMessageResult | types.ErrorData
+
+
+def asked_over_http(hold: holdfast.Holdfast, mode: str, said: Callable[[str], Said]) -> dict[str, Any]:
+    """What `llm test` reports to the official client, whose model says something to a material."""
+
+    async def model(_: Any, params: types.CreateMessageRequestParams) -> Said:
+        (content,) = params.messages[0].content_as_list
+        assert isinstance(content, types.TextContent)
+        return said(content.text.partition(">>>\n")[2].partition("\n<<<end")[0])
+
+    async def talk(url: str) -> dict[str, Any]:
+        async with Client(streamable_http_client(url), mode=mode, sampling_callback=model) as client:
+            told = await client.call_tool("memory_llm_test", {})
+            assert told.structured_content
+            return told.structured_content
+
+    with served(hold, "full") as url:
+        return anyio.run(talk, url)
+
+
+@pytest.fixture
+def sampling(db: str) -> Iterator[holdfast.Holdfast]:
+    with holdfast.app.open(settings=Settings(db=db, llm="sampling", llm_timeout_secs=0.5)) as opened:
+        yield opened
+
+
+def test_the_clients_model_is_asked_on_the_stream_of_the_call(sampling: holdfast.Holdfast) -> None:
+    def said(word: str) -> Said:
+        content = types.TextContent(text=json.dumps({"word": word}))
+        return types.CreateMessageResult(role="assistant", content=content, model="claude-9")
+
+    told = asked_over_http(sampling, "legacy", said)
+    assert (told["status"], told["answered_by"]) == ("ok", "claude-9")
+
+
+def test_a_client_that_declines_over_http_is_no_help(sampling: holdfast.Holdfast) -> None:
+    told = asked_over_http(sampling, "legacy", lambda _: types.ErrorData(code=-1, message="no"))
+    assert "declined to ask its model (error -1)" in told["problem"]
+
+
+def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(sampling: holdfast.Holdfast) -> None:
+    async def hanging(*_: Any) -> Said:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def talk(url: str) -> Any:
+        async with Client(streamable_http_client(url), mode="legacy", sampling_callback=hanging) as client:
+            return (await client.call_tool("memory_llm_test", {})).structured_content
+
+    with served(sampling, "full") as url:
+        assert "did not answer within 0.5 seconds" in anyio.run(talk, url)["problem"]
+
+
+def test_the_stateless_revision_over_http_is_told_that_no_server_asks_on_its_own(sampling: holdfast.Holdfast) -> None:
+    told = asked_over_http(sampling, "2026-07-28", lambda _: types.ErrorData(code=-1, message="no"))
+    assert "In this revision of MCP" in told["problem"]

@@ -1,0 +1,191 @@
+"""The connected agent's own model: asked over a real process's pipes, and whatever the client does then."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_wire import call, initialize, notification, stateless
+
+Message = dict[str, Any]
+TEST = call(1, "memory_llm_test")
+
+
+class Process:
+    """`holdfast mcp`, and the client's end of it."""
+
+    def __init__(self, running: "subprocess.Popen[bytes]") -> None:
+        self._running = running
+
+    def send(self, *messages: Message) -> None:
+        assert self._running.stdin
+        for message in messages:
+            self._running.stdin.write(json.dumps(message).encode() + b"\n")
+        self._running.stdin.flush()
+
+    def reply(self) -> Message:
+        assert self._running.stdout
+        found: Message = json.loads(self._running.stdout.readline())
+        return found
+
+    def leave(self) -> list[Message]:
+        """What is said after the client has gone."""
+        out, _ = self._running.communicate()
+        return [json.loads(line) for line in out.splitlines()]
+
+
+@contextmanager
+def connected(folder: Path, **settings: str) -> Iterator[Process]:
+    ours = {"db": str(folder / "m.db"), "llm": "sampling", "llm_timeout_secs": "30", "embedder": "none", **settings}
+    environment = os.environ | {f"HOLDFAST_{name.upper()}": value for name, value in ours.items()}
+    command = [sys.executable, "-m", "holdfast", "mcp", "--profile", "full"]
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    try:
+        yield Process(running)
+    finally:
+        running.kill()
+        running.wait()
+        for pipe in (running.stdin, running.stdout):
+            if pipe and not pipe.closed:
+                pipe.close()
+
+
+def shaken(client: Process, version: str = "2025-11-25", **capabilities: Any) -> None:
+    hello = initialize(version=version)
+    hello["params"]["capabilities"] = capabilities
+    client.send(hello)
+    client.reply()
+    client.send(notification("notifications/initialized"))
+
+
+def answer(asked: Message, text: str) -> Message:
+    message = {"role": "assistant", "content": {"type": "text", "text": text}, "model": "claude-9", "stopReason": "end"}
+    return {"jsonrpc": "2.0", "id": asked["id"], "result": message}
+
+
+def word_in(asked: Message) -> str:
+    text: str = asked["params"]["messages"][0]["content"]["text"]
+    return text.partition(">>>\n")[2].partition("\n<<<end")[0]
+
+
+def report(client: Process) -> Message:
+    told = client.reply()
+    assert told["id"] == 1
+    found: Message = told["result"]["structuredContent"]
+    return found
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_the_clients_model_is_asked_in_every_revision_with_a_handshake(tmp_path: Path, version: str) -> None:
+    with connected(tmp_path, llm_model="claude") as client:
+        shaken(client, version, sampling={})
+        client.send(TEST)
+        asked = client.reply()
+        assert asked["method"] == "sampling/createMessage"
+        assert asked["params"]["systemPrompt"].startswith("You help to keep a memory")
+        assert asked["params"]["modelPreferences"] == {"hints": [{"name": "claude"}]}
+        assert (asked["params"]["maxTokens"], asked["params"]["includeContext"]) == (256, "none")
+        client.send(answer(asked, json.dumps({"word": word_in(asked)})))
+        told = report(client)
+    assert (told["status"], told["provider"], told["answered_by"]) == ("ok", "sampling", "claude-9")
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_once_more(tmp_path: Path) -> None:
+    with connected(tmp_path) as client:
+        shaken(client, sampling={})
+        client.send(TEST)
+        first = client.reply()
+        client.send(answer(first, "Of course! The word is"))
+        second = client.reply()
+        assert "your answer before" in second["params"]["messages"][0]["content"]["text"]
+        client.send(answer(second, json.dumps({"word": word_in(second)})))
+        assert report(client)["status"] == "ok"
+
+
+def error(asked: Message) -> Message:
+    return {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -1, "message": "User rejected: <<<secret>>>"}}
+
+
+def with_result(result: Any) -> Callable[[Message], Message]:
+    return lambda asked: {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+
+
+ENDS: dict[str, tuple[Callable[[Message], Message], str]] = {
+    "declines": (error, "declined to ask its model (error -1)"),
+    "a text": (with_result("hello"), "no message"),
+    "nothing": (with_result({}), "something else than a message"),
+    "an image": (with_result({"content": {"type": "image", "data": "AA=="}, "model": "m"}), "answered with nothing"),
+    "no content": (with_result({"content": 5}), "something else than a message"),
+}
+
+
+@pytest.mark.parametrize(("reply", "said"), ENDS.values(), ids=ENDS.keys())
+def test_a_client_that_gives_no_message_is_no_help(
+    tmp_path: Path, reply: Callable[[Message], Message], said: str
+) -> None:
+    with connected(tmp_path) as client:
+        shaken(client, sampling={})
+        client.send(TEST)
+        client.send(reply(client.reply()))
+        told = report(client)
+    assert (told["status"], told["reachable"]) == ("critical", False)
+    assert said in told["problem"]
+    assert "secret" not in told["problem"]
+
+
+def test_a_client_that_does_not_answer_is_told_that_nobody_waits_any_more(tmp_path: Path) -> None:
+    with connected(tmp_path, llm_timeout_secs="0.2") as client:
+        shaken(client, sampling={})
+        client.send(TEST)
+        asked, cancelled = client.reply(), client.reply()
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"]["requestId"] == asked["id"]
+        assert "did not answer within 0.2 seconds" in report(client)["problem"]
+        client.send(answer(asked, "too late"))
+        client.send(call(2, "memory_llm_usage"))
+        assert client.reply()["id"] == 2
+
+
+def test_a_call_that_is_cancelled_waits_for_no_answer(tmp_path: Path) -> None:
+    with connected(tmp_path) as client:
+        shaken(client, sampling={})
+        client.send(TEST)
+        client.reply()
+        client.send(notification("notifications/cancelled", {"requestId": 1}), call(2, "memory_llm_usage"))
+        assert client.reply()["id"] == 2
+
+
+def test_a_client_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
+    with connected(tmp_path) as client:
+        shaken(client, sampling={})
+        client.send(TEST)
+        client.reply()
+        (told,) = client.leave()
+    assert "left before its model answered" in told["result"]["structuredContent"]["problem"]
+
+
+def test_a_client_that_offers_no_model_is_not_asked(tmp_path: Path) -> None:
+    with connected(tmp_path) as client:
+        shaken(client)
+        client.send(TEST)
+        assert "declares no `sampling`" in report(client)["problem"]
+
+
+def test_a_revision_in_which_no_server_asks_on_its_own_is_told_so(tmp_path: Path) -> None:
+    able = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}}
+    with connected(tmp_path) as client:
+        client.send(stateless(1, "tools/call", {"name": "memory_llm_test", "arguments": {}}, **able))
+        assert "In this revision of MCP" in report(client)["problem"]
+
+
+def test_the_clients_model_is_asked_within_a_session_alone(tmp_path: Path) -> None:
+    environment = os.environ | {"HOLDFAST_LLM": "sampling", "HOLDFAST_DB": str(tmp_path / "m.db")}
+    command = [sys.executable, "-m", "holdfast", "--json", "llm", "test"]
+    ran = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert ran.returncode == 1
+    assert "No agent is connected" in json.loads(ran.stdout)["problem"]

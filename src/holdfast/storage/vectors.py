@@ -121,6 +121,26 @@ def nearest(
     return [(id, cosine) for id, cosine in rows]
 
 
+CLOSE = 0.85
+"""From this cosine on two texts nearly say the same."""
+
+
+def close(
+    session: Session, caller: Caller, asked: Embedding, which: Filter, now: int, *, limit: int
+) -> list[tuple[str, float | None]]:
+    """Memories that have a passage very near, with the cosine where it is known; a few others may be among them.
+
+    For many texts in a row: what is merely near is not looked for.
+    """
+    rows = session.close(asked.vector, asked.model)
+    if rows is None:
+        found = nearest(session, caller, asked, which, now, limit=limit)
+        return [(id, cosine) for id, cosine in found if cosine >= CLOSE]
+    parts, params = narrowed(caller, which, now)
+    many = session.assembled(("memory_ids", *parts, "memory.numbered"), params | {"rows": rows}) if rows else []
+    return [(row[0], None) for row in many[:limit]]
+
+
 def nearness(session: Session, asked: Embedding, said: Mapping[str, str]) -> dict[str, Near]:
     """How near each passage is of memories of which we know what they say, as far as they have vectors of that."""
     rows = [row for row in session.vectors(list(said), asked.model) if row[4] == said[row[0]]] if said else []

@@ -115,6 +115,8 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.id = :id
 -- name: memory.some
  and m.id = any(:ids)
+-- name: memory.numbered
+ and m.rowno = any(:rows) order by m.rowno desc
 -- name: memory.prefixed
  and m.id >= :prefix and m.id < :prefix || '~' order by m.id limit 11
 -- name: memory.in

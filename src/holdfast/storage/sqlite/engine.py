@@ -20,7 +20,7 @@ from ...domain.vector import Vector
 from .. import migrate, signer, statements, turns
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
-from .vectors import Signs, nearest, signs_of
+from .vectors import Signs, close, nearest, signs_of
 
 APPLICATION_ID = 0x484F4C44
 LOG_LIMIT = 16 << 20
@@ -151,6 +151,9 @@ class SqliteSession:
 
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
         return nearest(self, self._signs, vector, parts, params, limit)
+
+    def close(self, vector: Vector, model: str) -> list[int] | None:
+        return close(self, self._signs, vector, model)
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         return self.rows("embedding_of", ids=list(ids), model=model)

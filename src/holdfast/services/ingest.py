@@ -266,7 +266,7 @@ class _Taking:
             changed = replace(known[old], content=content, metadata=door.metadata(known[old].metadata | metadata))
             return write.change(MEMORY, known[old], door.check(changed), "ingest")
         draft = self._draft(title or self._source.uri, content, metadata, "summary", None, (DOCUMENT_TAG,))
-        return put(self._hold, write, draft, "version").memory
+        return put(self._hold, write, draft, "version", force=True).memory
 
     def _named(self) -> str:
         return f"{self._pipeline.name}@{self._pipeline.version}"
@@ -339,7 +339,7 @@ class _Taking:
         if not sure.weak:
             kind = _KINDS.get(sure.fact_kind, kind)
         draft = self._draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
-        kept = put(self._hold, write, draft, "version").memory
+        kept = put(self._hold, write, draft, "version", force=True).memory
         self._titles[piece.place] = kept.title
         self._made.add(kept.id)
         return kept

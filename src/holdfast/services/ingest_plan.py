@@ -4,12 +4,12 @@ Nothing is written here. A model of vectors is asked between looks at the store,
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
 from ..domain import helpers
-from ..domain.alike import Likeness, compare
+from ..domain.alike import Likeness, compare_titled
 from ..domain.errors import EmbedderFailed
 from ..domain.helpers import Classified, MemoryHandle
 from ..domain.memory import Memory
@@ -18,7 +18,7 @@ from ..domain.segment import Segment, outline, places
 from ..domain.vector import Embedding, Vector
 from ..domain.words import asked
 from ..embedding.port import Embedder
-from ..storage import asking, gists, memories, vectors
+from ..storage import gists, memories, tokens, vectors
 from ..storage.ingests import Outcome
 from ..storage.memories import Filter
 from ..storage.parsed import parse
@@ -32,12 +32,16 @@ BATCH = 128
 """Pieces that are looked up together."""
 LOOKED_AT = 8
 """Candidates that a piece is compared with, of each way to find them."""
-FEW_WORDS = 8
-"""The rarest words of a piece by which it is looked up."""
-NARROW = 20_000
-"""In a namespace of more memories the nearest are looked for in all of the store."""
+FEW_WORDS = 2
+FEW_ROWS = 40
+"""The rarest words of a piece by which it is looked up, and in how many memories they stand together."""
+LONGEST_WORDS = 10
+"""Among which the rarest are: a short word is seldom rare."""
+WORTH_A_LOOK, CONTAINED, NEARLY = 0.15, 0.5, 0.8
+"""From which overlap, which share of the shorter text, or which cosine on two texts are compared closely."""
 MOST_VECTORS = 50_000
 """Vectors that are held until they are written; those of further pieces are made afterwards, as for any memory."""
+FEWEST_WORDS = 8
 LEAD = 80
 """Characters of a text that its title quotes."""
 
@@ -129,9 +133,16 @@ def _lonely_returns(text: str, start: int, end: int) -> int:
     return returns - text.count("\r\n", start, end) if returns else 0
 
 
-def digest(text: str) -> str:
-    """The same for texts that differ in case and blanks alone."""
-    return sha256(" ".join(text.casefold().split()).encode()).hexdigest()
+def digest(text: str, path: Sequence[str] = ()) -> str:
+    """The same for texts that differ in case and blanks alone; of a few words, also only under the same headings."""
+    said = " ".join(text.casefold().split())
+    where = "" if says_enough(text) else "\n".join(path)
+    return sha256(f"{where}\x00{said}".encode()).hexdigest()
+
+
+def says_enough(text: str) -> bool:
+    """Whether two who say it say the same: a few words, such as "None.", mean what stands above them."""
+    return len(text.split()) >= FEWEST_WORDS or len(text.encode()) >= FEWEST_WORDS * 8
 
 
 def title_of(segment: Segment, said: str, line: int) -> str:
@@ -157,6 +168,7 @@ class Near(NamedTuple):
     memory: Memory
     likeness: Likeness
     cosine: float | None
+    overlap: float
 
 
 class Seen:
@@ -197,7 +209,6 @@ class Planner:
         self._still: set[str] = set()
         self._repeated: dict[str, int] = {}
         self._held = 0
-        self._wide: bool | None = None
         self._embedder = hold.embedder if pipeline.searching.vectors else None
 
     def judged(self, pieces: Sequence[Piece], *, total: int | None = None) -> Iterator[Judged]:
@@ -212,13 +223,13 @@ class Planner:
         looked: dict[int, list[Memory]] = {}
         with self._hold.reading() as session:
             live = self._live(session, [self._known[one.digest].memory for one in pieces if one.digest in self._known])
-            for piece in pieces:
-                if judged := self._known_already(piece, live):
+            decided |= {piece.place: judged for piece in pieces if (judged := self._known_already(piece, live))}
+            unknown = [piece for piece in pieces if piece.place not in decided]
+            rare = self._rare(session, unknown)
+            for piece in unknown:
+                looked[piece.place] = self._by_words(session, piece, rare[piece.place])
+                if judged := self._same(piece, looked[piece.place]):
                     decided[piece.place] = judged
-                else:
-                    looked[piece.place] = self._by_words(session, piece)
-                    if judged := self._same(piece, looked[piece.place]):
-                        decided[piece.place] = judged
         left = [piece for piece in pieces if piece.place not in decided]
         made = self._embedded(left)
         with self._hold.reading() as session:
@@ -248,15 +259,24 @@ class Planner:
             )
         return None
 
-    def _by_words(self, session: Session, piece: Piece) -> list[Memory]:
+    def _rare(self, session: Session, pieces: Sequence[Piece]) -> dict[int, list[str]]:
+        """The rarest words of each piece that the store holds, few enough to be looked up quickly."""
+        words = {piece.place: sorted(asked(piece.text), key=len)[-LONGEST_WORDS:] for piece in pieces}
+        stems = {word: tokens.stems(word) for many in words.values() for word in many}
+        held_by = session.holding([stem for many in stems.values() for stem in many], session.newest_row())
+        held = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
+        return {
+            place: list(_fitting(sorted((word for word in many if held[word]), key=held.__getitem__), held))
+            for place, many in words.items()
+        }
+
+    def _by_words(self, session: Session, piece: Piece, rare: Sequence[str]) -> list[Memory]:
         """Memories of the namespace that may say nearly the same: by what such texts share, and by rare words."""
-        parsed = parse(piece.title, piece.text, "[]")
-        found = gists.sharing(session, gists.of_text(self._namespace, parsed))[:LOOKED_AT]
-        words = asking.question(session, asked(piece.text))
-        rare = words._replace(rare=words.rare[:FEW_WORDS], common=())
-        which = Filter(namespace=self._namespace)
-        if rare.rare and len(found) < LOOKED_AT:
-            hits = asking.candidates(session, self._hold.caller, rare, which, self._hold.now(), limit=LOOKED_AT)
+        shared = gists.of_text(self._namespace, parse(piece.title, piece.text, "[]"))
+        found = gists.sharing(session, shared)[:LOOKED_AT]
+        if rare:
+            which, now = Filter(namespace=self._namespace), self._hold.now()
+            hits = memories.matching(session, self._hold.caller, rare, which, now, limit=LOOKED_AT)
             found = list(dict.fromkeys([*found, *(hit.id for hit in hits)]))
         return self._read(session, found)
 
@@ -266,7 +286,7 @@ class Planner:
 
     def _same(self, piece: Piece, found: Sequence[Memory]) -> Judged | None:
         for one in found:
-            if digest(one.content) == piece.digest:
+            if digest(one.content, one.metadata.get("path", ())) == piece.digest:
                 return Judged(piece, "duplicate", "a memory says the same", one.id)
         return None
 
@@ -298,28 +318,27 @@ class Planner:
         """Candidates, those that lie near among them, each with how it stands to the piece."""
         said = [vector for begins, _, vector in made if begins >= 0]
         both = [*found, *self._by_vector(session, said, {one.id for one in found})]
-        limit = max(self._pipeline.searching.limit, LOOKED_AT)
-        cosines = self._cosines(session, said, both[:limit])
-        near = [
-            Near(one, compare(one.content, piece.text, cosines.get(one.id)), cosines.get(one.id))
-            for one in both[:limit]
-        ]
+        both = both[: max(self._pipeline.searching.limit, LOOKED_AT)]
+        cosines = self._cosines(session, said, both)
+        words = helpers.tokens(piece.text)
+        near = [self._near(piece, words, one, cosines.get(one.id)) for one in both]
         self._note(piece, near)
         return near
+
+    def _near(self, piece: Piece, words: frozenset[str], one: Memory, cosine: float | None) -> Near:
+        """How a memory stands to a piece; what shares next to nothing with it is not worth a closer look."""
+        other = helpers.tokens(one.content)
+        overlap = helpers.jaccard(words, other)
+        if overlap < WORTH_A_LOOK and (cosine or 0.0) < NEARLY and helpers.contained(words, other) < CONTAINED:
+            return Near(one, Likeness("other", overlap, "they share too little"), cosine, overlap)
+        return Near(one, compare_titled(one.title, one.content, piece.title, piece.text, cosine), cosine, overlap)
 
     def _by_vector(self, session: Session, said: Sequence[Vector], known: set[str]) -> list[Memory]:
         if not said or self._embedder is None:
             return []
-        model, now = self._embedder.model, self._hold.now()
-        which = Filter() if self._is_wide(session) else Filter(namespace=self._namespace)
-        hits = vectors.nearest(session, self._hold.caller, Embedding(model, said[0]), which, now, limit=LOOKED_AT)
+        asked, which = Embedding(self._embedder.model, said[0]), Filter(namespace=self._namespace)
+        hits = vectors.close(session, self._hold.caller, asked, which, self._hold.now(), limit=LOOKED_AT)
         return self._read(session, [id for id, _ in hits if id not in known])
-
-    def _is_wide(self, session: Session) -> bool:
-        if self._wide is None:
-            which = Filter(namespace=self._namespace)
-            self._wide = memories.count(session, self._hold.caller, which, self._hold.now()) > NARROW
-        return self._wide
 
     def _cosines(self, session: Session, said: Sequence[Vector], found: Sequence[Memory]) -> dict[str, float]:
         """How near memories are: each passage of the piece to the nearest of theirs, on the average."""
@@ -335,26 +354,25 @@ class Planner:
 
     def _note(self, piece: Piece, near: Sequence[Near]) -> None:
         """What the helpers say of a piece and its candidates."""
-        handles = [MemoryHandle(one.memory.id, one.memory.content) for one in near]
         for stage in self._pipeline.stages:
             match stage:
                 case Helping(kind="jaccard_overlap"):
-                    overlap = helpers.jaccard_overlap(piece.text, handles).payload
-                    self.seen.counts["jaccard_scored"] += overlap["candidates_scored"]
-                    self.seen.counts["jaccard_above"] += overlap["candidates_above"]
+                    self.seen.counts["jaccard_scored"] += len(near)
+                    self.seen.counts["jaccard_above"] += sum(one.overlap >= helpers.OVERLAPS for one in near)
                 case Helping(kind="cosine_pre_filter", params=params):
-                    scored = [(one.memory.id, one.memory.content, one.cosine) for one in near]
-                    kept = helpers.pre_filtered(scored, threshold=params.cosine_threshold).payload
-                    self.seen.counts["cosine_scored"] += kept["candidates_scored"]
-                    self.seen.counts["cosine_kept"] += kept["candidates_kept"]
-                    self.seen.counts["cosine_without"] += kept["candidates_without_score"]
+                    cosines = [one.cosine for one in near if one.cosine is not None]
+                    self.seen.counts["cosine_scored"] += len(near)
+                    self.seen.counts["cosine_kept"] += sum(one >= params.cosine_threshold for one in cosines)
+                    self.seen.counts["cosine_without"] += len(near) - len(cosines)
         if self._keep_seen:
-            self.seen.near[piece.place] = handles
+            self.seen.near[piece.place] = [MemoryHandle(one.memory.id, one.memory.content) for one in near]
             self.seen.cosines[piece.place] = [(one.memory.id, one.memory.content, one.cosine) for one in near]
 
     def _decided(self, piece: Piece, near: Sequence[Near]) -> Judged:
         """By the candidate that says most: the same text, then what the document said in its place, then others."""
         close = [one for one in near if one.likeness.relation != "other"]
+        if not says_enough(piece.text):
+            close = [one for one in close if one.memory.metadata.get("path", []) == list(piece.path)]
         for one in close:
             if one.likeness.relation == "same":
                 return Judged(piece, "duplicate", one.likeness.reason, one.memory.id)
@@ -381,6 +399,16 @@ class Planner:
         if judged.decision in ("new", "update", "conflict") and self._held + len(many) <= MOST_VECTORS:
             self.vectors[piece.place] = many
             self._held += len(many)
+
+
+def _fitting(words: Iterable[str], held: Mapping[str, int]) -> Iterator[str]:
+    """The first of some words, as long as they are in few memories together; one at least."""
+    rows = 0
+    for number, word in enumerate(words):
+        rows += held[word]
+        if number and (number == FEW_WORDS or rows > FEW_ROWS):
+            return
+        yield word
 
 
 _DECISIONS: dict[str, Decision] = {"near": "near-duplicate", "update": "update", "conflict": "conflict"}

@@ -1,0 +1,65 @@
+"""What lies very near is found among many by a first look at a few signs, and nothing very near is missed."""
+
+import random
+from typing import Any
+
+import pytest
+
+from holdfast.domain.vector import Embedding, Vector, unit
+from holdfast.storage import vectors
+from holdfast.storage.memories import Filter
+
+MODEL = "own"
+DIM = 384
+
+
+def moved(vector: list[float], by: float, chance: random.Random) -> list[float]:
+    """A vector whose cosine with another is about the root of one minus the square of how far it was moved."""
+    aside = [chance.gauss(0, 1) for _ in vector]
+    length = sum(number * number for number in aside) ** 0.5
+    base = sum(number * number for number in vector) ** 0.5
+    return [
+        number / base * (1 - by * by) ** 0.5 + by * other / length for number, other in zip(vector, aside, strict=True)
+    ]
+
+
+@pytest.fixture
+def told(hold: Any) -> list[tuple[str, list[float]]]:
+    """Forty memories with vectors of all directions."""
+    chance = random.Random(4)
+    found = []
+    for number in range(40):
+        vector = [chance.gauss(0, 1) for _ in range(DIM)]
+        id = hold.store(
+            title=f"Note {number}",
+            content=f"This is what note number {number} has to say.",
+            namespace=f"n/{number % 2}",
+            embedding={"model": MODEL, "vector": vector},
+        ).id
+        found.append((id, vector))
+    return found
+
+
+def close(hold: Any, vector: Vector, which: Filter | None = None) -> list[str]:
+    with hold.hold.reading() as session:
+        asked = Embedding(MODEL, vector)
+        return [
+            id for id, _ in vectors.close(session, hold.hold.caller, asked, which or Filter(), hold.hold.now(), limit=5)
+        ]
+
+
+def test_what_is_very_near_is_found_and_hardly_anything_else(hold: Any, told: list[tuple[str, list[float]]]) -> None:
+    import numpy  # noqa: F401 - what is loaded is used; without it the nearest are asked for
+
+    chance = random.Random(5)
+    for id, vector in told:
+        assert close(hold, unit(moved(vector, 0.3, chance))) == [id]
+    assert close(hold, unit([chance.gauss(0, 1) for _ in range(DIM)])) == []
+
+
+def test_filters_and_visibility_hold(hold: Any, told: list[tuple[str, list[float]]]) -> None:
+    id, vector = told[0]
+    assert close(hold, unit(vector), Filter(namespace="n/0")) == [id]
+    assert close(hold, unit(vector), Filter(namespace="n/1")) == []
+    hold.delete(id)
+    assert close(hold, unit(vector)) == []

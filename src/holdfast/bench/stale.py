@@ -149,7 +149,7 @@ def marking(hold: Holdfast) -> Row:
 
     def marks(question: str) -> None:
         with hold.hold.reading() as session:
-            invalidations.stale(session, hold.hold.caller, hits[question])
+            invalidations.stale(session, hold.hold.caller, hits[question], hold.hold.now())
 
     doers: dict[str, Callable[[Any], float]] = {
         "recall": took(lambda question: hold.call("recall", {"context": question})),

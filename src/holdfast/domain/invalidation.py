@@ -76,6 +76,10 @@ class Standing(NamedTuple):
             return "invalidated" if self.valid_until <= self.updated_at else "expired"
         return "expired" if self.lives_until <= now else None
 
+    def over_since(self, now: int) -> int:
+        """When its time was over, if it is by now."""
+        return min(self.lives_until, now if self.valid_until is None else self.valid_until)
+
 
 class Happened:
     """What fell and what came back in one transaction; what follows from it is found out at its end."""

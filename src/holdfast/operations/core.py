@@ -237,7 +237,7 @@ def get(hold: Hold, request: Get) -> Got:
     with hold.reading() as session:
         if as_of is None and known_at is None:
             memory = find.get(hold, session, request.id)
-            stale = invalidations.stale(session, hold.caller, [memory.id])
+            stale = invalidations.stale(session, hold.caller, [memory.id], hold.now())
         else:
             memory = history.as_it_was(hold, session, request.id, as_of=as_of, known_at=known_at)
             stale = {}

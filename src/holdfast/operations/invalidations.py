@@ -12,7 +12,8 @@ from ..services import invalidation
 from ..services.hold import Hold
 from ..services.invalidation import Settled, Shown
 from ..storage import invalidations as stored
-from ..storage.invalidations import MOST_HOPS, Which
+from ..storage.invalidations import Which
+from ..storage.untold import MOST_HOPS
 from .fields import Actor, Id, Limit, Namespace, Skip
 from .registry import Effect, Example, Request, operation
 from .views import MemoryView, known
@@ -233,7 +234,7 @@ def dependents(hold: Hold, request: Dependents) -> DependentsFound:
     with hold.reading() as session:
         id, found = invalidation.dependents(hold, session, request.id, hops=request.hops)
         near = found[: request.limit]
-        stale = stored.stale(session, hold.caller, [one.memory.id for one in near])
+        stale = stored.stale(session, hold.caller, [one.memory.id for one in near], hold.now())
     shown = [
         DependentView(
             id=one.memory.id,

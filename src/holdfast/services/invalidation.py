@@ -9,11 +9,12 @@ from ..domain import admit as door
 from ..domain.errors import Conflict, Forbidden, HoldfastError, NotFound, StoreError
 from ..domain.invalidation import GROUNDS, UNSETTLED, Invalidation, Status
 from ..domain.memory import Memory
-from ..storage import invalidations, links, memories
-from ..storage.invalidations import MOST_HOPS, Told, Which
+from ..storage import invalidations, links, memories, untold
+from ..storage.invalidations import Told, Which
 from ..storage.links import Which as WhichLinks
 from ..storage.port import Session
 from ..storage.records import INVALIDATION, Writing
+from ..storage.untold import MOST_HOPS
 from .hold import Hold
 
 MOST_SOURCES = 1000
@@ -47,9 +48,35 @@ def browse(hold: Hold, session: Session, which: Which, *, limit: int, skip: int)
     """Invalidations whose dependents the caller may see, the newest first, and how many there are."""
     now = hold.now()
     which = _resolved(hold, session, which, now)
-    found = invalidations.select(session, hold.caller, which, now, limit=limit, skip=skip)
-    total = invalidations.count(session, hold.caller, which, now)
-    return _shown(hold, session, found), total
+    more = _untold(hold, session, which, now)
+    total = invalidations.count(session, hold.caller, which, now) + len(more)
+    if not more:
+        return _shown(
+            hold, session, invalidations.select(session, hold.caller, which, now, limit=limit, skip=skip)
+        ), total
+    told = invalidations.select(session, hold.caller, which, now, limit=skip + limit, skip=0)
+    return _shown(hold, session, sorted([*told, *more], key=_newest_first)[skip : skip + limit]), total
+
+
+def _newest_first(told: Told) -> tuple[int, int, str]:
+    return -told.one.created_at, told.one.hop, told.one.id
+
+
+def _untold(hold: Hold, session: Session, which: Which, now: int) -> list[Told]:
+    """What fell by itself and was not told yet, as it will be, to those whom the caller may see."""
+    if which.statuses and "open" not in which.statuses:
+        return []
+    meant = [
+        one.as_told(one.fell)
+        for one in untold.everything(session, now)
+        if which.dependent in (None, one.dependent) and which.invalidated in (None, one.fell)
+    ]
+    seen = memories.by_ids(session, hold.caller, {one.dependent for one in meant}, now, view="kept") if meant else {}
+    return [
+        Told(one, memory.namespace, memory.title, memory.agent, memory.scope)
+        for one in meant
+        if (memory := seen.get(one.dependent)) and which.namespace in (None, memory.namespace)
+    ]
 
 
 def _resolved(hold: Hold, session: Session, which: Which, now: int) -> Which:
@@ -84,6 +111,7 @@ def settle(hold: Hold, ids: Sequence[str], status: Status, reason: str | None) -
     """Acknowledge, resolve or dismiss invalidations; each has an outcome of its own."""
     if reason is not None:
         door.label("reason", reason)
+    _tell_first(hold, ids)
     done = []
     with hold.writing() as write:
         for id in dict.fromkeys(ids):
@@ -94,6 +122,15 @@ def settle(hold: Hold, ids: Sequence[str], status: Status, reason: str | None) -
             except HoldfastError as error:
                 done.append(Settled(id, error, []))
     return done
+
+
+def _tell_first(hold: Hold, ids: Sequence[str]) -> None:
+    """What is settled must have been told: what fell by itself may only have been shown."""
+    with hold.reading() as session:
+        due = {one.fell for one in untold.everything(session, hold.now()) if one.as_told(one.fell).id in ids}
+    if due:
+        with hold.writing() as write:
+            untold.tell(write, due)
 
 
 def _settle(hold: Hold, write: Writing, id: str, status: Status, reason: str | None) -> Settled:

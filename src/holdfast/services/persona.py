@@ -142,7 +142,7 @@ def _current(hold: Hold, session: Session, entity: Entity, namespace: str | None
 
 
 def _read(hold: Hold, session: Session, memory: Memory) -> Persona:
-    stale = invalidations.stale(session, hold.caller, [memory.id]).get(memory.id)
+    stale = invalidations.stale(session, hold.caller, [memory.id], hold.now()).get(memory.id)
     which = links.Which(view="kept", relations=("derived_from",))
     edges = links.leaving(session, hold.caller, [memory.id], which, hold.now(), limit=MOST_SOURCES)
     how = How("llm", memory.metadata.get("model")) if memory.metadata.get("method") == "llm" else BY_RULES

@@ -262,7 +262,7 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
     read = memories.by_ids(look.session, look.hold.caller, rows, look.now, view) | past
     used = memories.uses(look.session, list(read))
     present = ask.as_of is None and ask.known_at is None
-    stale = invalidations.stale(look.session, look.hold.caller, rows if present else [])
+    stale = invalidations.stale(look.session, look.hold.caller, rows if present else [], look.now)
     shown = _falling([one.score for one in chosen])
     return [
         Hit(

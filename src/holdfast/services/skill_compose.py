@@ -10,7 +10,7 @@ from ..domain import tokens
 from ..domain.caller import under
 from ..domain.memory import Memory
 from ..domain.skill import Composes, Reason
-from ..storage import memories, policies, skill_reflections
+from ..storage import memories, policies, skill_reflections, untold
 from ..storage.port import Session
 from ..storage.skill_reflections import Within, Worth
 from ..storage.skills import Shown
@@ -93,10 +93,12 @@ def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rende
     with hold.reading() as session:
         weighed = _weighed(Looking(hold, session, now), places, found.worth, most)
         order = sorted(weighed.scores.items(), key=lambda one: (-one[1], one[0]))
-        read = memories.by_ids(session, hold.caller, [id for id, _ in order[:most]], now)
-    fitting = _fit([Taken(read[id], score) for id, score in order[:most]], budget, rendered, frame)
+        fell = {one.dependent for one in untold.of(session, [id for id, _ in order[:most]], now)}
+        best = [one for one in order[:most] if one[0] not in fell]
+        read = memories.by_ids(session, hold.caller, [id for id, _ in best], now)
+    fitting = _fit([Taken(read[id], score) for id, score in best], budget, rendered, frame)
     hold.uses.note(hold.caller.agent, [one.memory.id for one in fitting.taken], now)
-    faults = weighed.faults | dict.fromkeys(fitting.left, "budget")
+    faults = weighed.faults | dict.fromkeys(sorted(fell), "stale") | dict.fromkeys(fitting.left, "budget")
     return Composed(
         shown=shown,
         fallen=fallen,

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from ..domain.caller import Caller
 from ..domain.invalidation import RESTORED, UNSETTLED, Cause, Happened, Invalidation, Standing, Status, id_of
-from . import memories, policies
+from . import memories, policies, untold
 from .memories import Filter
 from .port import Part, Session
 from .records import INVALIDATION, Writing
+from .untold import MOST_HOPS, Untold
 
-MOST_HOPS = 64
 COLUMNS = len(Invalidation.__struct_fields__)
 
 
@@ -312,10 +312,22 @@ class Stale(NamedTuple):
     invalidating: str | None
 
 
-def stale(session: Session, caller: Caller, ids: Sequence[str]) -> dict[str, Stale]:
-    """Which of some memories are stale, and why."""
+def stale(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, Stale]:
+    """Which of some memories are stale, and why; what they were not told yet counts, too."""
     if not ids:
         return {}
     clauses, params = memories.visible(caller)
     parts = ("stale_select", *clauses, "stale_select.heir", *clauses, "stale_select.end")
-    return {row[0]: Stale(*row[1:]) for row in session.assembled(parts, params | {"ids": list(ids)})}
+    told = {row[0]: Stale(*row[1:]) for row in session.assembled(parts, params | {"ids": list(ids)})}
+    return _with_untold(session, caller, told, untold.of(session, ids, now))
+
+
+def _with_untold(session: Session, caller: Caller, told: dict[str, Stale], more: Sequence[Untold]) -> dict[str, Stale]:
+    """As it will be once they are told: the nearest reason, the newest of those, and how many there are."""
+    names = seen(session, caller, {one.fell for one in more}) if more else set()
+    for one in more:
+        fell = one.fell if one.fell in names else None
+        fresh, known = Stale(one.cause, "open", one.hop, one.since, 1, fell, fell), told.get(one.dependent)
+        first = fresh if known is None or (fresh.hop, -fresh.since) < (known.hop, -known.since) else known
+        told[one.dependent] = first._replace(many=1 if known is None else known.many + 1)
+    return told

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from ..domain.caller import Caller
 from ..domain.moment import DAY
 from ..domain.vector import Embedding
+from . import untold
 from .memories import visible
 from .port import Part, Session
 
@@ -65,7 +66,8 @@ def origins(session: Session, caller: Caller, ids: Sequence[str], now: int) -> d
     """Those of some reflections that the caller may see, each with why it does not hold; empty if it does."""
     parts, params = visible(caller)
     rows = session.assembled(("skill_origins", *parts, "memory.some"), params | {"ids": list(ids), "now": now})
-    return dict(rows)
+    holding = [id for id, fault in rows if not fault]
+    return dict(rows) | {one.dependent: "stale" for one in untold.of(session, holding, now)}
 
 
 def _within(caller: Caller, within: Within) -> tuple[list[Part], dict[str, Any]]:

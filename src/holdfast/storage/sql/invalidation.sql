@@ -77,6 +77,30 @@ select l.target, l.source from link l where l.relation in ('reflects_on', 'deriv
 and l.state = 'live' and l.valid_until > l.updated_at and l.valid_until <= :now
 and not exists (select 1 from invalidation i where i.invalidated = l.target and i.invalidating = l.target
   and i.dependent = l.source and i.updated_at >= l.valid_until)
+-- name: untold_grounds
+-- What some memories stand on, by the shortest way through links that hold, whose time was over by itself.
+with recursive ground (root, id, hop) as (
+  select root.id, root.id, 0 from memory root where root.id = any(:ids)
+  union
+  select ground.root, l.target, ground.hop + 1 from ground join link l on l.source = ground.id
+  where ground.hop < :hops and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
+  and (l.valid_until is null or l.valid_until > :now)
+)
+select root, id, min(hop) from ground where id <> root and exists (select 1 from memory m
+  where m.id = ground.id and m.state = 'live' and (m.lives_until <= :now or m.valid_until <= :now))
+group by root, id
+-- name: untold_roots
+-- Memories that others stand on and whose time was over by itself; of those that are collected everybody was told.
+select m.id from memory m where m.state = 'live' and m.collected_at is null and m.lives_until <= :now
+and exists (select 1 from link l where l.target = m.id and l.state = 'live'
+  and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
+union all
+select m.id from memory m where m.state = 'live' and m.valid_until <= :now
+and exists (select 1 from link l where l.target = m.id and l.state = 'live'
+  and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
+-- name: untold_release
+-- Collect some memories if their life is over, so that those who stand on them are told once.
+update memory set shown = null, collected_at = :now where id = any(:ids) and collected_at is null and lives_until <= :now
 -- name: invalidation_select
 -- Invalidations, each with the memory that is told. Only storage/invalidations.py joins the parts below.
 select {invalidation.columns}, m.namespace, m.title, m.agent, m.scope

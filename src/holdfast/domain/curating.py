@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .alike import compare
+from .cluster import jaccard
 from .memory import TIERS, Memory, Tier
 from .moment import DAY
 from .sentences import sentences
 from .words import runs
 
 MOST_MEMBERS = 8
+SHARED = 0.6
+"""The share of words from which on two sentences are compared."""
 OFTEN = 10
 """Uses that make a memory more important, and so many more each time again."""
 LATELY = 7 * DAY
@@ -19,19 +23,29 @@ MOST, LEAST = 10, 1
 def united(texts: Sequence[str]) -> str:
     """One text that says all that several say: the longest, and behind it the sentences of the others that it lacks."""
     first, *others = sorted(texts, key=lambda text: (-len(text), text))
-    said = {_spelled(first[start:end]) for start, end in sentences(first)}
+    said = [first[start:end] for start, end in sentences(first)]
+    known = {_spelled(one) for one in said}
     added: list[str] = []
     for text in others:
         for start, end in sentences(text):
-            if (one := _spelled(text[start:end])) not in said:
-                said.add(one)
-                added.append(text[start:end])
+            one = text[start:end]
+            if _spelled(one) not in known and not _told(one, said):
+                known.add(_spelled(one))
+                said.append(one)
+                added.append(one)
     return "\n".join([first, *added])
 
 
 def _spelled(sentence: str) -> str:
     """A sentence but for its case, blanks and punctuation."""
     return " ".join(runs(sentence)) or sentence
+
+
+def _told(sentence: str, said: Sequence[str]) -> bool:
+    """Whether another sentence says nearly the same; only those that share most of their words are compared."""
+    words = frozenset(runs(sentence))
+    near = (one for one in said if jaccard(words, frozenset(runs(one))) >= SHARED)
+    return any(compare(one, sentence).relation in ("same", "near") for one in near)
 
 
 def lasting(sources: Sequence[Memory]) -> tuple[Tier, int | None]:

@@ -61,7 +61,10 @@ def _in_time(one: Memory, other: Memory) -> Likeness:
 
 
 def _duplicates(run: Run, memory: Memory) -> None:
-    """Make one of a memory and those that say the same, if nothing hangs on them; else propose it."""
+    """Make one of a memory and those that say the same, if nothing hangs on them; else propose it.
+
+    What something hangs on waits for its free likes to become one first, so that one proposal is left.
+    """
     if memory.kind not in KINDS or memory.thread is not None:
         return
     members = _members(run, memory)
@@ -69,15 +72,14 @@ def _duplicates(run: Run, memory: Memory) -> None:
         return
     with run.hold.reading() as session:
         bound = curation.bound(session, [one.id for one in members], run.hold.now())
-        members = [one for one in members if not bound.get(one.id, set()) & {"granted", "standard", "superseded"}]
+    members = [one for one in members if not bound.get(one.id, set()) & {"granted", "standard", "superseded"}]
     if memory not in members:
         raise Skip("it is granted, a standard or superseded")
-    if len(members) < 2:
-        raise Skip("its like is granted, a standard or superseded")
-    if any(one.id in bound for one in members):
+    free = [one for one in members if one.id not in bound]
+    if memory in free and len(free) > 1:
+        _make_one(run, free)
+    elif len(members) > 1 and (memory in free or not free):
         _propose_one(run, *members[:2])
-        return
-    _make_one(run, members)
 
 
 def _members(run: Run, memory: Memory) -> list[Memory]:

@@ -124,10 +124,12 @@ def burial(address: str, how: str) -> Buried:
             caller = Caller("ai:snoop@here", right="write", bound=True, namespaces=("open",))
             hidden = bury(hold, moments.pop, owner, namespace="closed")
         shown = hold.store(title="shown", content="plain", namespace="open", tier="long").id
-        for relation in ("derived_from", "related_to"):
-            for source, target in ((hidden[0], shown), (shown, hidden[0])):
-                link = {"source_id": source, "target_id": target, "relation": relation}
-                hold.call("link", link, caller=owner)
+        both = [
+            {"source_id": source, "target_id": target, "relation": relation, "observed_by": owner.agent}
+            for relation in ("derived_from", "related_to")
+            for source, target in ((hidden[0], shown), (shown, hidden[0]))
+        ]
+        assert hold.call("import", {"envelope": {"memories": [], "links": both}}).rejected == 0
         stands = {"source_id": shown, "target_id": hidden[-1], "relation": "derived_from"}
         hold.call("link", stands, caller=owner)
         hold.call("link", {"source_id": hidden[0], "target_id": hidden[-1], "relation": "supersedes"}, caller=owner)

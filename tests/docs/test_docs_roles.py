@@ -83,6 +83,11 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     do("archive_purge", ids=[more.ids[0]])
     do("gc")
     do("import", envelope={"memories": [{"title": "In", "content": "from outside"}], "links": []})
+    do("capture_turn", host_session_id="s-1", host_turn_index=0, role="user", content="Mend it.")
+    transcript = '{"type": "user", "uuid": "u", "sessionId": "s-2", "message": {"role": "user", "content": "Mend it."}}'
+    assert do("mine", content=transcript).imported == 1
+    (folder / "s-2.jsonl").write_text(transcript)
+    assert do("recover", transcript=str(folder / "s-2.jsonl")).unchanged == 1
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
     do("restore", **{"from": do("backup").snapshot})
     return done

@@ -128,6 +128,7 @@ FIELDS: dict[str, Any] = {
     "from": "holdfast-20200101T000000.000000Z.db",
     "id": "m-1",
     "ids": ["m-1", "m-2"],
+    "include": ["tools"],
     "inline_skill": SKILL,
     "inherit": ["max_reflection_depth"],
     "kinds": ["fact"],
@@ -145,7 +146,9 @@ FIELDS: dict[str, Any] = {
     "source_uri_prefix": "doc:",
     "tags": ["ops"],
     "target_id": "m-2",
+    "timestamp_iso": "2026-01-31",
     "title": "T",
+    "tool_calls": [{"tool": "Read", "brief": "a file"}],
     "valid_until": "2026-03-01",
     "verdicts": {"no-such-memory": "used"},
     "witness": "1:" + "0" * 64,
@@ -159,11 +162,11 @@ BY_TYPE: dict[type, Any] = {
 ELSEWHERE = {
     "migrate": "it is told where another store is",
     **dict.fromkeys(
-        ("backup", "export_reflections", "import_reflections"), "it is told a path, on which systems differ"
+        ("backup", "export_reflections", "import_reflections", "recover"), "it is told a path, on which systems differ"
     ),
 }
 """Operations that are not tried here, and why."""
-PATHS = {"folder_path", "target_folder"}
+PATHS = {"folder_path", "target_folder", "path"}
 """Fields that are not: they name a place on this machine, of which an error tells."""
 
 

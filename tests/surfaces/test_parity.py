@@ -54,6 +54,7 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
         "migrate": {"http", "mcp"},
         "export_reflections": {"http", "mcp"},
         "import_reflections": {"http", "mcp"},
+        "recover": {"http", "mcp"},
     }
 
 
@@ -283,6 +284,22 @@ def test_reflections_become_files_and_come_back_the_same_way_on_the_command_line
     assert told_by("cli", tmp_path, server, file_steps(tmp_path / "by-cli")).told == library.told
 
 
+def test_a_transcript_is_recovered_the_same_way_on_the_command_line(server: Postgres | None, tmp_path: Path) -> None:
+    path = tmp_path / "s-1.jsonl"
+    said = {"type": "user", "uuid": "u-1", "sessionId": "s-1", "message": {"role": "user", "content": "Mend it."}}
+    path.write_text(json.dumps(said) + "\n")
+    library = told_by("library", tmp_path, server, recover_steps(path))
+    assert [(code, answer["imported"], answer["unchanged"]) for _, code, answer in library.told] == [
+        (None, 1, 0),
+        (None, 0, 1),
+    ]
+    assert told_by("cli", tmp_path, server, recover_steps(path)).told == library.told
+
+
+def recover_steps(path: Path) -> list[tuple[Any, ...]]:
+    return [("recover", {"transcript": str(path)}), ("recover", {"transcript": str(path)})]
+
+
 def file_steps(folder: Path) -> list[tuple[Any, ...]]:
     return [
         ("store", {"title": "Seen", "content": "It is so."}, "seen"),
@@ -365,7 +382,15 @@ def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
 def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: Story) -> None:
     exemplified = {op.name for op in REGISTRY for example in op.examples if example.error is None}
     told = library_story.done | {
-        name for name, *_ in (*KEY_STEPS, *MODEL_STEPS, *VECTOR_STEPS, *SKILL_STEPS, *file_steps(Path()))
+        name
+        for name, *_ in (
+            *KEY_STEPS,
+            *MODEL_STEPS,
+            *VECTOR_STEPS,
+            *SKILL_STEPS,
+            *file_steps(Path()),
+            *recover_steps(Path()),
+        )
     }
     assert {op.name for op in REGISTRY} - exemplified - told == set()
 

@@ -11,6 +11,8 @@ OPEN_END = 1 << 62
 """Later than every moment: the end of what has none."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGIN = datetime(1970, 1, 1)
+"""The same without a zone, which takes a third of the time to write."""
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -19,8 +21,7 @@ def now() -> int:
 
 
 def to_text(moment: int) -> str:
-    at = _EPOCH + timedelta(microseconds=moment)
-    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return (_BEGIN + timedelta(microseconds=moment)).isoformat(timespec="microseconds") + "Z"
 
 
 def from_text(text: str, field: str) -> int:

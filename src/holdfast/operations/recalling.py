@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain import budget, rank, toon
 from ..domain.errors import EmbedderFailed
-from ..domain.memory import Kind
+from ..domain.memory import Kind, Memory
 from ..domain.taxonomy import lineage
 from ..services import embed, standards
 from ..services import recall as recalling
@@ -151,8 +151,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     """Find the memories that bear on a question, best first."""
     as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
     now = as_of is None and known_at is None
-    with hold.reading() as session:
-        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace and now else []
+    stated = stated_in(hold, request.namespace) if request.namespace and now else []
     shown: dict[str, RecalledMemory] = {}
 
     def rendered(hit: Hit) -> str:
@@ -179,6 +178,12 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         if request.format == "json"
         else text_of([shown[hit.memory.id] for hit in found.hits], request.format),
     )
+
+
+def stated_in(hold: Hold, namespace: str) -> list[Memory]:
+    """The memories that state how a namespace works."""
+    with hold.reading() as session:
+        return standards.for_namespace(hold, session, namespace)
 
 
 def frame_of(format: Format) -> str:

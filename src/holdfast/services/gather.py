@@ -74,8 +74,9 @@ class Heard(NamedTuple):
     """Each asked stem, and a word of it."""
     named: tuple[str, ...]
     """The speakers whom the question names, in its order; or those of the role that it asks about."""
-    held: Mapping[str, int]
-    """In how many memories each asked stem stands, if that is known already."""
+    scope: rank.Scope
+    around: dict[int, Around]
+    """What was said before and after those that were found."""
 
 
 class Gathered(NamedTuple):
@@ -88,6 +89,8 @@ class Gathered(NamedTuple):
     rows: dict[str, Row]
     superseded: dict[str, str]
     """What was superseded, and by what."""
+    uses: dict[str, tuple[int, int]]
+    """How often each was recalled, and when last."""
     then: Mapping[str, Memory] = {}
     """What is to be shown as it was."""
 
@@ -112,7 +115,9 @@ def listen(look: Looked, question: Question, known: set[str], *, without: Collec
     ids = [hit.id for hit in found if hit.id not in without]
     rows = _read(look, ids)
     named = voices(question, known | _speakers(rows.values()))
-    return Heard(breadth, ids, rows, stems_of(question.words), named, words.held)
+    stems = stems_of(question.words)
+    scope = _scope(look, question, stems, named, last, words.held)
+    return Heard(breadth, ids, rows, stems, named, scope, _around(look, rows.values()))
 
 
 def _names(question: Question) -> list[str]:
@@ -141,7 +146,8 @@ def gather(
     rows = heard.rows | _read(look, [id for id in (*nearest, *also) if id not in heard.rows])
     edges = _edges(look, [*heard.found[:LINKING], *nearest[:LINKING], *list(past.rows)[:LINKING]], past.when)
     rows |= _read(look, [id for id in edges.linked if id not in rows]) | past.rows
-    beside = _beside(look, rows, [*heard.found[: heard.breadth.leading], *nearest[: heard.breadth.leading_nearest]])
+    leading = [*heard.found[: heard.breadth.leading], *nearest[: heard.breadth.leading_nearest]]
+    beside = _beside(look, rows, heard.around, leading)
     rows |= beside.following
     making = _Making(
         question=question,
@@ -158,10 +164,11 @@ def gather(
     return Gathered(
         candidates=[making.candidate(row) for row in rows.values()],
         around=making.neighbours(beside.others),
-        scope=_scope(look, question, heard, rows.values()),
+        scope=heard.scope,
         stems=tuple(heard.words),
         rows=rows,
         superseded=edges.superseded,
+        uses=making.uses,
         then=past.memories,
     )
 
@@ -210,10 +217,12 @@ class Beside(NamedTuple):
     others: list[Neighbour]
 
 
-def _beside(look: Looked, rows: Mapping[str, Row], leading: Sequence[str]) -> Beside:
+def _beside(look: Looked, rows: Mapping[str, Row], heard: Mapping[int, Around], leading: Sequence[str]) -> Beside:
+    """`heard` is what is known already of some rows."""
     hold, session, which, now = look
     known = {row.rowno for row in rows.values()}
-    around = candidates.around(session, [row.rowno for row in rows.values() if row.strand])
+    around = {place: at for place, at in heard.items() if place in known}
+    around |= _around(look, [row for row in rows.values() if row.rowno not in around])
     after = {
         place
         for id in leading
@@ -222,11 +231,16 @@ def _beside(look: Looked, rows: Mapping[str, Row], leading: Sequence[str]) -> Be
         if place is not None and place not in known
     }
     following = candidates.by_rows(session, hold.caller, after, which, now)
-    around |= candidates.around(session, [row.rowno for row in following])
+    around |= _around(look, following)
     known |= {row.rowno for row in following}
     others = {place for at in around.values() for place in at[:3] if place is not None and place not in known}
     read = candidates.neighbours(session, hold.caller, others, _whenever(which), now)
     return Beside(around, {row.id: row for row in following}, read)
+
+
+def _around(look: Looked, rows: Iterable[Row]) -> dict[int, Around]:
+    """What was said before and after those of some memories that stand in a strand."""
+    return candidates.around(look.session, [row.rowno for row in rows if row.strand])
 
 
 def _whenever(which: Filter) -> Filter:
@@ -251,14 +265,16 @@ def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, Near]:
     return found
 
 
-def _scope(look: Looked, question: Question, heard: Heard, rows: Iterable[Row]) -> rank.Scope:
+def _scope(
+    look: Looked, question: Question, words: dict[str, str], named: tuple[str, ...], last: int, held: Mapping[str, int]
+) -> rank.Scope:
     """How rare the words are where the question looks, and which of them are names."""
     hold, session, which, now = look
     narrow = "*" not in hold.caller.namespaces or replace(which, archived=False) != EVERYTHING
-    known = candidates.scope(session, hold.caller, heard.words, which, now, hold.usual, narrow=narrow, held=heard.held)
-    people = {stem for name in heard.named for stem in tokens.stems(name)}
+    known = candidates.scope(session, hold.caller, words, which, now, hold.usual, narrow=narrow, last=last, held=held)
+    people = {stem for name in named for stem in tokens.stems(name)}
     events = tuple((event, frozenset(stems_of(event.words))) for event in question.events)
-    return rank.Scope(*known, names=frozenset(people & set(heard.words)), named=heard.named, events=events)
+    return rank.Scope(*known, names=frozenset(people & set(words)), named=named, events=events)
 
 
 class _Making(Struct, frozen=True):

@@ -210,7 +210,7 @@ def _embedded(
             raise EmbedderFailed(f"{embedder.model} gave {vector.dim} numbers where its vectors here have {dim}.")
         if len(due) > FRESH:
             return Embedding(embedder.model, vector), [], WAITING
-        made = embed.made_of(hold, embedder, due, hold.now())
+        made = embed.made_of(hold, embedder, due, hold.now()) if due else {}
     except EmbedderFailed as error:
         return None, [], f"Found by words alone. {error.message}"
     return Embedding(embedder.model, vector), [one for many in made.values() for one in many], None
@@ -260,7 +260,6 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
     past = {one.id: gathered.then[one.id] for one in chosen if one.id in gathered.then}
     rows = [one.id for one in chosen if one.id not in past]
     read = memories.by_ids(look.session, look.hold.caller, rows, look.now, view) | past
-    used = memories.uses(look.session, list(read))
     present = ask.as_of is None and ask.known_at is None
     stale = invalidations.stale(look.session, look.hold.caller, rows if present else [], look.now)
     shown = _falling([one.score for one in chosen])
@@ -271,7 +270,7 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
             why=one,
             like=tuple(like[one.id]),
             superseded_by=gathered.superseded.get(one.id),
-            used=used.get(one.id, (0, 0)),
+            used=gathered.uses.get(one.id, (0, 0)),
             long=len(gathered.rows[one.id].parsed.lines) > 1,
             stale=stale.get(one.id),
         )

@@ -128,13 +128,13 @@ def scope(
     usual: Usual,
     *,
     narrow: bool,
+    last: int,
     held: Mapping[str, int] = {},
 ) -> Scope:
     """What is known of the stems of a question, each with a word of its, in the whole store and where it looks.
 
-    `held`: in how many memories of the store each stands, if that was counted before.
+    `last` is the store's newest row; `held`: in how many memories each stands, if that was counted before.
     """
-    last = session.newest_row()
     held = held or session.holding(list(words), last)
     share = {stem: min(1.0, held.get(stem, 0) / last) if last else 0.0 for stem in words}
     memories = _count(session, caller, which, now) if narrow else None

@@ -100,6 +100,8 @@ def narrowed(caller: Caller, which: Filter, now: int, view: View = "live") -> tu
     parts.append(f"memory.{view}")
     if view in ("live", "put_away"):
         params["now"] = now
+    if which == EVERYTHING:
+        return parts, params
     for field, part, name in _CLAUSES:
         if (value := getattr(which, field)) not in (None, ()):
             parts.append(part)

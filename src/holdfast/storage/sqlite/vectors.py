@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _HIGH_BITS = bytes(b"0"[0] if byte < 0x80 else b"1"[0] for byte in range(256))
 WORD = 8
 """Bytes that are compared at once."""
+TOGETHER = 3
+"""So many words differ in no more signs than a byte can count."""
 FEW = 20_000
 """So many memories that a filter leaves are named one by one, and only their vectors looked at."""
 BREADTH = 2
@@ -26,6 +28,8 @@ BREADTH = 2
 a memory may have several."""
 LEAST = 120
 """So many are measured however few are asked for."""
+NOTHING_NEAR = -2.0
+"""Less than every cosine."""
 SLIGHT = 30_000
 """Among so many numbers a process searches once without numpy: it may never search again."""
 PAGE = 50_000
@@ -152,9 +156,10 @@ def nearest(
     best: dict[str, float] = {}
     for numbers in search.plainly(width) if signs.begin(session) else search.scan(signs, width):
         found = _measured(session, vector, numbers, parts, params)
-        search.forget_gone(signs, numbers, [row[0] for row in found])
-        for id, cosine in ((row[1], row[2]) for row in found):
-            best[id] = max(cosine, best.get(id, -1.0))
+        search.forget_gone(signs, numbers, [number for number, _, _ in found])
+        for _, id, cosine in found:
+            if cosine > best.get(id, NOTHING_NEAR):
+                best[id] = cosine
         if len(best) >= limit:
             break
     return sorted(best.items(), key=lambda one: (-one[1], one[0]))[:limit]
@@ -267,9 +272,13 @@ def _distances(table: Table, asked: bytes, places: NDArray[numpy.int64] | None) 
         numpy.empty(size, numpy.uint64),
         numpy.empty(size, numpy.uint8),
     )
-    for column, word in zip(table.words, numpy.frombuffer(asked, "<u8"), strict=True):
-        numpy.bitwise_xor(column[: table.used] if places is None else column[places], word, out=differ)
-        found += numpy.bitwise_count(differ, out=many)
+    words = list(zip(table.words, numpy.frombuffer(asked, "<u8"), strict=True))
+    for first in range(0, len(words), TOGETHER):
+        some = numpy.zeros(size, numpy.uint8)
+        for column, word in words[first : first + TOGETHER]:
+            numpy.bitwise_xor(column[: table.used] if places is None else column[places], word, out=differ)
+            some += numpy.bitwise_count(differ, out=many)
+        found += some
     return found
 
 

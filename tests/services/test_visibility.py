@@ -298,11 +298,14 @@ def test_a_message_is_read_by_whom_it_is_for(timed: Any, seen_by: Any) -> None:
         seen_by("ai:c@here").inbox(agent_id="ai:b@here")
 
 
+NEEDED = {"memories": [], "ids": ["x", "y"], "source_ids": ["x"], "host_turn_index": 0, "role": "user"}
+
+
 @pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in REGISTRY if op.having("namespace")])
 def test_a_namespace_out_of_reach_is_forbidden_by_name_on_every_operation(timed: Any, op: Operation) -> None:
     caller = Caller("ai:key@here", namespaces=("open",))
     needed: dict[str, Any] = {
-        field.encode_name: {"memories": [], "ids": ["x", "y"], "source_ids": ["x"]}.get(field.encode_name, "x")
+        field.encode_name: NEEDED.get(field.encode_name, "x")
         for field in op.fields
         if field.required or field.encode_name in op.at_least_one[:1]
     }

@@ -19,7 +19,7 @@ from holdfast.domain.moment import SECOND, from_text, to_text
 from holdfast.domain.vector import unit
 from holdfast.services import use
 from holdfast.services.hold import Progress
-from holdfast.storage import vectors
+from holdfast.storage import leases, vectors
 from holdfast.storage.locate import open_store, tables
 from holdfast.storage.postgres.address import address_of
 
@@ -128,6 +128,24 @@ def furnish(hold: holdfast.Holdfast) -> None:
     found = hold.recall(context="number of many")
     hold.feedback(found.recall_id, "used", [found.memories[0].id])
     use.flush(hold.hold)
+    furnish_with_curating(hold)
+
+
+def furnish_with_curating(hold: holdfast.Holdfast) -> None:
+    """What a curator did, noted and proposes."""
+    said = "The quokka keeps ten hours for all of its dreams in the trees."
+    for title, text in (
+        ("Quokka", said),
+        ("Dreams", said.replace("all of its", "its")),
+        ("Hours", said.replace("ten", "9")),
+    ):
+        NOW.at += SECOND
+        hold.store(title=title, content=text, namespace="zoo")
+    done = hold.curate(apply=True)
+    assert min(done.changed, done.proposed) > 0
+    hold.persona_generate("quokka")
+    with hold.hold.store.writing() as session:
+        leases.take(session, "other", "somebody", NOW.at + SECOND, NOW.at)
 
 
 def furnish_with_conclusions(hold: holdfast.Holdfast, sources: list[str]) -> None:

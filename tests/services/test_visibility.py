@@ -76,11 +76,21 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
     strict = f"{how['namespace']}/strict"
     call("policy_set", namespace=strict, require_approval_above_depth=0)
     waits = str(call("reflect", title=f"{WORD} waits {CANARY}", namespace=strict, **said).pending_id)
+    beside = bury_what_is_curated(call, store)
     if how.get("scope") == "private":
         call("update", id=entity.entity_id, scope="private")
     else:
         call("skill_register", inline_skill=SKILL, namespace=how["namespace"])
-    return [live, archived, deleted, expired, rule, entity.entity_id, reflection, waits, fallen]
+    return [live, archived, deleted, expired, rule, entity.entity_id, reflection, *beside, waits, fallen]
+
+
+def bury_what_is_curated(call: Callable[..., Any], store: Callable[..., str]) -> list[str]:
+    """A persona, and memories about which a curator has something to propose."""
+    said = f"the {WORD} of {CANARY} sleeps for ten hours in each of its trees"
+    odd = [store(f"sleep {how}", content=said.replace("ten", how)) for how in ("nine", "eleven")]
+    persona = call("persona_generate", entity_id=WORD).persona.id
+    assert call("curate", apply=True, steps=["contradictions"]).proposed > 0
+    return [*odd, persona]
 
 
 class Buried(NamedTuple):
@@ -156,6 +166,8 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
     ids = [*world.hidden, world.hidden[0][:30], world.shown]
     known: dict[str, list[Any]] = {
         "id": ids,
+        "id_a": ids,
+        "id_b": ids,
         "memory_id": ids,
         "dependent_id": ids,
         "invalidated_id": ids,
@@ -274,7 +286,7 @@ def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     owner = world._replace(caller=Caller("ai:owner@here", bound=True))
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and leaks(owner, op)}
     blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}
-    blind |= {"policy_get", "reflection_origin", "export_reflections"}
+    blind |= {"policy_get", "reflection_origin", "export_reflections", "curate_runs"}
     if "*" in world.caller.namespaces:
         blind |= {op.name for op in REGISTRY if op.name.startswith("skill_")}
         """What everybody in a namespace may use; nobody has it for himself."""

@@ -53,7 +53,17 @@ WORDS |= {"resource_path": "SKILL.md"}
 SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
 OF_THE_WHOLE = {"verify", "doctor", "backup_list"}
 """They look at the store and tell of no memory; the last two are not for a key that is confined."""
-WITHOUT_MEMORIES = {"capabilities", "agent_list", "inbox", "key_list", "llm_usage", "policy_get", "pending_list"}
+WITHOUT_MEMORIES = {
+    "curate_runs",
+    "curate_proposals",
+    "capabilities",
+    "agent_list",
+    "inbox",
+    "key_list",
+    "llm_usage",
+    "policy_get",
+    "pending_list",
+}
 READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
 
 
@@ -72,6 +82,7 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     words |= {"skill_id": hold.call("skill_register", {"inline_skill": SKILL, "namespace": "open"}).id}
     drawn = {"source_ids": [inside.id], "title": "drawn", "content": "deploy"}
     words |= {"memory_id": hold.call("reflect", drawn).id, "out_dir": str(tmp_path / "out")}
+    words |= {"id_a": inside.id, "id_b": words["memory_id"], "entity_id": "deploy"}
     needed = {name: words.get(name, "open") for name in asked_for(op)}
     hold.call("namespace_set_standard", {"namespace": "open", "id": inside.id})
     with listening_in(postgres) as heard:

@@ -22,9 +22,7 @@ class Curate(Request, frozen=True):
     apply: Annotated[bool, Meta(description="Do it; otherwise it is only shown.")] = False
     dry_run: Annotated[bool, Meta(description="Only show what it would do, as without apply.")] = False
     steps: Annotated[list[Step], Meta(max_length=5, description="Only these; all, unless told.")] = []
-    include_namespace: Annotated[
-        list[Path], Meta(max_length=100, description="Only these and what lies below.", extra={"role": "namespace"})
-    ] = []
+    include_namespace: Annotated[list[Path], Meta(max_length=100, description="Only these and what lies below.")] = []
     exclude_namespace: Annotated[list[Path], Meta(max_length=100, description="Not these, nor what lies below.")] = []
     max_ops: Annotated[int, Meta(ge=1, le=10_000, description="At most so many changes and proposals.")] = 100
     max_seconds: Annotated[int, Meta(ge=1, le=86_400, description="No longer than this.")] = 30

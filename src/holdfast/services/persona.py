@@ -19,7 +19,7 @@ from ..domain.reflection import with_origin
 from ..domain.scripts import may_lack_blanks
 from ..domain.summary import weighed
 from ..domain.words import asked, fold
-from ..storage import asking, invalidations, links, memories
+from ..storage import asking, curation, invalidations, links, memories
 from ..storage.invalidations import Stale
 from ..storage.memories import Filter
 from ..storage.port import Session
@@ -135,10 +135,10 @@ def _place(hold: Hold, entity: Entity, namespace: str | None) -> str:
 
 
 def _current(hold: Hold, session: Session, entity: Entity, namespace: str | None, now: int) -> Memory | None:
-    holder = memories.holder(session, _place(hold, entity, namespace), title_of(entity, namespace))
-    if holder is None or holder.kind != "persona" or holder.metadata.get("entity_id") != entity.key:
-        return None
-    return memories.by_ids(session, hold.caller, [holder.id], now).get(holder.id)
+    place, title = _place(hold, entity, namespace), title_of(entity, namespace)
+    found = curation.titled(session, hold.caller, place, title, now)
+    mine = found is not None and found.kind == "persona" and found.metadata.get("entity_id") == entity.key
+    return found if mine else None
 
 
 def _read(hold: Hold, session: Session, memory: Memory) -> Persona:

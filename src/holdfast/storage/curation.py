@@ -72,6 +72,13 @@ def page(session: Session, caller: Caller, after: str, now: int, *, limit: int) 
     return [memory_of(row) for row in rows]
 
 
+def titled(session: Session, caller: Caller, namespace: str, title: str, now: int) -> Memory | None:
+    """The live memory under a title, if the caller may see it."""
+    parts, params = memories.narrowed(caller, Filter(namespace=namespace), now)
+    rows = session.assembled(("memory_select", *parts, "memory.titled"), params | {"title": title})
+    return memory_of(rows[0]) if rows else None
+
+
 def bound(session: Session, wanted: Sequence[str], now: int) -> dict[str, set[Hold]]:
     """What hangs on some memories beside themselves."""
     found: dict[str, set[Hold]] = {}

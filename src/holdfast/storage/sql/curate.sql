@@ -3,6 +3,8 @@
 select x.tag, count(*) from memory_tag x join memory m on m.id = x.memory where true
 -- name: tag_counts.often
  group by x.tag order by count(*) desc, x.tag limit :limit
+-- name: memory.titled
+ and m.title = :title
 -- name: memory.after
 -- In the order of their ids, on from one.
  and m.id > :after order by m.id limit :limit

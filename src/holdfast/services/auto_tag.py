@@ -111,7 +111,7 @@ def _by_model(
     )
     material = [
         Material("labels in use", "\n".join(list(known)[:100]) or "none"),
-        Material("labels by rules", "\n".join(found) or "none", trusted=True),
+        Material("labels by rules", "\n".join(found) or "none"),
         Material("title", title),
         Material("text", content[:MOST_CHARACTERS]),
     ]

@@ -80,7 +80,7 @@ def _by_model(hold: Hold, a: Memory, b: Memory, found: list[Evidence]) -> tuple[
     material = [
         Material("A", f"{a.title}\n{a.content[:MOST_CHARACTERS]}"),
         Material("B", f"{b.title}\n{b.content[:MOST_CHARACTERS]}"),
-        Material("differences by rules", hints, trusted=True),
+        Material("differences by rules", hints),
     ]
     answer, how = aid(hold, task, material)
     if answer is None:

@@ -91,7 +91,7 @@ def _by_model(hold: Hold, query: str, found: list[str], most: int) -> Expanded:
         Terms,
         512,
     )
-    answer, how = aid(hold, task, [Material("question", query), Material("by rules", "\n".join(found), trusted=True)])
+    answer, how = aid(hold, task, [Material("question", query), Material("by rules", "\n".join(found))])
     if answer is None:
         return Expanded(found, how)
     had = set(runs(query))

@@ -1,11 +1,17 @@
 """How two texts stand to each other: the same, nearly the same, newer, at odds, or about something else."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
+from unicodedata import normalize
+from zlib import crc32
 
-from .terms import Term, read
+from .terms import Term, read, stemmed
+from .words import visible
+
+T = TypeVar("T")
 
 Relation = Literal["same", "near", "update", "conflict", "other"]
 
@@ -54,26 +60,108 @@ def _of(sort: str, terms: Iterable[Term]) -> set[str]:
     return {term.means for term in terms if term.sort == sort}
 
 
-BANDS = 6
-ROWS = 2
+def compare_titled(old_title: str, old: str, new_title: str, new: str, cosine: float | None = None) -> Likeness:
+    """How a new text stands to one that is there, if both have titles that may tell what they are about."""
+    found = compare(old, new, cosine)
+    if found.relation == "other":
+        return found
+    if distinct(old_title, new_title, f"{old}\n{new}"):
+        return Likeness("other", found.score, "their titles name different things")
+    return found
 
 
-def gist(text: str) -> tuple[int, ...]:
-    """Numbers that near-duplicates are likely to share at least one of; the first is shared by equal texts alone.
+_LABELS = frozenset(
+    map(
+        stemmed,
+        "note memory title test item entry copy duplicate dup first second third new old different same".split(),
+    )
+)
 
-    MinHash in bands: each further number stands for two least hashes of the text's pairs of terms.
+
+def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
+    """Whether titles tell apart what is said under them: by a value or a name in the place of another, or altogether.
+
+    Not `surely`: also by any other word in the place of another.
     """
-    means = [term.means for term in read(text) if term.sort != "filler"]
-    if not means:
-        return ()
-    whole = _hash("\n".join(means))
-    hashes = [_hash(f"{one} {two}") for one, two in zip(means, [*means[1:], ""], strict=True)]
-    least = [min(value ^ (value >> 7) * (2 * row + 1) & _MASK for value in hashes) for row in range(BANDS * ROWS)]
-    return (whole, *(_hash(f"{band} {least[band * ROWS : band * ROWS + ROWS]}") for band in range(BANDS)))
+    known = {term.means for term in read(said)}
+    ours, theirs = _telling(old), _telling(new)
+    lost = {term for term in ours - theirs if term.means not in known}
+    gained = {term for term in theirs - ours if term.means not in known}
+    if not gained:
+        return False
+    if not any(term.means in known or term in ours for term in theirs):
+        return True
+    telling = {"value", "name"} if surely else {"value", "name", "word"}
+    return all(any(term.sort in telling for term in terms) for terms in (lost, gained))
 
 
+def _telling(title: str) -> set[Term]:
+    """What a title tells, beyond being a title: nothing, if it is only a letter or a number."""
+    terms = {term for term in read(f"It is {title}") if term.sort != "filler" and term.means not in _LABELS}
+    return terms if any(term.sort != "value" and len(term.means) > 1 for term in terms) else set()
+
+
+def plain(text: str) -> str:
+    """A text without what does not count if it is given twice: case, blanks, and a stop at its end."""
+    return " ".join(normalize("NFKC", visible(text)).casefold().split()).rstrip(" .!。")
+
+
+ECHO = 0.9
+_FRAME = frozenset(map(stemmed, "according memory recalled recall noted earlier previously stored note notes".split()))
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
+    """Which of some recalled texts a new one repeats, if it says nothing else; none if it says anything else.
+
+    Nine tenths of its triples of terms stand in them, no term is new, and nothing that is denied, named or counted
+    stands beside something else than before.
+    """
+    own = [(text, _triples(text), {term.means for term in read(text)}) for text in recalled]
+    said = {shingle for _, shingles, _ in own for shingle in shingles}
+    known = {means for _, _, terms in own for means in terms}
+    fresh = _triples(new)
+    strange = [shingle for shingle in fresh if shingle not in said]
+    if not fresh or len(strange) > (1 - ECHO) * len(fresh):
+        return []
+    if any(term.means not in known or term.sort in ("value", "name", "not") for shingle in strange for term in shingle):
+        return []
+    shared = [(len(shingles & fresh), name) for name, (_, shingles, _) in zip(names, own, strict=True)]
+    return [name for many, name in sorted(shared, key=lambda one: -one[0]) if many]
+
+
+def _triples(text: str) -> set[tuple[Term, ...]]:
+    """Every three terms in a row of each sentence, or the whole sentence if it has fewer."""
+    found = set()
+    for sentence in _SENTENCES.split(text):
+        terms = [term for term in read(sentence) if term.sort != "filler" and term.means not in _FRAME]
+        found.update(tuple(terms[at : at + 3]) for at in range(max(1, len(terms) - 2)))
+    return found - {()}
+
+
+_SPREAD = (0x1F83D9AB, 0x5BE0CD19, 0xD6EF3720)
+"""From each of these the two nearest hashes are taken: a MinHash of three bands with two rows."""
 _MASK = (1 << 63) - 1
 
 
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") & _MASK
+def gist(text: str) -> tuple[int, ...]:
+    """Numbers that nearly equal texts are likely to share; the first is shared by equal texts alone."""
+    means = [term.means for term in read(text) if term.sort != "filler"]
+    return (hashed("\n".join(means)), *bands(set(means))) if means else ()
+
+
+def bands(terms: Iterable[str]) -> tuple[int, ...]:
+    """Numbers of which texts that share most of their terms share at least one, nearly always."""
+    hashes = [crc32(term.encode("utf-8", "replace")) for term in terms]
+    found = []
+    for number, spread in enumerate(_SPREAD):
+        near = sorted([value ^ spread for value in hashes])[:2]
+        found.append(
+            (near[0] * 0x9E3779B97F4A7C15 ^ near[-1] * 0xC2B2AE3D27D4EB4F ^ number * 0x165667B19E3779F9) & _MASK
+        )
+    return tuple(found)
+
+
+def hashed(text: str) -> int:
+    """A number that only this text has."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1

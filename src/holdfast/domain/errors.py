@@ -4,7 +4,8 @@
     ├── Invalid              the request itself is wrong
     │   ├── AmbiguousId      an id prefix that fits several memories
     │   ├── FilterRequired   a bulk change that names nothing
-    │   └── DepthMismatch    a reflection is not as deep as its caller says
+    │   ├── DepthMismatch    a reflection is not as deep as its caller says
+    │   └── SecretRefused    a key or a password where none may be kept
     ├── NotFound             no such record, or none that the caller may see
     ├── Conflict             the store holds something that stands against it
     │   ├── TitleTaken       (namespace, title) is held by another memory
@@ -85,6 +86,12 @@ class DepthMismatch(Invalid):
     """The reflection is not as deep as you say: leave depth out, or state what follows from its sources."""
 
     code = "CALLER_DEPTH_MISMATCH"
+
+
+class SecretRefused(Invalid):
+    """A secret stands in what is to be kept, and this namespace keeps none: take it out."""
+
+    code = "SECRET_REFUSED"
 
 
 class NotFound(HoldfastError):

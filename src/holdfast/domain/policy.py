@@ -12,6 +12,9 @@ DEEPEST = 32
 """No policy allows a reflection to stand higher."""
 
 
+SecretsRule = Literal["allow", "flag", "redact", "refuse"]
+
+
 class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What holds in a namespace once everything above it is counted in; the defaults are for where nobody decided."""
 
@@ -21,6 +24,8 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether who asked for something may allow it, too."""
     invalidation_hops: Annotated[int, Meta(ge=1, le=64)] = 16
     skill_promotion_min_depth: Annotated[int, Meta(ge=1, le=DEEPEST)] = 1
+    secrets: SecretsRule = "flag"
+    """What becomes of keys, tokens and passwords in what is to be kept."""
 
 
 RULES: tuple[str, ...] = Rules.__struct_fields__

@@ -179,6 +179,8 @@ def _is_name(word: str, at: int, text: str) -> bool:
 @cache
 def _word(low: str, *, named: bool) -> Term:
     low = _bare(low)
+    if named and len(low) == 1 and low != "i":
+        return Term(low, "name")
     if low in _NOT:
         return Term("not", "not")
     if low in _NUMBERS:

@@ -10,7 +10,7 @@ from ..domain.errors import Invalid
 from ..domain.memory import Category, Kind, OnConflict, Scope
 from ..domain.moment import from_text
 from ..domain.vector import Embedding
-from ..services import amend, find, history, invalidation, relate, remember
+from ..services import amend, find, history, hygiene, invalidation, relate, remember
 from ..services.hold import Hold
 from ..storage import invalidations, memories
 from ..storage.memories import Filter
@@ -73,6 +73,7 @@ class Store(Request, frozen=True):
     thread: Annotated[str, Meta(max_length=512)] | None = None
     place: Annotated[int, Meta(ge=0, le=(1 << 53) - 1)] | None = None
     embedding: EmbeddingField | None = None
+    force: Annotated[bool, Meta(description="Keep it even if it is remembered already, or was just recalled.")] = False
     agent_id: Actor | None = None
 
     def draft(self, hold: Hold) -> Draft:
@@ -115,8 +116,27 @@ class Store(Request, frozen=True):
         )
 
 
+class SimilarView(Struct, frozen=True, kw_only=True):
+    """A memory that says nearly what was stored, or something else of the same."""
+
+    id: str
+    title: str
+    relation: str
+    score: float
+    suggestion: str
+    """What could be done: restates, merge, supersede or contradicts."""
+
+
 class Stored(MemoryView, frozen=True, kw_only=True):
-    outcome: Literal["created", "merged", "unchanged"]
+    outcome: remember.Outcome
+    """If it was restated or recalled, nothing was stored: this is the memory that says it."""
+    restated: int | UnsetType = UNSET
+    """How often somebody wanted to keep the same again."""
+    similar: list[SimilarView] | UnsetType = UNSET
+    secrets: list[str] | UnsetType = UNSET
+    """What sorts of keys or passwords stand in it."""
+    redacted: list[str] | UnsetType = UNSET
+    """What sorts were taken out."""
 
 
 @operation(
@@ -138,11 +158,32 @@ class Stored(MemoryView, frozen=True, kw_only=True):
 )
 def store(hold: Hold, request: Store) -> Stored:
     """Keep a memory: durable, findable and journalled when this returns."""
-    memory, outcome = remember.remember(
-        hold, request.draft(hold), request.on_conflict or "merge", embedding_of(request.embedding)
+    kept = remember.remember(
+        hold, request.draft(hold), request.on_conflict or "merge", embedding_of(request.embedding), force=request.force
     )
-    used = (0, 0) if outcome == "created" else used_once(hold, memory.id)
-    return memory_view(memory, used, type=Stored, outcome=outcome)
+    used = (0, 0) if kept.outcome == "created" else used_once(hold, kept.memory.id)
+    return memory_view(kept.memory, used, type=Stored, outcome=kept.outcome, **_seen(hold, kept))
+
+
+def _seen(hold: Hold, kept: remember.Remembered) -> dict[str, Any]:
+    """What was noticed of a memory when it was to be kept."""
+    again = kept.outcome in ("restated", "recalled")
+    return {
+        "restated": hygiene.times_restated(hold, kept.memory.id) if again else UNSET,
+        "similar": [_similar(one) for one in kept.similar] or UNSET,
+        "secrets": hygiene.secrets_in(hold, kept.memory) or UNSET,
+        "redacted": list(kept.redacted) or UNSET,
+    }
+
+
+def _similar(one: hygiene.Similar) -> SimilarView:
+    return SimilarView(
+        id=one.memory.id,
+        title=one.memory.title,
+        relation=one.likeness.relation,
+        score=round(one.likeness.score, 4),
+        suggestion=one.suggestion,
+    )
 
 
 class BulkStore(Request, frozen=True):
@@ -156,10 +197,12 @@ class BulkStore(Request, frozen=True):
 
 class ItemOutcome(Struct, frozen=True, kw_only=True):
     index: int
-    outcome: Literal["created", "merged", "unchanged", "rejected"]
+    outcome: Literal["created", "merged", "unchanged", "restated", "recalled", "rejected"]
     id: str | UnsetType = UNSET
     error: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
+    similar: list[SimilarView] | UnsetType = UNSET
+    redacted: list[str] | UnsetType = UNSET
 
 
 class BulkStored(Struct, frozen=True, kw_only=True):
@@ -188,7 +231,7 @@ def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     """Keep many memories in one transaction, with an outcome for each."""
     done = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
     outcomes = [
-        ItemOutcome(index=index, outcome=one.outcome, id=one.memory.id)
+        _kept(index, one)
         if isinstance(one, remember.Remembered)
         else ItemOutcome(index=index, outcome="rejected", error=one.message, code=one.code)
         for index, one in enumerate(done)
@@ -203,13 +246,23 @@ def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     )
 
 
-def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draft, OnConflict, Embedding | None]:
+def _kept(index: int, one: remember.Remembered) -> ItemOutcome:
+    return ItemOutcome(
+        index=index,
+        outcome=one.outcome,
+        id=one.memory.id,
+        similar=[_similar(other) for other in one.similar] or UNSET,
+        redacted=list(one.redacted) or UNSET,
+    )
+
+
+def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draft, OnConflict, Embedding | None, bool]:
     """One item's draft; a faulty one raises here, where its outcome is collected."""
     item = REGISTRY["store"].admit(given)
     assert isinstance(item, Store)
     if item.agent_id not in (None, hold.caller.agent):
         raise Invalid("agent_id: all of a bulk store is by one agent: name it beside memories", fields=["agent_id"])
-    return item.draft(hold), item.on_conflict or request.on_conflict, embedding_of(item.embedding)
+    return item.draft(hold), item.on_conflict or request.on_conflict, embedding_of(item.embedding), item.force
 
 
 class Get(Request, frozen=True):
@@ -222,6 +275,10 @@ class Got(MemoryView, frozen=True, kw_only=True):
     links: list[LinkView]
     stale: StaleView | UnsetType = UNSET
     """If something it stands on fell and nobody has settled that."""
+    restated: int | UnsetType = UNSET
+    """How often somebody wanted to keep the same again."""
+    secrets: list[str] | UnsetType = UNSET
+    """What sorts of keys or passwords stand in it, unless its namespace allows them."""
 
 
 @operation(
@@ -243,7 +300,15 @@ def get(hold: Hold, request: Get) -> Got:
             stale = {}
         links = [link_view(link) for link in relate.links_of(hold, session, memory.id, valid_at=as_of)]
         used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
-    return memory_view(memory, used, type=Got, links=links, stale=stale_view(stale.get(memory.id)))
+    return memory_view(
+        memory,
+        used,
+        type=Got,
+        links=links,
+        stale=stale_view(stale.get(memory.id)),
+        restated=hygiene.times_restated(hold, memory.id) or UNSET,
+        secrets=hygiene.secrets_in(hold, memory) or UNSET,
+    )
 
 
 class Update(Request, frozen=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
-from ..domain.policy import DEEPEST, RULES, Rules
+from ..domain.policy import DEEPEST, RULES, Rules, SecretsRule
 from ..services import approve, policy
 from ..services.hold import Hold
 from ..storage import memories, policies, waiting
@@ -26,6 +26,7 @@ class PolicyRules(Struct, frozen=True, kw_only=True):
     self_approval: bool
     invalidation_hops: int
     skill_promotion_min_depth: int
+    secrets: str
 
 
 class PolicySet(Request, frozen=True):
@@ -42,6 +43,12 @@ class PolicySet(Request, frozen=True):
     ) = None
     skill_promotion_min_depth: (
         Annotated[int, Meta(ge=1, le=DEEPEST, description="How deep a reflection is that may become a skill.")] | None
+    ) = None
+    secrets: (
+        Annotated[
+            SecretsRule, Meta(description="Keys and passwords in what is stored: allow, flag, redact or refuse them.")
+        ]
+        | None
     ) = None
     inherit: Annotated[list[str], Meta(max_length=10, description="Rules that hold as above again.")] = []
 
@@ -65,6 +72,7 @@ class PolicyFound(Struct, frozen=True, kw_only=True):
     examples=(
         Example({"namespace": "team", "max_reflection_depth": 2}),
         Example({"namespace": "*", "require_approval_above_depth": 1, "self_approval": True}),
+        Example({"namespace": "team", "secrets": "redact"}),
         Example({"namespace": "team", "max_reflection_depth": 33}, error="VALIDATION_FAILED"),
         Example({"namespace": "team"}, error="VALIDATION_FAILED"),
     ),

@@ -65,10 +65,11 @@ def register(
             source=hold.caller.source,
             metadata=metadata or UNSET,
         )
-        entity, outcome = put(hold, write, draft, "merge")
+        kept = put(hold, write, draft, "merge", force=True)
+        entity = kept.memory
         for folded, known in names.items():
             call(write, entity, folded, known)
-        return Registered(_with_names(write.session, entity), outcome == "created")
+        return Registered(_with_names(write.session, entity), kept.outcome == "created")
 
 
 def _must_be_entity(hold: Hold, write: Writing, holder: Memory) -> None:

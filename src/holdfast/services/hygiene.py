@@ -1,20 +1,234 @@
-"""Keeping a memory clean: what a new text repeats, renews or contradicts."""
+"""Keeping a memory clean: what a new text repeats, renews or contradicts, and what should not be kept in it."""
 
-from ..domain.alike import Likeness, Relation, compare
-from ..domain.memory import Memory
+from typing import Any, Literal, NamedTuple
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ..domain import secrets
+from ..domain.admit import Draft
+from ..domain.alike import Likeness, Relation, compare_titled, distinct, echoes, plain
+from ..domain.errors import SecretRefused
+from ..domain.memory import TIERS, Memory
+from ..domain.moment import SECOND
+from ..domain.vector import Embedding
+from ..storage import gists, memories, policies, recalls, vectors
+from ..storage.memories import Filter
+from ..storage.parsed import parse
 from ..storage.port import Session
+from ..storage.records import Writing, order_columns
 from . import duplicate
 from .hold import Hold
 
+Suggestion = Literal["restates", "merge", "supersede", "contradicts"]
+
+FEWEST_WORDS = 8
+"""Fewer words may be the same by chance: they are kept as often as they are given."""
+MOST_COMPARED = 12
+"""So many that share something are read, and no more of them than MOST_SIMILAR are offered."""
+MOST_SIMILAR = 3
+LATELY = 3600 * SECOND
+"""For so long what was recalled is not news."""
+MOST_RECALLS = 5
+MOST_RECALLED = 30
+
 _ORDER: dict[Relation, int] = {"same": 0, "near": 1, "update": 2, "conflict": 3, "other": 4}
+_SUGGESTED: dict[Relation, Suggestion] = {
+    "same": "restates",
+    "near": "merge",
+    "update": "supersede",
+    "conflict": "contradicts",
+}
+
+
+class Similar(NamedTuple):
+    """A memory that says nearly what another says, or something else of the same."""
+
+    memory: Memory
+    likeness: Likeness
+
+    @property
+    def suggestion(self) -> Suggestion:
+        """What could be done about it; what is one of several that a text was made of is restated by it."""
+        return _SUGGESTED.get(self.likeness.relation, "restates")
+
+
+class Seen(NamedTuple):
+    """What a text that is to be kept repeats, if anything, and what it is like."""
+
+    outcome: Literal["restated", "recalled"] | None = None
+    similar: tuple[Similar, ...] = ()
+
+
+def look(hold: Hold, write: Writing, memory: Memory) -> Seen:
+    """Whether a memory says anything new, to those who may see what is there."""
+    if memory.thread is not None or memory.kind == "conversation":
+        return Seen()
+    near = _sharing(hold, write.session, memory, write.now)
+    for one in near:
+        if one.likeness.relation == "same" and _restates(one.memory, memory):
+            return Seen("restated", (one,))
+    if said := _recalled(hold, write, memory):
+        return Seen("recalled", tuple(Similar(one, _like(one, memory)) for one in said))
+    return Seen(None, tuple(near[:MOST_SIMILAR]))
+
+
+def restated(write: Writing, said: Memory, again: Memory) -> None:
+    """Count that somebody wanted to keep what a memory says already; it lives as long as the other would have."""
+    write.session.do("restated_add", memory=said.id, now=write.now)
+    if said.expires_at is not None and again.expires_at is not None and again.expires_at > said.expires_at:
+        write.session.do("access_add", memory=said.id, origin=write.origin, uses=0, used_at=write.now)
+        write.session.do("memory_extend", id=said.id, until=again.expires_at)
+
+
+def times_restated(hold: Hold, id: str) -> int:
+    """How often somebody wanted to keep what a memory says already."""
+    with hold.reading() as session:
+        return next((int(row[1]) for row in session.rows("restated_of", ids=[id])), 0)
 
 
 def likes(
-    hold: Hold, session: Session, namespace: str | None, title: str, content: str, limit: int = 10
+    hold: Hold,
+    session: Session,
+    namespace: str | None,
+    title: str,
+    content: str,
+    limit: int = 10,
+    vector: Embedding | None = None,
 ) -> list[tuple[Memory, Likeness]]:
-    """The memories that say nearly what a text says, or something else of the same subject, best first."""
-    found = [
-        (one, compare(one.content, content)) for one in duplicate.candidates(hold, session, title, content, namespace)
+    """The memories that say nearly what a text says, or something else of the same subject, best first.
+
+    Found by what they share with it, by its words and, if its vector is given, by that. Nothing is asked of a provider.
+    """
+    now = hold.now()
+    found = {one.id: one for one in duplicate.candidates(hold, session, title, content, namespace)}
+    if namespace is not None:
+        shared = gists.sharing(session, gists.of_text(namespace, parse(title, content, "[]")))
+        found |= memories.by_ids(session, hold.caller, shared, now)
+    cosines: dict[str, float] = {}
+    if vector is not None:
+        which = Filter(namespace=namespace)
+        cosines = dict(vectors.nearest(session, hold.caller, vector, which, now, limit=limit))
+        found |= memories.by_ids(session, hold.caller, [id for id in cosines if id not in found], now)
+    compared = [
+        Similar(one, compare_titled(one.title, one.content, title, content, cosines.get(one.id)))
+        for one in found.values()
     ]
-    near = [pair for pair in found if pair[1].relation != "other"]
-    return sorted(near, key=lambda pair: (_ORDER[pair[1].relation], -pair[1].score, pair[0].id))[:limit]
+    return [(one.memory, one.likeness) for one in _best(compared)[:limit]]
+
+
+def _sharing(hold: Hold, session: Session, memory: Memory, now: int) -> list[Similar]:
+    ids = gists.sharing(session, gists.numbers(memory, order_columns(memory)["parsed"]))
+    if not ids:
+        return []
+    found = memories.by_ids(session, hold.caller, ids[:MOST_COMPARED], now).values()
+    return _best([Similar(one, _like(one, memory)) for one in found])
+
+
+def _like(old: Memory, new: Memory) -> Likeness:
+    return compare_titled(old.title, old.content, new.title, new.content)
+
+
+def _best(found: list[Similar]) -> list[Similar]:
+    near = [one for one in found if one.likeness.relation != "other"]
+    return sorted(near, key=lambda one: (_ORDER[one.likeness.relation], -one.likeness.score, one.memory.id))
+
+
+def _restates(old: Memory, new: Memory) -> bool:
+    """Whether keeping a memory would add nothing to one that is there: not a word, not a reader, not a day."""
+    words = plain(new.content)
+    return (
+        len(words.split()) >= FEWEST_WORDS
+        and words == plain(old.content)
+        and not distinct(old.title, new.title, old.content, surely=False)
+        and (old.scope, old.kind, old.category) == (new.scope, new.kind, new.category)
+        and (old.scope != "private" or old.agent == new.agent)
+        and (old.expires_at is None or (new.expires_at is not None and TIERS.index(new.tier) <= TIERS.index(old.tier)))
+        and {*new.tags} <= {*old.tags}
+        and {*new.citations} <= {*old.citations}
+        and all(old.metadata.get(name, UNSET) == value for name, value in new.metadata.items())
+        and all(getattr(new, name) in (None, getattr(old, name)) for name in _OF_ITS_OWN)
+    )
+
+
+_OF_ITS_OWN = ("source_uri", "source_span", "valid_from", "valid_until", "speaker", "occurred_at")
+
+
+def _recalled(hold: Hold, write: Writing, memory: Memory) -> list[Memory]:
+    """What was recalled by the same agent lately, if a memory says nothing but that."""
+    if len(memory.content.split()) < FEWEST_WORDS and memory.content.isascii():
+        return []
+    ids = _recalled_lately(hold, write)
+    read = memories.by_ids(write.session, hold.caller, ids, write.now) if ids else {}
+    said = [read[id] for id in ids if id in read and read[id].namespace == memory.namespace]
+    found = echoes([f"{one.title}\n{one.content}" for one in said], memory.content, said) if said else []
+    return [] if found and distinct(found[0].title, memory.title, memory.content, surely=False) else found
+
+
+def _recalled_lately(hold: Hold, write: Writing) -> list[str]:
+    """The hits of this agent's last recalls, the newest first, written down or not."""
+    agent, since = hold.caller.agent, write.now - LATELY
+    noted = [[hit.id for hit in one.hits] for one in hold.recalls.all() if one.agent == agent and one.asked_at >= since]
+    logged = recalls.page(write.session, agent, before="", limit=MOST_RECALLS)
+    kept = [[hit.id for hit in one.hits] for one in logged if one.asked_at >= since]
+    ids = [id for hits in (noted[::-1] + kept)[:MOST_RECALLS] for id in hits]
+    return list(dict.fromkeys(ids))[:MOST_RECALLED]
+
+
+# Secrets
+
+_TEXTS = ("title", "content", "tags", "metadata", "citations", "source_uri", "speaker", "thread")
+
+
+def without_secrets(session: Session, draft: Draft) -> tuple[Draft, tuple[str, ...]]:
+    """A draft as the policy of its namespace lets it be kept, and what sorts of secrets were taken out."""
+    given = {name: value for name in _TEXTS if (value := getattr(draft, name)) not in (UNSET, None)}
+    given["citations"] = [one.uri for one in given.get("citations", ())]
+    clean, kinds = permitted(session, draft.namespace, given)
+    if not kinds:
+        return draft, ()
+    uris = clean.pop("citations")
+    cited = {} if not uris else {"citations": tuple(map(_cite, draft.citations, uris))}  # type: ignore[arg-type]
+    return replace(draft, **clean, **cited), kinds
+
+
+def _cite(citation: Any, uri: str) -> Any:
+    return replace(citation, uri=uri)
+
+
+def secrets_in(hold: Hold, memory: Memory) -> list[str]:
+    """What sorts of secrets stand in a memory, unless its namespace allows them."""
+    given = {name: getattr(memory, name) for name in _TEXTS if name != "citations"}
+    given["cited"] = [one.uri for one in memory.citations]
+    kinds = dict.fromkeys(one.secret.kind for name, value in given.items() for one in secrets.within(name, value))
+    if not kinds:
+        return []
+    with hold.reading() as session:
+        return [] if policies.resolved(session, memory.namespace).secrets == "allow" else list(kinds)
+
+
+def permitted(session: Session, namespace: str, given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Fields as the policy of a namespace lets them be kept, and what sorts of secrets were taken out of them."""
+    found = [place for name, value in given.items() for place in secrets.within(name, value)]
+    if not found:
+        return given, ()
+    rule = policies.resolved(session, namespace).secrets
+    if rule == "refuse":
+        raise SecretRefused(_told(found), secrets=[_place(one) for one in found])
+    if rule != "redact":
+        return given, ()
+    clean = {name: secrets.cleaned(value) for name, value in given.items()}
+    return clean, tuple(dict.fromkeys(one.secret.kind for one in found))
+
+
+def _place(one: secrets.Place) -> dict[str, Any]:
+    return {"field": one.field, "kind": one.secret.kind, "start": one.secret.start, "end": one.secret.end}
+
+
+def _told(found: list[secrets.Place]) -> str:
+    first = found[0]
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"{first.field}: a secret ({first.secret.kind}) stands at character {first.secret.start}{more}. "
+        "This namespace keeps none: take it out, and name where it is kept instead."
+    )

@@ -14,26 +14,42 @@ from ..domain.memory import Memory, OnConflict, Tier, higher
 from ..domain.vector import Embedding
 from ..storage import memories, vectors
 from ..storage.records import GRANT, MEMORY, Writing
+from . import hygiene
 from .hold import Hold
 
 MOST_VERSIONS = 1024
 
 
+Outcome = Literal["created", "merged", "unchanged", "restated", "recalled"]
+"""Kept, kept in an older one, or there already: under that title, under another, or as what was just recalled."""
+
+
 class Remembered(NamedTuple):
+    """What became of a draft. If it was there already, the memory is the one that says it."""
+
     memory: Memory
-    outcome: Literal["created", "merged", "unchanged"]
+    outcome: Outcome
+    similar: tuple[hygiene.Similar, ...] = ()
+    """What says nearly the same, or something else of the same; of what was recalled, all that it repeats."""
+    redacted: tuple[str, ...] = ()
+    """What sorts of secrets were taken out."""
 
 
 def remember(
-    hold: Hold, draft: Draft, on_conflict: OnConflict = "merge", embedding: Embedding | None = None
+    hold: Hold,
+    draft: Draft,
+    on_conflict: OnConflict = "merge",
+    embedding: Embedding | None = None,
+    *,
+    force: bool = False,
 ) -> Remembered:
     """Keep one memory. A taken title is an error, is merged into, or makes a numbered one, as asked."""
     with hold.writing() as write:
-        return put(hold, write, draft, on_conflict, embedding)
+        return put(hold, write, draft, on_conflict, embedding, force=force)
 
 
 def remember_all(
-    hold: Hold, drafts: Sequence[Callable[[], tuple[Draft, OnConflict, Embedding | None]]]
+    hold: Hold, drafts: Sequence[Callable[[], tuple[Draft, OnConflict, Embedding | None, bool]]]
 ) -> list[Remembered | HoldfastError]:
     """Keep many in one transaction; each has an outcome of its own, and a rejected one leaves the others be."""
     outcomes: list[Remembered | HoldfastError] = []
@@ -41,7 +57,8 @@ def remember_all(
         for number, drafted in enumerate(drafts):
             hold.progress(number, len(drafts), "storing")
             try:
-                outcomes.append(put(hold, write, *drafted()))
+                draft, on_conflict, embedding, force = drafted()
+                outcomes.append(put(hold, write, draft, on_conflict, embedding, force=force))
             except StoreError:
                 raise
             except HoldfastError as error:
@@ -50,25 +67,35 @@ def remember_all(
 
 
 def put(
-    hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict, embedding: Embedding | None = None
+    hold: Hold,
+    write: Writing,
+    draft: Draft,
+    on_conflict: OnConflict,
+    embedding: Embedding | None = None,
+    *,
+    force: bool = False,
 ) -> Remembered:
-    """Keep one memory inside a transaction. Raises before it writes, so that a rejected item leaves nothing."""
+    """Keep one memory inside a transaction. Raises before it writes, so that a rejected item leaves nothing.
+
+    What says nothing new is counted instead, unless it is forced; the policy on secrets cannot be forced.
+    """
     if embedding is not None:
         vectors.check(write.session, embedding)
-    remembered = _put(hold, write, draft, on_conflict)
-    if embedding is not None:
+    draft, redacted = hygiene.without_secrets(write.session, draft)
+    remembered = _put(hold, write, draft, on_conflict, force=force)
+    if embedding is not None and remembered.outcome not in ("restated", "recalled"):
         vectors.put(write.session, remembered.memory, embedding, write.now)
-    return remembered
+    return remembered._replace(redacted=redacted) if redacted else remembered
 
 
-def _put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict) -> Remembered:
+def _put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict, *, force: bool) -> Remembered:
     memory = admit(
         draft, id=hold.new_id(), agent=hold.caller.agent, origin=write.origin, now=write.now, lifetimes=hold.lifetimes
     )
     hold.caller.must_reach(memory.namespace)
     holder = title_holder(write, memory.namespace, memory.title)
     if holder is None:
-        return Remembered(write.add(MEMORY, memory, "store"), "created")
+        return _add(hold, write, memory, force=force)
     if on_conflict == "version":
         return Remembered(write.add(MEMORY, replace(memory, title=_free_title(write, memory)), "store"), "created")
     if not memories.may_change(write.session, hold.caller, holder.id):
@@ -83,6 +110,16 @@ def _put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict) -> R
     must_agree(hold, write, holder, merged)
     merged = write.change(MEMORY, holder, merged, "merge")
     return Remembered(merged, "unchanged" if merged.version == holder.version else "merged")
+
+
+def _add(hold: Hold, write: Writing, memory: Memory, *, force: bool) -> Remembered:
+    """Keep a memory that says something new; of another it is told who said it before."""
+    seen = hygiene.Seen() if force else hygiene.look(hold, write, memory)
+    if seen.outcome is None:
+        return Remembered(write.add(MEMORY, memory, "store"), "created", seen.similar)
+    said = seen.similar[0].memory
+    hygiene.restated(write, said, memory)
+    return Remembered(said, seen.outcome, seen.similar)
 
 
 def title_holder(write: Writing, namespace: str, title: str) -> Memory | None:

@@ -1,8 +1,9 @@
 """What a migration cannot say in SQL."""
 
+from . import gists
 from .parsed import parse
 from .port import Session
-from .records import findable
+from .records import findable, memory_of
 
 PAGE = 500
 
@@ -11,6 +12,8 @@ def after(migration: int, session: Session) -> None:
     """Fill what a migration has added."""
     if migration == 3:
         _parse(session)
+    if migration == 11:
+        _find_alike(session)
 
 
 def _parse(session: Session) -> None:
@@ -22,4 +25,14 @@ def _parse(session: Session) -> None:
             session.do("memory_parse", id=id, spelled=texts.spelled, parsed=parse(title, content, tags))
             if texts.spelled:
                 session.index(id, texts)
+        last = page[-1][0]
+
+
+def _find_alike(session: Session) -> None:
+    """Let every memory be found by what nearly equal ones share."""
+    last = ""
+    while page := session.assembled(("memory_parsed", "transfer.page"), {"after": last, "limit": PAGE}):
+        for *row, parsed in page:
+            memory = memory_of(tuple(row))
+            gists.keep(session, memory.id, (), gists.numbers(memory, parsed))
         last = page[-1][0]

@@ -5,6 +5,7 @@ counting a piece of text. The first line is for the title and the tags.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -39,8 +40,9 @@ def pad(stem: str) -> str:
     return f" {stem} "
 
 
+@lru_cache(maxsize=2)
 def parse(title: str, content: str, tags: str) -> str:
-    """Take a text apart."""
+    """Take a text apart. The last ones are kept: who looks for what is like a memory needs it before it is written."""
     length, lines, cut = 0, [], passages(content)
     for begins, ends, speaker in cut:
         stems = tokens.found_by(content[begins:ends])

@@ -31,7 +31,7 @@ from ..domain.policy import POLICY_SHAPE, Policy
 from ..domain.reflection import never_lower
 from ..domain.scripts import spelled
 from ..domain.skill import SKILL_SHAPE, SKILL_VERSION_SHAPE, Composes, File, Skill, SkillVersion
-from . import journal, signer
+from . import gists, journal, signer
 from .parsed import parse
 from .port import Row, Session, Store, Texts
 
@@ -271,7 +271,7 @@ class Writing:
         if self.session.row(f"{kind.name}_put", cells=packed, expected=expected, **params) is None:
             raise VersionConflict
         if isinstance(record, Memory):
-            self._put_around(before if isinstance(before, Memory) else None, record)
+            self._put_around(before if isinstance(before, Memory) else None, record, params["parsed"])
         self._look(before, record, over=params.get("collected_at") is not None)
 
     def _look(self, before: Struct | None, record: Struct, *, over: bool) -> None:
@@ -298,15 +298,23 @@ class Writing:
             **order_columns(memory),
         }
 
-    def _put_around(self, before: Memory | None, memory: Memory) -> None:
-        """What finds a memory: its tags and its words."""
+    def _put_around(self, before: Memory | None, memory: Memory, parsed: str) -> None:
+        """What finds a memory: its tags, its words, and what nearly equal ones share."""
         if before is None or before.tags != memory.tags:
             if before is not None and before.tags:
                 self.session.do("memory_tags_clear", memory=memory.id)
-            self.session.many("memory_tag_add", ({"memory": memory.id, "tag": tag} for tag in memory.tags))
+            if memory.tags:
+                self.session.many("memory_tag_add", [{"memory": memory.id, "tag": tag} for tag in memory.tags])
         texts = texts_of(memory)
         if before is None or texts != texts_of(before):
             self.session.index(memory.id, texts)
+        if before is None or _gist_rests_on(before) != _gist_rests_on(memory):
+            had = () if before is None else gists.numbers(before, order_columns(before)["parsed"])
+            gists.keep(self.session, memory.id, had, gists.numbers(memory, parsed))
+
+
+def _gist_rests_on(memory: Memory) -> tuple[Any, ...]:
+    return memory.content, memory.namespace, memory.state, memory.thread, memory.kind
 
 
 def _columns(record: Struct) -> dict[str, Any]:

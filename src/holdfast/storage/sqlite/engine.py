@@ -44,6 +44,8 @@ _FOREIGN: tuple[tuple[type[apsw.Error], type[errors.StoreError]], ...] = (
 
 
 _json = msgspec.json.Encoder()
+_LISTS = {list, tuple}
+_FAILED = (apsw.Error, UnicodeDecodeError)
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -86,8 +88,9 @@ def joined(parts: tuple[Part, ...]) -> str:
 
 def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Parameters with their lists, which most statements do not have, as JSON text."""
-    lists = {name: _json.encode(value).decode() for name, value in params.items() if isinstance(value, (list, tuple))}
-    return {**params, **lists} if lists else params
+    if _LISTS.isdisjoint(map(type, params.values())):
+        return params
+    return {name: _json.encode(value).decode() if type(value) in _LISTS else value for name, value in params.items()}
 
 
 class SqliteSession:
@@ -109,8 +112,11 @@ class SqliteSession:
         self.rows(name, **params)
 
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
-        with self._whole():
+        self.must_be_whole()
+        try:
             self._connection.executemany(sql_of(name), map(bound, params)).fetchall()
+        except _FAILED as error:
+            raise self._broken(error) from error
 
     def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
         return self._run(joined(tuple(parts)), params)
@@ -123,17 +129,16 @@ class SqliteSession:
             self._run(sql, values)
 
     def _run(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
-        with self._whole():
-            return self._connection.execute(sql, bound(params)).fetchall()
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
         self.must_be_whole()
         try:
-            yield
-        except (apsw.Error, UnicodeDecodeError) as error:
-            self._failed = foreign(error)
-            raise self._failed from error
+            return self._connection.execute(sql, bound(params)).fetchall()
+        except _FAILED as error:
+            raise self._broken(error) from error
+
+    def _broken(self, error: Exception) -> errors.StoreError:
+        """What a failed statement is told as, from now on by every one that follows."""
+        self._failed = foreign(error)
+        return self._failed
 
     def must_be_whole(self) -> None:
         """A statement that failed has undone an unknown part of its transaction: whoever caught the error, it ends."""

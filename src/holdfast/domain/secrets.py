@@ -1,0 +1,207 @@
+"""Secrets in a text: keys, tokens and passwords, told by the shapes that their makers publish.
+
+Every pattern has bounded repetitions and is tried only where a part of it occurs, so that the time grows with the text
+and with nothing else.
+"""
+
+import re
+from bisect import bisect
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from math import log2
+from typing import Any, NamedTuple
+
+
+class Secret(NamedTuple):
+    """What sort of secret stands where; never the secret itself."""
+
+    kind: str
+    start: int
+    end: int
+
+
+_PREFIXED = (
+    (
+        "private key",
+        "-----BEGIN",
+        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]{0,20000}(?:-----END[A-Z ]{0,60}-----)?",
+    ),
+    ("json web token", "eyJ", r"eyJ[\w-]{8,4000}\.eyJ[\w-]{8,8000}\.[\w-]{8,2000}"),
+    ("aws access key", ("AKIA", "ASIA", "ABIA", "ACCA"), r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Z0-9])"),
+    ("github token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}"),
+    ("github token", "github_pat_", r"github_pat_[A-Za-z0-9_]{22,255}"),
+    ("gitlab token", "glpat-", r"glpat-[\w-]{20,255}"),
+    ("slack token", ("xox", "xapp-"), r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,255}"),
+    ("slack webhook", "hooks.slack.com", r"hooks\.slack\.com/services/T\w{6,20}/B\w{6,20}/\w{16,64}"),
+    ("stripe key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}"),
+    ("stripe webhook secret", "whsec_", r"whsec_[A-Za-z0-9+/]{24,255}"),
+    ("anthropic key", "sk-ant-", r"sk-ant-[\w-]{20,255}"),
+    ("openai key", "sk-", r"sk-(?:proj-|svcacct-|admin-|or-v1-)?(?=[\w-]{0,80}\d)[A-Za-z0-9_]{4,80}[\w-]{16,255}"),
+    ("google api key", "AIza", r"AIza[\w-]{35}"),
+    ("google token", ("ya29.", "GOCSPX-"), r"(?:ya29\.[\w-]{20,1000}|GOCSPX-[\w-]{20,64})"),
+    ("npm token", "npm_", r"npm_[A-Za-z0-9]{36}"),
+    ("pypi token", "pypi-AgE", r"pypi-AgE[\w-]{50,1000}"),
+    ("hugging face token", "hf_", r"hf_[A-Za-z]{34}(?!\w)"),
+    ("holdfast key", "hf_", r"hf_(?=[\w-]{0,42}[\d-])[\w-]{43}"),
+    ("sendgrid key", "SG.", r"SG\.[\w-]{22}\.[\w-]{43}"),
+    ("digitalocean token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[opr]_v1_[0-9a-f]{64}"),
+    ("shopify token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    ("databricks token", "dapi", r"dapi[0-9a-f]{32}"),
+    ("vault token", ("hvs.", "hvb."), r"hv[sb]\.[\w-]{24,255}"),
+    ("linear key", "lin_api_", r"lin_api_[A-Za-z0-9]{32,64}"),
+    ("notion token", "ntn_", r"ntn_[A-Za-z0-9]{40,64}"),
+    ("groq key", "gsk_", r"gsk_[A-Za-z0-9]{40,64}"),
+    ("telegram token", ":AA", r"\d{8,10}:AA[\w-]{33}"),
+    ("azure storage key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{60,100}={0,2}"),
+)
+"""What a secret is called, what must occur for it to be looked for, and its shape."""
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"]{0,128}:(?P<value>[^\s/@'\"]{3,256})@", re.I)
+_NAMES = (
+    r"(?:api|access|auth|secret|private|signing|encryption|account|service|client)[ _.-]?(?:key|token|secret)"
+    r"|secret|token|passw(?:or)?d|passphrase|pwd|bearer|credentials?"
+)
+_ASSIGNED = re.compile(
+    rf"(?P<name>{_NAMES})(?:[_-][a-z]{{1,20}}){{0,2}}[\"'`]?(?:\s{{0,3}}(?::=|=>|[:=])\s{{0,3}}|\s{{1,3}})"
+    r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`,;(){}\[\]<>]{8,256})",
+    re.I,
+)
+_ASSIGNED_HINTS = ("key", "token", "secret", "passw", "passphrase", "pwd", "bearer", "credential")
+_IS = re.compile(r"(?:password|passphrase|pwd)\s{1,3}is\s{1,3}[\"'`]?(?P<value>[^\s\"'`]{6,128})", re.I)
+_KEY_NAME = re.compile(rf"(?:{_NAMES})(?:[_-][a-z]{{1,20}}){{0,2}}$", re.I)
+
+_PLACEHOLDER = re.compile(
+    r"\$|%\w{1,64}%|x{4,}|\*{3,}|\.{3}|…|your|example|placeholder|changeme|redacted|dummy|sample|todo|secrets?[./]|env[.(]|"
+    r"https?:|process\.|os\.|config\.|settings\.|self\.|null|none|true|false|undefined",
+    re.I,
+)
+_PLAIN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+LEAST_BITS = 3.0
+"""Of a value that is assigned to the name of a secret: less is a word."""
+
+
+def find(text: str) -> list[Secret]:
+    """The secrets of a text, in their order; of two that overlap, the one that is told by its own shape."""
+    starts, found = list[int](), list[Secret]()
+    for secret in (*_by_shape(text), *_by_name(text)):
+        at = bisect(starts, secret.start)
+        free = (at == 0 or found[at - 1].end <= secret.start) and (at == len(starts) or secret.end <= starts[at])
+        if free:
+            starts.insert(at, secret.start)
+            found.insert(at, secret)
+    return found
+
+
+def _by_shape(text: str) -> Iterator[Secret]:
+    for number, (kind, hints, _) in enumerate(_PREFIXED):
+        if any(hint in text for hint in ((hints,) if isinstance(hints, str) else hints)):
+            for match in _compiled(number).finditer(text):
+                yield Secret(kind, match.start(), match.end())
+
+
+@cache
+def _compiled(number: int) -> re.Pattern[str]:
+    return re.compile(r"(?<![A-Za-z0-9_])" + _PREFIXED[number][2])
+
+
+def _by_name(text: str) -> Iterator[Secret]:
+    if "://" in text:
+        for match in _URL.finditer(text):
+            if not _PLACEHOLDER.search(match["value"]) and match["value"].lower() not in ("password", "pass", "secret"):
+                yield Secret("password in a URL", *match.span("value"))
+    low = text.lower()
+    if not any(hint in low for hint in _ASSIGNED_HINTS):
+        return
+    for match in _ASSIGNED.finditer(text):
+        if is_secret(match["value"], spoken=":" not in match[0] and "=" not in match[0]):
+            yield Secret(_called(match["name"]), *match.span("value"))
+    for match in _IS.finditer(text):
+        if is_secret(match["value"].rstrip(".!?,"), short=True):
+            yield Secret("password", match.start("value"), match.start("value") + len(match["value"].rstrip(".!?,")))
+
+
+def is_secret(value: str, *, spoken: bool = False, short: bool = False) -> bool:
+    """Whether a value that has the name of a secret looks like one: letters and digits without a pattern.
+
+    `spoken`: nothing but a blank stands between the name and the value, so that it may be any next word.
+    """
+    if _PLACEHOLDER.search(value) or _PLAIN.fullmatch(value):
+        return False
+    mixed = any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
+    bits = _bits(value)
+    if spoken:
+        return mixed and len(value) >= 20 and bits >= 3.5
+    if short:
+        return mixed and bits >= 2.5
+    return (mixed and bits >= LEAST_BITS) or (len(value) >= 24 and bits >= 4.2 and "/" not in value)
+
+
+def _bits(value: str) -> float:
+    """How many bits each sign of a text carries."""
+    size = len(value)
+    return -sum(count / size * log2(count / size) for count in Counter(value).values())
+
+
+def _called(name: str) -> str:
+    low = name.lower()
+    return "password" if low.startswith(("passw", "pwd", "passphrase")) else "token" if "token" in low else "key"
+
+
+def redacted(text: str) -> tuple[str, list[str]]:
+    """A text with a remark in the place of each secret, and what sorts of secrets there were."""
+    kinds, parts, end = [], [], 0
+    for secret in find(text):
+        parts += [text[end : secret.start], remark(secret.kind)]
+        end = secret.end
+        kinds.append(secret.kind)
+    return "".join((*parts, text[end:])), kinds
+
+
+def remark(kind: str) -> str:
+    return f"[redacted: {kind}]"
+
+
+class Place(NamedTuple):
+    """A secret inside a record: in which field, by its path, and where in its text."""
+
+    field: str
+    secret: Secret
+
+
+def within(field: str, value: Any) -> list[Place]:
+    """The secrets of a JSON value; one that stands under a telling name is told by that, too."""
+    match value:
+        case str():
+            return [Place(field, secret) for secret in find(value)]
+        case dict():
+            found = []
+            for name, item in value.items():
+                found += [Place(field, secret) for secret in find(name)]
+                told = _named(name, item)
+                found += [Place(f"{field}.{name}", told)] if told else within(f"{field}.{name}", item)
+            return found
+        case list() | tuple():
+            return [place for item in value for place in within(field, item)]
+    return []
+
+
+def cleaned(value: Any) -> Any:
+    """A JSON value without its secrets."""
+    match value:
+        case str():
+            return redacted(value)[0]
+        case dict():
+            return {
+                redacted(name)[0]: remark(told.kind) if (told := _named(name, item)) else cleaned(item)
+                for name, item in value.items()
+            }
+        case list() | tuple():
+            return type(value)(map(cleaned, value))
+    return value
+
+
+def _named(name: str, value: Any) -> Secret | None:
+    if isinstance(value, str) and len(value) >= 8 and _KEY_NAME.search(name) and not find(value) and is_secret(value):
+        return Secret(_called(name), 0, len(value))
+    return None

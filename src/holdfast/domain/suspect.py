@@ -1,0 +1,106 @@
+"""Text that tries to give orders to whoever reads it: told, so that it can be labelled. It is no protection by itself.
+
+What protects is that recalled text is given as data; this only says where to look twice.
+"""
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+MOST_CHARACTERS = 65_536
+
+
+class _Sign(NamedTuple):
+    label: str
+    hints: tuple[str, ...]
+    shape: str
+
+
+_WHAT = r"(?:instruction|prompt|rule|message|direction|guideline|command|order|context)s?"
+_GAP = r"\W{1,9}"
+_WORDS = rf"(?:{_GAP}\w{{1,30}})"
+_SIGNS = (
+    _Sign(
+        "overrides instructions",
+        ("ignore", "disregard", "forget", "override", "bypass"),
+        rf"\b(?:ignore|disregard|forget|override|bypass)\b{_WORDS}{{0,4}}?{_GAP}(?:previous|prior|above|earlier|preceding|"
+        rf"existing|system|your|safety)\b{_WORDS}{{0,2}}?{_GAP}{_WHAT}\b",
+    ),
+    _Sign(
+        "overrides instructions",
+        ("ignorier", "ignorez", "vergiss", "ignora", "oublie", "忽略", "無視", "无视", "игнорир"),
+        r"ignorier\w{0,3}\b[^.\n]{0,40}\banweisung|vergiss\b[^.\n]{0,40}\banweisung|ignora\b[^.\n]{0,40}\b(?:instruc|istruz)"
+        r"|ignorez?\b[^.\n]{0,40}\binstructions\b[^.\n]{0,20}pr[ée]c[ée]dent|oublie[zr]?\b[^.\n]{0,40}\binstruction"
+        r"|忽略[^。\n]{0,12}(?:指令|指示|提示)|(?:指示|命令|プロンプト)[^。\n]{0,6}無視|无视[^。\n]{0,12}(?:指令|指示)"
+        r"|игнорир\w{0,6}[^.\n]{0,30}инструкц",
+    ),
+    _Sign(
+        "asks for the system prompt",
+        ("system prompt", "hidden instructions", "initial instructions"),
+        rf"\b(?:reveal|print|show|repeat|output|leak|expose)\b{_WORDS}{{0,4}}?{_GAP}"
+        r"(?:system prompt|(?:hidden|initial) instructions)",
+    ),
+    _Sign(
+        "gives itself a role",
+        ("you are now", "developer mode", "act as", "new instructions", "jailbr"),
+        r"\byou are now\W{1,9}(?:a|an|in|dan|the|unrestricted|free)\b"
+        r"|\b(?:enter|enable|activate)\W{1,9}(?:\w{1,30}\W{1,9})?developer mode\b"
+        r"|\bnew (?:system )?instructions?\s{0,3}:|\bact as (?:an? )?(?:unrestricted|unfiltered|jailbroken)\b",
+    ),
+    _Sign(
+        "hides from the user",
+        ("the user", "the human"),
+        r"\b(?:do not|don't|never|without)\W{1,9}(?:tell|inform|mention|alert|reveal)(?:ing)?"
+        rf"{_WORDS}{{0,4}}?{_GAP}(?:the user|the human)\b",
+    ),
+    _Sign(
+        "poses as another role",
+        (
+            "<|",
+            "[inst]",
+            "<<sys>>",
+            "<system",
+            "</system",
+            "</memory",
+            "<assistant",
+            "</assistant",
+            "<developer",
+            "</user",
+            "### system",
+            "### instruction",
+            "</instructions",
+            "<instructions",
+            "<system-reminder",
+        ),
+        r"<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)\|>|\[/?inst\]|<</?sys>>"
+        r"|</?(?:system|assistant|developer|instructions?|memory|system-reminder|user)(?:\s[^>\n]{0,200})?>"
+        r"|^#{2,4} (?:system|instructions?):",
+    ),
+    _Sign(
+        "poses as a tool call",
+        ("<tool", "<function", "<invoke", "</tool", "tool_use", "tool_calls", "tool_result", "function_call"),
+        r"</?(?:tool_call|tool_use|tool_result|tool_response|function_calls?|function_results?|invoke|function=)\b[^>\n]{0,200}>?"
+        r"|\"(?:tool_calls|function_call)\"\s{0,3}:|\"type\"\s{0,3}:\s{0,3}\"tool_(?:use|result)\"",
+    ),
+    _Sign(
+        "poses as our marks",
+        ("<<<", "===", "</memory ", "<memory ", "</answer "),
+        r"<<<(?:data|result|task|end)\b[^>\n]{0,200}>>>|</?(?:memory|answer|toon|text) [0-9a-f]{12,16}\b",
+    ),
+)
+
+
+def suspicions(text: str) -> list[str]:
+    """What in a text looks like an order or a forgery, each named once."""
+    low = text[:MOST_CHARACTERS].lower()
+    found = [
+        sign.label
+        for number, sign in enumerate(_SIGNS)
+        if any(hint in low for hint in sign.hints) and _compiled(number).search(low)
+    ]
+    return list(dict.fromkeys(found))
+
+
+@cache
+def _compiled(number: int) -> re.Pattern[str]:
+    return re.compile(_SIGNS[number].shape, re.M)

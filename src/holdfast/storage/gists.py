@@ -1,0 +1,62 @@
+"""Numbers by which nearly equal memories of one namespace are found, kept with every memory that says something."""
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from hashlib import blake2b
+
+from ..domain.alike import bands, hashed
+from ..domain.memory import Memory
+from ..domain.words import STOP
+from .port import Session
+from .tokens import tokens
+
+FEWEST = 4
+"""A text of fewer different stems says too little to be told from others by them."""
+NEWEST = 8
+"""So many of those that share a number are looked at."""
+
+
+def numbers(memory: Memory, parsed: str) -> tuple[int, ...]:
+    """The numbers of a memory as it is kept; the first is shared by equal texts alone. None, if it is not live.
+
+    What was said in a conversation has none: that somebody says the same again is something else that happened.
+    """
+    if memory.state != "live" or memory.thread is not None or memory.kind == "conversation":
+        return ()
+    return of_text(memory.namespace, parsed)
+
+
+def of_text(namespace: str, parsed: str) -> tuple[int, ...]:
+    """The numbers of a text that was taken apart."""
+    said = [line.rpartition("\t")[2] for line in parsed.split("\n")[1:]]
+    stems = set(" ".join(said).split()) - _stop()
+    if len(stems) < FEWEST:
+        return ()
+    place = _place(namespace)
+    return (place ^ hashed("\n".join(said)), *(place ^ band for band in bands(stems)))
+
+
+@cache
+def _stop() -> frozenset[str]:
+    """The stems of the words that every text has."""
+    return frozenset(tokens(" ".join(STOP)))
+
+
+@lru_cache(maxsize=1024)
+def _place(namespace: str) -> int:
+    return int.from_bytes(blake2b(namespace.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def keep(session: Session, memory: str, before: Sequence[int], after: Sequence[int]) -> None:
+    """Let a memory be found by its numbers, and no longer by those it had."""
+    for name, bands in (("gist_drop", {*before} - {*after}), ("gist_add", {*after} - {*before})):
+        if bands:
+            session.many(name, [{"band": band, "memory": memory} for band in bands])
+
+
+def sharing(session: Session, sought: Sequence[int]) -> list[str]:
+    """The memories that share a number, those that share the most first; whether they may be seen is not asked."""
+    if not sought:
+        return []
+    found = session.rows("gist_sharing", most=NEWEST, **{f"band_{place}": band for place, band in enumerate(sought)})
+    return [row[0] for row in found]

@@ -31,6 +31,7 @@ from .ingest_plan import Judged, Parted, Piece, Planner, parted
 from .intake import Rehearsed
 from .relate import id_of, tie
 from .remember import put
+from .standing import stand
 
 STEP = 100
 MOST_HEADINGS = 200
@@ -212,6 +213,9 @@ class _Taking:
                     if number % STEP == 0:
                         self._hold.progress(number, len(judged), "storing")
                     outcomes.append(self._one(write, one, document, links))
+                if document is not None and document.reflection_depth:
+                    for link in links:
+                        stand(write, None, link)
                 write.add_all(LINK, links, "link")
                 self._keep_vectors(write, judged, planner)
                 vanished = self._vanished(write, outcomes)
@@ -417,7 +421,8 @@ def _clean(text: str) -> str:
 
 
 def _derived(hold: Hold, write: Writing, memory: Memory, document: Memory) -> Link:
-    """A new memory stands on its document: nothing can stand on it yet, so that no circle is closed."""
+    """A new memory stands on its document: nothing can stand on it yet, so that no circle is closed. Only where the
+    document has a depth does the memory need one."""
     return Link(
         id=id_of(memory.id, document.id, "derives_from"),
         source=memory.id,

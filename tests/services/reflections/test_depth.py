@@ -313,3 +313,13 @@ def test_a_link_that_is_taken_in_closes_no_circle_with_a_reflection_in_it(
     link = {"source_id": ground, "target_id": above, "relation": "derived_from"}
     taken = hold.call("import", {"envelope": {"memories": [], "links": [link]}})
     assert ([one.code for one in taken.errors], depth(ground)) == (["REFLECTION_CYCLE_DETECTED"], 0)
+
+
+def test_what_is_taken_in_of_a_document_is_as_deep_as_the_document(
+    hold: holdfast.Holdfast, tower: list[str], depth: Depth
+) -> None:
+    first = hold.ingest(content="# A\n\nCats sleep all day long.\n", source_uri="doc:cats")
+    hold.link(source_id=first.document_id, target_id=tower[2], relation="derived_from")
+    more = hold.ingest(content="# A\n\nCats sleep all day long.\n\n# B\n\nDogs bark at night.\n", source_uri="doc:cats")
+    fresh = [one.memory_id for one in more.segments if one.decision == "new"]
+    assert (first.document_id, [depth(id) for id in fresh]) == (more.document_id, [2])

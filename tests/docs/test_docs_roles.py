@@ -74,6 +74,7 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     thought = do("reflect", source_ids=[more.ids[1]], title="Deploying", content="It is worth a skill.")
     do("skill_promote_from_reflection", reflection_id=thought.id, skill_name="early", skill_description="When.")
     every_change_by_reflecting(hold, do, folder, thought.id)
+    every_change_by_curating(hold, do)
     week = do("consolidate", ids=[plan.id, lunch.id], title="Week", summary="Deploys and soup.")
     do("delete", id=week.id)
     do("undo", change=hold.verify().entries)
@@ -91,6 +92,18 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
     do("restore", **{"from": do("backup").snapshot})
     return done
+
+
+def every_change_by_curating(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:
+    """What follows from memories, and what a curator does with them."""
+    said = "The connection pool keeps ten connections for all of the workers of the server."
+    first, *_ = [hold.store(title=f"Pool of {n}", content=said.replace("ten", n)).id for n in ("nine", "eleven")]
+    do("auto_tag", id=first, apply=True)
+    do("persona_generate", entity_id="pool")
+    run = do("curate", apply=True)
+    do("curate_decide", ids=[hold.curate_proposals().proposals[0].id], decision="accept")
+    do("curate_rollback", run_id=run.run_id)
+    do("atomise", memory_id=hold.store(title="Report", content=" ".join([said] * 9)).id, max_atom_tokens=60)
 
 
 def every_change_by_reflecting(hold: holdfast.Holdfast, do: Callable[..., Any], folder: Path, thought: str) -> None:

@@ -93,6 +93,28 @@ class Story:
         return steady(answer)
 
 
+POOL = "The connection pool keeps ten connections for all of the workers of the server."
+CURATING: list[tuple[Any, ...]] = [
+    ("store", {"title": "Pool", "content": POOL, "namespace": "zoo"}, "pool"),
+    ("store", {"title": "Connections", "content": POOL.replace("all of the", "the"), "namespace": "zoo"}),
+    ("store", {"title": "Workers", "content": POOL.replace("ten", "nine"), "namespace": "zoo"}, "other"),
+    ("auto_tag", {"id": "$other.id"}),
+    ("auto_tag", {"id": "$other.id", "apply": True, "expected_version": 9}),
+    ("expand_query", {"query": "pool", "namespace": "zoo"}),
+    ("detect_contradiction", {"id_a": "$pool.id", "id_b": "$other.id"}),
+    ("curate", {"include_namespace": ["zoo"]}),
+    ("curate", {"apply": True, "include_namespace": ["zoo"], "max_seconds": 60}, "run"),
+    ("curate_runs", {}),
+    ("curate_proposals", {}, "proposed"),
+    ("curate_decide", {"ids": ["$proposed.proposals.0.id", "no-such-proposal"], "decision": "accept"}),
+    ("curate_rollback", {"run_id": "$run.run_id"}),
+    ("persona_generate", {"entity_id": "pool", "namespace": "zoo"}),
+    ("persona", {"entity_id": "pool", "namespace": "zoo"}),
+    ("store", {"title": "Report", "content": " ".join([POOL] * 9), "namespace": "zoo"}, "report"),
+    ("atomise", {"memory_id": "$report.id", "max_atom_tokens": 60}),
+    ("atomise", {"memory_id": "$report.id"}),
+]
+
 STEPS: list[tuple[Any, ...]] = [
     (
         "store",
@@ -196,6 +218,7 @@ STEPS: list[tuple[Any, ...]] = [
     ("backup", {}, "copy"),
     ("backup_list", {}),
     ("restore", {"from": "$copy.snapshot", "dry_run": True}),
+    *CURATING,
     ("verify", {}),
     ("doctor", {}),
 ]
@@ -376,6 +399,8 @@ def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
         ("link", "REFLECTION_CYCLE_DETECTED"),
         ("delete", "VERSION_CONFLICT"),
         ("get", "NOT_FOUND"),
+        ("auto_tag", "VERSION_CONFLICT"),
+        ("atomise", "ALREADY_ATOMISED"),
     ]
 
 

@@ -235,6 +235,19 @@ def test_a_turn_that_is_too_long_is_kept_in_parts_that_shrink_with_it(hold: Any,
     assert len(said(hold)) == 3
 
 
+@pytest.mark.parametrize("rule", ["redact", "refuse"])
+def test_secrets_in_what_is_mined_go_by_the_policy_of_the_namespace(rule: str, hold: Any, tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    hold.policy_set(namespace="chats", secrets=rule)
+    path = exports.chatgpt(tmp_path / "c.json", exports.rome(f"Use {secret} for it."))
+    answer = hold.mine(str(path), namespace="chats", dry_run=True)
+    assert done(answer) == done(hold.mine(str(path), namespace="chats"))
+    assert (answer.imported, answer.rejected) == ((3, 0) if rule == "redact" else (2, 1))
+    assert secret not in str(answer) + str(hold.list(namespace="chats"))
+    assert answer.problems[0].where == "c.json[0].m-2"
+    assert hold.mine(str(path), namespace="chats").imported == 0
+
+
 def test_conversations_with_too_few_messages_are_left_out_and_counted(hold: Any, tmp_path: Path) -> None:
     short = exports.chatgpt_conversation("c-2", "Short", exports.chatgpt_message("m-9", "user", "Hello?"))
     answer = hold.mine(str(exports.chatgpt(tmp_path / "c.json", short, exports.rome())), min_messages=2)

@@ -15,7 +15,7 @@ from ...storage import mined
 from ...storage.mined import Mined
 from ...storage.port import Session
 from ...storage.records import MEMORY, Writing
-from .. import entity, intake, relate
+from .. import entity, hygiene, intake, relate
 from ..hold import Hold
 from ..lifecycle import put_away
 from ..remember import must_change, numbered, title_holder
@@ -140,12 +140,17 @@ class Keeper:
             self.report.done(outcome, one.draft)
 
     def _rehearsed(self, one: Planned, known: Mined | None) -> Outcome:
-        self._admitted(one, _id(one), "", self._hold.now())
+        with self._hold.reading() as session:
+            self._admitted(session, one, _id(one), "", self._hold.now())
         return "stored" if known is None else "updated"
 
-    def _admitted(self, one: Planned, id: str, origin: str, now: int) -> Memory:
+    def _admitted(self, session: Session, one: Planned, id: str, origin: str, now: int) -> Memory:
+        """What is planned, checked; secrets go by the policy of the namespace."""
+        draft, secrets = hygiene.without_secrets(session, one.draft)
+        if secrets:
+            self.report.problem(Problem(where=one.where, what=f"taken out: {', '.join(secrets)}", rejected=False))
         agent, lifetimes = self._hold.caller.agent, self._hold.lifetimes
-        return admit(one.draft, id=id, agent=agent, origin=origin, now=now, lifetimes=lifetimes)
+        return admit(draft, id=id, agent=agent, origin=origin, now=now, lifetimes=lifetimes)
 
     def _kept(self, write: Writing, one: Planned, known: Mined | None, noted: list[Mined]) -> Outcome:
         if known is not None:
@@ -154,7 +159,7 @@ class Keeper:
             return self._joined(write, one, twin, noted)
         if _id(one) in self._there and (there := write.get(MEMORY, _id(one))) is not None:
             return self._here(write, one, there, noted)
-        memory = self._admitted(one, _id(one), write.origin, write.now)
+        memory = self._admitted(write.session, one, _id(one), write.origin, write.now)
         holder = title_holder(write, memory.namespace, memory.title)
         if holder is not None and (holder.content, holder.kind) == (memory.content, memory.kind):
             noted.append(self._note(one, holder))
@@ -206,7 +211,7 @@ class Keeper:
     def _changed(self, write: Writing, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
         """Say of a memory what its source says now."""
         must_change(self._hold, write, there)
-        given = self._admitted(one, there.id, write.origin, write.now)
+        given = self._admitted(write.session, one, there.id, write.origin, write.now)
         holder = title_holder(write, there.namespace, given.title)
         fields = ["content", "speaker", "occurred_at", "thread", "place", "source_span"]
         fields += ["title"] if holder is None else []

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Literal, NamedTuple
 
+from ...domain import secrets
 from ...domain.admit import Draft
 from ...domain.errors import HoldfastError
 from ...domain.mined import Problem
@@ -61,4 +62,9 @@ class Report:
         self.kinds[str(draft.kind)] += 1
         if len(self.samples) < MOST_SAMPLES:
             speaker, uri = draft.speaker or None, draft.source_uri or None
-            self.samples.append(Sample(draft.title, speaker, draft.content[:SHOWN], uri))
+            self.samples.append(Sample(draft.title, speaker, _shown(draft.content), uri))
+
+
+def _shown(text: str) -> str:
+    """The beginning of a text, without what nobody should read over a shoulder."""
+    return secrets.redacted(text[: 10 * SHOWN])[0][:SHOWN]

@@ -246,6 +246,14 @@ def test_a_refusal_costs_nothing_and_an_answer_that_broke_off_counts_as_the_most
     assert (cost, answered) == (0, 0)
 
 
+def test_a_model_that_is_left_alone_costs_neither_a_row_nor_a_wait(opened: Open) -> None:
+    with provider(lambda handler, _: handler.server.closing.wait()) as server:
+        hold = opened(server, llm_timeout_secs=0.2)
+        found = [consult(hold.hold, TASK, TEXT) for _ in range(3)]
+    assert all(isinstance(one, Unhelped) and "left alone" in one.reason for one in found[1:])
+    assert [one.calls for one in usage(hold)] == [1]
+
+
 # How long answers are kept
 
 

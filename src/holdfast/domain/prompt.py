@@ -7,6 +7,7 @@ parts them carries a code that nobody outside can know, and that is taken out of
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from hashlib import blake2b, sha256
 from typing import Any, NamedTuple, TypeVar
 
@@ -143,17 +144,26 @@ def understood(text: str, answer: type[T]) -> T:
     return value
 
 
+def written(answer: Any) -> str:
+    """An answer as it is kept."""
+    return msgspec.json.encode(answer).decode()
+
+
 def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def schema_of(answer: type) -> dict[str, Any]:
+def schema_of(answer: Any) -> Mapping[str, Any]:
     """The JSON Schema of a type with every reference written out: not every model follows them."""
+    return _schema(answer)
+
+
+@cache
+def _schema(answer: Any) -> Mapping[str, Any]:
     learn(answer)
     (root,), components = msgspec.json.schema_components([answer], ref_template="{name}")
-    written = _written_out(root, components, ())
-    assert isinstance(written, dict)
-    return written
+    written_out: dict[str, Any] = _written_out(root, components, ())
+    return written_out
 
 
 def _written_out(schema: Any, components: Mapping[str, Any], within: tuple[str, ...]) -> Any:

@@ -38,5 +38,8 @@ class Model(Protocol):
     def remote(self) -> bool:
         """Whether texts leave this machine's process."""
 
+    def must_be_ready(self) -> None:
+        """Raise ModelFailed if it is known beforehand that nothing can be asked now."""
+
     def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
         """What the model says to a prompt, in at most so many tokens. Raises ModelFailed if it cannot."""

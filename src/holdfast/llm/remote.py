@@ -169,6 +169,12 @@ class Remote:
         self._words = words
         self._form = 0
 
+    def must_be_ready(self) -> None:
+        try:
+            self._post.breaker.must_let_pass()
+        except Failure as failure:
+            raise self._unanswered(failure) from None
+
     def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
         """What the model says, or ModelFailed."""
         form = self._form
@@ -178,7 +184,7 @@ class Remote:
             except Failure as failure:
                 form += 1
                 if failure.status not in (400, 422) or form == len(self._words.forms):
-                    raise self._failed(failure.what, retryable=failure.retryable, unpaid=failure.undone) from None
+                    raise self._unanswered(failure) from None
             else:
                 self._form = form
                 return completion
@@ -194,6 +200,9 @@ class Remote:
         if not found.text.strip():
             raise self._failed("answered with nothing")
         return _believed(found, self.name)
+
+    def _unanswered(self, failure: Failure) -> ModelFailed:
+        return self._failed(failure.what, retryable=failure.retryable, unpaid=failure.undone)
 
     def _failed(self, what: str, *, retryable: bool = False, unpaid: bool = False) -> ModelFailed:
         return ModelFailed(f"The model at {self.host} {what}.", retryable=retryable, unpaid=unpaid)

@@ -53,12 +53,18 @@ class Sampling:
         self._hint = hint
         self._seconds = seconds
 
+    def must_be_ready(self) -> None:
+        self._way()
+
     def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
         """What the client's model says, or ModelFailed."""
+        return _completion(self._way()(self._params(prompt, most_tokens), self._seconds))
+
+    def _way(self) -> Ask:
         ask = _asks.get()
         if isinstance(ask, str):
             raise ModelFailed(ask, unpaid=True)
-        return _completion(ask(self._params(prompt, most_tokens), self._seconds))
+        return ask
 
     def _params(self, prompt: Prompt, most_tokens: int) -> dict[str, Any]:
         hints = {"modelPreferences": {"hints": [{"name": self._hint}]}} if self._hint else {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import RLock
 from time import monotonic
 
 from .failure import Failure
@@ -17,7 +17,7 @@ class Breaker:
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
-        self._lock = Lock()
+        self._lock = RLock()
         self._failures = 0
         self._until = 0.0
         self._probing = False
@@ -38,14 +38,17 @@ class Breaker:
         else:
             self._note(None)
 
+    def must_let_pass(self) -> None:
+        """Raise if a request would not be let pass now."""
+        with self._lock:
+            left = self._until - self._now()
+            if self._failures >= FAILURES and (left > 0 or self._probing):
+                raise Failure(_left_alone(left, self._why), retryable=True, undone=True)
+
     def _enter(self) -> None:
         with self._lock:
-            if self._failures < FAILURES:
-                return
-            left = self._until - self._now()
-            if left > 0 or self._probing:
-                raise Failure(_left_alone(left, self._why), retryable=True, undone=True)
-            self._probing = True
+            self.must_let_pass()
+            self._probing = self._failures >= FAILURES
 
     def _note(self, failure: Failure | None) -> None:
         """A refusal for good shows that the provider is there: it is no failure in this sense."""

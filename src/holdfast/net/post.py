@@ -37,13 +37,13 @@ class Post:
         self._headers = {"Content-Type": "application/json", **headers}
         self._timeout = timeout
         self._tries = tries
-        self._breaker = Breaker()
+        self.breaker = Breaker()
         self.host = address.netloc
 
     def __call__(self, path: str, body: bytes) -> bytes:
         """The answer's body, or Failure; within the time limit either way, all tries together."""
         deadline = monotonic() + self._timeout
-        with self._breaker.passing():
+        with self.breaker.passing():
             return self._tried(path, body, deadline)
 
     def _tried(self, path: str, body: bytes, deadline: float) -> bytes:

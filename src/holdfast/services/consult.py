@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from secrets import token_bytes
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ..domain import prompt as words
 from ..domain import tokens
@@ -61,13 +61,14 @@ def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulte
         return Unhelped(NO_MODEL)
     if sum(len(one.text) for one in material) > MOST_CHARACTERS:
         return Unhelped(f"the text is longer than the {MOST_CHARACTERS:,} characters that a model is asked about")
-    asked = _Asked(hold, hold.model, task)
     schema = words.schema_of(task.answer)
     key = words.key(hold.model.name, hold.caller.agent, task.name, task.instructions, schema, material)
     if (kept := _kept(hold, task, key)) is not None:
         return kept
     try:
-        return asked.answered(words.build(task.instructions, schema, material, _secret()), key)
+        hold.model.must_be_ready()
+        prompt = words.build(task.instructions, schema, material, _secret())
+        return _Inquiry(hold, hold.model, task, key).answered(prompt)
     except ModelFailed as error:
         return Unhelped(error.message)
 
@@ -89,79 +90,77 @@ def _kept(hold: Hold, task: Task[T], key: str) -> Consulted[T] | None:
         return None
 
 
-class _Asked(Generic[T]):
+class _Unfit(NamedTuple):
+    """What a model said, and why it is no answer."""
+
+    text: str
+    fault: str
+
+
+class _Inquiry(Generic[T]):
     """One task, asked once or, if the answer does not fit, twice."""
 
-    def __init__(self, hold: Hold, model: Model, task: Task[T]) -> None:
+    def __init__(self, hold: Hold, model: Model, task: Task[T], key: str) -> None:
         self._hold = hold
         self._model = model
         self._task = task
+        self._key = key
 
-    def answered(self, prompt: Prompt, key: str) -> Consulted[T] | Unhelped:
-        fault = ""
-        for _ in range(2):
-            self._hold.progress.check()
-            if (full := self._ask(prompt, key)) is None:
-                return Unhelped(f"the daily budget of {self._hold.allowance.daily_tokens:,} tokens is spent")
-            answer, completion, fault = full
-            if answer is not None:
-                return Consulted(answer, completion.model, cached=False)
-            prompt = words.repaired(prompt, completion.text, fault)
-        return Unhelped(f"twice, what {self._model.name} answered did not fit: {fault}", answered=True)
+    def answered(self, prompt: Prompt) -> Consulted[T] | Unhelped:
+        first = self._asked(prompt)
+        if isinstance(first, Consulted):
+            return first
+        second = self._asked(words.repaired(prompt, first.text, first.fault))
+        if isinstance(second, Consulted):
+            return second
+        return Unhelped(f"twice, what {self._model.name} answered did not fit: {second.fault}", answered=True)
 
-    def _ask(self, prompt: Prompt, key: str) -> tuple[T | None, Completion, str] | None:
-        """An answer or what is wrong with it; None if there is no budget for it. What it took is written down."""
+    def _asked(self, prompt: Prompt) -> Consulted[T] | _Unfit:
+        """One call. What it took is written down, whatever its end."""
+        self._hold.progress.check()
         needed = tokens.count(prompt.system) + tokens.count(prompt.whole)
         most = reserved(needed, self._task.most_tokens)
-        if (id := self._reserve(most)) is None:
-            return None
+        id = self._reserve(most)
         try:
             completion = self._model.complete(prompt, most_tokens=self._task.most_tokens)
         except BaseException as error:
             unpaid = isinstance(error, ModelFailed) and error.unpaid
-            self._settle(id, self._took(Completion("", self._model.name), "failed", spent=0 if unpaid else most))
+            self._settle(id, Took(self._model.name, 0 if unpaid else most, 0, 0, 0, 0, "failed"))
             raise
-        answer, fault = self._understood(completion.text)
-        used = _used(completion, needed)
-        took = self._took(used, "unfit" if answer is None else "answered", used.input_tokens + used.output_tokens)
-        self._settle(id, took, (key, completion.model, answer) if answer is not None else None)
-        return answer, completion, fault
-
-    def _understood(self, text: str) -> tuple[T | None, str]:
+        used = _counted(completion, needed)
         try:
-            return words.understood(text, self._task.answer), ""
+            answer = words.understood(completion.text, self._task.answer)
         except Invalid as error:
-            return None, error.message
+            self._settle(id, self._took(used, "unfit"))
+            return _Unfit(completion.text, error.message)
+        self._settle(id, self._took(used, "answered"), answer)
+        return Consulted(answer, completion.model, cached=False)
 
-    def _reserve(self, most: int) -> str | None:
+    def _reserve(self, most: int) -> str:
         """Set tokens of the day aside before they are used, whoever else does so at the same time."""
-        hold = self._hold
+        hold, task, model = self._hold, self._task.name, self._model.name
         id, now = hold.new_id(), hold.now()
         with hold.store.writing() as session:
             if consulted.spent(session, now) + most > hold.allowance.daily_tokens:
-                return None
-            task, model = self._task.name, self._model.name
+                raise ModelFailed(f"the daily budget of {hold.allowance.daily_tokens:,} tokens is spent", unpaid=True)
             consulted.reserve(session, id=id, agent=hold.caller.agent, task=task, model=model, tokens=most, now=now)
         return id
 
-    def _took(self, used: Completion, outcome: Outcome, spent: int) -> Took:
+    def _took(self, used: Completion, outcome: Outcome) -> Took:
         given, made = used.input_tokens, used.output_tokens
         cost = self._hold.allowance.cost(given, made)
-        return Took(used.model, spent, given, made, used.cached_tokens, cost, outcome)
+        return Took(used.model, given + made, given, made, used.cached_tokens, cost, outcome)
 
-    def _settle(self, id: str, took: Took, keep: tuple[str, str, Any] | None = None) -> None:
-        import msgspec
-
+    def _settle(self, id: str, took: Took, answer: T | None = None) -> None:
+        """Write down what a call took, and keep its answer in the same transaction."""
         with self._hold.store.writing() as session:
             consulted.settle(session, id, took)
-            if keep is not None:
-                key, model, answer = keep
-                consulted.keep(session, key, model, msgspec.json.encode(answer).decode(), self._hold.now())
+            if answer is not None:
+                consulted.keep(session, self._key, took.model, words.written(answer), self._hold.now())
 
 
-def _used(completion: Completion, input_tokens: int) -> Completion:
+def _counted(completion: Completion, input_tokens: int) -> Completion:
     """With what it took as we count it, where the provider does not say."""
     given = completion.input_tokens or input_tokens
-    return completion._replace(
-        input_tokens=given, output_tokens=completion.output_tokens or tokens.count(completion.text)
-    )
+    made = completion.output_tokens or tokens.count(completion.text)
+    return completion._replace(input_tokens=given, output_tokens=made)

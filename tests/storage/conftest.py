@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 import pytest
+from plans import Plans, fill, plans_of
 from schemas import SECRET
 
 from engines import ENGINES, Postgres
@@ -70,3 +71,10 @@ def held() -> Callable[..., Holdfast]:
 @pytest.fixture
 def hold(store: Store, held: Callable[..., Holdfast]) -> Holdfast:
     return held(store)
+
+
+@pytest.fixture
+def plans(store: Store, hold: Holdfast, address: str, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    """What the engine does for statements, in a store with enough in it."""
+    fill(hold, address)
+    return plans_of(store, monkeypatch)

@@ -3,17 +3,9 @@
 from typing import Any
 
 import pytest
-from plans import Plans, fill, plans_of
+from plans import Plans
 
 from holdfast.app import Holdfast
-from holdfast.storage.port import Store
-
-
-@pytest.fixture
-def plans(store: Store, hold: Holdfast, address: str, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    fill(hold, address)
-    return plans_of(store, monkeypatch)
-
 
 ASKED: dict[str, dict[str, Any]] = {
     "get": {"id": "ID"},

@@ -1,42 +1,36 @@
 """How what a question reads is found: by an index, from where it begins to where it ends."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from plans import ME, Plans, SqlitePlans, one_store, plans_of, ran
+from plans import ME, Opened, Plans, SqlitePlans, ran
 
 import holdfast
-from engines import ENGINES, past_holdfast
+from engines import past_holdfast
 from holdfast.domain.vector import unit
 from holdfast.storage import candidates, memories, vectors
 from holdfast.storage.memories import EVERYTHING, Filter, Part
+from holdfast.storage.postgres.engine import PostgresStore
 
 MANY = 600
 
 
-@pytest.fixture(scope="module", params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
-def hold(
-    engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[holdfast.Holdfast]:
-    """One store of many threads for all of them: nothing is changed in it."""
-    with one_store(engine, tmp_path_factory, request) as (opened, address):
-        opened.bulk_store(memories=[said(number) for number in range(MANY)])
-        with opened.hold.store.writing() as session:
-            half = [due for due in vectors.due_rows(session, "one", 0, MANY) if due.row % 2]
-            vectors.put_all(
-                session, [vectors.Kept(one.id, "one", 0, 9, 2, one.text_hash, 0, unit([1, one.row])) for one in half]
-            )
-        if engine == "postgres":
-            with past_holdfast(address) as raw:
-                raw.execute("analyze")
-        yield opened
+def hold(empty: Opened) -> holdfast.Holdfast:
+    """Many threads, and vectors of half of what is said in them."""
+    opened, address = empty
+    opened.bulk_store(memories=[said(number) for number in range(MANY)])
+    with opened.hold.store.writing() as session:
+        half = [due for due in vectors.due_rows(session, "one", 0, MANY) if due.row % 2]
+        vectors.put_all(
+            session, [vectors.Kept(one.id, "one", 0, 9, 2, one.text_hash, 0, unit([1, one.row])) for one in half]
+        )
+    if isinstance(opened.hold.store, PostgresStore):
+        with past_holdfast(address) as raw:
+            raw.execute("analyze")
+    return opened
 
 
 def said(number: int) -> dict[str, Any]:
@@ -49,11 +43,6 @@ def said(number: int) -> dict[str, Any]:
         "place": number % 5,
         "occurred_at": f"2026-01-{1 + number % 9:02}" if number % 2 else None,
     }
-
-
-@pytest.fixture
-def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    return plans_of(hold.hold.store, monkeypatch)
 
 
 def filtered(which: Filter, first: str, *then: str, **params: Any) -> tuple[Sequence[Part], dict[str, Any]]:

@@ -1,38 +1,17 @@
 """How the reflections of a skill are found: by one range of one index, looked up further only for the best."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from plans import ME, Plans, SqlitePlans, fill, one_store, plans_of
+from plans import ME, Plans, SqlitePlans
 
 import holdfast
-from engines import ENGINES
 from holdfast.storage import skill_reflections, skills
 from holdfast.storage.port import Session
 from holdfast.storage.skill_reflections import Within
 
 HERE = Within("n1", 1, 3)
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def hold(
-    engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[holdfast.Holdfast]:
-    """One store for all of them: nothing is changed in it."""
-    with one_store(engine, tmp_path_factory, request) as (opened, address):
-        fill(opened, address)
-        yield opened
-
-
-@pytest.fixture
-def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    return plans_of(hold.hold.store, monkeypatch)
 
 
 READING: dict[str, Callable[[Session], Any]] = {

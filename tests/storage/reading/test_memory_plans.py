@@ -1,15 +1,14 @@
 """How memories are found under every filter and view: the plans that keep a large memory quick."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, get_args
 
 import pytest
-from plans import ME, Plans, SqlitePlans, Statement, fill, one_store, plans_of, ran
+from plans import ME, Plans, SqlitePlans, Statement, ran
 
 import holdfast
-from engines import ENGINES
 from holdfast.storage import memories
 from holdfast.storage.memories import EVERYTHING, Filter, Part, View
 
@@ -29,26 +28,6 @@ FILTERS = [
     Filter(confidence=(0.5, 1.0)),
     Filter(as_agent="a/b/c/d"),
 ]
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def hold(
-    engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[holdfast.Holdfast]:
-    """One store for all of them: nothing is changed in it."""
-    with one_store(engine, tmp_path_factory, request) as (opened, address):
-        fill(opened, address)
-        yield opened
-
-
-@pytest.fixture
-def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    return plans_of(hold.hold.store, monkeypatch)
 
 
 Ask = Callable[[Sequence[Part], dict[str, Any]], list[Statement]]

@@ -77,6 +77,8 @@ _PLACEHOLDER = re.compile(
     re.I,
 )
 _PLAIN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+SHORTEST = 15
+"""Signs in a row that a key of any shape has at least."""
 LEAST_BITS = 3.0
 """Of a value that is assigned to the name of a secret: less is a word."""
 
@@ -94,6 +96,8 @@ def find(text: str) -> list[Secret]:
 
 
 def _by_shape(text: str) -> Iterator[Secret]:
+    if max(map(len, text.split()), default=0) < SHORTEST:
+        return
     for number, (kind, hints, _) in enumerate(_PREFIXED):
         if any(hint in text for hint in ((hints,) if isinstance(hints, str) else hints)):
             for match in _compiled(number).finditer(text):

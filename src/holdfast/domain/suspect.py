@@ -93,12 +93,11 @@ _SIGNS = (
 def suspicions(text: str) -> list[str]:
     """What in a text looks like an order or a forgery, each named once."""
     low = text[:MOST_CHARACTERS].lower()
-    found = [
-        sign.label
-        for number, sign in enumerate(_SIGNS)
-        if any(hint in low for hint in sign.hints) and _compiled(number).search(low)
-    ]
-    return list(dict.fromkeys(found))
+    hinted = dict.fromkeys(number for hint, number in _HINTS if hint in low)
+    return list(dict.fromkeys(_SIGNS[number].label for number in hinted if _compiled(number).search(low)))
+
+
+_HINTS = [(hint, number) for number, sign in enumerate(_SIGNS) for hint in sign.hints]
 
 
 @cache

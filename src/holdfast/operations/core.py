@@ -171,9 +171,12 @@ def _seen(hold: Hold, kept: remember.Remembered) -> dict[str, Any]:
     return {
         "restated": hygiene.times_restated(hold, kept.memory.id) if again else UNSET,
         "similar": [_similar(one) for one in kept.similar] or UNSET,
-        "secrets": hygiene.secrets_in(hold, kept.memory) or UNSET,
-        "redacted": list(kept.redacted) or UNSET,
+        **_found(kept.secrets),
     }
+
+
+def _found(found: hygiene.Found) -> dict[str, Any]:
+    return {"redacted" if found.redacted else "secrets": list(found.kinds) or UNSET}
 
 
 def _similar(one: hygiene.Similar) -> SimilarView:
@@ -202,6 +205,7 @@ class ItemOutcome(Struct, frozen=True, kw_only=True):
     error: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
     similar: list[SimilarView] | UnsetType = UNSET
+    secrets: list[str] | UnsetType = UNSET
     redacted: list[str] | UnsetType = UNSET
 
 
@@ -252,7 +256,7 @@ def _kept(index: int, one: remember.Remembered) -> ItemOutcome:
         outcome=one.outcome,
         id=one.memory.id,
         similar=[_similar(other) for other in one.similar] or UNSET,
-        redacted=list(one.redacted) or UNSET,
+        **_found(one.secrets),
     )
 
 

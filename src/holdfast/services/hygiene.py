@@ -180,16 +180,24 @@ def _recalled_lately(hold: Hold, write: Writing) -> list[str]:
 _TEXTS = ("title", "content", "tags", "metadata", "citations", "source_uri", "speaker", "thread")
 
 
-def without_secrets(session: Session, draft: Draft) -> tuple[Draft, tuple[str, ...]]:
-    """A draft as the policy of its namespace lets it be kept, and what sorts of secrets were taken out."""
-    given = {name: value for name in _TEXTS if (value := getattr(draft, name)) not in (UNSET, None)}
-    given["citations"] = [one.uri for one in given.get("citations", ())]
-    clean, kinds = permitted(session, draft.namespace, given)
-    if not kinds:
-        return draft, ()
-    uris = clean.pop("citations")
-    cited = {} if not uris else {"citations": tuple(map(_cite, draft.citations, uris))}  # type: ignore[arg-type]
-    return replace(draft, **clean, **cited), kinds
+class Found(NamedTuple):
+    """What sorts of secrets stand in what is to be kept, and whether they were taken out."""
+
+    kinds: tuple[str, ...] = ()
+    redacted: bool = False
+
+
+def without_secrets(session: Session, draft: Draft) -> tuple[Draft, Found]:
+    """A draft as the policy of its namespace lets it be kept, and the secrets that were found."""
+    given = {name: value for name in _TEXTS if (value := getattr(draft, name)) is not UNSET and value}
+    if "citations" in given:
+        given["citations"] = [one.uri for one in given["citations"]]
+    clean, found = permitted(session, draft.namespace, given)
+    if not found.redacted:
+        return draft, found
+    if uris := clean.pop("citations", None):
+        clean["citations"] = tuple(map(_cite, draft.citations, uris))  # type: ignore[arg-type]
+    return replace(draft, **clean), found
 
 
 def _cite(citation: Any, uri: str) -> Any:
@@ -207,18 +215,21 @@ def secrets_in(hold: Hold, memory: Memory) -> list[str]:
         return [] if policies.resolved(session, memory.namespace).secrets == "allow" else list(kinds)
 
 
-def permitted(session: Session, namespace: str, given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Fields as the policy of a namespace lets them be kept, and what sorts of secrets were taken out of them."""
+def permitted(session: Session, namespace: str, given: dict[str, Any]) -> tuple[dict[str, Any], Found]:
+    """Fields as the policy of a namespace lets them be kept, and the secrets that were found."""
     found = [place for name, value in given.items() for place in secrets.within(name, value)]
     if not found:
-        return given, ()
+        return given, Found()
     rule = policies.resolved(session, namespace).secrets
-    if rule == "refuse":
-        raise SecretRefused(_told(found), secrets=[_place(one) for one in found])
-    if rule != "redact":
-        return given, ()
-    clean = {name: secrets.cleaned(value) for name, value in given.items()}
-    return clean, tuple(dict.fromkeys(one.secret.kind for one in found))
+    kinds = tuple(dict.fromkeys(one.secret.kind for one in found))
+    match rule:
+        case "refuse":
+            raise SecretRefused(_told(found), secrets=[_place(one) for one in found])
+        case "redact":
+            return {name: secrets.cleaned(value) for name, value in given.items()}, Found(kinds, redacted=True)
+        case "flag":
+            return given, Found(kinds)
+    return given, Found()
 
 
 def _place(one: secrets.Place) -> dict[str, Any]:

@@ -31,8 +31,8 @@ class Remembered(NamedTuple):
     outcome: Outcome
     similar: tuple[hygiene.Similar, ...] = ()
     """What says nearly the same, or something else of the same; of what was recalled, all that it repeats."""
-    redacted: tuple[str, ...] = ()
-    """What sorts of secrets were taken out."""
+    secrets: hygiene.Found = hygiene.Found()
+    """What sorts of secrets were given."""
 
 
 def remember(
@@ -81,11 +81,11 @@ def put(
     """
     if embedding is not None:
         vectors.check(write.session, embedding)
-    draft, redacted = hygiene.without_secrets(write.session, draft)
+    draft, secrets = hygiene.without_secrets(write.session, draft)
     remembered = _put(hold, write, draft, on_conflict, force=force)
     if embedding is not None and remembered.outcome not in ("restated", "recalled"):
         vectors.put(write.session, remembered.memory, embedding, write.now)
-    return remembered._replace(redacted=redacted) if redacted else remembered
+    return remembered._replace(secrets=secrets) if secrets.kinds else remembered
 
 
 def _put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict, *, force: bool) -> Remembered:

@@ -26,8 +26,9 @@ def numbers(memory: Memory, parsed: str) -> tuple[int, ...]:
     return of_text(memory.namespace, parsed)
 
 
+@lru_cache(maxsize=2)
 def of_text(namespace: str, parsed: str) -> tuple[int, ...]:
-    """The numbers of a text that was taken apart."""
+    """The numbers of a text that was taken apart. The last ones are kept: who looks by them may write them next."""
     said = [line.rpartition("\t")[2] for line in parsed.split("\n")[1:]]
     stems = set(" ".join(said).split()) - _stop()
     if len(stems) < FEWEST:

@@ -272,6 +272,21 @@ def test_files_of_several_formats_are_refused_until_one_is_named(tmp_path: Path)
     assert len(turns(records(tmp_path, "mbox"))) == 2
 
 
+def test_texts_that_lie_beside_conversations_are_passed_over(tmp_path: Path) -> None:
+    exports.claude_code(tmp_path / "s-1.jsonl")
+    (tmp_path / "tool-result.txt").write_text("long output")
+    (tmp_path / "notes.md").write_text("# Attached")
+    assert len(turns(records(tmp_path))) == 3
+
+
+def test_a_format_is_told_by_a_first_line_however_long_it_is(tmp_path: Path) -> None:
+    meta = {"id": "long-1", "cwd": "/x", "instructions": "word " * 50_000}
+    path = exports.lined(
+        tmp_path / "rollout.jsonl", {"type": "session_meta", "payload": meta}, exports.codex_said("user", "Hello.")
+    )
+    assert turns(records(path)) == [("user", "Hello.")]
+
+
 def test_there_is_nothing_where_nothing_is(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         records(tmp_path / "nowhere")

@@ -11,7 +11,6 @@ from .lines import objects
 from .places import Piece, watched
 from .reading import Told
 
-TYPES = ("user", "assistant", "summary", "system", "file-history-snapshot", "queue-operation", "progress", "attachment")
 SORTS: tuple[Sort, ...] = ("thinking", "tools", "message")
 _NOISE = re.compile(
     r"\s*(?:<(?:local-command-stdout|local-command-stderr|local-command-caveat|command-name|command-message|command-args|"
@@ -19,6 +18,14 @@ _NOISE = re.compile(
     r"\[Request interrupted by user)"
 )
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+
+
+def is_entry(raw: dict[str, Any]) -> bool:
+    """Whether a line is of such a transcript."""
+    kind = raw.get("type")
+    return isinstance(kind, str) and (
+        "sessionId" in raw or (kind == "summary" and "leafUuid" in raw) or "snapshot" in raw
+    )
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:

@@ -9,7 +9,7 @@ from ...domain.mined import Problem, Record
 from . import ai_memory, chatgpt, claude_ai, claude_code, codex, graph, mail, mem0, notes, slack
 from .elements import Element, decoded, elements
 from .places import Piece, Place
-from .reading import Told, is_lined, start_of
+from .reading import Told, first_lines, start_of
 
 Format = Literal[
     "chatgpt",
@@ -40,7 +40,8 @@ _SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
     "ai-memory": ai_memory.read,
     "envelope": ai_memory.read_envelope,
 }
-_NOTES = ("markdown", "text")
+_NOTES: tuple[Format, ...] = ("markdown", "text")
+_TALKS: tuple[Format, ...] = ("chatgpt", "claude", "claude-code", "codex")
 
 
 def detect(place: Place) -> tuple[Format, list[Piece]]:
@@ -49,7 +50,7 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
         return "slack", place.pieces
     found = [(_looked_at(place, piece), piece) for piece in place.pieces]
     counts = Counter(form for form, _ in found if form is not None)
-    forms = sorted({"markdown" if form == "text" and "markdown" in counts else form for form in counts})
+    forms = _of_notes_and_others(counts)
     if len(forms) > 1:
         told = ", ".join(f"{form} ({counts[form]})" for form in forms)
         raise Invalid(
@@ -59,6 +60,17 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
         raise _unknown("nothing here is of a format that is known")
     wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
     return forms[0], [piece for form, piece in found if form in wanted]
+
+
+def _of_notes_and_others(counts: Counter[Format]) -> list[Format]:
+    """The formats of an export. Texts that lie beside conversations were attached to them; text beside Markdown is one
+    of the notes."""
+    forms = set(counts)
+    if forms & set(_TALKS):
+        forms -= set(_NOTES)
+    elif "markdown" in forms:
+        forms.discard("text")
+    return sorted(forms)
 
 
 def of_format(place: Place, form: Format) -> list[Piece]:
@@ -149,10 +161,9 @@ def _is_text(head: bytes) -> bool:
 
 
 def _json(piece: Piece, head: bytes) -> Format | None:
-    if is_lined(head):
-        for one in _lines(head):
-            if (form := _line_form(one)) is not None:
-                return form
+    for line in first_lines(piece, LOOKED_AT):
+        if (form := _line_form(line)) is not None:
+            return form
     names: set[str] = set()
     for one in _members(piece):
         names.add(one.name or "")
@@ -170,9 +181,7 @@ def _line_form(one: Any) -> Format | None:
         return "mcp-memory"
     if codex.is_entry(one):
         return "codex"
-    if one.get("type") in claude_code.TYPES and ({"sessionId", "uuid", "leafUuid", "snapshot"} & one.keys()):
-        return "claude-code"
-    return None
+    return "claude-code" if claude_code.is_entry(one) else None
 
 
 def _member_form(one: Element, names: set[str]) -> Format | None:
@@ -193,14 +202,6 @@ def _member_form(one: Element, names: set[str]) -> Format | None:
     if one.name == "memories" and isinstance(raw, dict) and {"title", "content"} <= raw.keys():
         return "envelope"
     return "envelope" if {"schema_version", "exported_at"} <= names else None
-
-
-def _lines(head: bytes) -> Iterator[Any]:
-    for data in start_of(head).splitlines()[:LOOKED_AT]:
-        try:
-            yield decoded(data)
-        except Invalid:
-            continue
 
 
 def _members(piece: Piece) -> Iterator[Element]:

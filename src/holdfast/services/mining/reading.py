@@ -1,14 +1,18 @@
 """What readers share: who is told how far they are, and the ways in which exports hold their conversations."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import IO, Any
 
 from ...domain.errors import Invalid
 from ...domain.mined import Problem
 from .elements import MOST_ELEMENT, Fault, decoded, elements
-from .lines import objects
+from .lines import Line, lines, objects
 from .places import Piece, watched
 
+MOST_FIRST = 8 << 20
+"""Bytes of a line by which a format is told."""
 Told = Callable[[int], None]
 """Told how many bytes were read since it was told last."""
 Raw = tuple[str, Any]
@@ -20,14 +24,18 @@ def start_of(head: bytes) -> bytes:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
-def is_lined(head: bytes) -> bool:
+def first_lines(piece: Piece, number: int) -> Iterator[Any]:
+    """What the first lines of a file say that are JSON objects."""
+    with piece.open() as source:
+        for line in islice(lines(source, piece.name, MOST_FIRST), number):
+            if isinstance(line, Line) and line.data.startswith(b"{"):
+                with suppress(Invalid):
+                    yield decoded(line.data)
+
+
+def is_lined(piece: Piece) -> bool:
     """Whether a file has a JSON object on each line."""
-    first, _, rest = start_of(head).partition(b"\n")
-    return (
-        first.startswith(b"{")
-        and first.rstrip().endswith(b"}")
-        and (not rest.strip() or rest.lstrip().startswith(b"{"))
-    )
+    return next(first_lines(piece, 1), None) is not None
 
 
 def each(piece: Piece, told: Told, within: str) -> Iterator[Raw | Problem]:
@@ -38,7 +46,7 @@ def each(piece: Piece, told: Told, within: str) -> Iterator[Raw | Problem]:
             yield from members(source, piece.name, None)
         elif f'"{within}"'.encode() in head[:4096]:
             yield from members(source, piece.name, within)
-        elif is_lined(head):
+        elif is_lined(piece):
             yield from objects(source, piece.name)
         else:
             yield alone(source, piece.name)

@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "how-to" / "postgresql.md"
 MADE = "$ export HOLDFAST_DB="
 """With this the page begins to use what it has made."""
 
-ELSEWHERE = {"migrate", "reembed"}
+ELSEWHERE = {"llm_test", "migrate", "reembed"}
 """What makes a store somewhere else, or needs a model."""
 
 pytestmark = pytest.mark.slow

@@ -153,6 +153,11 @@ def test_every_format_is_kept_once(hold: Any, tmp_path: Path) -> None:
     assert hold.verify().intact
 
 
+def test_a_dry_run_of_a_store_tells_of_its_links_too(hold: Any, tmp_path: Path) -> None:
+    planned = hold.mine(str(exports.ai_memory(tmp_path / "ai.db")), dry_run=True)
+    assert (planned.imported, planned.links, planned.rejected, hold.list().count) == (2, 1, 1, 0)
+
+
 def test_an_entity_of_a_graph_is_found_by_its_name_and_linked_to_others(hold: Any, tmp_path: Path) -> None:
     hold.mine(str(exports.graph(tmp_path / "memory.jsonl")), namespace="people")
     anna = hold.entity_get_by_alias("anna")
@@ -235,15 +240,16 @@ def test_a_turn_that_is_too_long_is_kept_in_parts_that_shrink_with_it(hold: Any,
     assert len(said(hold)) == 3
 
 
-@pytest.mark.parametrize("rule", ["redact", "refuse"])
+@pytest.mark.parametrize("rule", ["flag", "redact", "refuse"])
 def test_secrets_in_what_is_mined_go_by_the_policy_of_the_namespace(rule: str, hold: Any, tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     hold.policy_set(namespace="chats", secrets=rule)
     path = exports.chatgpt(tmp_path / "c.json", exports.rome(f"Use {secret} for it."))
     answer = hold.mine(str(path), namespace="chats", dry_run=True)
     assert done(answer) == done(hold.mine(str(path), namespace="chats"))
-    assert (answer.imported, answer.rejected) == ((3, 0) if rule == "redact" else (2, 1))
-    assert secret not in str(answer) + str(hold.list(namespace="chats"))
+    assert (answer.imported, answer.rejected) == ((2, 1) if rule == "refuse" else (3, 0))
+    assert secret not in str(answer)
+    assert (secret in str(hold.list(namespace="chats"))) == (rule == "flag")
     assert answer.problems[0].where == "c.json[0].m-2"
     assert hold.mine(str(path), namespace="chats").imported == 0
 
@@ -343,6 +349,16 @@ def test_progress_is_told_in_bytes(hold: Any, tmp_path: Path) -> None:
     path = exports.chatgpt(tmp_path / "c.json")
     hold.call("mine", {"path": str(path)}, progress=Progress(lambda done, total, what: told.append((done, total))))
     assert told[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+def test_what_was_mined_goes_out_and_in_again_and_is_known_there(hold: Any, tmp_path: Path) -> None:
+    path = exports.chatgpt(tmp_path / "c.json")
+    hold.mine(str(path))
+    hold.delete(hold.recall("night train").memories[0].id)
+    with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:tester@here", now=hold.hold.now) as other:
+        other.call("import", {"envelope": json.loads(json.dumps(hold.export(), default=str))})
+        assert done(other.mine(str(path))) == {"imported": 1, "unchanged": 2}
+        assert done(other.mine(str(exports.chatgpt(path, exports.rome("Fly."))))) == {"updated": 1, "unchanged": 2}
 
 
 def test_an_envelope_is_taken_in_as_the_import_does(hold: Any, tmp_path: Path) -> None:

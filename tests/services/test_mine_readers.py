@@ -308,6 +308,21 @@ def test_links_are_not_followed_out_of_a_folder(tmp_path: Path) -> None:
     ]
 
 
+def test_a_folder_that_is_too_deep_and_a_file_that_went_away_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "MOST_LEVELS", 1)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for name in ("1.md", "2.md", "3.md", "a/b/deep.md"):
+        (tmp_path / name).write_text(name)
+    with places.at(tmp_path) as place:
+        form, pieces = formats.detect(place)
+        (tmp_path / "2.md").unlink()
+        found = [*place.problems, *formats.read(form, pieces, lambda number: None)]
+    assert [one.content for one in found if isinstance(one, Note)] == ["1.md", "3.md"]
+    assert [where for where, _, rejected in problems(found) if rejected] == ["a/b/", "2.md"]
+
+
 def test_a_zip_that_leads_out_of_itself_is_not_followed(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 from ...domain.errors import Invalid
@@ -9,7 +10,7 @@ from ...domain.mined import Problem, Record
 from . import ai_memory, chatgpt, claude_ai, claude_code, codex, graph, mail, mem0, notes, slack
 from .elements import Element, decoded, elements
 from .places import Piece, Place
-from .reading import Told, first_lines, start_of
+from .reading import Told, first_lines, guarded, start_of, unreadable
 
 Format = Literal[
     "chatgpt",
@@ -87,37 +88,21 @@ def of_format(place: Place, form: Format) -> list[Piece]:
 def read(form: Format, pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
     """Everything that files of a format hold; a file that cannot be read on does not stop the others."""
     if form == "slack":
-        yield from _guarded("the export", slack.read(pieces, told))
+        yield from slack.read(pieces, told)
     elif form in _NOTES:
-        yield from _guarded("the notes", notes.read(pieces, told))
+        yield from notes.read(pieces, told)
     else:
         for piece in pieces:
-            yield from _guarded(piece.name, _SINGLE[form](piece, told))
+            yield from guarded(piece.name, _SINGLE[form](piece, told))
 
 
 def _looked_at(place: Place, piece: Piece) -> Format | None:
     """What a file of an export is; of one that cannot be read it is told that it cannot."""
     try:
         return format_of(piece, alone=place.whole)
-    except _unreadable() as error:
+    except unreadable() as error:
         place.problems.append(Problem(where=piece.name, what=f"cannot be read: {error}"))
         return None
-
-
-def _unreadable() -> tuple[type[Exception], ...]:
-    """What happens where a disk or an archive gives out."""
-    import zipfile
-    import zlib
-
-    return OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError
-
-
-def _guarded(name: str, records: Iterator[Record]) -> Iterator[Record]:
-    """Records up to where the disk or an archive gives out, and then what happened."""
-    try:
-        yield from records
-    except _unreadable() as error:
-        yield Problem(where=name, what=f"cannot be read on: {error}")
 
 
 def _unknown(what: str) -> Invalid:
@@ -215,8 +200,7 @@ def _members(piece: Piece) -> Iterator[Element]:
 
 
 def _firsts(piece: Piece) -> Iterator[Any]:
-    for one in _members(piece):
-        try:
-            yield decoded(one.data)
-        except Invalid:
-            continue
+    with suppress(*unreadable()):
+        for one in _members(piece):
+            with suppress(Invalid):
+                yield decoded(one.data)

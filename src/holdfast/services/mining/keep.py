@@ -147,8 +147,9 @@ class Keeper:
     def _admitted(self, session: Session, one: Planned, id: str, origin: str, now: int) -> Memory:
         """What is planned, checked; secrets go by the policy of the namespace."""
         draft, secrets = hygiene.without_secrets(session, one.draft)
-        if secrets:
-            self.report.problem(Problem(where=one.where, what=f"taken out: {', '.join(secrets)}", rejected=False))
+        if secrets.kinds:
+            what = f"{'secrets taken out' if secrets.redacted else 'holds secrets'}: {', '.join(secrets.kinds)}"
+            self.report.problem(Problem(where=one.where, what=what, rejected=False))
         agent, lifetimes = self._hold.caller.agent, self._hold.lifetimes
         return admit(draft, id=id, agent=agent, origin=origin, now=now, lifetimes=lifetimes)
 
@@ -269,6 +270,9 @@ class Keeper:
 
     def _take_in(self, rows: Rows) -> None:
         """Rows of an envelope, by the door that they have; whose they are is believed to who may decide on it."""
+        if self._options.dry_run and not rows.envelope.get("memories") and "links" in rows.envelope:
+            self.report.links += len(rows.envelope["links"])  # their ends are of other rows, which are not kept now
+            return
         options = intake.Options(trust_source=self._hold.caller.may("admin"))
         taken = intake.take(self._hold, rows.envelope, options, dry_run=self._options.dry_run)
         for name in taken.counts.keys() & {"memories", "archived"}:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...domain.mined import Note, Problem, Record, Tie, digest, line
 from .blocks import text_of
 from .places import Piece, watched
-from .reading import Told
+from .reading import Told, guarded
 
 MOST_TEXT = 64 << 20
 MOST_FRONT = 1 << 16
@@ -36,17 +36,19 @@ def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
     names: dict[str, str] = {}
     wanted: list[tuple[str, str, str]] = []
     for piece in pieces:
-        with watched(piece, told) as source:
-            data = source.read(MOST_TEXT + 1)
-        text = decoded(data, piece.name)
-        if isinstance(text, Problem):
-            yield text
-            continue
-        if not text.strip():
-            yield Problem(where=piece.name, what="is empty", rejected=False)
-            continue
-        yield from _note(piece, text, names, wanted)
+        yield from guarded(piece.name, _read(piece, told, names, wanted))
     yield from _ties(names, wanted)
+
+
+def _read(piece: Piece, told: Told, names: dict[str, str], wanted: list[tuple[str, str, str]]) -> Iterator[Record]:
+    with watched(piece, told) as source:
+        text = decoded(source.read(MOST_TEXT + 1), piece.name)
+    if isinstance(text, Problem):
+        yield text
+    elif not text.strip():
+        yield Problem(where=piece.name, what="is empty", rejected=False)
+    else:
+        yield from _note(piece, text, names, wanted)
 
 
 def decoded(data: bytes, where: str) -> str | Problem:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import zipfile
 
 MOST_FILES = 1_000_000
+MOST_LEVELS = 64
 MOST_UNPACKED = 64 << 30
 """Bytes that all files of a zip may have together."""
 LARGE = 64 << 20
@@ -94,7 +95,7 @@ def _folder(root: Path) -> Place:
 
 
 def _walk(folder: Path, above: str, place: Place) -> None:
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+    for entry in _listed(folder, above, place):
         name = f"{above}{entry.name}"
         if entry.name in LEFT_OUT:
             continue
@@ -106,6 +107,18 @@ def _walk(folder: Path, above: str, place: Place) -> None:
             _must_be_few(len(place.pieces))
             path = Path(entry.path)
             place.pieces.append(Piece(name, entry.stat(follow_symlinks=False).st_size, _opener(path), path))
+
+
+def _listed(folder: Path, name: str, place: Place) -> list[os.DirEntry[str]]:
+    """What lies in a folder, by name; of one that cannot be read, or lies too deep, it is told."""
+    if name.count("/") > MOST_LEVELS:
+        place.problems.append(Problem(where=name, what=f"lies more than {MOST_LEVELS} folders deep"))
+        return []
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        place.problems.append(Problem(where=name or folder.name, what=f"cannot be read: {error.strerror}"))
+        return []
 
 
 def _must_be_few(number: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from ...domain.errors import Invalid
 from ...domain.mined import Problem
@@ -15,6 +15,7 @@ MOST_FIRST = 8 << 20
 """Bytes of a line by which a format is told."""
 Told = Callable[[int], None]
 """Told how many bytes were read since it was told last."""
+R = TypeVar("R")
 Raw = tuple[str, Any]
 """Where something stands, and what it says."""
 
@@ -22,6 +23,22 @@ Raw = tuple[str, Any]
 def start_of(head: bytes) -> bytes:
     """The beginning of a file without what does not count."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()
+
+
+def unreadable() -> tuple[type[Exception], ...]:
+    """What happens where a disk or an archive gives out."""
+    import zipfile
+    import zlib
+
+    return OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError
+
+
+def guarded(name: str, records: Iterator[R]) -> Iterator[R | Problem]:
+    """Records up to where the disk or an archive gives out, and then what happened."""
+    try:
+        yield from records
+    except unreadable() as error:
+        yield Problem(where=name, what=f"cannot be read on: {error}")
 
 
 def first_lines(piece: Piece, number: int) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from ...domain.errors import Invalid
 from ...domain.mined import Problem, Record, Turn, moment_of
 from .blocks import dict_of, list_of, text_of
 from .places import Piece, watched
-from .reading import Told, members
+from .reading import Told, guarded, members
 
 DAY = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
 LISTS = ("channels.json", "groups.json", "dms.json", "mpims.json")
@@ -26,7 +26,7 @@ def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
     for piece in pieces:
         last = piece.name.rpartition("/")[2]
         if last == "users.json" or last in LISTS:
-            for one in _listed(piece, told):
+            for one in guarded(piece.name, _listed(piece, told)):
                 if isinstance(one, Problem):
                     yield one
                 elif last == "users.json":
@@ -35,7 +35,8 @@ def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
                     channels[text_of(one.get("name")) or text_of(one.get("id"))] = text_of(one.get("id"))
     for piece in pieces:
         if day := DAY.fullmatch(piece.name):
-            yield from _day(piece, day[1], channels.get(day[1]) or day[1], people, told)
+            channel = channels.get(day[1]) or day[1]
+            yield from guarded(piece.name, _day(piece, day[1], channel, people, told))
 
 
 def _listed(piece: Piece, told: Told) -> Iterator[dict[str, Any] | Problem]:

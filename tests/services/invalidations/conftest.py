@@ -1,0 +1,21 @@
+"""Memories that stand on others, made by their titles."""
+
+from typing import Any
+
+import pytest
+from falling import Remember
+
+import holdfast
+
+
+@pytest.fixture
+def remember(timed: holdfast.Holdfast) -> Remember:
+    def remember(title: str, *sources: str, relation: str = "derived_from", **more: Any) -> str:
+        """Keep a memory that stands on some others."""
+        given = {"title": title, "content": f"about {title}", "tier": "long", "namespace": "team"} | more
+        id = str(timed.store(**given).id)
+        for source in sources:
+            timed.link(id, source, relation=relation)
+        return id
+
+    return remember

@@ -1,0 +1,62 @@
+"""How something falls, and what was told of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import holdfast
+from holdfast.storage import journal, records
+
+Remember = Callable[..., str]
+Told = tuple[str, str, str, int, str, str]
+"""What fell, what took its place, who is told, how far away, why, and what became of it."""
+
+
+def told(hold: holdfast.Holdfast) -> set[Told]:
+    """Every invalidation that there is: fallen, heir, dependent, hop, cause, status."""
+    with hold.hold.reading() as session:
+        rows = [records.INVALIDATION.load(row) for row in session.rows("invalidation_all", after="", limit=10_000)]
+    return {
+        (one.invalidated, one.invalidating, one.dependent, one.hop, one.cause, one.status)
+        for one in rows
+        if one.state == "live"
+    }
+
+
+def entries(hold: holdfast.Holdfast) -> list[journal.Entry]:
+    with hold.hold.reading() as session:
+        return [entry for entry in journal.pages(session) if entry.kind == "invalidation"]
+
+
+def superseded(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.link(heir, fallen, relation="supersedes")
+
+
+def deleted(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.delete(fallen)
+
+
+def archived(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.archive(ids=[fallen])
+
+
+def forgotten(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.forget(namespace="fallen")
+
+
+def ended(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.update(fallen, valid_until="2020-01-01")
+
+
+def imported(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    link = {"source_id": heir, "target_id": fallen, "relation": "supersedes"}
+    assert hold.call("import", {"envelope": {"memories": [], "links": [link]}}).rejected == 0
+
+
+WAYS: dict[str, tuple[Callable[..., Any], str]] = {
+    "superseded": (superseded, "superseded"),
+    "deleted": (deleted, "deleted"),
+    "archived": (archived, "archived"),
+    "forgotten": (forgotten, "archived"),
+    "ended": (ended, "invalidated"),
+    "imported": (imported, "superseded"),
+}

@@ -1,0 +1,42 @@
+"""What was done to a skill behind its back is found."""
+
+from contextlib import suppress
+
+import pytest
+from written import FILES, TEXT
+
+import holdfast
+from holdfast.domain.errors import StoreDamaged
+from holdfast.services import history
+
+
+class Undone(Exception):
+    """Rolls a transaction back."""
+
+
+def test_verify_finds_what_was_done_to_a_skill_behind_its_back(hold: holdfast.Holdfast) -> None:
+    hold.skill_register(inline_skill=TEXT, files=FILES)
+    assert hold.verify().intact
+    edits = [
+        "update skill_piece set content = (select max(content) from skill_piece)",
+        "delete from skill_piece where digest = (select min(digest) from skill_piece)",
+        "update skill_version set description = 'Does something else.'",
+        "update skill_version set files = '[]'",
+        "update skill_version set signature = replace(signature, substr(signature, 1, 2), 'ff')",
+        "update skill set name = 'other'",
+        "insert into skill_piece (digest, piece, content) select 'x', 0, content from skill_piece limit 1",
+    ]
+    for edit in edits:
+        with suppress(Undone), hold.hold.store.writing() as session:
+            session.tell(edit, [{}])
+            assert history.verify(hold.hold, session), edit
+            raise Undone
+    assert hold.verify().intact
+
+
+def test_a_file_that_is_not_what_was_kept_is_an_error(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(inline_skill=TEXT, files=FILES)
+    with hold.hold.store.writing() as session:
+        session.tell("update skill_piece set content = (select max(content) from skill_piece)", [{}])
+    with pytest.raises(StoreDamaged):
+        hold.skill_export(made.id)

@@ -1,0 +1,58 @@
+"""A purge erases a skill for good."""
+
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from written import FILES, TEXT, exported, text
+
+import holdfast
+from holdfast.domain.errors import NotFound
+
+
+def test_a_purge_erases_what_a_skill_said_out_of_its_history_too(hold: holdfast.Holdfast) -> None:
+    secret = {"path": "a.txt", "content": "hunter2"}
+    made = hold.skill_register(inline_skill=text("Hunter2"), files=[secret, FILES[0]])
+    hold.skill_register(inline_skill=text("Two", description="hunter2"), files=[secret])
+    kept = hold.skill_register(inline_skill=text("x", name="other"), files=[FILES[0]])
+    assert hold.skill_delete("deploy", purge=True).purged
+    with hold.hold.reading() as session:
+        rows = [str(session.ask(f"select * from {table}", {})) for table in ("journal", "skill_version", "skill")]
+        digests = {row[0] for row in session.ask("select digest from skill_piece", {})}
+    assert "unter2" not in "".join(rows)
+    assert sha256(b"hunter2").hexdigest() not in digests
+    assert hold.skill_resource(kept.id, "scripts/run.sh").content == "make deploy\n"
+    assert {one.description for one in hold.skill_history("global/deploy").versions} == {"purged"}
+    assert hold.verify().intact
+    again = hold.skill_register(inline_skill=text("Hunter2"), files=[secret, FILES[0]])
+    assert (again.id, again.outcome) == (made.id, "registered")
+    got = hold.skill_get("deploy")
+    assert (got.body, got.signed) == ("Hunter2", True)
+    assert hold.verify().intact
+
+
+def test_a_purged_version_cannot_be_used_again(timed: holdfast.Holdfast, clock: Any) -> None:
+    old = timed.skill_register(inline_skill=text("One"))
+    timed.skill_delete(old.id, purge=True)
+    clock.move(hours=1)
+    timed.skill_register(inline_skill=text("Two"))
+    with pytest.raises(NotFound):
+        timed.skill_get(old.id)
+    with pytest.raises(NotFound):
+        timed.skill_rollback("deploy")
+    with pytest.raises(NotFound):
+        timed.skill_rollback("deploy", version=old.id)
+    assert [row["namespace"] for row in exported(timed)["skill_versions"]] == ["global"]
+    assert timed.verify().intact
+
+
+def test_a_purged_skill_comes_back_whole_by_an_import(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(inline_skill=TEXT, files=FILES)
+    before, whole = hold.skill_export(made.id), exported(hold)
+    hold.skill_delete("deploy", purge=True)
+    undone = hold.skill_history("global/deploy").changes[0].change
+    hold.undo(undone)
+    assert hold.skill_list().total == 0
+    assert hold.call("import", {"envelope": whole}).rejected == 0
+    assert hold.skill_export("deploy") == before
+    assert hold.verify().intact

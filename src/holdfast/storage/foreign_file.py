@@ -21,12 +21,19 @@ class ForeignFile:
             for (name,) in list(connection.execute("select name from sqlite_schema where type = 'table'"))
         }
 
-    def rows(self, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The rows of a table, each with its number and its values by their columns."""
-        columns = self.tables[table]
-        asked = f"select {', '.join(map(_quoted, columns))} from {_quoted(table)}"
-        for number, values in enumerate(self._connection.execute(asked), 1):
-            yield number, dict(zip(columns, values, strict=True))
+    def rows(self, table: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """The rows of a table, each with its number and its values by their columns; None if its text is no UTF-8."""
+        columns, number = self.tables[table], 0
+        asked = f"select {', '.join(map(_quoted, columns))} from {_quoted(table)} limit -1 offset ?"
+        while True:
+            try:
+                for values in self._connection.execute(asked, (number,)):
+                    number += 1
+                    yield number, dict(zip(columns, values, strict=True))
+                return
+            except UnicodeDecodeError:
+                number += 1
+                yield number, None
 
 
 @contextmanager
@@ -43,7 +50,14 @@ def reading(path: Path) -> Iterator[ForeignFile]:
             connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
             yield ForeignFile(connection)
-    except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError, apsw.SQLError) as error:
+    except (
+        apsw.NotADBError,
+        apsw.CorruptError,
+        apsw.CantOpenError,
+        apsw.IOError,
+        apsw.SQLError,
+        UnicodeDecodeError,
+    ) as error:
         raise Invalid(f"path: {path.name} cannot be read as a database: {error}", fields=["path"]) from None
 
 

@@ -59,8 +59,10 @@ def _rows(array: str, page: list[dict[str, Any]], where: str) -> Rows:
     return Rows(envelope={"memories": [], array: page}, where=where)
 
 
-def _row(raw: dict[str, Any]) -> dict[str, Any]:
+def _row(raw: dict[str, Any] | None) -> dict[str, Any]:
     """A row as an envelope has it: what is JSON is read, and what is not there is not said."""
+    if raw is None:
+        raise Invalid("is not UTF-8")
     row = {name: raw[name] for name in _KNOWN if raw.get(name) is not None}
     for name in _JSON:
         if isinstance(row.get(name), str):

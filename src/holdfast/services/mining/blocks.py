@@ -1,10 +1,9 @@
 """Messages in blocks, as models and their hosts write them: texts, thoughts, calls of tools and their results."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-
-import msgspec
 
 from ...domain.mined import Sort
 
@@ -57,7 +56,8 @@ def _block(one: dict[str, Any]) -> Block:
 
 def called(name: str, given: Any) -> str:
     """A call of a tool as text: its name and what it was given."""
-    return f"{name} {given if isinstance(given, str) else msgspec.json.encode(given).decode()}"
+    told = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    return f"{name} {told}"
 
 
 def result_of(content: Any) -> str:

@@ -46,13 +46,13 @@ def decoded(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except RecursionError:
         raise Invalid("is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise Invalid(f"is not UTF-8 at its byte {error.start}") from None
     except msgspec.DecodeError as error:
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
             raise Invalid(f"is no JSON: {error}") from None
-        except UnicodeDecodeError:
-            raise Invalid("is not UTF-8") from None
 
 
 def elements(source: IO[bytes], most: int = MOST_ELEMENT) -> Iterator[Element | Fault]:
@@ -101,8 +101,7 @@ def _object(text: "_Text") -> Iterator[Element | Fault]:
                 yield Fault(text.at, "a name is expected here")
             text.step()
             continue
-        key = text.value(None)
-        name = str(decoded(key.data)) if isinstance(key, Element) else ""
+        name = _name(text.value(None))
         if text.peek() == b":":
             text.step()
         if text.peek() == b"[":
@@ -110,6 +109,14 @@ def _object(text: "_Text") -> Iterator[Element | Fault]:
             yield from _array(text, name)
         else:
             yield text.value(name)
+
+
+def _name(key: Element | Fault) -> str:
+    """The name of a member; of one that cannot be read, none that anybody looks for."""
+    try:
+        return str(decoded(key.data)) if isinstance(key, Element) else ""
+    except Invalid:
+        return ""
 
 
 class _Text:

@@ -1,0 +1,107 @@
+"""Exports that are spoilt in any way are told of, never a crash, and leave nothing half."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any, get_args
+
+import exports
+import pytest
+
+import holdfast
+from holdfast.domain.errors import HoldfastError, Invalid
+from holdfast.operations.mining import FormatField
+from holdfast.services.mining.formats import FORMATS
+
+ODD: list[Any] = [None, True, -1, 10**30, "", "\ud800", "\x00", [], {}, [[None]], {"type": "text"}, [1, "a", {}]]
+EVERYTHING = ["tools", "system", "thinking", "sidechains"]
+
+
+@pytest.fixture
+def engine() -> str:
+    """What a reader does is the same on both."""
+    return "sqlite"
+
+
+def made(folder: Path) -> dict[str, bytes]:
+    """A file of each format."""
+    exports.vault(folder / "vault")
+    return {
+        "chatgpt": exports.chatgpt(folder / "chatgpt").read_bytes(),
+        "claude": json.dumps([exports.claude_conversation()]).encode(),
+        "claude-code": exports.claude_code(folder / "code").read_bytes(),
+        "codex": exports.codex(folder / "codex").read_bytes(),
+        "mem0": exports.mem0(folder / "mem0").read_bytes(),
+        "mcp-memory": exports.graph(folder / "graph").read_bytes(),
+        "mbox": exports.MBOX,
+        "markdown": (folder / "vault" / "Bread.md").read_bytes(),
+        "ai-memory": exports.ai_memory(folder / "store").read_bytes(),
+    }
+
+
+def spoilt(value: Any) -> Iterator[Any]:
+    """Copies of a value in which one thing inside is another."""
+    if isinstance(value, dict | list):
+        for name in list(value) if isinstance(value, dict) else range(len(value)):
+            for inner in [*ODD, *spoilt(value[name])]:
+                copy: Any = value.copy()
+                copy[name] = inner
+                yield copy
+
+
+@pytest.mark.parametrize("form", ["chatgpt", "claude", "claude-code", "codex", "mem0", "mcp-memory"])
+def test_whatever_stands_where_something_else_should_is_told_of(form: Any, tmp_path: Path) -> None:
+    data, path = made(tmp_path)[form], tmp_path / "spoilt"
+    lined = form in ("claude-code", "codex", "mcp-memory")
+    document = [json.loads(line) for line in data.splitlines()] if lined else json.loads(data)
+    chance, found = Random(form), list(spoilt(document))
+    for one in chance.sample(found, 120):
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in one) if lined else json.dumps(one))
+        exports.records(path, form)
+
+
+def test_bytes_that_were_changed_lost_or_put_in_anywhere_are_told_of(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    chance, files, path = Random(1), made(tmp_path), tmp_path / "spoilt"
+    for number in range(250):
+        form = chance.choice(list(files))
+        data = bytearray(files[form])
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randrange(len(data))
+            match chance.randrange(3):
+                case 0:
+                    data[at] = chance.randrange(256)
+                case 1:
+                    data[at : at + chance.randint(1, 40)] = b"\n"
+                case _:
+                    data[at:at] = bytes(chance.choices(b'"{}[],:\\\n\x00\xff', k=3))
+        path.write_bytes(data)
+        with suppress(HoldfastError):
+            hold.mine(str(path), format=chance.choice(["auto", form]), include=EVERYTHING, dry_run=number % 2 == 0)
+    assert hold.stats().total > 0
+    assert hold.verify().intact
+
+
+def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    path = exports.ai_memory(tmp_path / "ai.db")
+    data = path.read_bytes()
+    assert b"Deploy day" in data
+    path.write_bytes(data.replace(b"Deploy day", b"Deploy \xffay"))
+    answer = hold.mine(str(path))
+    assert (answer.imported, answer.problems[0].where, answer.problems[0].what) == (
+        1,
+        "ai.db memories row 1",
+        "is not UTF-8",
+    )
+
+
+def test_a_damaged_store_is_refused_with_a_word_on_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    path = exports.ai_memory(tmp_path / "ai.db")
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(Invalid, match=r"cannot be read as a database|is no store"):
+        hold.mine(str(path), format="ai-memory")
+
+
+def test_the_formats_that_may_be_named_are_those_that_there_are() -> None:
+    assert get_args(FormatField) == ("auto", *FORMATS)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain.admit import Draft
-from ..domain.alike import Likeness, compare
+from ..domain.alike import Likeness, compare_titled
 from ..domain.curating import MOST_MEMBERS, lasting, moved, united
 from ..domain.link import Relation
 from ..domain.memory import Citation, Memory
@@ -57,7 +57,7 @@ def _likes(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
 
 def _in_time(one: Memory, other: Memory) -> Likeness:
     earlier, later = sorted((one, other), key=lambda memory: (memory.created_at, memory.id))
-    return compare(earlier.content, later.content)
+    return compare_titled(earlier.title, earlier.content, later.title, later.content)
 
 
 def _duplicates(run: Run, memory: Memory) -> None:

@@ -1,0 +1,104 @@
+"""A model improves what is derived; what it says must be true of the texts, and without it the rules decide."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.tokens import count
+from holdfast.settings import Settings
+from model_server import Provider, prompt_of, provider, replying, saying
+
+LONG = " ".join(f"Part {number} of the report tells how the gate {number} was built." for number in range(16))
+PAIR = ("Ada leads the team of twelve.", "Since spring the team of twelve is led by Bob.")
+
+
+@contextmanager
+def opened(db: str, server: Provider) -> Iterator[Any]:
+    settings = Settings(
+        db=db, agent_id="ai:tester@here", embedder="none", llm="openai", llm_url=server.url, llm_model="m", llm_key="k"
+    )
+    with holdfast.app.open(settings=settings, once=True) as hold:
+        yield hold
+
+
+def test_labels_of_a_model_are_cleaned_and_named_as_its_own(db: str) -> None:
+    given = ["Gates", "the", "Port, and more", "x" * 500, "gates", "Building Works"]
+    with provider(saying({"tags": given})) as server, opened(db, server) as hold:
+        id = hold.store(title="Report", content=LONG, tags=["port"]).id
+        found = hold.auto_tag(id)
+    assert (found.new_tags, found.method, found.model) == (["gates", "building-works"], "llm", "m-1")
+    assert "labels by rules" in prompt_of(server.asked[0])
+
+
+def test_a_question_is_widened_by_a_model(db: str) -> None:
+    with provider(saying({"terms": ["door", "gates of the town", "", "gate"]})) as server, opened(db, server) as hold:
+        found = hold.expand_query("gate")
+    assert (found.expanded_terms, found.method) == (["door", "gates of the town"], "llm")
+
+
+def test_a_contradiction_that_no_rule_sees_is_found_by_a_model(db: str) -> None:
+    verdict = {"contradicts": True, "sentence_a": PAIR[0], "sentence_b": PAIR[1], "difference": "who leads"}
+    with provider(saying(verdict)) as server, opened(db, server) as hold:
+        a, b = (hold.store(title=title, content=text).id for title, text in zip(("Old", "New"), PAIR, strict=True))
+        found = hold.detect_contradiction(a, b)
+    assert (found.contradicts, found.method, found.evidence[0].difference) == (True, "llm", "who leads")
+
+
+def test_a_contradiction_with_words_that_nobody_wrote_does_not_count(db: str) -> None:
+    verdict = {"contradicts": True, "sentence_a": "Eve leads.", "sentence_b": PAIR[1], "difference": "x"}
+    with provider(saying(verdict)) as server, opened(db, server) as hold:
+        a, b = (hold.store(title=title, content=text).id for title, text in zip(("Old", "New"), PAIR, strict=True))
+        found = hold.detect_contradiction(a, b)
+    assert (found.contradicts, found.method) == (False, "heuristic")
+    assert found.reason == "the model quoted what the texts do not say"
+
+
+def test_a_model_says_where_atoms_begin_and_not_what_they_say(db: str) -> None:
+    with provider(saying({"begins": [3, 11]})) as server, opened(db, server) as hold:
+        id = hold.store(title="Report", content=LONG).id
+        done = hold.atomise(id, max_atom_tokens=200)
+        atoms = [hold.get(one) for one in done.atom_ids]
+    assert (done.method, done.model) == ("llm", "m-1")
+    assert " ".join(atom.content for atom in atoms) == LONG
+    assert [atom.content.split()[1] for atom in atoms] == ["0", "3", "11"]
+    assert all(count(atom.content) <= 200 for atom in atoms)
+    assert atoms[0].metadata == {"atom_of": id, "method": "llm", "model": "m-1"}
+
+
+@pytest.mark.parametrize("begins", [[99], [3, 1], [0]])
+def test_beginnings_that_are_not_in_the_text_do_not_count(db: str, begins: list[int]) -> None:
+    with provider(saying({"begins": begins})) as server, opened(db, server) as hold:
+        done = hold.atomise(hold.store(title="Report", content=LONG).id, max_atom_tokens=100)
+    assert (done.method, done.reason) == ("heuristic", "the model named sentences that are not there")
+
+
+def test_a_persona_by_a_model_cites_its_sources_or_is_made_by_rules(db: str) -> None:
+    with provider(saying({"text": "Ada writes programs [1]."})) as server, opened(db, server) as hold:
+        hold.store(title="One", content="Ada wrote the first program.")
+        good = hold.persona_generate("Ada")
+    assert (good.method, good.persona.content.startswith("Ada writes programs [1].\n\n[1] One")) == ("llm", True)
+    with provider(saying({"text": "Ada rules the world [7]."})) as server, opened(db, server) as hold:
+        hold.store(title="Two", content="Ada likes tea.")
+        bad = hold.persona_generate("Ada")
+    assert (bad.method, "rules the world" in bad.persona.content) == ("heuristic", False)
+
+
+def test_a_model_that_fails_leaves_it_to_the_rules_and_is_told(db: str) -> None:
+    with provider(replying(b"<html>no</html>", status=500)) as server, opened(db, server) as hold:
+        id = hold.store(title="Report", content=LONG).id
+        found = hold.auto_tag(id)
+        assert (found.method, bool(found.reason), bool(found.new_tags)) == ("heuristic", True, True)
+        assert hold.atomise(id, max_atom_tokens=100).method == "heuristic"
+
+
+def test_a_curator_only_proposes_what_a_model_says(db: str) -> None:
+    verdict = {"contradicts": True, "sentence_a": "", "sentence_b": "", "difference": "", "tags": ["gates"]}
+    with provider(saying(verdict)) as server, opened(db, server) as hold:
+        id = hold.store(title="Report", content=LONG).id
+        done = hold.curate(apply=True)
+        (offer,) = hold.curate_proposals().proposals
+    assert (done.changed, offer.kind, offer.details["method"], offer.details["tags"]) == (0, "tags", "llm", ["gates"])
+    assert offer.memory_id == id

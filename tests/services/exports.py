@@ -326,6 +326,9 @@ def ai_memory(path: Path) -> Path:
               last_accessed_at text, expires_at text, metadata text, strange blob);
             create table memory_links (source_id text, target_id text, relation text, created_at text,
               primary key (source_id, target_id, relation)) without rowid;
+            create table entity_aliases (entity_id text, alias text, created_at text, primary key (entity_id, alias));
+            create table namespace_meta (namespace text primary key, standard_id text, parent_namespace text);
+            create table transcript_line_dedup (sha256 text);
             """
         )
         row = ("long", "shop", "api", "2025-01-02T03:04:05+00:00")
@@ -338,6 +341,8 @@ def ai_memory(path: Path) -> Path:
                 "insert into memories values (?, ?, ?, ?, 'Tuesdays.', ?, 7, 1.0, ?, 2, ?, ?, null, null, '{}', x'00')",
                 (id, *row[:2], title, tags, row[2], row[3], row[3]),
             )
+        db.execute("insert into entity_aliases values ('a-2', 'Way back', '2025-01-02T03:04:05+00:00')")
+        db.execute("insert into namespace_meta values ('shop', 'a-1', null)")
         db.execute("insert into memory_links values ('a-1', 'a-2', 'related_to', '2025-01-02T03:04:05+00:00')")
     db.close()
     return path

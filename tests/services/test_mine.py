@@ -153,6 +153,14 @@ def test_every_format_is_kept_once(hold: Any, tmp_path: Path) -> None:
     assert hold.verify().intact
 
 
+def test_a_store_of_ai_memory_brings_names_and_standards_along(hold: Any, tmp_path: Path) -> None:
+    answer = hold.mine(str(exports.ai_memory(tmp_path / "ai.db")))
+    assert [(one.where, one.what) for one in answer.problems] == [("ai.db memories row 3", "tags: is no JSON")]
+    assert hold.namespace_get_standard("shop").standard_id == "a-1"
+    assert list(hold.get("a-1").tags) == ["ops"]
+    assert hold.get("a-1").access_count == 2
+
+
 def test_a_dry_run_of_a_store_tells_of_its_links_too(hold: Any, tmp_path: Path) -> None:
     planned = hold.mine(str(exports.ai_memory(tmp_path / "ai.db")), dry_run=True)
     assert (planned.imported, planned.links, planned.rejected, hold.list().count) == (2, 1, 1, 0)

@@ -231,7 +231,8 @@ def test_a_store_of_ai_memory_gives_rows_of_an_envelope_and_is_not_written(tmp_p
     rows = [one.envelope for one in found if isinstance(one, Rows)]
     assert [row["title"] for row in rows[0]["memories"]] == ["Deploy day", "Rollback"]
     assert rows[0]["memories"][0]["tags"] == ["ops"]
-    assert rows[1]["links"][0]["target_id"] == "a-2"
+    assert [list(one) for one in rows] == [["memories"], ["entities"], ["links"], ["namespaces"]]
+    assert rows[2]["links"][0]["target_id"] == "a-2"
     assert problems(found) == [("ai-memory.db memories row 3", "tags: is no JSON", True)]
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["ai-memory.db"]

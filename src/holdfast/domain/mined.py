@@ -77,6 +77,8 @@ class Rows(Struct, frozen=True, kw_only=True):
 
     envelope: dict[str, Any]
     where: str
+    paged: bool = False
+    """It is one of several, of which others may hold what its rows point to."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):

@@ -16,15 +16,17 @@ from .reading import Told
 MAGIC = b"SQLite format 3\x00"
 MOST_ENVELOPE = 256 << 20
 PAGE = 500
-_ARRAYS = {"memories": "memories", "archived_memories": "archived", "memory_links": "links"}
+_ARRAYS = {
+    "memories": "memories",
+    "archived_memories": "archived",
+    "entity_aliases": "entities",
+    "memory_links": "links",
+    "namespace_meta": "namespaces",
+}
 """Which tables we know, and the arrays of an envelope that their rows belong to."""
-_JSON = ("tags", "metadata", "citations", "source_span")
-_TEXT_MOMENTS = ("created_at", "updated_at", "last_accessed_at", "expires_at", "valid_from", "valid_until")
-_KNOWN = (
-    "id", "title", "content", "namespace", "tier", "priority", "confidence", "source", "access_count", "memory_kind",
-    "reflection_depth", "source_uri", "archive_reason", "archived_at", "original_tier", "original_expires_at",
-    "source_id", "target_id", "relation", "observed_by", *_JSON, *_TEXT_MOMENTS,
-)  # fmt: skip
+_JSON = ("tags", "metadata", "citations", "source_span", "confidence_signals")
+_OWN = ("embedding_dim", "atomised_into", "atom_of", "mentioned_entity_id", "scope_idx", "agent_id_idx", "attest_level")
+"""What only the other program needs; what it keeps as bytes is left out as well."""
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
@@ -56,14 +58,14 @@ def _paged(file: ForeignFile, piece: Piece, table: str, array: str) -> Iterator[
 
 
 def _rows(array: str, page: list[dict[str, Any]], where: str) -> Rows:
-    return Rows(envelope={"memories": [], array: page}, where=where)
+    return Rows(envelope={array: page}, where=where, paged=True)
 
 
 def _row(raw: dict[str, Any] | None) -> dict[str, Any]:
     """A row as an envelope has it: what is JSON is read, and what is not there is not said."""
     if raw is None:
         raise Invalid("is not UTF-8")
-    row = {name: raw[name] for name in _KNOWN if raw.get(name) is not None}
+    row = {name: value for name, value in raw.items() if name not in _OWN and not isinstance(value, bytes | None)}
     for name in _JSON:
         if isinstance(row.get(name), str):
             try:

@@ -270,11 +270,11 @@ class Keeper:
 
     def _take_in(self, rows: Rows) -> None:
         """Rows of an envelope, by the door that they have; whose they are is believed to who may decide on it."""
-        if self._options.dry_run and not rows.envelope.get("memories") and "links" in rows.envelope:
-            self.report.links += len(rows.envelope["links"])  # their ends are of other rows, which are not kept now
+        if self._options.dry_run and rows.paged and not {"memories", "archived"} & rows.envelope.keys():
+            self.report.links += len(rows.envelope.get("links", ()))  # their ends are in other pages, not kept now
             return
         options = intake.Options(trust_source=self._hold.caller.may("admin"))
-        taken = intake.take(self._hold, rows.envelope, options, dry_run=self._options.dry_run)
+        taken = intake.take(self._hold, {"memories": [], **rows.envelope}, options, dry_run=self._options.dry_run)
         for name in taken.counts.keys() & {"memories", "archived"}:
             counts = taken.counts[name]
             for outcome, told in _TAKEN.items():

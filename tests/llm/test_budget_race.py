@@ -71,3 +71,22 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
     assert len(server.asked) == ENOUGH_FOR
     with holdfast.open(db) as hold, hold.hold.reading() as session:
         assert consulted.spent(session, hold.hold.now()) == ENOUGH_FOR * 150
+
+
+def test_what_a_process_had_set_aside_stays_counted_when_it_is_killed_in_a_call(db: str) -> None:
+    asked = Event()
+
+    def behave(handler: Handler, _: Asked) -> None:
+        asked.set()
+        handler.server.closing.wait()
+
+    holdfast.open(db).close()
+    with provider(behave) as server:
+        running = subprocess.Popen([sys.executable, "-c", WORK, db, server.url, "20000", "1"])
+        try:
+            assert asked.wait(60)
+        finally:
+            running.kill()
+            running.wait()
+    with holdfast.open(db) as hold, hold.hold.reading() as session:
+        assert 10_000 <= consulted.spent(session, hold.hold.now()) <= 11_000

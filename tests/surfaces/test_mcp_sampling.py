@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 from mcp_wire import call, initialize, notification, stateless
 
+from holdfast.domain.errors import ModelFailed
+from holdfast.surfaces.mcp.asking import Asking
+from holdfast.surfaces.mcp.stdio import Call
+
 Message = dict[str, Any]
 TEST = call(1, "memory_llm_test")
 
@@ -167,6 +171,15 @@ def test_a_client_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
         client.reply()
         (told,) = client.leave()
     assert "left before its model answered" in told["result"]["structuredContent"]["problem"]
+
+
+def test_a_client_that_left_is_not_asked_again() -> None:
+    sent: list[Message] = []
+    asking = Asking(sent.append)
+    asking.close()
+    with pytest.raises(ModelFailed, match="left before"):
+        asking.ask(Call(), {}, 30)
+    assert sent == []
 
 
 def test_a_client_that_offers_no_model_is_not_asked(tmp_path: Path) -> None:

@@ -19,8 +19,13 @@ def mined(answer: MineAnswer) -> Iterator[str]:
     would = "Would be " if answer.dry_run else ""
     told = [f"{number} {what}" for name, what in _DONE.items() if (number := getattr(answer, name))]
     yield f"{answer.format} into {answer.namespace}. {would}{', '.join(told) or 'nothing new'}."
-    if answer.total_conversations or answer.links:
-        yield f"{answer.total_conversations} conversations ({answer.skipped} too short), {answer.links} links."
+    counted = [
+        _counted(answer.total_conversations, "conversation"),
+        f"{answer.skipped} of them too short" if answer.skipped else "",
+        _counted(answer.links, "link"),
+    ]
+    if any(counted):
+        yield f"{', '.join(filter(None, counted))}."
     if answer.kinds:
         yield "By kind: " + ", ".join(f"{number} {kind}" for kind, number in answer.kinds.items()) + "."
     if answer.left_out:
@@ -31,6 +36,10 @@ def mined(answer: MineAnswer) -> Iterator[str]:
         speaker = f"{sample.speaker}: " if sample.speaker else ""
         yield f"  {safe(sample.title)}\n    {safe(f'{speaker}{sample.content}'[:120].splitlines()[0])}"
     yield from _problems(answer)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}" if number else ""
 
 
 def _problems(answer: MineAnswer) -> Iterator[str]:

@@ -1,9 +1,10 @@
 -- name: reflection_circle
 -- Whether a memory is among what another stands on, by however many steps, while a new link between them holds: 1 if any
 -- of those steps, or the new link, is a reflection, 0 if all are derivations. What has not ended yet counts at once: two
--- links that never hold together may not both wait.
+-- links that never hold together may not both wait. Where nothing stands on the first, nothing is walked.
 with recursive ground (id, reflects) as (
-  select m.id, cast(:reflects as bigint) from memory m where m.id = :target
+  select m.id, cast(:reflects as bigint) from memory m where m.id = :target and exists (select 1 from link up
+    where up.target = :source and up.relation in ('reflects_on', 'derives_from', 'derived_from') and up.state = 'live')
   union
   select l.target, case when l.relation = 'reflects_on' then 1 else ground.reflects end
   from ground join link l on l.source = ground.id

@@ -62,8 +62,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which of the provider's models; there is none that is taken by itself."""
     llm_key: str | None = None
     """The key that it is asked with."""
-    llm_timeout_secs: Annotated[float, Meta(gt=0, le=600)] = 60
-    """How long a model is waited for, all tries together, before it goes without."""
+    llm_timeout_secs: Annotated[float, Meta(gt=0, le=600)] = 30
+    """How long a model is waited for, all tries together, before it goes without; less than `timeout_secs`."""
     llm_daily_tokens: Annotated[int, Meta(ge=0, le=10**15)] = 1_000_000
     """The most tokens that are asked of a model in a day (UTC), by everybody who uses the store."""
     llm_price_in: Annotated[int, Meta(ge=0, le=10**10)] = 0

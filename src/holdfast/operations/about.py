@@ -125,7 +125,14 @@ def capabilities(hold: Hold, request: Capabilities) -> Abilities:
         version=__version__,
         summary="Persistent memory: store what was learned, recall it by any of its words, see its whole history.",
         tier="keyword",
-        features={"keyword_recall": True, "vector_recall": False, "history": True, "undo": True, "sync": False},
+        features={
+            "keyword_recall": True,
+            "vector_recall": hold.embedder is not None,
+            "llm": hold.model is not None,
+            "history": True,
+            "undo": True,
+            "sync": False,
+        },
         tools=[_tool(hold, op, request.include_schema) for op in wanted],
         families=Families(
             families=[_family(hold, name, offered) for name in FAMILIES], always_on=["memory_capabilities"]

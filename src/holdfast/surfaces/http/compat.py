@@ -25,6 +25,8 @@ ALIASES: dict[str, dict[str, str]] = {
     "namespace_set_standard": {"standard": "id", "standard_id": "id"},
     "notify": {"to": "target_agent_id", "subject": "title", "body": "payload", "content": "payload"},
     "inbox": {"unread": "unread_only"},
+    "auto_tag": {"memory_id": "id"},
+    "atomise": {"force_re_atomise": "force"},
     "skill_list": {"filter": "query"},
     "skill_resource": {"path": "resource_path"},
     "skill_promote_from_reflection": {"name": "skill_name", "description": "skill_description"},
@@ -38,6 +40,7 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "namespace_set_standard": ("POST /api/v1/namespaces",),
     "reflect": ("POST /api/v1/memory_reflect",),
     "reflection_origin": ("POST /api/v1/memory_reflection_origin",),
+    "atomise": ("POST /api/v1/memory_atomise",),
     "export_reflection": ("POST /api/v1/memory_export_reflection",),
     "namespace_clear_standard": ("DELETE /api/v1/namespaces",),
     "skill_export": ("POST /api/v1/skill/{skill_id}/export",),
@@ -159,6 +162,11 @@ def _bulk(answer: Any, asked: Asked) -> Any:
     return {**_plain(answer), "created": [memory(asked.get(id)) for id in answer.ids]}
 
 
+def _tagged(answer: Any, _: Asked) -> Json:
+    shown = _plain(answer)
+    return {**shown, "tags": shown["new_tags"], "memory_id": shown.get("id")}
+
+
 def _unlinked(answer: Any, _: Asked) -> Json:
     return {**_plain(answer), "deleted": answer.found}
 
@@ -202,6 +210,7 @@ ANSWERS: dict[str, Callable[[Any, Asked], Any]] = {
     "archive_list": _archived,
     "archive_restore": _one,
     "kg_invalidate": _unlinked,
+    "auto_tag": _tagged,
     "agent_list": _agents,
     "agent_register": lambda answer, _: _seen(_plain(answer)),
     "notify": _notified,

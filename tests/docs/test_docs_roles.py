@@ -89,6 +89,8 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     assert do("mine", content=transcript).imported == 1
     (folder / "s-2.jsonl").write_text(transcript)
     assert do("recover", transcript=str(folder / "s-2.jsonl")).unchanged == 1
+    assert do("ingest", content="# A\n\nA first paragraph.\n", namespace="docs").decisions["new"] == 1
+    assert do("ingest_multistep", content="A second paragraph.", namespace="docs").ingested_memory_ids
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
     do("restore", **{"from": do("backup").snapshot})
     return done

@@ -116,6 +116,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     hold.skill_register(inline_skill=skill, files=[{"path": "odd", "content": text} for text in ODD[:1]])
     hold.skill_register(inline_skill=skill + "Differently.\n")
     hold.capture_turn(host_session_id="s-1", host_turn_index=0, role="user", content="Mend it.")
+    hold.ingest(content="# Notes\n\nA paragraph of a document.\n", namespace="docs", source_uri="doc:notes")
     hold.key_create(name="laptop", scope="read", namespaces=["team/*"])
     hold.key_revoke(hold.key_create(name="lost").id)
     furnish_with_conclusions(hold, [kept[7].id, kept[11].id])

@@ -63,6 +63,7 @@ WITHOUT_MEMORIES = {
     "llm_usage",
     "policy_get",
     "pending_list",
+    "pipelines",
 }
 READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.vector import Embedding, Vector, unit
+from holdfast.domain.vector import Vector, unit
 from holdfast.storage import vectors
 from holdfast.storage.memories import Filter
 
@@ -40,26 +40,24 @@ def told(hold: Any) -> list[tuple[str, list[float]]]:
     return found
 
 
-def close(hold: Any, vector: Vector, which: Filter | None = None) -> list[str]:
+def close(hold: Any, *many: Vector, which: Filter | None = None) -> list[list[str]]:
     with hold.hold.reading() as session:
-        asked = Embedding(MODEL, vector)
-        return [
-            id for id, _ in vectors.close(session, hold.hold.caller, asked, which or Filter(), hold.hold.now(), limit=5)
-        ]
+        caller, now = hold.hold.caller, hold.hold.now()
+        return vectors.close(session, caller, MODEL, many, which or Filter(), now, limit=5)
 
 
 def test_what_is_very_near_is_found_and_hardly_anything_else(hold: Any, told: list[tuple[str, list[float]]]) -> None:
     import numpy  # noqa: F401 - what is loaded is used; without it the nearest are asked for
 
     chance = random.Random(5)
-    for id, vector in told:
-        assert close(hold, unit(moved(vector, 0.3, chance))) == [id]
-    assert close(hold, unit([chance.gauss(0, 1) for _ in range(DIM)])) == []
+    near = [unit(moved(vector, 0.3, chance)) for _, vector in told]
+    far = unit([chance.gauss(0, 1) for _ in range(DIM)])
+    assert close(hold, *near, far) == [*([id] for id, _ in told), []]
 
 
 def test_filters_and_visibility_hold(hold: Any, told: list[tuple[str, list[float]]]) -> None:
     id, vector = told[0]
-    assert close(hold, unit(vector), Filter(namespace="n/0")) == [id]
-    assert close(hold, unit(vector), Filter(namespace="n/1")) == []
+    assert close(hold, unit(vector), which=Filter(namespace="n/0")) == [[id]]
+    assert close(hold, unit(vector), which=Filter(namespace="n/1")) == [[]]
     hold.delete(id)
-    assert close(hold, unit(vector)) == []
+    assert close(hold, unit(vector)) == [[]]

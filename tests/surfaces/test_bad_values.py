@@ -129,16 +129,20 @@ FIELDS: dict[str, Any] = {
     "from": "holdfast-20200101T000000.000000Z.db",
     "id": "m-1",
     "ids": ["m-1", "m-2"],
+    "id_a": "m-1",
+    "id_b": "m-2",
     "include": ["tools"],
+    "include_namespace": ["team"],
     "inline_skill": SKILL,
     "inherit": ["max_reflection_depth"],
-    "include_namespace": ["team"],
     "kinds": ["fact"],
     "memories": [MEMORY],
     "metadata": {"k": ["v", 1, {"deep": "x"}]},
     "name": "reader",
     "namespaces": ["team"],
     "parameters_schema": {"type": "object"},
+    "pipeline": "plain",
+    "pipeline_override": {"stages": [{"type": "segment"}, {"type": "helper", "kind": "fts_classifier"}]},
     "relation": "related_to",
     "relations": ["related_to"],
     "source_id": "m-1",
@@ -146,9 +150,9 @@ FIELDS: dict[str, Any] = {
     "source_span": {"start": 0, "end": 1},
     "source_uri": "doc:a",
     "source_uri_prefix": "doc:",
+    "steps": ["duplicates"],
     "tags": ["ops"],
     "target_id": "m-2",
-    "steps": ["duplicates"],
     "timestamp_iso": "2026-01-31",
     "title": "T",
     "tool_calls": [{"tool": "Read", "brief": "a file"}],
@@ -169,7 +173,7 @@ ELSEWHERE = {
     ),
 }
 """Operations that are not tried here, and why."""
-PATHS = {"folder_path", "target_folder", "path"}
+PATHS = {"file", "folder_path", "target_folder", "path"}
 """Fields that are not: they name a place on this machine, of which an error tells."""
 
 

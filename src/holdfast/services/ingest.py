@@ -255,14 +255,16 @@ class _Taking:
         return one._replace(decision="new", reason="what it was like is gone", other=None, replaces=False)
 
     def _document(self, write: Writing, text: Parted, added: ingest_model.Added, segments: int) -> Memory:
-        """The memory that stands for the document: what it is called, where it is, and what its headings say."""
+        """The memory that stands for the document. It says little, so that the pieces are found instead."""
         title = helpers.preview(_clean(added.title or text.title or self._source.name or self._source.uri), 200)
-        shown = text.headings[:MOST_HEADINGS]
-        more = [f"… and {len(text.headings) - len(shown)} more headings"] if len(text.headings) > len(shown) else []
-        about = f"{title}: {segments} segments from {self._source.uri}"
-        lines = [about, *([added.summary] if added.summary else []), *shown, *more]
-        content = "\n".join(lines).encode()[: door.MOST_BYTES["content"]].decode(errors="ignore")
-        metadata = {"content_hash": self._hash, "segments": segments, "pipeline": self._named()}
+        about = f"A document of {segments} segments: {self._source.uri}"
+        content = f"{about}\n{added.summary}" if added.summary else about
+        metadata = {
+            "content_hash": self._hash,
+            "headings": text.headings[:MOST_HEADINGS],
+            "pipeline": self._named(),
+            "segments": segments,
+        }
         metadata |= {"method": "llm", "model": added.model} if added.model else {"method": "heuristic"}
         old = self._last.document if self._last else None
         known = memories.by_ids(write.session, self._hold.caller, [old], write.now) if old else {}
@@ -270,7 +272,7 @@ class _Taking:
             changed = replace(known[old], content=content, metadata=door.metadata(known[old].metadata | metadata))
             return write.change(MEMORY, known[old], door.check(changed), "ingest")
         draft = self._draft(title or self._source.uri, content, metadata, "summary", None, (DOCUMENT_TAG,))
-        return put(self._hold, write, draft, "version", force=True).memory
+        return put(self._hold, write, replace(draft, priority=1), "version", force=True).memory
 
     def _named(self) -> str:
         return f"{self._pipeline.name}@{self._pipeline.version}"

@@ -15,7 +15,7 @@ from ..domain.helpers import Classified, MemoryHandle
 from ..domain.memory import Memory
 from ..domain.pipeline import Helping, Pipeline
 from ..domain.segment import Segment, outline, places
-from ..domain.vector import Embedding, Vector
+from ..domain.vector import Vector
 from ..domain.words import asked
 from ..embedding.port import Embedder
 from ..storage import gists, memories, tokens, vectors
@@ -33,9 +33,9 @@ BATCH = 128
 LOOKED_AT = 8
 """Candidates that a piece is compared with, of each way to find them."""
 FEW_WORDS = 2
-FEW_ROWS = 40
+FEW_ROWS = 20
 """The rarest words of a piece by which it is looked up, and in how many memories they stand together."""
-LONGEST_WORDS = 10
+LONGEST_WORDS = 6
 """Among which the rarest are: a short word is seldom rare."""
 WORTH_A_LOOK, CONTAINED, NEARLY = 0.15, 0.5, 0.8
 """From which overlap, which share of the shorter text, or which cosine on two texts are compared closely."""
@@ -110,7 +110,7 @@ def parted(text: str, pipeline: Pipeline) -> Parted:
                 helpers.classified(said),
             )
         )
-    headings = [f"{'#' * one.level} {one.text}" for one in found.headings if one.text]
+    headings = [f"{'#' * one.level} {helpers.preview(one.text)}" for one in found.headings if one.text]
     return Parted(found.title, headings, pieces)
 
 
@@ -180,6 +180,18 @@ class Seen:
         self.cosines: dict[int, list[tuple[str, str, float | None]]] = {}
 
 
+Made = tuple[int, int, Vector]
+"""From where to where, and the vector; places below zero are no part of the text."""
+
+
+def _said(made: Sequence[Made]) -> list[Vector]:
+    return [vector for begins, _, vector in made if begins >= 0]
+
+
+def _united(one: Sequence[Memory], other: Sequence[Memory]) -> list[Memory]:
+    return list({memory.id: memory for memory in (*one, *other)}.values())
+
+
 class Planner:
     """Decides about the pieces of one document."""
 
@@ -194,8 +206,8 @@ class Planner:
         again: bool,
         keep_seen: bool = False,
     ) -> None:
-        self.vectors: dict[int, list[tuple[int, int, Vector]]] = {}
-        """Of pieces that are to be kept: from where to where, and the vector."""
+        self.vectors: dict[int, list[Made]] = {}
+        """Of pieces that are to be kept."""
         self.seen = Seen()
         self.without_vectors: str | None = None
         """Why no vectors were made, if they should have been."""
@@ -225,16 +237,18 @@ class Planner:
             live = self._live(session, [self._known[one.digest].memory for one in pieces if one.digest in self._known])
             decided |= {piece.place: judged for piece in pieces if (judged := self._known_already(piece, live))}
             unknown = [piece for piece in pieces if piece.place not in decided]
-            rare = self._rare(session, unknown)
+            rare = self._rare(session, unknown) if self._asks_for_words(session) else {}
             for piece in unknown:
-                looked[piece.place] = self._by_words(session, piece, rare[piece.place])
+                looked[piece.place] = self._by_words(session, piece, rare.get(piece.place, ()))
                 if judged := self._same(piece, looked[piece.place]):
                     decided[piece.place] = judged
         left = [piece for piece in pieces if piece.place not in decided]
         made = self._embedded(left)
         with self._hold.reading() as session:
+            close = self._by_vector(session, made)
             for piece in left:
-                near = self._measured(session, piece, looked[piece.place], made.get(piece.place, []))
+                both = _united(looked[piece.place], close.get(piece.place, ()))
+                near = self._measured(session, piece, both, _said(made.get(piece.place, ())))
                 decided[piece.place] = self._decided(piece, near)
         for piece in left:
             self._keep(piece, decided[piece.place], made)
@@ -258,6 +272,13 @@ class Planner:
                 piece, "duplicate", "it was ingested before and is gone since: --again keeps it anew", known.memory
             )
         return None
+
+    def _asks_for_words(self, session: Session) -> bool:
+        """Whether rare words are looked up too: not if every memory has its vector, which finds the same and more."""
+        if self._embedder is None:
+            return True
+        mark = vectors.mark(session, self._embedder.model)
+        return mark is None or not mark.whole
 
     def _rare(self, session: Session, pieces: Sequence[Piece]) -> dict[int, list[str]]:
         """The rarest words of each piece that the store holds, few enough to be looked up quickly."""
@@ -290,7 +311,7 @@ class Planner:
                 return Judged(piece, "duplicate", "a memory says the same", one.id)
         return None
 
-    def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[tuple[int, int, Vector]]]:
+    def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[Made]]:
         """The vectors of pieces as they will be kept; none, if none can be made now."""
         if self._embedder is None:
             return {}
@@ -300,7 +321,7 @@ class Planner:
         except EmbedderFailed as error:
             self._embedder, self.without_vectors = None, error.message
             return {}
-        found: dict[int, list[tuple[int, int, Vector]]] = {}
+        found: dict[int, list[Made]] = {}
         for (place, begins, ends, _), vector in zip(texts, made, strict=True):
             found.setdefault(place, []).append((begins, ends, vector))
         return found
@@ -312,16 +333,24 @@ class Planner:
             made += embedder.embed(texts[start : start + embed.TEXTS])
         return made
 
-    def _measured(
-        self, session: Session, piece: Piece, found: Sequence[Memory], made: Sequence[tuple[int, int, Vector]]
-    ) -> list[Near]:
-        """Candidates, those that lie near among them, each with how it stands to the piece."""
-        said = [vector for begins, _, vector in made if begins >= 0]
-        both = [*found, *self._by_vector(session, said, {one.id for one in found})]
-        both = both[: max(self._pipeline.searching.limit, LOOKED_AT)]
-        cosines = self._cosines(session, said, both)
+    def _by_vector(self, session: Session, made: Mapping[int, Sequence[Made]]) -> dict[int, list[Memory]]:
+        """Memories of the namespace that have a passage very near to how a piece begins."""
+        first = {place: said[0] for place, many in made.items() if (said := _said(many))}
+        if not first or self._embedder is None:
+            return {}
+        which, now = Filter(namespace=self._namespace), self._hold.now()
+        hits = vectors.close(
+            session, self._hold.caller, self._embedder.model, [*first.values()], which, now, limit=LOOKED_AT
+        )
+        read = {one.id: one for one in self._read(session, sorted({id for ids in hits for id in ids}))}
+        return {place: [read[id] for id in ids if id in read] for place, ids in zip(first, hits, strict=True)}
+
+    def _measured(self, session: Session, piece: Piece, found: Sequence[Memory], said: Sequence[Vector]) -> list[Near]:
+        """Candidates, each with how it stands to the piece."""
+        found = found[: max(self._pipeline.searching.limit, LOOKED_AT)]
+        cosines = self._cosines(session, said, found)
         words = helpers.tokens(piece.text)
-        near = [self._near(piece, words, one, cosines.get(one.id)) for one in both]
+        near = [self._near(piece, words, one, cosines.get(one.id)) for one in found]
         self._note(piece, near)
         return near
 
@@ -332,13 +361,6 @@ class Planner:
         if overlap < WORTH_A_LOOK and (cosine or 0.0) < NEARLY and helpers.contained(words, other) < CONTAINED:
             return Near(one, Likeness("other", overlap, "they share too little"), cosine, overlap)
         return Near(one, compare_titled(one.title, one.content, piece.title, piece.text, cosine), cosine, overlap)
-
-    def _by_vector(self, session: Session, said: Sequence[Vector], known: set[str]) -> list[Memory]:
-        if not said or self._embedder is None:
-            return []
-        asked, which = Embedding(self._embedder.model, said[0]), Filter(namespace=self._namespace)
-        hits = vectors.close(session, self._hold.caller, asked, which, self._hold.now(), limit=LOOKED_AT)
-        return self._read(session, [id for id, _ in hits if id not in known])
 
     def _cosines(self, session: Session, said: Sequence[Vector], found: Sequence[Memory]) -> dict[str, float]:
         """How near memories are: each passage of the piece to the nearest of theirs, on the average."""
@@ -393,7 +415,7 @@ class Planner:
         best = max(others, key=lambda one: one.likeness.score)
         return Judged(piece, _DECISIONS[best.likeness.relation], best.likeness.reason, best.memory.id)
 
-    def _keep(self, piece: Piece, judged: Judged, made: dict[int, list[tuple[int, int, Vector]]]) -> None:
+    def _keep(self, piece: Piece, judged: Judged, made: dict[int, list[Made]]) -> None:
         """Hold vectors of what will be kept, as long as there is room."""
         many = made.get(piece.place, [])
         if judged.decision in ("new", "update", "conflict") and self._held + len(many) <= MOST_VECTORS:

@@ -126,19 +126,21 @@ CLOSE = 0.85
 
 
 def close(
-    session: Session, caller: Caller, asked: Embedding, which: Filter, now: int, *, limit: int
-) -> list[tuple[str, float | None]]:
-    """Memories that have a passage very near, with the cosine where it is known; a few others may be among them.
+    session: Session, caller: Caller, model: str, many: Sequence[Vector], which: Filter, now: int, *, limit: int
+) -> list[list[str]]:
+    """For each vector the memories that have a passage very near; a few others may be among them.
 
-    For many texts in a row: what is merely near is not looked for.
+    For many texts at once: what is merely near is not looked for.
     """
-    rows = session.close(asked.vector, asked.model)
-    if rows is None:
-        found = nearest(session, caller, asked, which, now, limit=limit)
-        return [(id, cosine) for id, cosine in found if cosine >= CLOSE]
+    found = session.close(many, model)
+    if found is None:
+        near = [nearest(session, caller, Embedding(model, one), which, now, limit=limit) for one in many]
+        return [[id for id, cosine in hits if cosine >= CLOSE] for hits in near]
+    rows = sorted({row for one in found for row in one[:limit]})
     parts, params = narrowed(caller, which, now)
-    many = session.assembled(("memory_ids", *parts, "memory.numbered"), params | {"rows": rows}) if rows else []
-    return [(row[0], None) for row in many[:limit]]
+    asked = ("memory_numbers", *parts, "memory.numbered")
+    ids: dict[int, str] = dict(session.assembled(asked, params | {"rows": rows})) if rows else {}
+    return [[ids[row] for row in one[:limit] if row in ids] for one in found]
 
 
 def nearness(session: Session, asked: Embedding, said: Mapping[str, str]) -> dict[str, Near]:

@@ -76,6 +76,8 @@ select memory, cast(sum(uses) as bigint), max(used_at) from access where memory 
 select {memory.columns} from memory m where true
 -- name: memory_ids
 select m.id from memory m where true
+-- name: memory_numbers
+select m.rowno, m.id from memory m where true
 -- name: memory_count
 select count(*) from memory m where true
 -- name: memory_count.by_tier
@@ -116,7 +118,7 @@ group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.some
  and m.id = any(:ids)
 -- name: memory.numbered
- and m.rowno = any(:rows) order by m.rowno desc
+ and m.rowno = any(:rows)
 -- name: memory.prefixed
  and m.id >= :prefix and m.id < :prefix || '~' order by m.id limit 11
 -- name: memory.in

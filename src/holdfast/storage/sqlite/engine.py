@@ -157,8 +157,8 @@ class SqliteSession:
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
         return nearest(self, self._signs, vector, parts, params, limit)
 
-    def close(self, vector: Vector, model: str) -> list[int] | None:
-        return close(self, self._signs, vector, model)
+    def close(self, many: Sequence[Vector], model: str) -> list[list[int]] | None:
+        return close(self, self._signs, many, model)
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         return self.rows("embedding_of", ids=list(ids), model=model)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...domain.vector import Vector
@@ -34,9 +36,9 @@ SLIGHT = 30_000
 """Among so many numbers a process searches once without numpy: it may never search again."""
 PAGE = 50_000
 """Signs that are read together."""
-IN_A_WORD, IN_ALL = 20, 0.235
-"""So many signs of a word, and such a part of all, may differ in what is close: of vectors with a cosine of 0.85 about
-11 and 0.18 do, three deviations are allowed for, and hardly any two texts of different sense pass."""
+DIFFERS = 0.177
+"""Such a part of the signs differs of two vectors with a cosine of 0.85."""
+PIECE = 16_384
 WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
 """Clauses that usually leave most."""
 
@@ -165,21 +167,49 @@ def nearest(
     return sorted(best.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
 
-def close(session: SqliteSession, signs: Signs, vector: Vector, model: str) -> list[int] | None:
-    """The rows whose signs are nearly all the same: first by one word of them, which leaves few, then by all.
+def close(session: SqliteSession, signs: Signs, many: Sequence[Vector], model: str) -> list[list[int]] | None:
+    """The rows whose signs are nearly all the same: one word of them after the other leaves fewer.
 
     None, if to load numpy would take longer than to search without it.
     """
-    if not numpy_loaded() and session.rows("embedding_last")[0][0] <= SLIGHT:
+    if not many or (not numpy_loaded() and session.rows("embedding_last")[0][0] <= SLIGHT):
         return None
     import numpy
 
-    asked = signs_of(vector)
-    table = signs.current(session, model, len(asked))
-    word = numpy.frombuffer(asked, "<u8")[0]
-    places = numpy.flatnonzero(numpy.bitwise_count(table.words[0, : table.used] ^ word) <= IN_A_WORD)
-    near = places[_distances(table, asked, places) <= IN_ALL * vector.dim]
-    return list(dict.fromkeys(table.rows[near].tolist()))
+    asked = [numpy.frombuffer(signs_of(vector), "<u8") for vector in many]
+    table = signs.current(session, model, asked[0].nbytes)
+    return [_alike(table, words, places) for words, places in zip(asked, _begun_alike(table, asked), strict=True)]
+
+
+def _begun_alike(table: Table, asked: Sequence[NDArray[numpy.uint64]]) -> list[NDArray[numpy.int64]]:
+    """For each, the places whose first word is nearly the same; a piece of the table at a time, as fits a cache."""
+    import numpy
+
+    found: list[list[NDArray[numpy.int64]]] = [[numpy.zeros(0, numpy.int64)] for _ in asked]
+    for start in range(0, table.used, PIECE):
+        piece = table.words[0, start : min(start + PIECE, table.used)]
+        for places, words in zip(found, asked, strict=True):
+            places.append(numpy.flatnonzero(numpy.bitwise_count(piece ^ words[0]) <= _may_differ(1)) + start)
+    return [numpy.concatenate(places) for places in found]
+
+
+def _alike(table: Table, words: NDArray[numpy.uint64], places: NDArray[numpy.int64]) -> list[int]:
+    """The rows of those places whose further words are nearly the same too."""
+    import numpy
+
+    differ = numpy.bitwise_count(table.words[0, places] ^ words[0]).astype(numpy.uint16)
+    for number in range(1, len(words)):
+        differ += numpy.bitwise_count(table.words[number, places] ^ words[number])
+        near = differ <= _may_differ(number + 1)
+        places, differ = places[near], differ[near]
+    return list(dict.fromkeys(table.rows[places].tolist()))
+
+
+@cache
+def _may_differ(words: int) -> int:
+    """How many signs of so many words may differ in what is close: three deviations more than usual."""
+    signs = 8 * WORD * words
+    return int(DIFFERS * signs + 3 * sqrt(signs * DIFFERS * (1 - DIFFERS)))
 
 
 class Search(NamedTuple):

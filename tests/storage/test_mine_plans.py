@@ -30,5 +30,6 @@ def test_what_was_mined_is_looked_up_by_its_indexes(plans: Plans, hold: holdfast
         mined.there(session, ["a", "b"])
     run = [one for one in seen if "from mined" in one[0] or "select id from memory" in one[0]]
     assert len(run) == 3
+    assert not any(walk in step for step in plans.steps(run) for walk in ("SCAN m", "Seq Scan on m"))
     found = [next((index for index in INDEXES if index in step), None) for step in plans.steps(run)]
     assert len([index for index in found if index is not None]) == 3

@@ -6,7 +6,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain.moment import DAY, to_text
 from ..domain.spending import amount
-from ..services import try_model
 from ..services.hold import Hold
 from ..storage import consulted
 from ..storage.consulted import LEDGER_DAYS, Usage
@@ -43,6 +42,8 @@ def llm_test(hold: Hold, request: Nothing) -> ModelReport:
 
     It takes a few hundred tokens of the day's budget. Everything works without a model as well.
     """
+    from ..services import try_model
+
     model, tried = try_model.try_model(hold)
     budget = try_model.budget(hold)
     return ModelReport(
@@ -100,9 +101,11 @@ class UsagePage(Struct, frozen=True, kw_only=True):
 )
 def llm_usage(hold: Hold, request: LlmUsage) -> UsagePage:
     """Say what models took, by day, task and model, and what is left of today's budget."""
+    from ..services.try_model import budget as budget_of
+
     with hold.reading() as session:
         found = consulted.usage(session, hold.now(), request.days)
-        budget = try_model.budget(hold)
+        budget = budget_of(hold)
     return UsagePage(
         usage=[_view(one) for one in found],
         count=len(found),

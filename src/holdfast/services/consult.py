@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from secrets import token_bytes
+from os import urandom
 from typing import Generic, NamedTuple, TypeVar
 
 from ..domain import prompt as words
@@ -76,7 +76,7 @@ def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulte
 @cache
 def _secret() -> bytes:
     """By which the codes of this process cannot be guessed."""
-    return token_bytes(32)
+    return urandom(32)
 
 
 def _kept(hold: Hold, task: Task[T], key: str) -> Consulted[T] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
+from typing import TYPE_CHECKING
 
 from ..domain import ids, moment
 from ..domain.caller import Caller
@@ -15,13 +16,15 @@ from ..domain.invalidation import Invalidation
 from ..domain.lifetime import Lifetimes
 from ..domain.spending import Allowance
 from ..embedding.port import Embedder
-from ..llm.port import Model
 from ..storage import journal
 from ..storage.candidates import Usual
 from ..storage.port import Session, Store
 from ..storage.records import Writing
 from .noted import Recalls
 from .recent import Recent
+
+if TYPE_CHECKING:
+    from ..llm.port import Model
 
 SETTLE_SECONDS = 10.0
 """How long a database is waited for that went away in the middle of a commit."""
@@ -109,7 +112,7 @@ class Hold:
     """Who makes vectors; None: memories are found by words alone."""
     model: Model | None = None
     """Who may help with what words mean; None: everything goes by rules alone."""
-    allowance: Allowance = Allowance()
+    allowance: Allowance = field(default_factory=Allowance)
     """What the model may take in a day, and its prices."""
     recent: Recent = field(default_factory=Recent)
     usual: Usual = field(default_factory=Usual)

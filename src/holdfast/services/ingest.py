@@ -158,7 +158,10 @@ class _Taking:
             self._before = ingests.outcomes(session, self._last.id) if self._last else []
         self._notes: list[str] = []
         self._titles: dict[int, str] = {}
-        self._made: set[str] = set()
+        self._made: dict[str, int] = {}
+        """The memories that were made, and of which piece."""
+        self._as_planned: dict[int, Memory] = {}
+        """Those of them that say exactly what their vectors were made of."""
         self._taken_titles: set[str] = set()
         self._kept: dict[int, str] = {}
         """Which memory holds what a piece says."""
@@ -199,39 +202,22 @@ class _Taking:
     ) -> Report:
         """Everything in one transaction; a dry run rolls it back."""
         outcomes: list[Outcome] = []
-        document: Memory | None = None
         vanished: list[Gone] = []
         try:
             with self._hold.writing() as write:
                 if not self._again and ingests.get(write.session, self._id):
                     raise _Overtaken
-                judged = [self._still_so(write, one) for one in judged]
-                if any(one.decision in ingest_model.KEPT for one in judged):
-                    document = self._document(write, text, added, len(judged))
-                links: list[Link] = []
                 for number, one in enumerate(judged):
                     if number % STEP == 0:
                         self._hold.progress(number, len(judged), "storing")
-                    outcomes.append(self._one(write, one, document, links))
-                if document is not None and document.reflection_depth:
-                    for link in links:
-                        stand(write, None, link)
-                write.add_all(LINK, links, "link")
-                self._keep_vectors(write, judged, planner)
+                    outcomes.append(self._one(write, self._still_so(write, one)))
+                document = self._document(write, text, added, len(judged)) if self._made else None
+                if document is not None:
+                    self._tied(write, document, outcomes)
+                self._keep_vectors(write, planner)
                 vanished = self._vanished(write, outcomes)
-                taken = Taken(
-                    self._id,
-                    self._source.namespace,
-                    self._source.uri,
-                    self._hash,
-                    self._pipeline.name,
-                    self._pipeline.version,
-                    self._hold.caller.agent,
-                    document.id if document else self._last.document if self._last else None,
-                    stages,
-                    write.now,
-                )
-                ingests.put(write.session, taken, outcomes)
+                last = self._last.document if self._last else None
+                ingests.put(write.session, self._taken(document.id if document else last, stages, write.now), outcomes)
                 if dry_run:
                     raise Rehearsed
         except Rehearsed:
@@ -245,6 +231,20 @@ class _Taking:
             self._source, self._pipeline, self._hash, False, dry_run, kept, outcomes, self._titles, vanished, [],
             stages, self._notes,
         )  # fmt: skip
+
+    def _taken(self, document: str | None, stages: list[dict[str, Any]], now: int) -> Taken:
+        return Taken(
+            self._id,
+            self._source.namespace,
+            self._source.uri,
+            self._hash,
+            self._pipeline.name,
+            self._pipeline.version,
+            self._hold.caller.agent,
+            document,
+            stages,
+            now,
+        )
 
     def _still_so(self, write: Writing, one: Judged) -> Judged:
         """A piece that was like a memory which is gone by now is new."""
@@ -306,11 +306,10 @@ class _Taking:
             place=None,
         )
 
-    def _one(self, write: Writing, judged: Judged, document: Memory | None, links: list[Link]) -> Outcome:
+    def _one(self, write: Writing, judged: Judged) -> Outcome:
         """Do with a piece what was decided; one that the store refuses leaves the others be."""
         piece, memory = judged.piece, judged.other
         if judged.decision in ingest_model.KEPT:
-            assert document is not None
             try:
                 kept = self._stored(write, piece)
             except StoreError:
@@ -318,15 +317,22 @@ class _Taking:
             except HoldfastError as error:
                 return _outcome(judged._replace(decision="rejected", reason=error.message), None)
             memory = kept.id
-            links.append(_derived(self._hold, write, kept, document))
             self._link(write, judged, kept)
         elif judged.repeats is not None:
             memory = self._kept.get(judged.repeats)
-        elif judged.decision == "near-duplicate" and document is not None and judged.other:
-            tie(self._hold, write, document.id, judged.other, "related_to")
         if memory:
             self._kept[piece.place] = memory
         return _outcome(judged, memory)
+
+    def _tied(self, write: Writing, document: Memory, outcomes: Sequence[Outcome]) -> None:
+        """What was made of a document stands on it; what says nearly the same is named beside it."""
+        links = [_derived(self._hold, write, id, document.id) for id in self._made]
+        for link in links if document.reflection_depth else ():
+            stand(write, None, link)
+        write.add_all(LINK, links, "link")
+        for one in outcomes:
+            if one.decision == "near-duplicate" and one.other:
+                tie(self._hold, write, document.id, one.other, "related_to")
 
     def _stored(self, write: Writing, piece: Piece) -> Memory:
         title = piece.title if piece.title not in self._taken_titles else f"{piece.title} [{piece.digest[:8]}]"
@@ -347,7 +353,9 @@ class _Taking:
         draft = self._draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
         kept = put(self._hold, write, draft, "version", force=True).memory
         self._titles[piece.place] = kept.title
-        self._made.add(kept.id)
+        self._made[kept.id] = piece.place
+        if (kept.title, kept.content) == (piece.title, piece.text):
+            self._as_planned[piece.place] = kept
         return kept
 
     def _link(self, write: Writing, judged: Judged, kept: Memory) -> None:
@@ -359,25 +367,25 @@ class _Taking:
         elif judged.decision == "update":
             tie(self._hold, write, kept.id, judged.other, "supersedes" if judged.replaces else "related_to")
 
-    def _keep_vectors(self, write: Writing, judged: Sequence[Judged], planner: Planner) -> None:
+    def _keep_vectors(self, write: Writing, planner: Planner) -> None:
         """The vectors of what was kept, which need not be made again then."""
-        embedder = self._hold.embedder
-        if embedder is None:
+        if (embedder := self._hold.embedder) is None:
             return
-        many = []
-        for one in judged:
-            made, id = planner.vectors.get(one.piece.place), self._kept.get(one.piece.place)
-            if (
-                made
-                and id
-                and one.decision in ingest_model.KEPT
-                and self._titles.get(one.piece.place) == one.piece.title
-            ):
-                hash = content_hash(one.piece.title, one.piece.text)
-                many += [
-                    vectors.Kept(id, embedder.model, begins, ends, vector.dim, hash, write.now, vector)
-                    for begins, ends, vector in made
-                ]
+        made = ((memory, planner.vectors.get(place, ())) for place, memory in self._as_planned.items())
+        many = [
+            vectors.Kept(
+                memory.id,
+                embedder.model,
+                begins,
+                ends,
+                vector.dim,
+                content_hash(memory.title, memory.content),
+                write.now,
+                vector,
+            )
+            for memory, found in made
+            for begins, ends, vector in found
+        ]
         vectors.put_all(write.session, many)
 
     def _vanished(self, write: Writing, outcomes: Sequence[Outcome]) -> list[Gone]:
@@ -422,13 +430,13 @@ def _clean(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def _derived(hold: Hold, write: Writing, memory: Memory, document: Memory) -> Link:
+def _derived(hold: Hold, write: Writing, memory: str, document: str) -> Link:
     """A new memory stands on its document: nothing can stand on it yet, so that no circle is closed. Only where the
     document has a depth does the memory need one."""
     return Link(
-        id=id_of(memory.id, document.id, "derives_from"),
-        source=memory.id,
-        target=document.id,
+        id=id_of(memory, document, "derives_from"),
+        source=memory,
+        target=document,
         relation="derives_from",
         valid_from=write.now,
         valid_until=None,

@@ -25,39 +25,153 @@ class Likeness(NamedTuple):
 
 
 _WEIGHT = {"word": 1.0, "name": 1.5, "value": 1.5, "not": 1.0, "filler": 0.1}
-NEAR = 0.8
 SUBJECT = 0.55
+"""So much of one text must stand in the other for both to be about the same."""
+NEAR = 0.8
+EXCHANGED = 0.93
+"""So much must be shared by texts in which a word stands in the place of another, which may be another thing."""
+LITTLE = 0.12
+"""So much may be added without being news."""
+MEANT = 0.95
+"""Vectors as near as this mean the same in other words."""
+
+MOST_PAIRS = 2500
+"""So many words are held against one another: texts that differ in more are not the same misspelt."""
+
+_OPPOSED = [
+    {stemmed(word) for word in pair.split("/")}
+    for pair in """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
+    always/never must/may increase/decrease include/exclude open/closed public/private before/after more/less
+    above/below accept/reject add/remove first/last up/down start/stop win/lose won/lost pass/fail passed/failed
+    success/failure minimum/maximum least/most internal/external required/optional safe/unsafe permit/forbid
+    encrypt/decrypt hot/cold import/export upload/download left/right early/late inbound/outbound""".split()
+]
+_PREFIXES = ("un", "in", "dis", "non", "im", "ir", "de")
+_NEWER = frozenset(map(stemmed, "now changed moved updated instead anymore renamed switched upgraded".split()))
+_COUNTED = frozenset(
+    map(stemmed, "invoice issue ticket order flight build case pr pull bug room chapter step section user".split())
+)
 
 
 def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
     """How a new text stands to one that is there."""
-    before, after = read(old), read(new)
-    if before == after:
+    if _letters(old) == _letters(new):
         return Likeness("same", 1.0, "the same but for case, blanks and punctuation")
-    lost, gained = Counter(before), Counter(after)
-    lost, gained = lost - gained, gained - lost
-    score = 1 - (_weight(lost) + _weight(gained)) / max(1e-9, _weight(Counter(before)) + _weight(Counter(after)))
-    if score < SUBJECT:
+    return _related(_Change(read(old), read(new)), cosine)
+
+
+def _letters(text: str) -> list[str]:
+    """What is left of a text without case, blanks and such punctuation as changes nothing."""
+    return _LETTERS.findall(normalize("NFKC", visible(text)).casefold())
+
+
+_LETTERS = re.compile(r"[^\W_]+|[<>≤≥≠]|!=|(?<![\w)])-(?=\d)|\+\+|(?<=\w)#|(?<=\d)[.,:]\d+")
+
+
+class _Change:
+    """What a new text lacks of an old one, and what it has instead; words that are only misspelt are in both."""
+
+    def __init__(self, before: list[Term], after: list[Term]) -> None:
+        self.before, self.after = before, after
+        counted = [Counter(term.means for term in terms if term.sort != "filler") for terms in (before, after)]
+        sorts = [{term.means: term for term in terms} for terms in (before, after)]
+        self.lost = [sorts[0][means] for means in (counted[0] - counted[1]).elements()]
+        self.gained = [sorts[1][means] for means in (counted[1] - counted[0]).elements()]
+        few = len(self.lost) * len(self.gained) <= MOST_PAIRS
+        self.opposed = few and any(_opposite(one.means, other.means) for one in self.lost for other in self.gained)
+        if few:
+            self._pair_off()
+        weights = [sum(_WEIGHT[term.sort] for term in terms if term.sort != "filler") for terms in (before, after)]
+        self.left_out = _weight(self.lost) / max(weights[0], 1e-9)
+        self.added = _weight(self.gained) / max(weights[1], 1e-9)
+        self.score = 1 - (_weight(self.lost) + _weight(self.gained)) / max(sum(weights), 1e-9)
+
+    def _pair_off(self) -> None:
+        """Take out the words that are the same but for an ending or a slip of the pen."""
+        for one in [term for term in self.lost if term.sort in ("word", "name")]:
+            for other in self.gained:
+                if other.sort in ("word", "name") and _misspelt(one.means, other.means):
+                    self.lost.remove(one)
+                    self.gained.remove(other)
+                    break
+
+    def has(self, sort: str) -> tuple[bool, bool]:
+        """Whether something of a sort was lost, and gained."""
+        return any(term.sort == sort for term in self.lost), any(term.sort == sort for term in self.gained)
+
+    def counts_another(self) -> bool:
+        """Whether a value that differs is the number of a thing."""
+        values = [term for term in self.gained if term.sort == "value"]
+        return any(
+            self.after[max(0, at - 2) : at] and any(near.means in _COUNTED for near in self.after[max(0, at - 2) : at])
+            for at, term in enumerate(self.after)
+            if term in values
+        )
+
+
+def _related(change: _Change, cosine: float | None) -> Likeness:
+    """The first that holds."""
+    score = max(0.0, change.score)
+    if min(change.left_out, change.added) > 1 - SUBJECT and not (cosine is not None and cosine >= MEANT):
         return Likeness("other", score, "they share too little")
-    if _of("not", lost) != _of("not", gained):
-        return Likeness("conflict", score, "one denies what the other says")
-    if _of("name", lost) and _of("name", gained):
+    if all(change.has("name")):
         return Likeness("other", score, "they name different things")
-    if _of("value", lost) and _of("value", gained):
-        return Likeness("conflict", score, "they give different values")
-    if not lost and gained:
+    if all(change.has("value")):
+        return _valued(change, score)
+    exchanged = all(change.has("word")) or (any(change.has("name")) and bool(change.lost and change.gained))
+    if exchanged and not change.opposed and change.score < EXCHANGED and not (cosine is not None and cosine >= MEANT):
+        return Likeness("other", score, "words stand in the place of others")
+    if change.opposed or change.has("not")[0] != change.has("not")[1]:
+        return Likeness("conflict", score, "one denies what the other says")
+    return _grown(change, score)
+
+
+def _valued(change: _Change, score: float) -> Likeness:
+    """Two texts with different values: two things, or one of which something else is said."""
+    if change.counts_another():
+        return Likeness("other", score, "they count different things")
+    if all(change.has("word")) and change.score < 1 - 2 * LITTLE:
+        return Likeness("other", score, "they share too little besides")
+    if any(term.means in _NEWER for term in change.after):
+        return Likeness("update", score, "the new one gives another value, and says that it is newer")
+    return Likeness("conflict", score, "they give different values")
+
+
+def _grown(change: _Change, score: float) -> Likeness:
+    """Two texts of which neither denies the other: one may say more."""
+    news = change.added > LITTLE or change.has("value")[1] or change.has("name")[1]
+    if change.left_out <= LITTLE and news:
         return Likeness("update", score, "the new one says all of the old one and more")
-    if score >= NEAR:
-        return Likeness("near", score, "they share nearly all their words")
+    if change.added <= LITTLE and (change.left_out <= SUBJECT or change.score >= NEAR):
+        return Likeness("near", score, "the new one says nothing that the old one does not")
     return Likeness("other", score, "they share too little")
 
 
-def _weight(terms: Counter[Term]) -> float:
-    return sum(_WEIGHT[term.sort] * count for term, count in terms.items())
+def _weight(terms: Iterable[Term]) -> float:
+    return sum(_WEIGHT[term.sort] for term in terms)
 
 
-def _of(sort: str, terms: Iterable[Term]) -> set[str]:
-    return {term.means for term in terms if term.sort == sort}
+def _opposite(one: str, other: str) -> bool:
+    if {one, other} in _OPPOSED:
+        return True
+    return any(one == prefix + other or other == prefix + one for prefix in _PREFIXES)
+
+
+def _misspelt(one: str, other: str) -> bool:
+    """Whether two words are one, with another ending or with a letter wrong, left out, put in or exchanged."""
+    short, long = sorted((one, other), key=len)
+    if len(short) < 4 or len(long) - len(short) > 3:
+        return False
+    if long.startswith(short) and len(short) >= 5:
+        return True
+    if short[0] != long[0] or len(long) - len(short) > 1:
+        return False
+    head = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    tails = short[head:], long[head:]
+    if len(short) == len(long):
+        exchanged = tails[0][:2] == tails[1][:2][::-1] and tails[0][2:] == tails[1][2:]
+        return exchanged or (len(short) >= 6 and tails[0][1:] == tails[1][1:])
+    return len(long) >= 5 and tails[0] == tails[1][1:]
 
 
 def compare_titled(old_title: str, old: str, new_title: str, new: str, cosine: float | None = None) -> Likeness:
@@ -107,7 +221,7 @@ def plain(text: str) -> str:
 
 
 ECHO = 0.9
-_FRAME = frozenset(map(stemmed, "according memory recalled recall noted earlier previously stored note notes".split()))
+_FRAME = frozenset(read("according to the memory recalled, I recall, as noted earlier and previously in stored notes"))
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
@@ -132,9 +246,9 @@ def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
 
 def _triples(text: str) -> set[tuple[Term, ...]]:
     """Every three terms in a row of each sentence, or the whole sentence if it has fewer."""
-    found = set()
+    found = set[tuple[Term, ...]]()
     for sentence in _SENTENCES.split(text):
-        terms = [term for term in read(sentence) if term.sort != "filler" and term.means not in _FRAME]
+        terms = [term for term in read(sentence) if term.sort != "filler" and term not in _FRAME]
         found.update(tuple(terms[at : at + 3]) for at in range(max(1, len(terms) - 2)))
     return found - {()}
 

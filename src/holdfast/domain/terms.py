@@ -21,11 +21,33 @@ class Term(NamedTuple):
     sort: Sort
 
 
+def stemmed(word: str) -> str:
+    """An English word without its commonest endings; good enough to compare by, not to show."""
+    for ending, instead in (
+        ("ies", "y"),
+        ("sses", "ss"),
+        ("ing", ""),
+        ("edly", ""),
+        ("ed", ""),
+        ("ly", ""),
+        ("es", ""),
+    ):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word.removesuffix(ending) + instead
+            break
+    else:
+        if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+            word = word[:-1]
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
+        word = word[:-1]
+    return word.removesuffix("e") if len(word) > 3 else word
+
+
 _SHAPE = re.compile(
     r"(?P<date>\d{4}[-/.]\d{1,2}[-/.]\d{1,2})(?:[T ](?P<clock>\d{1,2}:\d{2}))?"
-    r"|(?P<number>\d+(?:[.,:]\d+)*)(?P<ordinal>(?:st|nd|rd|th)\b)?"
+    r"|(?P<number>(?:(?<![\w).%])-)?\d+(?:[.,:]\d+)*)(?P<ordinal>(?:st|nd|rd|th)\b)?"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+)*)(?P<sign>\+\+|#)?"
-    r"|(?P<money>[%$€£¥])"
+    r"|(?P<money>[%$€£¥])|(?P<sort>[<>≤≥≠]|!=)"
 )
 
 _MONEY = {"%": "percent", "$": "dollar", "€": "euro", "£": "pound", "¥": "yen"}
@@ -74,46 +96,57 @@ _UNITS = {
         ("bytes", 1024**3, "gb gib gigabyte gigabytes"),
         ("bytes", 1024**4, "tb tib terabyte terabytes"),
     )
-    for form in forms.split()
+    for written in forms.split()
+    for form in {written, stemmed(written)}
 }
 
 _ALIKE = {
-    word: group.split()[0]
+    word: stemmed(group.split()[0])
     for group in (
+        "because due",
+        "run ran",
+        "write wrote written",
+        "tell told",
+        "say said",
+        "pay paid",
+        "hold held",
+        "meet met",
+        "find found",
+        "leave left",
         "use using utilise utilize employ",
         "big large huge",
         "fast quick quickly rapid rapidly",
-        "begin start commence launch",
+        "begin start commence launch began begun",
         "end finish complete",
         "fix repair mend resolve",
         "delete remove erase",
-        "buy purchase",
+        "buy purchase bought",
         "show display",
         "need require",
         "must shall should",
-        "choose select pick",
+        "choose select pick chose chosen",
         "error failure fault",
         "bug defect",
         "help assist aid",
         "change modify alter",
-        "make create build",
-        "keep retain store",
-        "send transmit",
+        "make create build built",
+        "keep retain store kept",
+        "send transmit sent",
         "like enjoy love",
         "prefer favour favor",
         "live reside",
         "job occupation",
         "colour color",
-        "doc document documentation docs",
-        "repo repository",
-        "config configuration",
-        "app application",
-        "db database",
-        "auth authentication",
-        "env environment",
-        "prod production",
-        "dev development",
-        "info information",
+        "document doc documentation docs",
+        "repository repo",
+        "configuration config",
+        "application app",
+        "database db",
+        "authentication auth",
+        "environment env",
+        "production prod",
+        "development dev",
+        "information info",
         "meeting meetup",
         "customer client",
         "percent percentage",
@@ -127,6 +160,8 @@ _ALIKE = {
 def read(text: str) -> list[Term]:
     """The terms of a text, in order."""
     plain = unicodedata.normalize("NFKC", visible(text[:MOST_CHARACTERS]))
+    if plain.isupper():
+        plain = plain.lower()
     found = [term for shape in _SHAPE.finditer(plain) for term in _meant(shape, plain)]
     return _quantities(found)
 
@@ -137,6 +172,8 @@ def _meant(shape: re.Match[str], text: str) -> list[Term]:
             return [_date(shape)] + ([Term(shape["clock"].zfill(5), "value")] if shape["clock"] else [])
         case "number" | "ordinal":
             return [Term(_number(shape["number"]), "value")]
+        case "sort":
+            return [Term(shape["sort"], "value")]
         case "money":
             return [Term(_MONEY[shape["money"]], "word")]
     return _words(shape, text)
@@ -151,6 +188,8 @@ def _number(digits: str) -> str:
     """8,080 is 8080, and 5.0 is 5; 3.10 is not 3.1, because it may be a version."""
     if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", digits):
         digits = digits.replace(",", "")
+    if re.fullmatch(r"\d{1,2}:\d{2}", digits):
+        return digits.zfill(5)
     digits = re.sub(r"\.0$", "", digits)
     return digits.lstrip("0") or "0" if digits.isdecimal() else digits
 
@@ -172,7 +211,7 @@ def _is_name(word: str, at: int, text: str) -> bool:
     """A word that is written large though no sentence begins with it, or all of whose letters are."""
     if not word[0].isupper():
         return False
-    before = text[:at].rstrip(" \t\"'“‘(*_`#>-")[-1:] if at else ""
+    before = text[max(0, at - 8) : at].rstrip(" \t\"'“‘(*_`#>-")[-1:] if at else ""
     return before not in ("", ".", "!", "?", ":", ";", "\n", "。", "…", "•") or (len(word) > 1 and word.isupper())
 
 
@@ -204,28 +243,6 @@ def _bare(word: str) -> str:
     return unicodedata.normalize(
         "NFC", "".join(sign for sign in unicodedata.normalize("NFD", word) if not "\u0300" <= sign <= "\u036f")
     )
-
-
-def stemmed(word: str) -> str:
-    """An English word without its commonest endings; good enough to compare by, not to show."""
-    for ending, instead in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("ing", ""),
-        ("edly", ""),
-        ("ed", ""),
-        ("ly", ""),
-        ("es", ""),
-    ):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word.removesuffix(ending) + instead
-            break
-    else:
-        if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
-            word = word[:-1]
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
-        word = word[:-1]
-    return word.removesuffix("e") if len(word) > 3 else word
 
 
 def _quantities(found: list[Term]) -> list[Term]:

@@ -287,6 +287,13 @@ def test_two_notes_of_one_name_are_both_kept(hold: Any, tmp_path: Path) -> None:
     assert sorted(one.title for one in hold.list().memories) == ["Index", "Index (2)"]
 
 
+def test_a_note_that_another_keeps_for_itself_is_kept_all_the_same(seen_by: Callable[..., Any]) -> None:
+    anna, ben = seen_by("ai:anna@a"), seen_by("ai:ben@b")
+    anna.mine(content="The key is under the mat.", namespace="home", scope="private")
+    assert ben.mine(content="The key is under the mat.", namespace="home").imported == 1
+    assert [one.title for one in ben.list(namespace="home").memories] == ["The key is under the mat. (2)"]
+
+
 def test_a_session_that_was_gone_on_with_does_not_double_its_turns(hold: Any, tmp_path: Path) -> None:
     exports.claude_code(tmp_path / "s-1.jsonl", "s-1")
     exports.claude_code(tmp_path / "s-2.jsonl", "s-2")

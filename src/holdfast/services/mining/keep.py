@@ -11,7 +11,7 @@ from ...domain.errors import HoldfastError, StoreError
 from ...domain.memory import Memory
 from ...domain.mined import LeftOut, Note, Problem, Record, Rows, Tie, Turn
 from ...domain.words import fold
-from ...storage import mined
+from ...storage import memories, mined
 from ...storage.mined import Mined
 from ...storage.port import Session
 from ...storage.records import MEMORY, Writing
@@ -162,7 +162,7 @@ class Keeper:
             return self._here(write, one, there, noted)
         memory = self._admitted(write.session, one, _id(one), write.origin, write.now)
         holder = title_holder(write, memory.namespace, memory.title)
-        if holder is not None and (holder.content, holder.kind) == (memory.content, memory.kind):
+        if holder is not None and self._says_so(write, holder, memory):
             noted.append(self._note(one, holder))
             return "unchanged"
         memory = write.add(MEMORY, _titled(write, memory, holder), "import")
@@ -170,6 +170,11 @@ class Keeper:
             entity.call(write, memory, fold(one.draft.title), one.draft.title)
         noted.append(self._note(one, memory))
         return "stored"
+
+    def _says_so(self, write: Writing, holder: Memory, memory: Memory) -> bool:
+        """Whether a memory that the caller sees is what is to be kept."""
+        same = (holder.content, holder.kind) == (memory.content, memory.kind)
+        return same and bool(memories.by_ids(write.session, self._hold.caller, [holder.id], write.now))
 
     def _twin(self, session: Session, one: Planned, noted: list[Mined]) -> str | None:
         """The memory that the same words became which came by the other way, if no other message is it already."""

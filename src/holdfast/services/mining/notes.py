@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from ...domain.mined import Note, Problem, Record, Tie, digest, line
+from . import places
 from .blocks import text_of
 from .places import Piece, watched
 from .reading import Told, guarded
@@ -69,7 +70,8 @@ def _note(piece: Piece, text: str, names: dict[str, str], wanted: list[tuple[str
         yield Problem(where=piece.name, what=front.fault, rejected=False)
     marked = path.suffix.lower() not in TEXT
     prose = _CODE.sub("", text) if marked else ""
-    title = line(_text(front.said.get("title"))) or _heading(prose) or path.stem
+    called = line(text.strip().splitlines()[0], 80) if piece.name == places.INLINE else path.stem
+    title = line(_text(front.said.get("title"))) or _heading(prose) or called
     key, uri = _named(piece, text)
     _call(names, key, (path.with_suffix("").as_posix(), _text(front.said.get("permalink")), title, path.stem))
     _call(names, key, _listed(front.said.get("aliases")))
@@ -90,7 +92,7 @@ def _named(piece: Piece, text: str) -> tuple[str, str]:
     """What names a note: where it lies; a text that lies nowhere is named by what it says."""
     if piece.path is not None:
         return f"note/{piece.path.absolute()}", f"file:{piece.path.absolute()}"
-    if piece.name == "content":
+    if piece.name == places.INLINE:
         return f"note/content/{digest(text)}", f"uri:text:{digest(text)}"
     return f"note/zip/{piece.name}", f"uri:zip:{piece.name}"
 

@@ -24,6 +24,8 @@ LARGE = 64 << 20
 MOST_RATIO = 200
 """How much smaller a large file may be in a zip than outside; text is some ten times smaller."""
 LEFT_OUT = (".git", ".obsidian", ".trash", "node_modules", "__MACOSX", ".DS_Store")
+INLINE = "content"
+"""The name of what is no file."""
 HEAD = 1 << 16
 _OPENED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -77,7 +79,7 @@ def at(path: Path) -> Iterator[Place]:
 def inline(text: str) -> Place:
     """A text that came with a request."""
     data = text.encode()
-    return Place([Piece("content", len(data), lambda: io.BytesIO(data))], [], whole=True)
+    return Place([Piece(INLINE, len(data), lambda: io.BytesIO(data))], [], whole=True)
 
 
 def _is_zip(path: Path) -> bool:

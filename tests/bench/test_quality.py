@@ -97,7 +97,7 @@ def test_a_turn_is_stored_with_who_said_it_when_and_where_as_fields(tmp_path: Pa
 def test_a_session_is_stored_as_one_transcript(tmp_path: Path) -> None:
     (scope,) = cut(file_of(tmp_path, [CONVERSATION]), "docs").scopes
     assert [(item.key, item.fields["content"]) for item in scope.items] == [
-        ("D2", "Ada: I painted the hull green.\nBo: With two coats?"),
+        ("D2", "Ada: I painted the hull green. [shares a boat]\nBo: With two coats?"),
         ("D10", "Ada: The mast is up."),
     ]
     assert [question.right for question in scope.questions] == [{"D2"}]

@@ -164,6 +164,24 @@ def test_speakers_are_named_by_a_part_of_their_name(text: str, speakers: set[str
     assert named_in(question(text, NOW).words, speakers) == named
 
 
+def test_a_head_in_capitals_is_a_name_only_where_it_is_written_as_one() -> None:
+    told = ("Which task did Ada finish?", "Who is to see TASK to its end?", "Did Task answer?", "which task is mine")
+    named = [voices(question(text, NOW), ("TASK", "Ada")) for text in told]
+    assert named == [("Ada",), ("TASK",), ("TASK",), ("TASK",)]
+    assert voices(question("What did Lovelace say?", NOW), ("ADA LOVELACE",)) == ("ADA LOVELACE",)
+
+
+def test_what_have_and_would_are_shortened_to_is_as_common_as_they_are() -> None:
+    assert question("I've heard she'd run, and they\u2019re sure we'll win", NOW).words == (
+        "heard",
+        "run",
+        "sure",
+        "win",
+    )
+    assert question("Is vitamin D enough?", NOW).words == ("vitamin", "d", "enough")
+    assert question("I'd've", NOW).words == ("i", "d", "ve")
+
+
 # Who is to have said it
 
 

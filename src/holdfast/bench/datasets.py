@@ -232,7 +232,7 @@ def _turns(sample: Sample) -> Iterator[Item]:
 def _docs(sample: Sample) -> Iterator[Item]:
     """A memory for each session, as a transcript."""
     for number, said_at, turns in sample.sessions():
-        transcript = "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)
+        transcript = "\n".join(f"{turn.speaker}: {turn.told()}" for turn in turns)
         yield Item(f"D{number}", _fields(f"D{number}", transcript, said_at))
 
 

@@ -14,6 +14,9 @@ from .words import STOP, visible
 MOST_WORDS = 64
 _PART_OF_NAME = re.compile(r"[^\s_.,'’-]{2,}")
 
+_ENDING = re.compile(r"(?<=\w)['’](d|ll|m|re|ve)\b", re.IGNORECASE)
+"""Of "I'd", "you'll", "I'm", "they're" and "we've": as common as what it is short for."""
+
 _ENGLISH = STOP - frozenset(
     "a am an as at be by do had has he her him i if in is it me on or so to us was we will".split()
 )
@@ -95,7 +98,8 @@ def question(text: str, now: int) -> Question:
     plain = unicodedata.normalize("NFC", visible(text))
     found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain))))
     english = is_english(found, text.isascii())
-    words = [word for word in found if word not in STOP] or found if english else found
+    common = STOP.union(map(str.lower, _ENDING.findall(plain))) if english else frozenset()
+    words = [word for word in found if word not in common] or found
     asked = Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now))
     return asked._replace(roles=_roles(text[:MOST_READ], frozenset(found)), events=events(text)) if english else asked
 
@@ -124,10 +128,17 @@ def named_in(words: Sequence[str], speakers: Iterable[str]) -> tuple[str, ...]:
 
 def voices(asked: Question, speakers: Collection[str]) -> tuple[str, ...]:
     """The speakers whom a question names, or else those of the role it asks about, if others have a role too."""
-    named = named_in(asked.words, speakers)
+    named = named_in(asked.words, [speaker for speaker in speakers if not _is_label(speaker, asked.text)])
     if named or not {speaker.lower() for speaker in speakers} & ROLES - asked.roles:
         return named
     return tuple(sorted(asked.roles.union(speaker for speaker in speakers if speaker.lower() in asked.roles)))
+
+
+def _is_label(speaker: str, text: str) -> bool:
+    """Whether a head in capitals, as of "TASK: ...", is no name in a question that has the same as a common word."""
+    if not speaker.isupper() or text == text.lower():
+        return False
+    return not any(part in text or part.title() in text for part in _PART_OF_NAME.findall(speaker))
 
 
 def _place(speaker: str, places: Mapping[str, int]) -> int:

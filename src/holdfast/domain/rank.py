@@ -49,7 +49,7 @@ UNRELATED = 0.2
 """About the cosine of two texts that have nothing to do with each other."""
 SPAN = 0.3
 """At least so far above that is the nearest taken to be: a weak best does not count in full."""
-SECOND_SHARE = 0.2
+SECOND_SHARE = 0.15
 """How much of the second nearest passage counts beside the nearest: what a memory dwells on is not said in passing."""
 REPLY_SHARE = 0.5
 """How much of a reply's nearness is that of the reply together with the end of what it replies to."""

@@ -112,7 +112,7 @@ def test_turns_that_were_captured_are_not_doubled_by_their_transcript(hold: Any,
         (4, "user", "Thanks."),
     ]
     assert (hold.recover(transcript=str(path)).unchanged, len(kept(hold))) == (5, 5)
-    assert hold.mine(str(path)).unchanged == 5
+    assert hold.mine(str(path), tier="mid").unchanged == 5
 
 
 def test_turns_found_in_a_transcript_are_not_doubled_when_a_host_tells_of_them_later(hold: Any, tmp_path: Path) -> None:
@@ -169,3 +169,21 @@ def test_a_transcript_whose_last_line_was_cut_by_the_crash_gives_the_others(hold
         file.write(json.dumps(exports.code_entry("user", "x-2", "Lost words"))[:-20])
     done = hold.recover(transcript=str(path))
     assert (done.imported, done.rejected, done.problems[0].where) == (2, 1, "s-1.jsonl:3")
+
+
+def test_a_turn_that_is_mined_for_ever_is_kept_for_ever_however_it_came_first(
+    hold: Any, clock: Any, tmp_path: Path
+) -> None:
+    path = str(transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes."))
+    capture(hold, 0, "Mend it.")
+    hold.recover(transcript=path)
+    assert {one.tier for one in hold.list().memories} == {"mid"}
+    clock.move(days=30)
+    assert kept(hold) == []
+    mined = hold.mine(path)
+    assert (mined.updated, mined.unchanged, mined.rejected) == (2, 0, 0)
+    assert [content for _, _, content in kept(hold)] == ["Mend it.", "Yes."]
+    clock.move(days=3000)
+    assert {one.tier for one in hold.list().memories} == {"long"}
+    assert hold.recover(transcript=path).unchanged == 2
+    assert {one.tier for one in hold.list().memories} == {"long"}

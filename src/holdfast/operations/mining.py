@@ -97,7 +97,7 @@ class MineAnswer(Struct, frozen=True, kw_only=True):
     tier: str
     imported: int
     updated: int
-    """Changed at the source since."""
+    """Changed at the source since, or kept for longer now."""
     unchanged: int
     joined: int
     """Here already because a host told of them."""

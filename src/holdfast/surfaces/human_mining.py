@@ -7,7 +7,7 @@ from .human import safe
 
 _DONE = {
     "imported": "stored",
-    "updated": "changed at their source",
+    "updated": "brought up to date",
     "unchanged": "here already",
     "joined": "captured before",
     "left": "put away or rewritten here, and left so",

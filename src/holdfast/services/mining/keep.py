@@ -1,6 +1,7 @@
 """Keep what was read elsewhere: once, in its order, through the same door as all else."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -8,7 +9,7 @@ from ...domain import ids
 from ...domain import mined as reading
 from ...domain.admit import admit
 from ...domain.errors import HoldfastError, StoreError
-from ...domain.memory import Memory
+from ...domain.memory import Memory, higher
 from ...domain.mined import LeftOut, Note, Problem, Record, Rows, Tie, Turn
 from ...domain.words import fold
 from ...storage import memories, mined
@@ -191,11 +192,28 @@ class Keeper:
             noted.append(Mined(one.key, twin, self._options.route, one.said, one.digest, ""))
             self.report.first = self.report.first or twin
             return "left"
-        if self._options.route == "mine" and memory.place != one.draft.place:
-            must_change(self._hold, write, memory)
-            memory = write.change(MEMORY, memory, replace(memory, place=one.draft.place), "import")
+        place = one.draft.place if self._options.route == "mine" else memory.place
+        memory = self._put(write, memory, replace(memory, place=place, **self._longer(write, memory)))
         noted.append(self._note(one, memory))
         return "joined"
+
+    def _longer(self, write: Writing, memory: Memory) -> dict[str, Any]:
+        """How long a memory is kept: as long as it was to be, or as is asked for now if that is longer."""
+        tier = higher(memory.tier, self._options.tier)
+        if tier == memory.tier or memory.expires_at is None:
+            return {"tier": tier}
+        end = self._hold.lifetimes.expiry(tier, write.now)
+        return {"tier": tier, "expires_at": None if end is None else max(end, memory.expires_at)}
+
+    def _put(self, write: Writing, before: Memory, after: Memory) -> Memory:
+        """Change a memory, under a title that is free."""
+        if before == after:
+            return before
+        must_change(self._hold, write, before)
+        holder = title_holder(write, after.namespace, after.title)
+        if holder is not None and holder.id != before.id:
+            after = _titled(write, after, holder)
+        return write.change(MEMORY, before, after, "import")
 
     def _here(self, write: Writing, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
         """What came here by a way that leaves no note: from another node, or out of a backup."""
@@ -216,12 +234,10 @@ class Keeper:
 
     def _changed(self, write: Writing, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
         """Say of a memory what its source says now."""
-        must_change(self._hold, write, there)
         given = self._admitted(write.session, one, there.id, write.origin, write.now)
-        holder = title_holder(write, there.namespace, given.title)
-        fields = ["content", "speaker", "occurred_at", "thread", "place", "source_span"]
-        fields += ["title"] if holder is None else []
-        after = write.change(MEMORY, there, replace(there, **{name: getattr(given, name) for name in fields}), "import")
+        fields = ("title", "content", "speaker", "occurred_at", "thread", "place", "source_span")
+        said = {name: getattr(given, name) for name in fields}
+        after = self._put(write, there, replace(there, **said, **self._longer(write, there)))
         noted.append(self._note(one, after))
         return "unchanged" if after.version == there.version else "updated"
 

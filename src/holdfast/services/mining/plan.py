@@ -29,7 +29,8 @@ class Planned(NamedTuple):
     key: str
     said: str | None
     digest: str
-    """Of what the source says; not of the order in which it says it, which another file may have otherwise."""
+    """Of what the source says and how long it is to be kept; not of the order in which it says it, which another file
+    may have otherwise."""
     draft: Draft
     where: str
     beyond: str | None
@@ -95,7 +96,7 @@ class Planner:
             yield Planned(
                 key=_numbered(key, number),
                 said=None if circle is None else reading.said(*circle, str(number), text=part.text),
-                digest=reading.digest(*stated, str(at), part.text),
+                digest=reading.digest(*stated, str(at), self._options.tier, part.text),
                 draft=draft,
                 where=record.where,
                 beyond=_numbered(key, number + 1) if number + 1 == len(pieces) else None,

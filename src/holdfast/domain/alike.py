@@ -211,7 +211,9 @@ def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
 
 def _telling(title: str) -> set[Term]:
     """What a title tells, beyond being a title: nothing, if it is only a letter or a number."""
-    terms = {term for term in read(f"It is {title}") if term.sort != "filler" and term.means not in _LABELS}
+    terms = {
+        term for term in read(f"It is {title}") if term.sort not in ("filler", "not") and term.means not in _LABELS
+    }
     return terms if any(term.sort != "value" and len(term.means) > 1 for term in terms) else set()
 
 

@@ -200,7 +200,7 @@ def _words(shape: re.Match[str], text: str) -> list[Term]:
         return [Term(pair, "word") for pair in terms(word)]
     low = word.replace("’", "'").casefold()
     if low.endswith("n't"):
-        return [Term("not", "not")]
+        return [Term("¬", "not")]
     low = low.removesuffix("'s").partition("'")[0] if "'" in low else low
     if shape["sign"]:
         return [Term(low + shape["sign"], "name")]
@@ -221,7 +221,7 @@ def _word(low: str, *, named: bool) -> Term:
     if named and len(low) == 1 and low != "i":
         return Term(low, "name")
     if low in _NOT:
-        return Term("not", "not")
+        return Term("¬", "not")
     if low in _NUMBERS:
         return Term(_NUMBERS[low], "value")
     if low in _DAYS:

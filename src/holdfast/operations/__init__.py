@@ -3,6 +3,7 @@
 from . import (
     about,
     agents,
+    auditing,
     composing,
     context,
     core,
@@ -36,6 +37,7 @@ __all__ = [
     "Operation",
     "about",
     "agents",
+    "auditing",
     "composing",
     "context",
     "core",

@@ -28,7 +28,7 @@ class Holdfast:
 
     def __init__(self, hold: Hold, settings: Settings, *, makes_vectors: bool = False) -> None:
         self.making = Making(hold) if makes_vectors and hold.embedder is not None else None
-        self.hold = replace(hold, kept=self.making.wake) if self.making else hold
+        self.hold = replace(hold, kept=self.making.wake, keeping=self.making.keeping) if self.making else hold
         self.settings = settings
 
     def call(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from msgspec import UNSET
@@ -113,6 +114,16 @@ def test_vectors_are_made_on_the_side_after_something_was_kept(db: str) -> None:
         while set(kept(hold, MODEL)) != set(ids):
             hold.hold.store.wait(0.1)
         assert hold.recall("note").meta.degraded is UNSET
+
+
+def test_vectors_wait_as_long_as_something_is_being_kept(db: str) -> None:
+    with holdfast.open(settings=Settings(db=db, agent_id=ME.agent, embedder="minilm")) as hold:
+        assert hold.making is not None
+        with pytest.raises(Cancelled), hold.hold.writing():
+            begun = monotonic()
+            assert hold.making.last() >= begun
+            raise Cancelled
+        assert hold.making.last() < begun
 
 
 def test_every_passage_has_a_vector_and_the_title_if_it_says_more(opened: Callable[..., Holdfast]) -> None:

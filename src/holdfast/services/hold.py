@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -118,6 +118,8 @@ class Hold:
     usual: Usual = field(default_factory=Usual)
     kept: Callable[[], None] = lambda: None
     """Told when something was committed."""
+    keeping: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered while something is kept."""
     notified: list[Invalidation] = field(default_factory=list)
     """What this caller's changes told to others, because something they stand on fell."""
 
@@ -141,7 +143,7 @@ class Hold:
         places: list[journal.Place] = []
         notified: list[Invalidation] = []
         try:
-            with self.store.writing(self.progress.commit) as session:
+            with self.keeping(), self.store.writing(self.progress.commit) as session:
                 write = Writing(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
                 yield write
                 write.flush()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import random
 from time import monotonic
 from typing import Literal
@@ -34,6 +36,7 @@ class Making:
         self._kept = threading.Event()
         self._lock = threading.Lock()
         self._woken = 0.0
+        self._keeping = 0
         self._thread: threading.Thread | None = None
         self._watcher: threading.Thread | None = None
         self._hold = hold.seen_by(hold.caller, Progress(stop=self._stop))
@@ -44,6 +47,21 @@ class Making:
         self._kept.set()
         if self._thread is None:
             self._start()
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Something is being kept."""
+        with self._lock:
+            self._keeping += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._keeping -= 1
+
+    def last(self) -> float:
+        """When something was kept last; now, as long as something is being kept."""
+        return monotonic() if self._keeping else self._woken
 
     def watch(self) -> None:
         """Look also for what other processes keep."""
@@ -84,7 +102,7 @@ class Making:
     def _wait_for_quiet(self) -> None:
         """Who stores much at once is not kept waiting for a processor: vectors follow when that is done."""
         until = monotonic() + PATIENCE_SECONDS
-        while (left := min(until, self._woken + QUIET_SECONDS) - monotonic()) > 0:
+        while (left := min(until, self.last() + QUIET_SECONDS) - monotonic()) > 0:
             if self._stop.wait(left):
                 return
 

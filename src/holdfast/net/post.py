@@ -85,7 +85,7 @@ class Post:
             return self._read(exchange.send(self._address.path.rstrip("/") + path, body, self._headers))
         except (OSError, HTTPException) as error:
             # What a provider sends may repeat the key, and an error what it sends.
-            raise self._broken(error) from None
+            raise self._broken(error, undone=not exchange.sent) from None
 
     def _read(self, response: HTTPResponse) -> bytes:
         if response.status != 200:
@@ -110,21 +110,21 @@ class Post:
         retryable = status in (408, 425, 429) or status >= 500
         return Failure(what, retryable=retryable, status=status, undone=True, after=after)
 
-    def _broken(self, error: OSError | HTTPException) -> Failure:
+    def _broken(self, error: OSError | HTTPException, *, undone: bool) -> Failure:
         from ssl import SSLEOFError, SSLError
 
         match error:
             case TimeoutError():
                 return self._late()
             case ConnectionResetError() | BrokenPipeError() | HTTPException() | SSLEOFError():
-                return Failure("broke the connection off, or speaks no HTTP", retryable=True)
+                return Failure("broke the connection off, or speaks no HTTP", retryable=True, undone=undone)
             case SSLError():
                 what = f"cannot be reached securely: check {self._settings}_url and the provider's certificate"
-                return Failure(what, undone=True)
+                return Failure(what, undone=undone)
             case socket.gaierror():
-                return Failure("is not to be found under this name", retryable=True, undone=True)
+                return Failure("is not to be found under this name", retryable=True, undone=undone)
             case _:
-                return Failure("cannot be reached", retryable=True, undone=True)
+                return Failure("cannot be reached", retryable=True, undone=undone)
 
     def _late(self) -> Failure:
         return Failure(f"did not answer within {self._timeout:g} seconds", retryable=True, late=True)
@@ -150,6 +150,8 @@ class _Exchange:
     def __init__(self, connection: HTTPConnection, deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
+        self.sent = False
+        """Whether the provider may have got something of the request."""
 
     def begin(self, work: Callable[[], bytes]) -> Future[bytes]:
         future: Future[bytes] = Future()
@@ -160,6 +162,7 @@ class _Exchange:
         self._connection.connect()
         if monotonic() > self._deadline:
             raise TimeoutError
+        self.sent = True
         self._connection.request("POST", path, body, headers)
         return self._connection.getresponse()
 

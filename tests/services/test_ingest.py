@@ -248,6 +248,21 @@ def test_titles_that_begin_alike_are_told_apart(hold: Any) -> None:
     assert len({one.title for one in answer.segments}) == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("```sh\nmake deploy\n```", "make deploy"),
+        ("- **Bold** words and [a link](https://example.org/x)", "Bold words and a link"),
+        ("> Said the `key_id` of it", "Said the `key_id` of it"),
+        ("| a | b |\n|---|---|", "a | b"),
+        ("```\n!!!\n```", "code, line 1"),
+    ],
+    ids=["code", "format", "quote", "table", "no words"],
+)
+def test_a_title_begins_as_the_text_does_without_its_format(hold: Any, text: str, title: str) -> None:
+    assert taken(hold, text, dry_run=True).segments[0].title == title
+
+
 def test_words_before_a_colon_are_not_taken_for_a_speaker(hold: Any) -> None:
     (id,) = taken(hold, "Warning: the boiler is hot.").ingested_memory_ids
     assert hold.get(id).speaker is msgspec.UNSET

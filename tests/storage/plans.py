@@ -22,7 +22,10 @@ from holdfast.storage.sqlite.engine import connect as connect_sqlite
 
 ME = Caller("ai:tester@here")
 Statement = tuple[str, Any]
-GROWING = "memory|memory_text|journal|link|alias|memory_grant|agent|access|notice|api_key|embedding|invalidation"
+GROWING = (
+    "memory|memory_text|journal|link|alias|memory_grant|agent|access|notice|api_key|embedding|invalidation|"
+    "ingest|ingest_segment"
+)
 """A namespace has one standard, and SQLite looks through them only for a dangling reference."""
 NEWEST = re.compile(r"order by rowno desc limit :limit$")
 """What begins with the last row and ends when it has enough."""

@@ -37,6 +37,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "dependents": {"id": "OTHER"},
     "invalidations of a memory": {"dependent_id": "ID"},
     "invalidations because of a memory": {"invalidated_id": "OTHER"},
+    "ingest": {"content": "We deploy on Mondays.\n\nWe eat at one.", "namespace": "team", "source_uri": "doc:x"},
 }
 
 

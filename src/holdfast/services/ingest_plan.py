@@ -3,6 +3,7 @@
 Nothing is written here. A model of vectors is asked between looks at the store, never during one.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -155,11 +156,17 @@ def title_of(segment: Segment, said: str, line: int) -> str:
 def lead_of(text: str) -> str:
     """The first words of a text, without the marks that only format it."""
     for line in text[: 8 * LEAD].splitlines():
-        words = " ".join(line.strip("`~#>*|+-= \t").split())
-        clean = "".join(letter for letter in words if letter.isprintable())
+        if line.lstrip().startswith(("```", "~~~")):
+            continue
+        words = _FORMAT.sub("", _LINKED.sub(r"\1", line.strip("`~#>*|+-= \t")))
+        clean = "".join(letter for letter in " ".join(words.split()) if letter.isprintable())
         if any(letter.isalnum() for letter in clean):
             return helpers.preview(clean, LEAD)
     return ""
+
+
+_LINKED = re.compile(r"!?\[([^\]\n]{1,200})\]\([^)\s]{1,400}\)")
+_FORMAT = re.compile(r"\*\*|<!--|-->")
 
 
 class Near(NamedTuple):

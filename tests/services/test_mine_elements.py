@@ -85,6 +85,10 @@ def test_signs_that_do_not_belong_are_told_and_passed_over() -> None:
         Fault(5, "a sign that does not belong here"),
         Element(None, 7, b"3"),
     ]
+    assert list(elements(io.BytesIO(b'[1] \n{"a": 2}'))) == [
+        Element(None, 1, b"1"),
+        Fault(5, "more follows where the JSON has ended, and was not read"),
+    ]
     assert list(elements(io.BytesIO(b"hello"))) == [Fault(0, "neither a JSON array nor an object begins here")]
 
 

@@ -198,6 +198,21 @@ def test_a_graph_gives_entities_with_what_was_observed_and_links_last(tmp_path: 
     assert [type(one) for one in found[-3:]] == [Tie, Tie, Tie]
 
 
+def test_a_graph_that_was_given_out_whole_is_the_same_graph(tmp_path: Path) -> None:
+    lined = exports.graph(tmp_path / "memory.jsonl")
+    entries = [json.loads(entry) for entry in lined.read_text().splitlines()]
+    whole = {
+        "entities": [entry for entry in entries if entry["type"] == "entity"],
+        "relations": [entry for entry in entries if entry["type"] == "relation"],
+    }
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(whole, indent=2))
+    assert [one.content for one in records(path) if isinstance(one, Note)] == [
+        one.content for one in records(lined) if isinstance(one, Note)
+    ]
+    assert len([one for one in records(path) if isinstance(one, Tie)]) == 3
+
+
 def test_a_folder_of_notes_gives_whole_texts_with_tags_and_links(tmp_path: Path) -> None:
     found = records(exports.vault(tmp_path / "vault"))
     notes = {one.title: one for one in found if isinstance(one, Note)}

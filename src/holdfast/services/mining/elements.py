@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from io import BytesIO
 from typing import IO, Any, NamedTuple
 
 import msgspec
@@ -65,6 +66,13 @@ def elements(source: IO[bytes], most: int = MOST_ELEMENT) -> Iterator[Element | 
 
 
 def _document(text: "_Text") -> Iterator[Element | Fault]:
+    """What a document holds; what follows where it has ended is told of."""
+    yield from _outermost(text)
+    if text.goes_on():
+        yield Fault(text.at, "more follows where the JSON has ended, and was not read")
+
+
+def _outermost(text: "_Text") -> Iterator[Element | Fault]:
     text.skip_mark()
     match text.peek():
         case b"[":
@@ -75,6 +83,7 @@ def _document(text: "_Text") -> Iterator[Element | Fault]:
             yield from _object(text)
         case _:
             yield Fault(text.at, "neither a JSON array nor an object begins here")
+            text.finish()
 
 
 def _array(text: "_Text", name: str | None) -> Iterator[Element | Fault]:
@@ -150,6 +159,17 @@ class _Text:
                 return self._held[self._from : self._from + 1]
             self.begun = self.at
             self._must_have_more()
+
+    def goes_on(self) -> bool:
+        """Whether anything follows that is not blank."""
+        try:
+            return bool(self.peek())
+        except _Ended:
+            return False
+
+    def finish(self) -> None:
+        """Leave the rest."""
+        self._held, self._source = b"", BytesIO()
 
     def step(self) -> None:
         self._from += 1

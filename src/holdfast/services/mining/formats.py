@@ -10,7 +10,7 @@ from ...domain.mined import Problem, Record
 from . import ai_memory, chatgpt, claude_ai, claude_code, codex, graph, mail, mem0, notes, slack
 from .elements import Element, decoded, elements
 from .places import Piece, Place
-from .reading import Told, first_lines, guarded, start_of, unreadable
+from .reading import LOOKED_AT, Told, first_lines, guarded, start_of, unreadable
 
 Format = Literal[
     "chatgpt",
@@ -27,9 +27,6 @@ Format = Literal[
     "envelope",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
-LOOKED_AT = 20
-"""Lines of a file that are looked at."""
-
 _SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
     "chatgpt": chatgpt.read,
     "claude": claude_ai.read,
@@ -186,6 +183,8 @@ def _member_form(one: Element, names: set[str]) -> Format | None:
         return "mem0"
     if one.name == "memories" and isinstance(raw, dict) and {"title", "content"} <= raw.keys():
         return "envelope"
+    if one.name == "entities" and isinstance(raw, dict) and {"name", "observations"} <= raw.keys():
+        return "mcp-memory"
     return "envelope" if {"schema_version", "exported_at"} <= names else None
 
 

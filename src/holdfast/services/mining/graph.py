@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...domain.mined import Note, Problem, Record, Tie, line
-from .blocks import text_of
+from .blocks import dict_of, text_of
 from .lines import objects
 from .places import Piece, watched
-from .reading import Told
+from .reading import LOOKED_AT, Told, first_lines, named
+
+ARRAYS = {"entities": "entity", "relations": "relation"}
 
 
 def is_entry(raw: dict[str, Any]) -> bool:
@@ -17,13 +19,26 @@ def is_entry(raw: dict[str, Any]) -> bool:
 def read(piece: Piece, told: Told) -> Iterator[Record]:
     """Every entity with its observations, and every relation as what it says and as a link."""
     graph = Graph("mcp-memory")
-    with watched(piece, told) as source:
-        for one in objects(source, piece.name):
-            if isinstance(one, Problem):
-                yield one
-            else:
-                yield from _entry(graph, one[1], one[0])
+    for one in _entries(piece, told):
+        if isinstance(one, Problem):
+            yield one
+        else:
+            yield from _entry(graph, one[1], one[0])
     yield from graph.end()
+
+
+def _entries(piece: Piece, told: Told) -> Iterator[tuple[str, dict[str, Any]] | Problem]:
+    """A line each, as the server keeps them; or in two arrays, as it gives them out."""
+    lined = any(map(is_entry, first_lines(piece, LOOKED_AT)))
+    with watched(piece, told) as source:
+        if lined:
+            yield from objects(source, piece.name)
+            return
+        for place, name, raw in named(source, piece.name):
+            if isinstance(raw, Problem):
+                yield raw
+            elif name in ARRAYS:
+                yield place, {"type": ARRAYS[name], **dict_of(raw)}
 
 
 def _entry(graph: "Graph", raw: dict[str, Any], where: str) -> Iterator[Record]:

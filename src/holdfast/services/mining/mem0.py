@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ...domain.errors import Invalid
 from ...domain.mined import Note, Problem, Record, line
 from .blocks import dict_of, list_of, text_of
-from .elements import Fault, decoded, elements
 from .graph import Graph
 from .places import Piece, watched
-from .reading import Told
+from .reading import Told, named
 
 STATEMENTS = (None, "results", "memories", "data")
 _WHOSE = ("user_id", "agent_id", "run_id", "app_id", "actor_id")
@@ -23,24 +21,17 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
     """Every statement, and every relation as what it says."""
     graph = Graph("mem0")
     with watched(piece, told) as source:
-        for number, element in enumerate(elements(source)):
-            if isinstance(element, Fault):
-                yield Problem(where=f"{piece.name} byte {element.at}", what=element.what)
-                continue
-            where = f"{piece.name} byte {element.at}"
-            try:
-                raw = decoded(element.data)
-            except Invalid as error:
-                yield Problem(where=where, what=error.message)
-                continue
-            if element.name in STATEMENTS and isinstance(raw, dict):
-                yield _statement(raw, where, number)
-            elif element.name == "relations" and isinstance(raw, dict):
+        for where, name, raw in named(source, piece.name):
+            if isinstance(raw, Problem):
+                yield raw
+            elif name in STATEMENTS and isinstance(raw, dict):
+                yield _statement(raw, where)
+            elif name == "relations" and isinstance(raw, dict):
                 yield from _relation(graph, raw, where)
         yield from graph.end()
 
 
-def _statement(raw: dict[str, Any], where: str, number: int) -> Record:
+def _statement(raw: dict[str, Any], where: str) -> Record:
     id, text = text_of(raw.get("id")), text_of(raw.get("memory")) or text_of(raw.get("text"))
     if not id or not text.strip():
         return Problem(where=where, what="is no memory: it needs an id and a memory")

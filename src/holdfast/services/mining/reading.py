@@ -11,6 +11,8 @@ from .elements import MOST_ELEMENT, Fault, decoded, elements
 from .lines import Line, lines, objects
 from .places import Piece, watched
 
+LOOKED_AT = 20
+"""Lines or members of a file by which its format is told."""
 MOST_FIRST = 8 << 20
 """Bytes of a line by which a format is told."""
 Told = Callable[[int], None]
@@ -67,6 +69,19 @@ def each(piece: Piece, told: Told, within: str) -> Iterator[Raw | Problem]:
             yield from objects(source, piece.name)
         else:
             yield alone(source, piece.name)
+
+
+def named(source: IO[bytes], name: str) -> Iterator[tuple[str, str | None, Any | Problem]]:
+    """Everything in a document: where it stands, the name of the array or member that it is of, and what it says."""
+    for element in elements(source):
+        place = f"{name} byte {element.at}"
+        if isinstance(element, Fault):
+            yield place, None, Problem(where=place, what=element.what)
+            continue
+        try:
+            yield place, element.name, decoded(element.data)
+        except Invalid as error:
+            yield place, element.name, Problem(where=place, what=error.message)
 
 
 def members(source: IO[bytes], name: str, within: str | None) -> Iterator[Raw | Problem]:

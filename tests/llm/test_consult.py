@@ -1,7 +1,9 @@
 """Consulting a model: checked, kept, paid for once, within the day's budget, and never needed."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -16,7 +18,7 @@ from holdfast.domain.moment import DAY
 from holdfast.services.consult import Consulted, Material, Task, Unhelped, consult
 from holdfast.settings import Settings
 from holdfast.storage import consulted
-from model_server import Provider, in_turn, prompt_of, provider, replying, said, saying, system_of
+from model_server import Asked, Handler, Provider, in_turn, prompt_of, provider, replying, said, saying, system_of
 
 KEY = "sk-hunter2"
 
@@ -184,6 +186,28 @@ def test_no_model_is_consulted_inside_a_transaction(opened: Open) -> None:
                 consult(hold, TASK, TEXT)
         assert isinstance(consult(hold, TASK, TEXT), Consulted)
     assert len(server.asked) == 1
+
+
+@both
+def test_others_read_and_write_while_a_model_thinks(opened: Open) -> None:
+    asked, go = Event(), Event()
+
+    def thinking(handler: Handler, question: Asked) -> None:
+        asked.set()
+        go.wait()
+        handler.reply(said(question, msgspec.json.encode(GOOD).decode()))
+
+    with provider(thinking) as server, ThreadPoolExecutor() as pool:
+        hold = opened(server)
+        found = pool.submit(consult, hold.hold, TASK, TEXT)
+        try:
+            assert asked.wait(60)
+            memory = hold.store(title="t", content="Kept meanwhile.")
+            assert hold.get(memory.id).content == "Kept meanwhile."
+            assert not found.done()
+        finally:
+            go.set()
+        assert isinstance(found.result(), Consulted)
 
 
 def test_a_text_that_is_too_long_is_not_sent(opened: Open) -> None:

@@ -263,6 +263,16 @@ def test_a_title_begins_as_the_text_does_without_its_format(hold: Any, text: str
     assert taken(hold, text, dry_run=True).segments[0].title == title
 
 
+def test_long_titles_in_any_script_fit(hold: Any) -> None:
+    heading = "東京の港湾事務所における作業手順と安全確認について" * 7
+    same = "毎朝七時に事務所が開き、当直の者が船の出入りを記録する" * 9
+    text = f"# {heading}\n## {heading}\n\n{same}一。\n\n{same}二。\n\n😀 {'👩‍👩‍👧‍👦' * 60}\n"
+    answer = taken(hold, text)
+    assert decisions(answer) == {"new": 3}
+    assert len({one.title for one in answer.segments}) == 3
+    assert taken(hold, f"# Bell\x07 and {'x' * 50}\n\ntext\n", again=True).decisions["rejected"] == 0
+
+
 def test_words_before_a_colon_are_not_taken_for_a_speaker(hold: Any) -> None:
     (id,) = taken(hold, "Warning: the boiler is hot.").ingested_memory_ids
     assert hold.get(id).speaker is msgspec.UNSET

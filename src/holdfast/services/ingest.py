@@ -27,7 +27,7 @@ from ..storage.ingests import Outcome, Taken
 from ..storage.records import LINK, MEMORY, Writing, content_hash
 from . import ingest_model
 from .hold import Hold
-from .ingest_plan import Judged, Parted, Piece, Planner, parted
+from .ingest_plan import Judged, Parted, Piece, Planner, fitted, parted, printable
 from .intake import Rehearsed
 from .relate import id_of, tie
 from .remember import put
@@ -256,7 +256,8 @@ class _Taking:
 
     def _document(self, write: Writing, text: Parted, added: ingest_model.Added, segments: int) -> Memory:
         """The memory that stands for the document. It says little, so that the pieces are found instead."""
-        title = helpers.preview(_clean(added.title or text.title or self._source.name or self._source.uri), 200)
+        named = (added.title, text.title, self._source.name, self._source.uri)
+        title = fitted(helpers.preview(next(filter(None, (printable(one or "") for one in named))), 200))
         about = f"A document of {segments} segments: {self._source.uri}"
         content = f"{about}\n{added.summary}" if added.summary else about
         metadata = {
@@ -271,7 +272,7 @@ class _Taking:
         if old and old in known and memories.may_change(write.session, self._hold.caller, old):
             changed = replace(known[old], content=content, metadata=door.metadata(known[old].metadata | metadata))
             return write.change(MEMORY, known[old], door.check(changed), "ingest")
-        draft = self._draft(title or self._source.uri, content, metadata, "summary", None, (DOCUMENT_TAG,))
+        draft = self._draft(title, content, metadata, "summary", None, (DOCUMENT_TAG,))
         return put(self._hold, write, replace(draft, priority=1), "version", force=True).memory
 
     def _named(self) -> str:
@@ -424,10 +425,6 @@ class _Taking:
 
 class _Overtaken(Exception):
     """Somebody else took the same document in meanwhile."""
-
-
-def _clean(text: str) -> str:
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def _derived(hold: Hold, write: Writing, memory: str, document: str) -> Link:

@@ -45,6 +45,8 @@ MOST_VECTORS = 50_000
 FEWEST_WORDS = 8
 LEAD = 80
 """Characters of a text that its title quotes."""
+LONGEST_TITLE = 480
+"""Bytes."""
 
 
 class Piece(NamedTuple):
@@ -149,8 +151,20 @@ def says_enough(text: str) -> bool:
 def title_of(segment: Segment, said: str, line: int) -> str:
     """The headings that a piece stands under, and how it begins."""
     lead = lead_of(said) or f"{segment.kind}, line {line}"
-    above = " > ".join(segment.path[-3:])
-    return f"{helpers.preview(above, 160)}: {lead}" if above else lead
+    above = helpers.preview(printable(" > ".join(segment.path[-3:])), 2 * LEAD)
+    return fitted(f"{above}: {lead}" if above else lead)
+
+
+def printable(text: str) -> str:
+    """A text in one line, without what moves a cursor."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def fitted(title: str) -> str:
+    """A title that can be kept, with room for what tells it from others."""
+    if len(said := title.encode()) <= LONGEST_TITLE:
+        return title
+    return said[:LONGEST_TITLE].decode(errors="ignore").rstrip() + "…"
 
 
 def lead_of(text: str) -> str:
@@ -159,7 +173,7 @@ def lead_of(text: str) -> str:
         if line.lstrip().startswith(("```", "~~~")):
             continue
         words = _FORMAT.sub("", _LINKED.sub(r"\1", line.strip("`~#>*|+-= \t")))
-        clean = "".join(letter for letter in " ".join(words.split()) if letter.isprintable())
+        clean = printable(words)
         if any(letter.isalnum() for letter in clean):
             return helpers.preview(clean, LEAD)
     return ""

@@ -153,11 +153,12 @@ def test_an_edited_paragraph_supersedes_what_the_document_said_before(hold: Any)
     assert edited.vanished == []
 
 
-def test_a_paragraph_that_is_like_another_of_the_same_document_is_no_update_of_it(hold: Any) -> None:
-    rows = [f"The server number {number} listens on port {8000 + number} by default." for number in range(6)]
+def test_a_paragraph_that_is_like_another_of_the_same_document_is_no_update_of_it(db: str, hold: Any) -> None:
+    rows = [f"The server number {number} listens on port {8000 + number} by default." for number in range(7)]
     assert decisions(taken(hold, "\n\n".join(rows[:5]))) == {"new": 5}
-    longer = taken(hold, "\n\n".join(rows))
-    assert decisions(longer) == {"duplicate": 5, "new": 1}
+    with holdfast.open(db, agent_id="ai:other@here") as other:
+        assert decisions(taken(other, "\n\n".join(rows[:6]))) == {"duplicate": 5, "new": 1}
+    assert decisions(taken(hold, "\n\n".join(rows))) == {"duplicate": 6, "new": 1}
 
 
 def test_what_vanished_from_a_document_is_reported_and_stays(hold: Any) -> None:

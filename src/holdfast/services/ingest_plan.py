@@ -239,13 +239,17 @@ class Planner:
         self._again = again
         self._keep_seen = keep_seen
         self._known = {one.digest: one for one in before if one.memory is not None and one.digest}
+        self._said: set[str] = set()
+        """Digests of all that the document says."""
         self._still: set[str] = set()
+        """Memories of it that stay as they are, or have been replaced."""
         self._repeated: dict[str, int] = {}
         self._held = 0
         self._embedder = hold.embedder if pipeline.searching.vectors else None
 
     def judged(self, pieces: Sequence[Piece], *, total: int | None = None) -> Iterator[Judged]:
         """What to do with each piece, in their order."""
+        self._said |= {one.digest for one in pieces}
         self._still |= {self._known[one.digest].memory or "" for one in pieces if one.digest in self._known}
         for start in range(0, len(pieces), BATCH):
             self._hold.progress(start, total or len(pieces), "comparing")
@@ -419,7 +423,7 @@ class Planner:
         for one in close:
             if one.likeness.relation == "same":
                 return Judged(piece, "duplicate", one.likeness.reason, one.memory.id)
-        own = [one for one in close if one.memory.source_uri == self._source_uri and one.memory.id not in self._still]
+        own = [one for one in close if one.memory.source_uri == self._source_uri and not self._stays(one.memory)]
         if own:
             best = max(own, key=lambda one: one.likeness.score)
             self._still.add(best.memory.id)
@@ -435,6 +439,10 @@ class Planner:
             return Judged(piece, "new", "nothing like it was kept")
         best = max(others, key=lambda one: one.likeness.score)
         return Judged(piece, _DECISIONS[best.likeness.relation], best.likeness.reason, best.memory.id)
+
+    def _stays(self, memory: Memory) -> bool:
+        """Whether a memory of this source says what the document still says, or was replaced already."""
+        return memory.id in self._still or digest(memory.content, memory.metadata.get("path", ())) in self._said
 
     def _keep(self, piece: Piece, judged: Judged, made: dict[int, list[Made]]) -> None:
         """Hold vectors of what will be kept, as long as there is room."""

@@ -10,7 +10,6 @@ from .scripts import UNSEGMENTED, may_lack_blanks
 from .words import STOP, fold, runs, visible
 
 MOST = 8
-LONGEST_PHRASE = 2
 LEAST_LETTERS = 3
 LONGEST_RUN = 8
 RAREST = 3
@@ -27,6 +26,7 @@ _ALSO_STOP = frozenset(
     upon use used uses using very via want way well yes yet und der die das
     ist nicht mit les des est une pas los las una por que para con""".split()
 )
+_DIGIT = re.compile(r"\d")
 _BREAK = re.compile(r"[^\w\s'’-]|\n")
 
 
@@ -52,10 +52,10 @@ def labels(
 
     `rarity` says how seldom a word is elsewhere; `without` are the labels that the text has already.
     """
-    content = content[:MOST_READ]
-    weights = _weights(title, content, rarity)
+    counts, headed = Counter(_phrases(content[:MOST_READ])), Counter(_phrases(title))
+    weights = _weights(counts, headed, rarity)
     had = {fold(tag) for tag in without}
-    found = {fold(label.tag): label for label in _fresh(weights, title, content)}
+    found = {fold(label.tag): label for label in _fresh(weights, counts, headed)}
     found |= {fold(label.tag): label for label in _known(title, content, weights, known or {})}
     chosen = sorted(
         (label for name, label in found.items() if name not in had),
@@ -80,9 +80,8 @@ def _overlap(one: str, other: str) -> bool:
     return words < others or words > others
 
 
-def _weights(title: str, content: str, rarity: Callable[[str], float]) -> dict[str, float]:
-    """What each word and phrase of a text weighs."""
-    counts, headed = Counter(_phrases(content)), Counter(_phrases(title))
+def _weights(counts: Counter[str], headed: Counter[str], rarity: Callable[[str], float]) -> dict[str, float]:
+    """What each word and phrase of a text and its title weighs."""
     return {
         phrase: (counts[phrase] + IN_TITLE * headed[phrase]) * _seldom(phrase, rarity) * _length(phrase)
         for phrase in counts | headed
@@ -99,10 +98,9 @@ def _length(phrase: str) -> float:
     return 1.5 if " " in phrase else 1.0
 
 
-def _fresh(weights: Mapping[str, float], title: str, content: str) -> Iterator[Label]:
+def _fresh(weights: Mapping[str, float], counts: Counter[str], headed: Counter[str]) -> Iterator[Label]:
     """What is said twice or stands in the title; of a text that has nothing of the kind, its rarest words."""
-    counts = Counter([*_phrases(content), *_phrases(title), *_phrases(title)])
-    often = [phrase for phrase in weights if counts[phrase] > 1]
+    often = [phrase for phrase in weights if counts[phrase] + 2 * headed[phrase] > 1]
     single = sorted((phrase for phrase in weights if " " not in phrase), key=lambda one: (-weights[one], one))
     for phrase in often or single[:RAREST]:
         yield Label(phrase.replace(" ", "-"), weights[phrase], False)
@@ -134,18 +132,16 @@ def _phrases(text: str) -> Iterator[str]:
 
 
 def _stretch(words: list[str]) -> Iterator[str]:
+    may = [_is_label(word) for word in words]
     for at, word in enumerate(words):
-        if not _is_label(word):
-            continue
-        yield word
-        for size in range(2, LONGEST_PHRASE + 1):
-            phrase = words[at : at + size]
-            if len(phrase) == size and all(map(_is_label, phrase)) and len(set(phrase)) == size:
-                yield " ".join(phrase)
+        if may[at]:
+            yield word
+            if at + 1 < len(words) and may[at + 1] and words[at + 1] != word:
+                yield f"{word} {words[at + 1]}"
 
 
 def _is_label(word: str) -> bool:
-    return len(word) >= LEAST_LETTERS and not _is_common(word) and not any(sign.isdigit() for sign in word)
+    return len(word) >= LEAST_LETTERS and not _is_common(word) and _DIGIT.search(word) is None
 
 
 def _is_common(word: str) -> bool:

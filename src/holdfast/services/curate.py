@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain import ids
+from ..domain.alike import Likeness
 from ..domain.caller import under
 from ..domain.errors import Cancelled, CuratorBusy, HoldfastError, StoreError
 from ..domain.memory import Memory
@@ -148,11 +149,15 @@ class Run:
         self.done: list[Done] = []
         self.gone: set[str] = set()
         """What was archived in this run: it may still be on the page."""
+        self.liked: tuple[Memory, list[tuple[Memory, Likeness]]] | None = None
+        """What the memory that is looked at is like: more than one step asks."""
         self._exclude = tuple(door.namespace(name) for name in asked.exclude)
         self._until = monotonic() + asked.max_seconds
         self._renew_at = hold.now() + LEASE_MICROSECONDS // 2
         self._scanned = 0
         self._proposed: set[str] = set()
+        self._offers: list[curation.Offer] = []
+        """Of this page: written down with what was looked at."""
         self._labels: dict[str, dict[str, int]] = {}
 
     def over_all(self) -> Curated:
@@ -216,7 +221,7 @@ class Run:
         return Page(found, hashes, done, uses, {}) if found else None
 
     def _turn(self, page: Page, place: str) -> None:
-        """Write down what was looked at, and where to go on."""
+        """Write down what was looked at and is proposed, and where to go on."""
         if not self.asked.apply:
             return
         now = self.hold.now()
@@ -224,7 +229,10 @@ class Run:
             take_lease(session, self.id, now)
             for step, hashes in page.marks.items():
                 curation.note(session, step, hashes.items(), now)
+            for offer in self._offers:
+                curation.propose(session, offer)
             curation.move(session, self._cursor, place, now)
+        self._offers.clear()
 
     @property
     def _cursor(self) -> str:
@@ -286,10 +294,7 @@ class Run:
         if known or offer.id in self._proposed:
             raise Skip("proposed before")
         self._proposed.add(offer.id)
-        if self.asked.apply:
-            with self.hold.store.writing() as session:
-                take_lease(session, self.id, self.hold.now())
-                curation.propose(session, offer)
+        self._offers.append(offer)
         self.tallies[step].proposed += 1
         self.done.append(Done(step, "proposed", (memory,) if other is None else (memory, other), what))
 

@@ -13,9 +13,9 @@ from ..domain.alike import Likeness, compare_titled
 from ..domain.curating import MOST_MEMBERS, lasting, moved, united
 from ..domain.link import Relation
 from ..domain.memory import Citation, Memory
-from ..storage import curation, links, memories
-from ..storage.records import MEMORY, Writing, content_hash
-from . import auto_tag, contradict, hygiene, persona
+from ..storage import curation, gists, links, memories
+from ..storage.records import MEMORY, Writing, content_hash, order_columns
+from . import auto_tag, contradict, persona
 from .consolidate import changeable, make_one
 from .curate import Page, Run, Skip, Step, hash_of
 from .hold import Hold
@@ -48,11 +48,20 @@ def perform(run: Run, step: Step, memory: Memory, page: Page) -> None:
 
 
 def _likes(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
-    """Other memories of its namespace that are like it or about the same, the later of each two against the earlier."""
+    """Other memories of its namespace that are like it or about the same, the most alike first."""
+    if run.liked is None or run.liked[0] is not memory:
+        run.liked = (memory, _compared(run, memory))
+    return [(other, likeness) for other, likeness in run.liked[1] if other.id not in run.gone]
+
+
+def _compared(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
+    """What shares a number with a memory, the later of each two against the earlier."""
     with run.hold.reading() as session:
-        found = hygiene.likes(run.hold, session, memory.namespace, memory.title, memory.content)
-    others = [other for other, _ in found if other.id not in (memory.id, *run.gone)]
-    return [(other, _in_time(memory, other)) for other in others]
+        near = gists.sharing(session, gists.numbers(memory, order_columns(memory)["parsed"]))
+        found = memories.by_ids(session, run.hold.caller, near, run.hold.now()) if near else {}
+    compared = [(other, _in_time(memory, other)) for other in found.values() if other.id != memory.id]
+    alike = [pair for pair in compared if pair[1].relation != "other"]
+    return sorted(alike, key=lambda pair: (-pair[1].score, pair[0].id))
 
 
 def _in_time(one: Memory, other: Memory) -> Likeness:

@@ -102,8 +102,9 @@ def test_turns_that_were_captured_are_not_doubled_by_their_transcript(hold: Any,
     capture(hold, 0, "Mend it.")
     capture(hold, 1, "Yes.", "assistant")
     capture(hold, 2, "Yes.", "assistant")
+    planned = hold.recover(transcript=str(path), dry_run=True)
     done = hold.recover(transcript=str(path))
-    assert (done.imported, done.joined, done.unchanged) == (2, 3, 0)
+    assert (done.imported, done.joined, done.unchanged) == (planned.imported, planned.joined, 0) == (2, 3, 0)
     assert kept(hold) == [
         (0, "user", "Mend it."),
         (1, "assistant", "Yes."),

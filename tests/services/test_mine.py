@@ -82,13 +82,15 @@ def test_what_was_changed_at_its_source_is_changed_here_and_its_history_has_the_
     ]
 
 
-@pytest.mark.parametrize("how", ["deleted", "archived", "purged", "rewritten"])
+@pytest.mark.parametrize("how", ["deleted", "archived", "purged", "rewritten", "renamed"])
 def test_what_was_done_to_a_memory_here_is_not_undone_by_another_run(how: str, hold: Any, tmp_path: Path) -> None:
     path = exports.chatgpt(tmp_path / "conversations.json")
     hold.mine(str(path))
     id = hold.recall("night train").memories[0].id
     if how == "deleted":
         hold.delete(id)
+    elif how == "renamed":
+        hold.update(id, title="The way to Rome")
     elif how == "rewritten":
         hold.update(id, content="We took the plane, I know.")
     else:
@@ -99,7 +101,9 @@ def test_what_was_done_to_a_memory_here_is_not_undone_by_another_run(how: str, h
     assert done(hold.mine(str(path))) == {"unchanged": 3}
     assert done(hold.mine(str(exports.chatgpt(path, exports.rome("Fly."))))) == {"unchanged": 2, "left": 1}
     assert done(hold.mine(str(path))) == {"unchanged": 3}
-    assert done(hold.mine(str(exports.chatgpt(path, exports.rome("Walk."))))) == {"unchanged": 2, "left": 1}
+    path = exports.chatgpt(path, exports.rome("Walk."))
+    assert done(hold.mine(str(path), dry_run=True)) == {"unchanged": 2, "left": 1}
+    assert done(hold.mine(str(path))) == {"unchanged": 2, "left": 1}
     assert said(hold) == kept
 
 
@@ -246,6 +250,9 @@ def test_a_turn_that_is_too_long_is_kept_in_parts_that_shrink_with_it(hold: Any,
     assert done(hold.mine(str(path))) == {"unchanged": 5}
     assert done(hold.mine(str(exports.chatgpt(path)))) == {"updated": 1, "unchanged": 2}
     assert len(said(hold)) == 3
+    assert done(hold.mine(str(exports.chatgpt(path, exports.rome(long))))) == {"updated": 3, "unchanged": 2}
+    parts = sorted((one for one in hold.list(limit=10).memories if one.place == 2), key=lambda one: one.title)
+    assert "".join(one.content for one in parts) == long
 
 
 @pytest.mark.parametrize("rule", ["flag", "redact", "refuse"])
@@ -284,6 +291,9 @@ def test_two_notes_of_one_name_are_both_kept(hold: Any, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "Index.md").write_text(f"Index of {name}.")
     assert hold.mine(str(tmp_path)).imported == 2
+    assert sorted(one.title for one in hold.list().memories) == ["Index", "Index (2)"]
+    (tmp_path / "b" / "Index.md").write_text("Another index of b.")
+    assert done(hold.mine(str(tmp_path))) == {"updated": 1, "unchanged": 1}
     assert sorted(one.title for one in hold.list().memories) == ["Index", "Index (2)"]
 
 

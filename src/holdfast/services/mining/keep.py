@@ -16,16 +16,20 @@ from ...storage import memories, mined
 from ...storage.mined import Mined
 from ...storage.port import Session
 from ...storage.records import MEMORY, Writing
-from .. import entity, hygiene, intake, relate
+from .. import entity, hygiene
 from ..hold import Hold
 from ..lifecycle import put_away
 from ..remember import must_change, numbered, title_holder
 from .plan import Options, Planned, Planner
 from .report import Outcome, Report
+from .rows import take_in
+from .ties import tie_all
 
 BATCH = 200
 """Memories of one transaction."""
 MOST_NUMBERED = 1000
+SHORTER = "shorter at its source"
+"""Why a part of a text is put away."""
 HOSTS = ("claude-code", "codex", "capture")
 """What is told while it happens is found in a transcript as well."""
 
@@ -67,7 +71,7 @@ class Keeper:
             case Tie():
                 self._ties.append(record)
             case Rows():
-                self._take_in(record)
+                take_in(self._hold, record, self.report, dry_run=self._options.dry_run)
             case LeftOut():
                 self.report.left_out[record.sort] += record.number
             case Problem():
@@ -104,7 +108,7 @@ class Keeper:
         ties, self._ties = self._ties, []
         self._keep_all(batch)
         if ties:
-            self._tie_all(ties)
+            tie_all(self._hold, ties, self._planner, self.report, dry_run=self._options.dry_run)
 
     def _keep_all(self, batch: list[Planned]) -> None:
         """Keep some memories in one transaction; none is begun if all of them are here already."""
@@ -115,8 +119,9 @@ class Keeper:
         if batch and batch[0].key in known:
             self.report.first = self.report.first or known[batch[0].key].memory
         if self._options.dry_run:
+            noted: list[Mined] = []
             for one in fresh.values():
-                self._tried(None, one, known.get(one.key), [])
+                self._tried(None, one, known.get(one.key), noted)
         elif fresh:
             self._keep_fresh(list(fresh.values()))
 
@@ -132,7 +137,7 @@ class Keeper:
     def _tried(self, write: Writing | None, one: Planned, known: Mined | None, noted: list[Mined]) -> None:
         """One memory; what is wrong with it is its own matter."""
         try:
-            outcome = self._rehearsed(one, known) if write is None else self._kept(write, one, known, noted)
+            outcome = self._rehearsed(one, known, noted) if write is None else self._kept(write, one, known, noted)
         except StoreError:
             raise
         except HoldfastError as error:
@@ -140,10 +145,17 @@ class Keeper:
         else:
             self.report.done(outcome, one.draft)
 
-    def _rehearsed(self, one: Planned, known: Mined | None) -> Outcome:
+    def _rehearsed(self, one: Planned, known: Mined | None, noted: list[Mined]) -> Outcome:
+        """What would become of a memory."""
         with self._hold.reading() as session:
             self._admitted(session, one, _id(one), "", self._hold.now())
-        return "stored" if known is None else "updated"
+            if known is not None:
+                return "updated" if _is_as_mined(_memory(session, known.memory), known) else "left"
+            twin = self._twin(session, one, noted)
+        if twin is None:
+            return "stored"
+        noted.append(Mined(one.key, twin, self._options.route, one.said, one.digest, ""))
+        return "joined"
 
     def _admitted(self, session: Session, one: Planned, id: str, origin: str, now: int) -> Memory:
         """What is planned, checked; secrets go by the policy of the namespace."""
@@ -225,93 +237,37 @@ class Keeper:
     def _again(self, write: Writing, one: Planned, known: Mined, noted: list[Mined]) -> Outcome:
         """What is known and says something else now. What was put away or rewritten here since is left so."""
         there = write.get(MEMORY, known.memory)
-        if one.beyond is not None:
-            self._shed(write, one.beyond)
-        if there is None or there.state != "live" or known.text_digest != reading.digest(there.content):
+        if there is None or not _is_as_mined(there, known):
             noted.append(known._replace(digest=one.digest, said=one.said))
             return "left"
-        return self._changed(write, one, there, noted)
+        outcome = self._changed(write, one, there, noted)
+        if one.beyond is not None:
+            self._shed(write, one.beyond, noted)
+        return outcome
 
     def _changed(self, write: Writing, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
         """Say of a memory what its source says now."""
         given = self._admitted(write.session, one, there.id, write.origin, write.now)
-        fields = ("title", "content", "speaker", "occurred_at", "thread", "place", "source_span")
+        fields = ("title", "content", "speaker", "occurred_at", "thread", "place", "source_span", "state", "reason")
         said = {name: getattr(given, name) for name in fields}
         after = self._put(write, there, replace(there, **said, **self._longer(write, there)))
         noted.append(self._note(one, after))
         return "unchanged" if after.version == there.version else "updated"
 
-    def _shed(self, write: Writing, key: str) -> None:
-        """Put away the parts of what is shorter now."""
+    def _shed(self, write: Writing, key: str, noted: list[Mined]) -> None:
+        """Put away the parts of what is shorter now; they are back if it grows again."""
         while (gone := mined.known(write.session, [key]).get(key)) is not None:
             memory = write.get(MEMORY, gone.memory)
             if memory is not None and memory.state == "live":
                 must_change(self._hold, write, memory)
-                put_away(write, memory, "shorter at its source", "archive")
+                put_away(write, memory, SHORTER, "archive")
+                noted.append(gone._replace(digest=""))
             base, _, number = key.rpartition(".")
             key = f"{base}.{int(number) + 1}"
 
     def _note(self, one: Planned, memory: Memory) -> Mined:
         self.report.first = self.report.first or memory.id
-        text = reading.digest(memory.content)
-        return Mined(one.key, memory.id, self._options.route, one.said, one.digest, text)
-
-    def _tie_all(self, ties: list[Tie]) -> None:
-        if self._options.dry_run:
-            self.report.links += len(ties)
-            return
-        with self._hold.reading() as session:
-            missing = [tie for tie in ties if not self._is_tied(session, tie)]
-        if missing:
-            with self._hold.writing() as write:
-                for tie in missing:
-                    self._tie(write, tie)
-
-    def _ends(self, session: Session, tie: Tie) -> tuple[str | None, str | None]:
-        source, target = self._planner.key(tie.source), self._planner.key(tie.target)
-        found = mined.known(session, [source, target])
-        return found[source].memory if source in found else None, found[target].memory if target in found else None
-
-    def _is_tied(self, session: Session, tie: Tie) -> bool:
-        """Whether a link is or was there: one that was taken away is not made again."""
-        source, target = self._ends(session, tie)
-        if source is None or target is None:
-            return False
-        return session.row("link_get", id=relate.id_of(source, target, "related_to")) is not None
-
-    def _tie(self, write: Writing, tie: Tie) -> None:
-        source, target = (write.get(MEMORY, end) if end else None for end in self._ends(write.session, tie))
-        if source is None or target is None:
-            missing = reading.line((tie.source if source is None else tie.target).rpartition("/")[2], 80)
-            self.report.problem(Problem(where=tie.where, what=f"points to {missing!r}, which is not there"))
-        elif source.state == target.state == "live" and source.id != target.id:
-            must_change(self._hold, write, source)
-            relate.tie(self._hold, write, source.id, target.id, "related_to")
-            self.report.links += 1
-
-    def _take_in(self, rows: Rows) -> None:
-        """Rows of an envelope, by the door that they have; whose they are is believed to who may decide on it."""
-        if self._options.dry_run and rows.paged and not {"memories", "archived"} & rows.envelope.keys():
-            self.report.links += len(rows.envelope.get("links", ()))  # their ends are in other pages, not kept now
-            return
-        options = intake.Options(trust_source=self._hold.caller.may("admin"))
-        taken = intake.take(self._hold, {"memories": [], **rows.envelope}, options, dry_run=self._options.dry_run)
-        for name in taken.counts.keys() & {"memories", "archived"}:
-            counts = taken.counts[name]
-            for outcome, told in _TAKEN.items():
-                self.report.outcomes[outcome] += counts[told]
-            self.report.kinds["memory"] += counts["imported"]
-        self.report.links += taken.counts["links"]["imported"] if "links" in taken.counts else 0
-        for one in taken.rejected:
-            self.report.error(f"{rows.where} {one.array}[{one.index}]", one.error)
-
-
-_TAKEN: dict[Outcome, intake.Outcome] = {
-    "stored": "imported",
-    "updated": "merged",
-    "unchanged": "unchanged",
-    "left": "older",
-}
+        return Mined(one.key, memory.id, self._options.route, one.said, one.digest, _said_by(memory))
 
 
 def _id(one: Planned) -> str:
@@ -319,10 +275,26 @@ def _id(one: Planned) -> str:
     return ids.derived("mined", one.key)
 
 
+def _memory(session: Session, id: str) -> Memory | None:
+    rows = session.assembled(("memory_select", "memory.one"), {"id": id})
+    return MEMORY.load(rows[0]) if rows else None
+
+
+def _said_by(memory: Memory) -> str:
+    return reading.digest(memory.title, memory.content)
+
+
+def _is_as_mined(memory: Memory | None, known: Mined) -> bool:
+    """Whether a memory is as it was left by mining: neither put away nor rewritten by anybody."""
+    if memory is None or (memory.state != "live" and (memory.state, memory.reason) != ("archived", SHORTER)):
+        return False
+    return known.text_digest == _said_by(memory)
+
+
 def _titled(write: Writing, memory: Memory, holder: Memory | None) -> Memory:
     """The memory under a title that is free: its own, or one with a number."""
     title, number = memory.title, 2
-    while holder is not None and number < MOST_NUMBERED:
+    while holder is not None and holder.id != memory.id and number < MOST_NUMBERED:
         title, number = numbered(memory.title, number), number + 1
         holder = title_holder(write, memory.namespace, title)
     return replace(memory, title=title)

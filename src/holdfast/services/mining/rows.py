@@ -1,0 +1,30 @@
+"""Rows of an envelope among what is mined: they go in by the door that they have."""
+
+from ...domain.mined import Rows
+from .. import intake
+from ..hold import Hold
+from .report import Outcome, Report
+
+_TAKEN: dict[Outcome, intake.Outcome] = {
+    "stored": "imported",
+    "updated": "merged",
+    "unchanged": "unchanged",
+    "left": "older",
+}
+
+
+def take_in(hold: Hold, rows: Rows, report: Report, *, dry_run: bool) -> None:
+    """Take rows in. Whose they are is believed to who may decide on it; for anybody else they become the caller's."""
+    if dry_run and rows.paged and not {"memories", "archived"} & rows.envelope.keys():
+        report.links += len(rows.envelope.get("links", ()))  # their ends are in other pages, which are not kept now
+        return
+    options = intake.Options(trust_source=hold.caller.may("admin"))
+    taken = intake.take(hold, {"memories": [], **rows.envelope}, options, dry_run=dry_run)
+    for name in taken.counts.keys() & {"memories", "archived"}:
+        counts = taken.counts[name]
+        for outcome, told in _TAKEN.items():
+            report.outcomes[outcome] += counts[told]
+        report.kinds["memory"] += counts["imported"]
+    report.links += taken.counts["links"]["imported"] if "links" in taken.counts else 0
+    for one in taken.rejected:
+        report.error(f"{rows.where} {one.array}[{one.index}]", one.error)

@@ -135,7 +135,7 @@ def test_recover_takes_the_last_turns_since_a_moment(hold: Any, tmp_path: Path) 
     assert [content for _, _, content in kept(hold)] == ["Turn 3", "Turn 4", "Turn 5"]
 
 
-def test_recover_finds_the_newest_transcript_of_this_folder(
+def test_recover_finds_the_newest_transcripts_of_this_folder(
     hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tmp_path / "my shop"
@@ -151,8 +151,10 @@ def test_recover_finds_the_newest_transcript_of_this_folder(
     exports.codex(tmp_path / "codex" / "sessions" / "2025" / "11" / "rollout-2.jsonl", "/elsewhere")
     os.utime(one, (1, 1_800_000_000))
     os.utime(other, (1, 1_700_000_000))
-    assert hold.recover(dry_run=True).transcript == str(one)
-    assert hold.recover(host="codex", dry_run=True).transcript == str(other)
+    assert hold.recover(dry_run=True, sessions=1).transcripts == [str(one)]
+    assert hold.recover(host="codex", dry_run=True).transcripts == [str(other)]
+    done = hold.recover()
+    assert (done.transcripts, done.format, done.imported) == ([str(other), str(one)], "codex/claude-code", 3)
 
 
 def test_recover_refuses_what_is_no_transcript(hold: Any, tmp_path: Path) -> None:

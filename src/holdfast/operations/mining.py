@@ -201,13 +201,12 @@ def _answer(done: "Mined", namespace: str, tier: str, dry_run: bool) -> dict[str
 class Recover(Request, frozen=True):
     host: Annotated[Literal["auto", "claude-code", "codex"], Meta(description="Whose transcript.")] = "auto"
     transcript: (
-        Annotated[
-            str, Meta(min_length=1, max_length=4096, description="A transcript [default: the newest of this folder].")
-        ]
+        Annotated[str, Meta(min_length=1, max_length=4096, description="A transcript [default: those of this folder].")]
         | None
     ) = None
     since: Annotated[Moment, Meta(description="Only turns from then on.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=100_000, description="The last so many turns.")] = 100
+    sessions: Annotated[int, Meta(ge=1, le=1000, description="Of so many sessions, the newest.")] = 2
+    limit: Annotated[int, Meta(ge=1, le=100_000, description="The last so many turns of each.")] = 100
     namespace: Annotated[Namespace, Meta(description="Where they go.")] | None = None
     tier: TierField = "mid"
     include: Include = []
@@ -216,7 +215,7 @@ class Recover(Request, frozen=True):
 
 
 class RecoverAnswer(MineAnswer, frozen=True, kw_only=True):
-    transcript: str
+    transcripts: list[str]
 
 
 @operation(
@@ -241,16 +240,16 @@ def recover(hold: Hold, request: Recover, progress: Progress) -> RecoverAnswer:
         include=tuple(request.include),
         dry_run=request.dry_run,
     )
-    done = recovering.recover(
-        hold,
-        None if request.host == "auto" else request.host,
-        None if request.transcript is None else local_path(request.transcript),
-        moment(request.since, "since"),
-        request.limit,
-        options,
+    wanted = recovering.Wanted(
+        host=None if request.host == "auto" else request.host,
+        transcript=None if request.transcript is None else local_path(request.transcript),
+        since=moment(request.since, "since"),
+        limit=request.limit,
+        sessions=request.sessions,
     )
+    done = recovering.recover(hold, wanted, options)
     told = _answer(done.mined, options.namespace, request.tier, request.dry_run)
-    return RecoverAnswer(transcript=str(done.transcript), **told)
+    return RecoverAnswer(transcripts=[str(path) for path in done.transcripts], **told)
 
 
 class ToolCall(Struct, frozen=True, forbid_unknown_fields=True):

@@ -51,7 +51,7 @@ def _problems(answer: MineAnswer) -> Iterator[str]:
 
 
 def recovered(answer: RecoverAnswer) -> Iterator[str]:
-    yield f"From {safe(answer.transcript)}:"
+    yield f"From {safe(', '.join(answer.transcripts))}:"
     yield from mined(answer)
 
 

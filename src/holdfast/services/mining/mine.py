@@ -14,7 +14,7 @@ from .report import Report
 
 
 class Mined(NamedTuple):
-    form: Format
+    form: str
     files: int
     passed_over: int
     """Files of the export that are of no format, or of another."""

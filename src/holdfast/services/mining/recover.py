@@ -4,6 +4,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -24,54 +25,71 @@ MOST_LOOKED_AT = 200
 
 
 class Recovered(NamedTuple):
-    transcript: Path
+    transcripts: list[Path]
     mined: Mined
 
 
-def recover(
-    hold: Hold, host: Host | None, transcript: Path | None, since: int | None, limit: int, options: Options
-) -> Recovered:
-    """Keep the last turns of a transcript: the one that is named, or the newest of a session in this folder."""
-    path = transcript or newest(host, Path.cwd())
+class Wanted(NamedTuple):
+    """Which turns of which transcripts."""
+
+    host: Host | None = None
+    transcript: Path | None = None
+    since: int | None = None
+    limit: int = 100
+    sessions: int = 2
+
+
+def recover(hold: Hold, wanted: Wanted, options: Options) -> Recovered:
+    """Keep the last turns of a transcript that is named, or of each of the newest sessions in this folder."""
+    paths = [wanted.transcript] if wanted.transcript else newest(wanted.host, Path.cwd(), wanted.sessions)
+    forms = dict.fromkeys(map(_form, paths))
+    keeper = Keeper(hold, next(iter(forms)), options)
+    for path in paths:
+        with places.at(path) as place:
+            records = formats.read(_form(path), place.pieces, lambda number: None)
+            keeper.take(_last(records, wanted, options, hold.now()))
+    return Recovered(paths, Mined("/".join(forms), len(paths), 0, keeper.report))
+
+
+def _form(path: Path) -> Host:
     with places.at(path) as place:
         if not place.whole:
-            raise Invalid(
-                f"transcript: {path} is no transcript but holds several files: use mine", fields=["transcript"]
-            )
+            raise Invalid(f"transcript: {path} holds several files: use mine", fields=["transcript"])
         form = formats.format_of(place.pieces[0], alone=True)
-        if form not in HOSTS:
-            raise Invalid(f"transcript: {path} is no transcript of {' or '.join(HOSTS)}", fields=["transcript"])
-        records = formats.read(form, place.pieces, lambda number: None)
-        report = Keeper(hold, form, options).take(_last(records, since, limit, options, hold.now()))
-    return Recovered(path, Mined(form, 1, 0, report))
+    if form == "claude-code" or form == "codex":
+        return form
+    raise Invalid(f"transcript: {path} is no transcript of {' or '.join(HOSTS)}", fields=["transcript"])
 
 
-def _last(records: Iterable[Record], since: int | None, limit: int, options: Options, now: int) -> Iterator[Record]:
+def _last(records: Iterable[Record], wanted: Wanted, options: Options, now: int) -> Iterator[Record]:
     """The last turns since a moment, and everything that is told beside."""
     kept: deque[Turn] = deque()
     for record in records:
         if not isinstance(record, Turn) or (record.sort != "message" and record.sort not in options.include):
             yield record
-        elif since is not None and (known_moment(record.at, now)[0] or 0) < since:
+        elif wanted.since is not None and (known_moment(record.at, now)[0] or 0) < wanted.since:
             yield LeftOut(sort="before")
         else:
             kept.append(record)
-            if len(kept) > limit:
+            if len(kept) > wanted.limit:
                 kept.popleft()
                 yield LeftOut(sort="before")
     yield from kept
 
 
-def newest(host: Host | None, folder: Path) -> Path:
-    """The transcript that was written to last, of a session in a folder."""
+def newest(host: Host | None, folder: Path, number: int) -> list[Path]:
+    """The transcripts that were written to last, of sessions in a folder; the last one at the end.
+
+    Whoever asks may be in a session itself, whose transcript is the newest: so not only that one is taken.
+    """
     found: list[Path] = []
     if host in (None, "claude-code"):
         found += _of_claude_code(folder)
     if host in (None, "codex"):
-        found += _of_codex(folder)
+        found += _of_codex(folder, number)
     if not found:
         raise NotFound(f"There is no transcript of a session in {folder}: name one with --transcript.")
-    return max(found, key=_written)
+    return sorted(found, key=_written)[-number:]
 
 
 def _of_claude_code(folder: Path) -> list[Path]:
@@ -80,10 +98,10 @@ def _of_claude_code(folder: Path) -> list[Path]:
     return [path for path in project.glob("*.jsonl") if path.is_file() and not path.name.startswith("agent-")]
 
 
-def _of_codex(folder: Path) -> list[Path]:
+def _of_codex(folder: Path, number: int) -> list[Path]:
     home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
     paths = sorted((home / "sessions").glob("**/rollout-*.jsonl"), key=_written, reverse=True)[:MOST_LOOKED_AT]
-    return next(([path] for path in paths if _cwd(path) == str(folder)), [])
+    return list(islice((path for path in paths if _cwd(path) == str(folder)), number))
 
 
 def _written(path: Path) -> float:

@@ -61,6 +61,7 @@ class Curated(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/curate",
     family="power",
+    asks=True,
     repeats=True,
     human="holdfast.surfaces.human_curate:curated",
     examples=(

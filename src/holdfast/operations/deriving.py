@@ -62,6 +62,7 @@ class AutoTagged(Reasoned, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/auto_tag",
     family="power",
+    asks=True,
     examples=(
         Example({"title": "Connection pool", "content": "The connection pool is shared by all workers."}),
         Example({"id": "no-such-memory"}, error="NOT_FOUND"),
@@ -111,6 +112,7 @@ class ExpandedQuery(Reasoned, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/expand_query",
     family="power",
+    asks=True,
     examples=(Example({"query": "walking agents"}), Example({"query": "?!"}, error="VALIDATION_FAILED")),
 )
 def expand_query(hold: Hold, request: ExpandQuery) -> ExpandedQuery:
@@ -153,6 +155,7 @@ class Contradiction(Reasoned, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/detect_contradiction",
     family="power",
+    asks=True,
     examples=(
         Example({"id_a": "no-such-memory", "id_b": "nor-this-one"}, error="NOT_FOUND"),
         Example({"id_a": "only-one"}, error="VALIDATION_FAILED"),
@@ -199,6 +202,7 @@ class Atomised(Reasoned, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/atomise",
     family="power",
+    asks=True,
     examples=(
         Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"memory_id": "one", "max_atom_tokens": 49}, error="VALIDATION_FAILED"),
@@ -279,6 +283,7 @@ class PersonaGenerated(Reasoned, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/persona",
     family="power",
+    asks=True,
     examples=(
         Example({"entity_id": "Nobody at all"}, error="NOT_FOUND"),
         Example({"entity_id": ""}, error="VALIDATION_FAILED"),

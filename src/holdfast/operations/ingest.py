@@ -133,6 +133,7 @@ class Ingested(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/ingest",
     family="power",
+    asks=True,
     human="holdfast.surfaces.human_ingest:ingested",
     examples=(
         Example({"content": DOCUMENT, "namespace": "team/ops", "source_uri": "doc:deploying"}),
@@ -263,6 +264,7 @@ class IngestedMultistep(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/ingest_multistep",
     family="power",
+    asks=True,
     cli=("ingest-multistep",),
     human="holdfast.surfaces.human_ingest:multistep",
     examples=(

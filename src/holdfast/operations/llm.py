@@ -33,6 +33,7 @@ class ModelReport(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/llm/test",
     family="other",
+    asks=True,
     admin=True,
     cli=("llm", "test"),
     examples=(Example({}, error="MODEL_FAILED"),),

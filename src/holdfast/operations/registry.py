@@ -77,6 +77,8 @@ class Operation(Struct, frozen=True):
     """It is worth doing again and again: the command line has --daemon for it."""
     reports: bool = False
     """It takes a progress as its third parameter."""
+    asks: bool = False
+    """It asks the model that is set, if there is one, and may wait for it for long."""
     waits: bool = False
     """It may answer that what was asked for is not done yet, but waits for somebody's consent."""
     human: str | None = None

@@ -36,6 +36,8 @@ OPEN = frozenset({"/health", "/api/v1/health"})
 PROBE_SECONDS = 5.0
 WRITERS = 4
 """Threads for what writes, of which the store takes one at a time: those who wait for it keep no reader waiting."""
+ASKERS = 4
+"""Threads for what asks a model."""
 Lifespan = AbstractAsyncContextManager[Any]
 
 
@@ -85,6 +87,7 @@ class Site:
         self.operations = operations
         self.threads = Threads(holdfast.settings.timeout_secs)
         self.writers = Threads(holdfast.settings.timeout_secs, threads=WRITERS)
+        self.askers = Threads(holdfast.settings.timeout_secs, threads=ASKERS)
         self.probe = Threads(PROBE_SECONDS, threads=1)
         self.metrics = Metrics()
         self.closing = asyncio.Event()
@@ -93,6 +96,7 @@ class Site:
     def close(self) -> None:
         self.threads.close()
         self.writers.close()
+        self.askers.close()
         self.probe.close()
 
     def pages(self) -> dict[str, Callable[[Request], Awaitable[Response]]]:
@@ -119,9 +123,15 @@ class Site:
             body = await body_of(request, self.holdfast.settings)
         writes = operation.effect is not Effect.READ
         watched = gone(request) if writes or operation.reports else None
-        threads = self.writers if writes else self.threads
+        threads = self.pool_for(operation)
         content, status, headers = await threads.run(partial(self.work, operation, request, body), watched)
         return Response(content, status, headers, media_type="application/json")
+
+    def pool_for(self, operation: Operation) -> Threads:
+        """Who waits for a model keeps nobody waiting who does not."""
+        if operation.asks and self.holdfast.hold.model is not None:
+            return self.askers
+        return self.threads if operation.effect is Effect.READ else self.writers
 
     def work(
         self, operation: Operation, request: Request, body: bytes, progress: Progress

@@ -102,7 +102,13 @@ class Answers:
     def writes_shortly(self, method: str, params: Mapping[str, Any] | None) -> bool:
         """Whether a request is a short write, which those that come after it should see."""
         operation = self._called(method, params)
-        return operation is not None and operation.effect is not Effect.READ and not operation.reports
+        short = operation is not None and operation.effect is not Effect.READ and not operation.reports
+        return short and not self.asks(method, params)
+
+    def asks(self, method: str, params: Mapping[str, Any] | None) -> bool:
+        """Whether a request may wait for a model."""
+        operation = self._called(method, params)
+        return operation is not None and operation.asks and self.hold.model is not None
 
     def _called(self, method: str, params: Mapping[str, Any] | None) -> Operation | None:
         return self.tools.get(str((params or {}).get("name"))) if method == "tools/call" else None

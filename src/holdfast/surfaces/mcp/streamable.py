@@ -32,6 +32,8 @@ from .protocol import EXTENSIONS, INSTRUCTIONS, NAME, TITLE, stamped
 THREADS = 8
 WRITERS = 4
 """Threads for what writes, of which the store takes one at a time: those who wait for it keep no reader waiting."""
+ASKERS = 4
+"""Threads for what asks a model."""
 GRACE = 5.0
 """Seconds for a call that ran out of time to say whether it had already committed."""
 MOST_SESSIONS = 1000
@@ -68,6 +70,7 @@ class Endpoint:
         self._answers = Answers(holdfast, profile)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="holdfast-mcp-writer")
+        self._askers = ThreadPoolExecutor(ASKERS, thread_name_prefix="holdfast-mcp-asker")
         self._manager = StreamableHTTPSessionManager(
             self.server(),
             max_request_body_size=holdfast.settings.body_limit,
@@ -95,7 +98,7 @@ class Endpoint:
             async with self._manager.run():
                 yield
         finally:
-            for pool in (self._pool, self._writers):
+            for pool in (self._pool, self._writers, self._askers):
                 pool.shutdown(wait=True, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +126,7 @@ class Endpoint:
             told.append(asyncio.run_coroutine_threadsafe(context.session.report_progress(done, total, what), loop))
 
         progress, asking = Progress(reporting(context.params, tell), stop), Asking(context, loop)
-        pool = self._writers if self._answers.writes(context.method, context.params) else self._pool
+        pool = self._pool_for(context)
         with through(asking.way()):
             job = loop.run_in_executor(pool, copy_context().run, work, progress)
         job.add_done_callback(_seen)
@@ -143,6 +146,12 @@ class Endpoint:
         finally:
             stop.set()
             asking.close()
+
+    def _pool_for(self, context: Context) -> ThreadPoolExecutor:
+        """Who waits for a model keeps nobody waiting who does not."""
+        if self._answers.asks(context.method, context.params):
+            return self._askers
+        return self._writers if self._answers.writes(context.method, context.params) else self._pool
 
     def _caller(self, context: Context) -> Caller:
         """The guard's caller, under the name of its program."""

@@ -1,0 +1,44 @@
+"""A server whose model takes its time: nobody waits for it who did not ask for it."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+from serving import kept, listening
+
+import holdfast
+from holdfast.settings import Settings
+from holdfast.surfaces.http.app import ASKERS, build
+from holdfast.surfaces.http.threads import THREADS
+from model_server import Asked, Handler, provider, said
+
+TERMS = '{"terms": ["release"]}'
+
+
+def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
+    asked, go = threading.Semaphore(0), threading.Event()
+
+    def thinking(handler: Handler, question: Asked) -> None:
+        asked.release()
+        go.wait()
+        handler.reply(said(question, TERMS))
+
+    with provider(thinking) as server, ThreadPoolExecutor(THREADS + 4) as crowd:
+        settings = Settings(db=db, llm="openai", llm_url=server.url, llm_model="m", embedder="none")
+        with holdfast.app.open(settings=settings) as hold, listening(build(hold)) as url:
+
+            def expand(number: int) -> httpx.Response:
+                return httpx.post(f"{url}/api/v1/expand_query", json={"query": f"deploy {number}"}, timeout=60)
+
+            waiting = [crowd.submit(expand, number) for number in range(THREADS + 4)]
+            try:
+                for _ in range(ASKERS):
+                    assert asked.acquire(timeout=60)
+                with httpx.Client(base_url=url, timeout=60) as client:
+                    id = kept(client)["id"]
+                    assert client.get(f"/api/v1/memories/{id}").status_code == 200
+                    assert client.post("/api/v1/recall", json={"context": "deploy"}).json()["count"] == 1
+                assert not any(one.done() for one in waiting)
+            finally:
+                go.set()
+            assert {one.result().json()["method"] for one in waiting} == {"llm"}

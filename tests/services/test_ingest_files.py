@@ -90,7 +90,7 @@ def test_a_document_that_is_too_long_is_refused_before_it_is_read_whole(
     file = tmp_path / "long.txt"
     with file.open("wb") as sparse:
         sparse.truncate(1 << 30)
-    with pytest.raises(Invalid, match="longer than 64 MiB"):
+    with pytest.raises(Invalid, match="longer than 16 MiB"):
         hold.ingest(str(file))
 
 

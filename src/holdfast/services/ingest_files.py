@@ -12,8 +12,8 @@ from ..domain.pipeline import MOST_BYTES as MOST_PIPELINE
 from ..domain.pipeline import Pipeline, from_text
 from .backup import local_path
 
-MOST = 64 * 1024 * 1024
-"""Bytes of a document: it is kept in one transaction, and held in memory until then."""
+MOST = 16 * 1024 * 1024
+"""Bytes of a document: it is written in one transaction, for which others wait, and held in memory until then."""
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),

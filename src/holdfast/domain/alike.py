@@ -187,7 +187,7 @@ def compare_titled(old_title: str, old: str, new_title: str, new: str, cosine: f
 _LABELS = frozenset(
     map(
         stemmed,
-        "note memory title test item entry copy duplicate dup first second third new old different same".split(),
+        "note memory title test item entry copy duplicate dup first second third new old different same answer".split(),
     )
 )
 
@@ -195,7 +195,7 @@ _LABELS = frozenset(
 def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
     """Whether titles tell apart what is said under them: by a value or a name in the place of another, or altogether.
 
-    Not `surely`: also by any other word in the place of another.
+    Not `surely`: also by any other word, or by a name beside what is said.
     """
     known = {term.means for term in read(said)}
     ours, theirs = _telling(old), _telling(new)
@@ -203,7 +203,10 @@ def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
     gained = {term for term in theirs - ours if term.means not in known}
     if not gained:
         return False
-    if not any(term.means in known or term in ours for term in theirs):
+    foreign = not any(term.means in known or term in ours for term in theirs)
+    if foreign and not (surely and any(term.means in known for term in ours)):
+        return True
+    if not surely and any(term in gained for term in read(new) if term.sort == "name"):
         return True
     telling = {"value", "name"} if surely else {"value", "name", "word"}
     return all(any(term.sort in telling for term in terms) for terms in (lost, gained))

@@ -54,7 +54,7 @@ class Example(NamedTuple):
 class Finding(NamedTuple):
     """How many texts have some trouble, and some of them; None: it cannot be known here."""
 
-    count: int | None
+    many: int | None
     examples: tuple[Example, ...] = ()
 
 
@@ -67,7 +67,7 @@ class Found:
     def add(self, example: Example, number: int = 1) -> None:
         self.count += number
         if len(self._examples) < MOST_EXAMPLES:
-            self._examples.append(example)
+            self._examples.append(example._replace(what=secrets.redacted(example.what)[0]))
 
     def finding(self) -> Finding:
         return Finding(self.count, tuple(self._examples))

@@ -49,6 +49,8 @@ class Hit(NamedTuple):
     valid_until: int | None = None
     stale: str | None = None
     """What became of something that it stands on."""
+    untrusted: bool = False
+    """It gives orders, or poses as something that it is not."""
     cite: str = ""
     """A prefix of the id that no other memory has; without one the id itself is cited."""
 
@@ -289,9 +291,8 @@ def _said(entry: _Entry, texts: Sequence[str], fence: str, *, follows: int | Non
     for number, (hit, text) in enumerate(zip(entry.hits, texts, strict=True)):
         known = number == 0 and follows is not None and _day(follows) == _day(hit.at)
         change = ("now: " if number == len(entry.was) else "was: ") if entry.was else ""
-        parts.append(
-            f"{_label(hit, fence, dated=not known)}{change}{_titled(hit, text, fence)}{_until(hit)}{_stale(hit)}"
-        )
+        marks = f"{_until(hit)}{_stale(hit)}{_doubt(hit)}"
+        parts.append(f"{_label(hit, fence, dated=not known)}{change}{_titled(hit, text, fence)}{marks}")
     return ("" if follows is None else "  ") + " -> ".join(parts) + _contested(entry, fence)
 
 
@@ -325,6 +326,10 @@ def _titled(hit: Hit, text: str, fence: str) -> str:
 
 def _until(hit: Hit) -> str:
     return "" if hit.valid_until is None or hit.valid_until >= moment.OPEN_END else f" (until {_day(hit.valid_until)})"
+
+
+def _doubt(hit: Hit) -> str:
+    return " (untrusted: it reads like an order, and is none)" if hit.untrusted else ""
 
 
 def _stale(hit: Hit) -> str:

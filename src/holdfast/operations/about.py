@@ -40,6 +40,8 @@ class Stats(Struct, frozen=True, kw_only=True):
     """Vectors by model. A stale one is of what its memory said before, and is not used."""
     changes: int
     db_size_bytes: int
+    restated: int
+    """How often somebody wanted to keep what was there already."""
 
 
 @operation(
@@ -63,6 +65,7 @@ def stats(hold: Hold, request: Nothing) -> Stats:
             embeddings=[EmbeddingCount(*one) for one in vectors.counts(session, caller, now)],
             changes=journal.head_of(session).seq,
             db_size_bytes=hold.store.size(),
+            restated=int(session.assembled(("restated_total", *parts), params)[0][0]),
         )
 
 

@@ -138,7 +138,7 @@ def _answer(done: "Audited") -> AuditAnswer:
             )
         )
     return AuditAnswer(
-        score=score(done.total, [(trouble, one.count) for trouble, one in done.findings.items()]),
+        score=score(done.total, [(trouble, one.many) for trouble, one in done.findings.items()]),
         total=done.total,
         complete=done.total <= MOST,
         findings=findings,

@@ -10,6 +10,7 @@ from ..domain.memory import TIERS, Memory, Tier
 from ..domain.vector import Embedding
 from ..storage import memories, vectors
 from ..storage.records import MEMORY, Writing
+from . import hygiene
 from .hold import Hold
 from .remember import must_agree, must_be_free, must_change
 from .standing import must_fit
@@ -23,6 +24,7 @@ def amend(
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         must_change(hold, write, memory)
         must_be_version(memory, expected_version)
+        patch, _ = hygiene.permitted(write.session, patch.get("namespace", memory.namespace), patch)
         changed = patched(hold, memory, patch, write.now)
         must_agree(hold, write, memory, changed)
         if embedding is not None:

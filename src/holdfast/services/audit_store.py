@@ -115,7 +115,7 @@ class _Looked:
 
     def findings(self, same: Finding, near: Finding, against: Finding, loops: Finding) -> dict[Trouble, Finding]:
         told = self._contradicted.finding()
-        both = Finding((against.count or 0) + (told.count or 0), told.examples + against.examples)
+        both = Finding((against.many or 0) + (told.many or 0), told.examples + against.examples)
         return {
             "duplicates": same,
             "near_duplicates": near,

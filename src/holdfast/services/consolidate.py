@@ -11,7 +11,7 @@ from ..domain.memory import Memory, Scope, Tier
 from ..domain.reflection import with_origin
 from ..storage import memories
 from ..storage.records import MEMORY, Writing
-from . import relate
+from . import hygiene, relate
 from .hold import Hold
 from .lifecycle import put_away
 from .remember import must_be_free, must_change
@@ -29,6 +29,7 @@ def consolidate(
 
 def make_one(hold: Hold, write: Writing, sources: list[Memory], draft: Draft, agent: str | None = None) -> Memory:
     """Put one memory in the place of several, for the caller or another agent, inside a transaction."""
+    draft, _ = hygiene.without_secrets(write.session, draft)
     fresh = admit(
         draft,
         id=hold.new_id(),

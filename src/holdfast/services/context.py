@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..domain import budget, pack
 from ..domain.memory import Memory
+from ..domain.suspect import suspicions
 from ..storage import links, memories
 from ..storage.links import Which
 from ..storage.port import Session
@@ -67,6 +68,7 @@ def packable(hold: Hold, hits: list[Hit], *, past: bool = False) -> list[pack.Hi
             superseded_by=packed(became[0], 0.0, None, became[1], steps - 1) if became and steps else None,
             valid_until=memory.valid_until,
             stale=hit.stale.cause if hit is not None and hit.stale is not None else None,
+            untrusted=bool(suspicions(f"{memory.title}\n{memory.content}")),
             cite=cites[memory.id],
         )
 

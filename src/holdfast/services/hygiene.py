@@ -190,24 +190,24 @@ class Found(NamedTuple):
 def without_secrets(session: Session, draft: Draft) -> tuple[Draft, Found]:
     """A draft as the policy of its namespace lets it be kept, and the secrets that were found."""
     given = {name: value for name in _TEXTS if (value := getattr(draft, name)) is not UNSET and value}
-    if "citations" in given:
-        given["citations"] = [one.uri for one in given["citations"]]
     clean, found = permitted(session, draft.namespace, given)
-    if not found.redacted:
-        return draft, found
-    if uris := clean.pop("citations", None):
-        clean["citations"] = tuple(map(_cite, draft.citations, uris))  # type: ignore[arg-type]
-    return replace(draft, **clean), found
+    return replace(draft, **clean) if found.redacted else draft, found
 
 
-def _cite(citation: Any, uri: str) -> Any:
-    return replace(citation, uri=uri)
+def _searched(name: str, value: Any) -> Any:
+    """What of a field can hold a secret: of citations, where they lead."""
+    return [one.uri for one in value] if name == "citations" else value
+
+
+def _cleaned(name: str, value: Any) -> Any:
+    if name == "citations":
+        return tuple(replace(one, uri=secrets.redacted(one.uri)[0]) for one in value)
+    return secrets.cleaned(value)
 
 
 def secrets_in(hold: Hold, memory: Memory) -> list[str]:
     """What sorts of secrets stand in a memory, unless its namespace allows them."""
-    given = {name: getattr(memory, name) for name in _TEXTS if name != "citations"}
-    given["cited"] = [one.uri for one in memory.citations]
+    given = {name: _searched(name, getattr(memory, name)) for name in _TEXTS}
     kinds = dict.fromkeys(one.secret.kind for name, value in given.items() for one in secrets.within(name, value))
     if not kinds:
         return []
@@ -217,7 +217,7 @@ def secrets_in(hold: Hold, memory: Memory) -> list[str]:
 
 def permitted(session: Session, namespace: str, given: dict[str, Any]) -> tuple[dict[str, Any], Found]:
     """Fields as the policy of a namespace lets them be kept, and the secrets that were found."""
-    found = [place for name, value in given.items() for place in secrets.within(name, value)]
+    found = [place for name, value in given.items() for place in secrets.within(name, _searched(name, value))]
     if not found:
         return given, Found()
     rule = policies.resolved(session, namespace).secrets
@@ -226,7 +226,7 @@ def permitted(session: Session, namespace: str, given: dict[str, Any]) -> tuple[
         case "refuse":
             raise SecretRefused(_told(found), secrets=[_place(one) for one in found])
         case "redact":
-            return {name: secrets.cleaned(value) for name, value in given.items()}, Found(kinds, redacted=True)
+            return {name: _cleaned(name, value) for name, value in given.items()}, Found(kinds, redacted=True)
         case "flag":
             return given, Found(kinds)
     return given, Found()

@@ -16,6 +16,7 @@ from ..domain.reflection import depth_on, with_origin
 from ..storage import memories, policies, waiting
 from ..storage.records import MEMORY, Writing
 from ..storage.waiting import Waiting
+from . import hygiene
 from .hold import Hold
 from .relate import tie
 from .remember import must_be_free
@@ -136,6 +137,7 @@ def _memory(hold: Hold, write: Writing, asked: Asked, sources: list[Memory]) -> 
         tags=asked.tags,
         metadata=asked.metadata,
     )
+    draft, _ = hygiene.without_secrets(write.session, draft)
     fresh = admit(
         draft, id=hold.new_id(), agent=hold.caller.agent, origin=write.origin, now=write.now, lifetimes=hold.lifetimes
     )
@@ -151,10 +153,20 @@ def _scope(asked: Asked, sources: list[Memory]) -> Scope | UnsetType:
     return min((source.scope for source in sources), key=get_args(Scope).index)
 
 
+def _permitted(write: Writing, planned: Planned, asked: Asked) -> dict[str, Any]:
+    """What waits holds no more secrets than what is kept."""
+    given = {"metadata": asked.metadata}
+    return dict(hygiene.permitted(write.session, planned.memory.namespace, given)[0]["metadata"])
+
+
 def _ask(hold: Hold, write: Writing, asked: Asked, planned: Planned) -> Waiting:
     """Let the request wait, as it would be made: with whole ids, in the namespace that was meant."""
     whole = replace(
         asked,
+        title=planned.memory.title,
+        content=planned.memory.content,
+        tags=planned.memory.tags,
+        metadata=_permitted(write, planned, asked),
         source_ids=tuple(source.id for source in planned.sources),
         namespace=planned.memory.namespace,
         reach=hold.caller.namespaces,

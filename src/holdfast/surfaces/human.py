@@ -57,8 +57,20 @@ def memory(answer: Any) -> Iterator[str]:
     links = getattr(answer, "links", [])
     for link in links:
         yield click.style(f"  {link.source_id} -{link.relation}-> {link.target_id}", dim=True)
+    yield from _noticed(answer)
     if outcome := getattr(answer, "outcome", None):
         yield click.style(f"({outcome})", fg="green")
+
+
+def _noticed(answer: Any) -> Iterator[str]:
+    """What was noticed of a memory: orders and secrets in it, and others that are like it."""
+    for name, what in (("untrusted", "untrusted"), ("secrets", "holds secrets"), ("redacted", "taken out")):
+        if found := getattr(answer, name, None):
+            yield click.style(f"{what}: {', '.join(found)}", fg="yellow")
+    if again := getattr(answer, "restated", None):
+        yield click.style(f"restated {again} times", dim=True)
+    for one in getattr(answer, "similar", None) or ():
+        yield click.style(f"  {one.suggestion:<11} {one.id}  {one_line(one.title, 60)}", dim=True)
 
 
 def _rows(found: Iterable[Any]) -> Iterator[tuple[str, ...]]:

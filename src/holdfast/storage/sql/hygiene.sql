@@ -15,6 +15,8 @@ insert into restated (memory, times, restated_at) values (:memory, 1, :now)
 on conflict (memory) do update set times = restated.times + 1, restated_at = excluded.restated_at
 -- name: restated_of
 select memory, times from restated where memory = any(:ids)
+-- name: restated_total
+select cast(coalesce(sum(r.times), 0) as bigint) from restated r join memory m on m.id = r.memory where true
 -- name: restated_purged
 delete from restated where memory = :id
 -- name: memory_parsed

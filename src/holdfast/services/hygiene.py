@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from ..domain import admit as door
 from ..domain import secrets
 from ..domain.admit import Draft
 from ..domain.alike import Likeness, Relation, compare_titled, distinct, echoes, plain
@@ -217,6 +218,7 @@ def secrets_in(hold: Hold, memory: Memory) -> list[str]:
 
 def permitted(session: Session, namespace: str, given: dict[str, Any]) -> tuple[dict[str, Any], Found]:
     """Fields as the policy of a namespace lets them be kept, and the secrets that were found."""
+    door.foreign("metadata", given.get("metadata"))  # what is too deep to be kept is too deep to be walked through
     found = [place for name, value in given.items() for place in secrets.within(name, _searched(name, value))]
     if not found:
         return given, Found()

@@ -95,7 +95,7 @@ def test_what_is_behind_the_limit_is_told_its_place_and_both_scores(hold: Any) -
 
 def test_what_says_the_same_as_a_hit_is_told_which(hold: Any) -> None:
     first = hold.store(title="first", content="We deploy on every Tuesday at nine sharp.", priority=9).id
-    second = hold.store(title="second", content="We deploy on every Tuesday at nine sharp.", priority=1).id
+    second = hold.store(title="second", content="We deploy on every Tuesday at nine sharp.", priority=1, force=True).id
     assert [hit.id for hit in hold.recall("deploy").memories] == [first]
     told = hold.why_not(second, "deploy")
     assert (codes(told), told.place) == (["folded"], 1)

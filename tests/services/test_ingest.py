@@ -10,6 +10,7 @@ import holdfast
 from engines import ENGINES
 from holdfast.domain.errors import Cancelled, Invalid
 from holdfast.services.hold import Progress
+from holdfast.services.hygiene import times_restated
 from holdfast.storage import vectors
 
 HANDBOOK = """# Handbook
@@ -98,7 +99,9 @@ def test_another_pipeline_version_source_or_namespace_is_another_matter_but_noth
 
 
 def test_a_dry_run_tells_the_same_and_leaves_nothing(hold: Any) -> None:
-    hold.store(title="Deploying", content="We deploy every Tuesday at ten in the morning.", namespace="team")
+    hold.store(
+        title="Deploying", content="We deploy every Tuesday at ten in the morning.", namespace="team", tier="long"
+    )
     before = hold.events(limit=1000).events
     planned = taken(hold, HANDBOOK, dry_run=True)
     assert hold.events(limit=1000).events == before
@@ -111,16 +114,28 @@ def test_a_dry_run_tells_the_same_and_leaves_nothing(hold: Any) -> None:
 
 def test_what_a_memory_says_already_is_not_kept_again(hold: Any) -> None:
     known = hold.store(
-        title="Deploying", content="we deploy  every TUESDAY at ten in the morning.", namespace="team"
+        title="Deploying", content="we deploy  every TUESDAY at ten in the morning.", namespace="team", tier="long"
     ).id
     answer = taken(hold, HANDBOOK)
     assert decisions(answer) == {"duplicate": 1, "new": 2}
     assert answer.segments[0].memory_id == known
+    taken(hold, HANDBOOK, again=True)
+    assert times_restated(hold.hold, known) == 1
+
+
+def test_what_is_kept_for_a_while_or_for_one_alone_does_not_stand_for_a_document(db: str, hold: Any) -> None:
+    said = "We deploy every Tuesday at ten in the morning."
+    hold.store(title="For a week", content=said, namespace="team", tier="mid")
+    hold.store(title="For me", content=said, namespace="team", tier="long", scope="private", force=True)
+    assert decisions(taken(hold, HANDBOOK)) == {"new": 3}
+    assert decisions(hold.ingest(content=said, namespace="team", source_uri="doc:mine", scope="private")) == {
+        "duplicate": 1
+    }
 
 
 def test_a_near_duplicate_is_not_kept_but_offered_and_linked_to_the_document(hold: Any) -> None:
     said = "The quarterly report about the harbour is written by the harbour office in the first week of every quarter."
-    known = hold.store(title="Report", content=said, namespace="team").id
+    known = hold.store(title="Report", content=said, namespace="team", tier="long").id
     answer = taken(hold, said.replace("is written", "gets written") + "\n\nSomething else entirely stands here.\n")
     assert (answer.segments[0].decision, answer.segments[0].other_id) == ("near-duplicate", known)
     assert [
@@ -129,14 +144,18 @@ def test_a_near_duplicate_is_not_kept_but_offered_and_linked_to_the_document(hol
 
 
 def test_what_contradicts_a_memory_is_kept_with_a_link_that_says_so(hold: Any) -> None:
-    known = hold.store(title="Port", content="The server listens on port 8080 by default.", namespace="team").id
+    known = hold.store(
+        title="Port", content="The server listens on port 8080 by default.", namespace="team", tier="long"
+    ).id
     (one,) = taken(hold, "The server listens on port 9090 by default.").segments
     assert (one.decision, one.other_id) == ("conflict", known)
     assert ("contradicts", known) in [(link.relation, link.target_id) for link in hold.get(one.memory_id).links]
 
 
 def test_news_about_somebody_elses_memory_are_kept_and_only_proposed_to_supersede_it(hold: Any) -> None:
-    known = hold.store(title="Backup", content="The backup runs every night on the small server.", namespace="team").id
+    known = hold.store(
+        title="Backup", content="The backup runs every night on the small server.", namespace="team", tier="long"
+    ).id
     (one,) = taken(hold, "The backup runs every night on the small server, and is checked by Bo.").segments
     assert (one.decision, one.other_id, one.proposed) == ("update", known, "supersedes")
     assert ("supersedes", known) not in [(link.relation, link.target_id) for link in hold.get(one.memory_id).links]
@@ -189,7 +208,7 @@ def test_what_was_deleted_is_told_and_comes_back_only_if_asked_for(hold: Any) ->
 
 
 def test_candidates_come_from_the_store(hold: Any) -> None:
-    hold.store(title="Port", content="The server listens on port 8080 by default.", namespace="team")
+    hold.store(title="Port", content="The server listens on port 8080 by default.", namespace="team", tier="long")
     answer = taken(hold, "The server listens on port 8080 by default, says Ann.")
     overlap = next(stage for stage in answer.stages if stage.name == "jaccard_overlap")
     assert (overlap.payload["candidates_scored"], overlap.payload["candidates_above"]) == (1, 1)

@@ -156,6 +156,7 @@ class _Taking:
             before = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
             self._last: Taken | None = before[0] if before else None
             self._before = ingests.outcomes(session, self._last.id) if self._last else []
+        self._ours = {one.memory for one in self._before}
         self._notes: list[str] = []
         self._titles: dict[int, str] = {}
         self._made: dict[str, int] = {}
@@ -177,6 +178,7 @@ class _Taking:
             self._source.uri,
             self._before,
             again=self._again,
+            private=self._source.scope == "private",
             keep_seen=self._pipeline.asking,
         )
         judged = list(planner.judged(text.pieces))
@@ -321,6 +323,8 @@ class _Taking:
             self._link(write, judged, kept)
         elif judged.repeats is not None:
             memory = self._kept.get(judged.repeats)
+        elif judged.other and judged.other not in self._ours:
+            write.session.do("restated_add", memory=judged.other, now=write.now)
         if memory:
             self._kept[piece.place] = memory
         return _outcome(judged, memory)

@@ -43,6 +43,7 @@ WORTH_A_LOOK, CONTAINED, NEARLY = 0.15, 0.5, 0.8
 MOST_VECTORS = 50_000
 """Vectors that are held until they are written; those of further pieces are made afterwards, as for any memory."""
 FEWEST_WORDS = 8
+NOTHING = "nothing like it was kept"
 LEAD = 80
 """Characters of a text that its title quotes."""
 LONGEST_TITLE = 480
@@ -225,6 +226,7 @@ class Planner:
         before: Sequence[Outcome],
         *,
         again: bool,
+        private: bool = False,
         keep_seen: bool = False,
     ) -> None:
         self.vectors: dict[int, list[Made]] = {}
@@ -237,6 +239,7 @@ class Planner:
         self._namespace = namespace
         self._source_uri = source_uri
         self._again = again
+        self._private = private
         self._keep_seen = keep_seen
         self._known = {one.digest: one for one in before if one.memory is not None and one.digest}
         self._said: set[str] = set()
@@ -332,9 +335,14 @@ class Planner:
 
     def _same(self, piece: Piece, found: Sequence[Memory]) -> Judged | None:
         for one in found:
-            if digest(one.content, one.metadata.get("path", ())) == piece.digest:
+            if digest(one.content, one.metadata.get("path", ())) == piece.digest and self._serves(one):
                 return Judged(piece, "duplicate", "a memory says the same", one.id)
         return None
+
+    def _serves(self, memory: Memory) -> bool:
+        """Whether a memory is as good as a new one: it stays, and for everybody who would see the new one."""
+        own = self._private and memory.agent == self._hold.caller.agent
+        return memory.expires_at is None and (memory.scope != "private" or own)
 
     def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[Made]]:
         """The vectors of pieces as they will be kept; none, if none can be made now."""
@@ -417,7 +425,8 @@ class Planner:
 
     def _decided(self, piece: Piece, near: Sequence[Near]) -> Judged:
         """By the candidate that says most: the same text, then what the document said in its place, then others."""
-        close = [one for one in near if one.likeness.relation != "other"]
+        like = [one for one in near if one.likeness.relation != "other"]
+        close = [one for one in like if one.likeness.relation not in ("same", "near") or self._serves(one.memory)]
         if not says_enough(piece.text):
             close = [one for one in close if one.memory.metadata.get("path", []) == list(piece.path)]
         for one in close:
@@ -436,7 +445,8 @@ class Planner:
             )
         others = [one for one in close if one.memory.source_uri != self._source_uri]
         if not others:
-            return Judged(piece, "new", "nothing like it was kept")
+            only = any(one.likeness.relation == "same" and not self._serves(one.memory) for one in like)
+            return Judged(piece, "new", "what says it is kept for a while or for one alone" if only else NOTHING)
         best = max(others, key=lambda one: one.likeness.score)
         return Judged(piece, _DECISIONS[best.likeness.relation], best.likeness.reason, best.memory.id)
 

@@ -92,3 +92,10 @@ def test_what_was_recalled_and_pasted_is_cut_out_and_nothing_else() -> None:
         "<text abcdef>\nx\n</text other1>",
     ):
         assert without_recalled(text) == text
+
+
+def test_marks_without_an_end_are_looked_for_once() -> None:
+    many = "".join(f"<memory mark{number:06}>\n" for number in range(20_000))
+    assert without_recalled(f"{many}</memory other1>") == f"{many}</memory other1>"
+    inner = "<recalled abcdef1>\n<memory 0123456789abcdef>\nx\n</memory 0123456789abcdef>\n</recalled abcdef1>\nend"
+    assert without_recalled(inner) == "end"

@@ -103,5 +103,28 @@ def test_a_damaged_store_is_refused_with_a_word_on_it(hold: holdfast.Holdfast, t
         hold.mine(str(path), format="ai-memory")
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("fences.md", "".join("`" * (3 + number % 50) + "\n" for number in range(20_000))),
+        ("rulers.md", "---\n" + "# " + "#" * 200_000 + "x\n" + "-- \n" * 20_000),
+        ("links.md", "[[" * 100_000),
+        ("reminders.jsonl", json.dumps(exports.code_entry("user", "x", "<system-reminder>" * 50_000)) + "\n"),
+        ("mail", "From a\nFrom: " + "(" * 60_000 + "\nSubject: x\n\nHello.\n"),
+        (
+            "deep",
+            "From a\nContent-Type: multipart/mixed; boundary=b\n\n"
+            + "--b\nContent-Type: multipart/mixed; boundary=b\n\n" * 3000,
+        ),
+        ("html", "From a\nContent-Type: text/html\n\n" + "<!" * 300_000),
+    ],
+    ids=lambda value: value if len(value) < 20 else "",
+)
+def test_what_is_made_to_take_long_does_not(name: str, content: str, hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    answer = hold.mine(str(tmp_path / name), dry_run=True)
+    assert answer.imported + answer.rejected + answer.noted > 0
+
+
 def test_the_formats_that_may_be_named_are_those_that_there_are() -> None:
     assert get_args(FormatField) == ("auto", *FORMATS)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
@@ -22,12 +23,13 @@ EARLIEST = 2 * DAY
 """Clocks that were never set say 1970."""
 MOST_NAME = 200
 
-_RECALLED = re.compile(
-    r"(?:Memories recalled from a store stand between the two marks\.[^\n]*\n"
-    r"|Between the marks [0-9a-f]{16} stands what the store holds:[^\n]*\n)?"
-    r"<(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,})(?: [^\n]*)?>\n.*?</\1 \2>\n?",
-    re.DOTALL,
+_OPENED = re.compile(
+    r"(?:Memories recalled from a store stand between the two marks\.[^\n]{0,400}\n"
+    r"|Between the marks [0-9a-f]{16} stands what the store holds:[^\n]{0,400}\n)?"
+    r"<(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,64})(?: [^\n]{0,8000})?>\n"
 )
+_CLOSED = re.compile(r"</(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,64})>\n?")
+"""The marks between which a memory gives out what it holds, and what it says before them."""
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -133,9 +135,24 @@ def _cut(data: bytes, start: int, most: int) -> int:
 
 def without_recalled(text: str) -> str:
     """A text without what was recalled from a store and pasted into it between our marks."""
-    if "</" not in text:
+    ends: dict[tuple[str, str], list[re.Match[str]]] = {}
+    for closed in _CLOSED.finditer(text):
+        ends.setdefault((closed[1], closed[2]), []).append(closed)
+    if not ends:
         return text
-    return _RECALLED.sub("", text)
+    kept, at = list[str](), 0
+    for opened in _OPENED.finditer(text):
+        if opened.start() >= at and (end := _end_of(opened, ends)) is not None:
+            kept.append(text[at : opened.start()])
+            at = end
+    return "".join((*kept, text[at:]))
+
+
+def _end_of(opened: re.Match[str], ends: dict[tuple[str, str], list[re.Match[str]]]) -> int | None:
+    """Where the first closing mark after an opening one ends."""
+    found = ends.get((opened[1], opened[2]), [])
+    place = bisect_left(found, opened.end(), key=lambda closed: closed.start())
+    return found[place].end() if place < len(found) else None
 
 
 def line(text: str, most: int = MOST_NAME) -> str:

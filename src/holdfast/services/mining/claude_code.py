@@ -17,7 +17,7 @@ _NOISE = re.compile(
     r"bash-stdout|bash-stderr|task-notification)>|Caveat: The messages below were generated|"
     r"\[Request interrupted by user)"
 )
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER = ("<system-reminder>", "</system-reminder>")
 
 
 def is_entry(raw: dict[str, Any]) -> bool:
@@ -116,10 +116,19 @@ class Session:
 
 def _sorted(raw: dict[str, Any], text: str) -> tuple[Sort, str]:
     """Whether somebody said it, or the host put it there."""
-    said = _REMINDER.sub("", text)
+    said = _without_reminders(text)
     if raw.get("isMeta") or raw.get("isCompactSummary") or _NOISE.match(said) or not said.strip():
         return "system", text
     return ("sidechains" if raw.get("isSidechain") else "message"), said
+
+
+def _without_reminders(text: str) -> str:
+    """A text without what the host reminds the model of."""
+    kept, at = list[str](), 0
+    while (start := text.find(_REMINDER[0], at)) != -1 and (end := text.find(_REMINDER[1], start)) != -1:
+        kept.append(text[at:start])
+        at = end + len(_REMINDER[1])
+    return "".join((*kept, text[at:])).strip() if at else text
 
 
 def _name(folder: str) -> str:

@@ -55,7 +55,8 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
             f"format: there are files of several formats: {told}. Say which with --format.", fields=["format"]
         )
     if not forms:
-        raise _unknown("nothing here is of a format that is known")
+        unread = next((f"{one.where} {one.what}" for one in place.problems if one.rejected), None)
+        raise _unknown(unread or "nothing here is of a format that is known")
     wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
     return forms[0], [piece for form, piece in found if form in wanted]
 

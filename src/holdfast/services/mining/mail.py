@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from email import policy
+from email.errors import MessageError
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.utils import parseaddr, parsedate_to_datetime
@@ -14,6 +15,10 @@ from .places import Piece, watched
 from .reading import Told
 
 MOST_MESSAGE = 64 << 20
+MOST_HEADER = 1 << 16
+MOST_NESTED = 100
+MOST_HTML = 1 << 19
+"""Parsers of mail and of HTML may take long over what is none."""
 STEP = 1 << 16
 HEADER = re.compile(rb"From [^\n]*\n(?:>?[!-9;-~]+:[^\n]*\n)", re.DOTALL)
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -40,8 +45,8 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
                 continue
             try:
                 yield _turn(mail, where)
-            except (ValueError, LookupError, AttributeError, TypeError, IndexError) as error:
-                yield Problem(where=where, what=f"cannot be read as mail: {error}")
+            except (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError) as error:
+                yield Problem(where=where, what=f"cannot be read as mail: {line(str(error)) or type(error).__name__}")
 
 
 def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
@@ -68,6 +73,10 @@ def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
 
 
 def _turn(mail: Mail, where: str) -> Record:
+    if _header_size(mail.data) > MOST_HEADER:
+        return Problem(where=where, what=f"has a header of more than {MOST_HEADER} bytes")
+    if mail.data.count(b"multipart/") > MOST_NESTED:
+        return Problem(where=where, what=f"has more than {MOST_NESTED} parts that have parts")
     message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_ESCAPED.sub(rb"\1", mail.data))
     text = _body(message)
     files = [name for part in message.walk() if (name := part.get_filename())]
@@ -99,6 +108,11 @@ def _turn(mail: Mail, where: str) -> Record:
     )
 
 
+def _header_size(data: bytes) -> int:
+    ends = [at for sign in (b"\n\n", b"\n\r\n") if (at := data.find(sign)) != -1]
+    return min(ends, default=len(data))
+
+
 def _header(message: EmailMessage, name: str) -> str:
     return str(message.get(name, ""))
 
@@ -121,7 +135,11 @@ def _body(message: EmailMessage) -> str:
         text = part.get_content()
     except (LookupError, UnicodeDecodeError):
         text = (part.get_payload(decode=True) or b"").decode("utf-8", "replace")  # type: ignore[union-attr]
-    return _shown(str(text)) if part.get_content_subtype() == "html" else str(text)
+    if part.get_content_subtype() != "html":
+        return str(text)
+    if len(text) > MOST_HTML:
+        raise ValueError(f"its HTML has more than {MOST_HTML} characters")
+    return _shown(str(text))
 
 
 def _shown(text: str) -> str:

@@ -18,11 +18,12 @@ MARKDOWN = (".md", ".markdown", ".mdx")
 TEXT = (".txt", ".text")
 
 _FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-_CODE = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_INLINE = re.compile(r"`[^`\n]{0,1000}`")
 _WIKI = re.compile(r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 _TAG = re.compile(r"(?<![\w/&#\[(])#([^\W\d_][\w/-]{0,60})")
 _CATEGORY = re.compile(r"^\s*[-*] \[([^\W\d_][\w -]{1,30})\] \S", re.MULTILINE)
-_HEADING = re.compile(r"^#[ \t]+(\S.*?)[ \t#]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#[ \t]{1,9}(\S[^\n]{0,500})", re.MULTILINE)
 
 
 class Front(NamedTuple):
@@ -69,7 +70,7 @@ def _note(piece: Piece, text: str, names: dict[str, str], wanted: list[tuple[str
     if front.fault:
         yield Problem(where=piece.name, what=front.fault, rejected=False)
     marked = path.suffix.lower() not in TEXT
-    prose = _CODE.sub("", text) if marked else ""
+    prose = _prose(text) if marked else ""
     called = line(text.strip().splitlines()[0], 80) if piece.name == places.INLINE else path.stem
     title = line(_text(front.said.get("title"))) or _heading(prose) or called
     key, uri = _named(piece, text)
@@ -122,15 +123,29 @@ def _listed(value: Any) -> list[str]:
     return [part.strip() for part in _text(value).split(",")]
 
 
+def _prose(text: str) -> str:
+    """A text without its front matter and its code, in which signs mean nothing."""
+    found = _FRONT.match(text)
+    kept, fence = list[str](), ""
+    for one in text[found.end() if found else 0 :].splitlines(keepends=True):
+        mark = _FENCE.match(one)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            fence = mark[1]
+        else:
+            kept.append(_INLINE.sub("", one))
+    return "".join(kept)
+
+
 def _heading(prose: str) -> str:
-    found = _HEADING.search(_FRONT.sub("", prose, 1))
-    return line(found[1]) if found else ""
+    found = _HEADING.search(prose)
+    return line(found[1].rstrip("# \t\r")) if found else ""
 
 
 def _tags(said: dict[str, Any], prose: str) -> Iterable[str]:
     """The tags of a note, in its front matter, in its text, and as the categories of its observations."""
-    body = _FRONT.sub("", prose, 1)
-    given = [*_listed(said.get("tags")), *_TAG.findall(body), *_CATEGORY.findall(body)]
+    given = [*_listed(said.get("tags")), *_TAG.findall(prose), *_CATEGORY.findall(prose)]
     clean = (line(tag.strip().lstrip("#").replace(",", " "), 64) for tag in given)
     return list(dict.fromkeys(tag for tag in clean if tag))[:MOST_TAGS]
 

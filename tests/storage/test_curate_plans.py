@@ -1,0 +1,35 @@
+"""What curating and deriving ask of a store: each step by an index, however much there is."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from plans import Plans
+
+from holdfast.app import Holdfast
+
+POOL = "The connection pool keeps ten connections for all of the workers of the server."
+
+ASKED: dict[str, Callable[[Holdfast, str], Any]] = {
+    "curate": lambda hold, id: hold.curate(apply=True),
+    "rollback": lambda hold, id: hold.curate_rollback(hold.curate(apply=True).run_id),
+    "proposals": lambda hold, id: (hold.curate(apply=True), hold.curate_proposals()),
+    "runs": lambda hold, id: hold.curate_runs(),
+    "auto_tag": lambda hold, id: hold.auto_tag(id, apply=True),
+    "expand_query": lambda hold, id: hold.expand_query("pool"),
+    "detect_contradiction": lambda hold, id: hold.detect_contradiction(id, hold.store(title="x", content="y").id),
+    "persona": lambda hold, id: (hold.persona_generate("pool"), hold.persona("pool")),
+    "atomise": lambda hold, id: hold.atomise(hold.store(title="R", content=f"{POOL} " * 9).id, max_atom_tokens=60),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_what_is_curated_and_derived_is_found_by_index(plans: Plans, hold: Holdfast, what: str) -> None:
+    hold.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess"])
+    id = hold.store(title="Pool", content=POOL).id
+    hold.store(title="Connection pool", content=POOL.replace("all of the", "the"))
+    hold.store(title="Workers", content=POOL.replace("ten", "nine"))
+    with plans.noted() as seen:
+        ASKED[what](hold, id)
+    assert plans.steps(seen)
+    assert plans.walks(seen) == []

@@ -127,15 +127,19 @@ def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: boo
     notes = ["It was ingested before, and is the same: nothing was done."]
     if gone:
         notes.append(f"{len(gone)} of its memories are gone since; --again keeps what they said anew.")
-    titles = {one.place: kept[one.memory].title for one in outcomes if one.memory in kept}
     return Report(
-        source, pipeline, taken.content_hash, True, dry_run, taken.document, outcomes, titles, [], [*gone.values()],
-        taken.stages, notes,
+        source, pipeline, taken.content_hash, True, dry_run, taken.document, outcomes, _titles(kept, outcomes), [],
+        [*gone.values()], taken.stages, notes,
     )  # fmt: skip
 
 
 def _memories(outcomes: Sequence[Outcome]) -> list[str]:
     return list(dict.fromkeys(one.memory for one in outcomes if one.memory))
+
+
+def _titles(kept: dict[str, ingests.Kept], outcomes: Sequence[Outcome]) -> dict[int, str]:
+    """What the memory is called that holds what a segment says."""
+    return {one.place: kept[one.memory].title for one in outcomes if one.memory in kept}
 
 
 def _title(kept: dict[str, ingests.Kept], memory: str) -> str | None:
@@ -217,6 +221,9 @@ class _Taking:
                 if document is not None:
                     self._tied(write, document, outcomes)
                 self._keep_vectors(write, planner)
+                self._titles |= _titles(
+                    ingests.kept(write.session, self._hold.caller, _memories(outcomes), write.now), outcomes
+                )
                 vanished = self._vanished(write, outcomes)
                 last = self._last.document if self._last else None
                 ingests.put(write.session, self._taken(document.id if document else last, stages, write.now), outcomes)
@@ -357,7 +364,6 @@ class _Taking:
             kind = _KINDS.get(sure.fact_kind, kind)
         draft = self._draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
         kept = put(self._hold, write, draft, "version", force=True).memory
-        self._titles[piece.place] = kept.title
         self._made[kept.id] = piece.place
         if (kept.title, kept.content) == (piece.title, piece.text):
             self._as_planned[piece.place] = kept

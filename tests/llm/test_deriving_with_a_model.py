@@ -94,6 +94,18 @@ def test_a_model_that_fails_leaves_it_to_the_rules_and_is_told(db: str) -> None:
         assert hold.atomise(id, max_atom_tokens=100).method == "heuristic"
 
 
+def test_a_run_of_a_curator_asks_no_more_than_it_may_spend(db: str) -> None:
+    with provider(saying({"tags": ["gates"]})) as server, opened(db, server) as hold:
+        for number in range(3):
+            hold.store(title=f"Report {number}", content=LONG.replace("gate", f"gate{number}x"))
+        hold.curate(steps=["tags"], max_tokens=0)
+        assert len(server.asked) == 0
+        hold.curate(steps=["tags"], max_tokens=1)
+        assert len(server.asked) == 1
+        methods = [one.what for one in hold.curate(steps=["tags"]).done]
+    assert (len(server.asked), len(methods)) == (3, 3)
+
+
 def test_a_curator_only_proposes_what_a_model_says(db: str) -> None:
     verdict = {"contradicts": True, "sentence_a": "", "sentence_b": "", "difference": "", "tags": ["gates"]}
     with provider(saying(verdict)) as server, opened(db, server) as hold:

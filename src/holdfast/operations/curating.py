@@ -26,6 +26,7 @@ class Curate(Request, frozen=True):
     exclude_namespace: Annotated[list[Path], Meta(max_length=100, description="Not these, nor what lies below.")] = []
     max_ops: Annotated[int, Meta(ge=1, le=10_000, description="At most so many changes and proposals.")] = 100
     max_seconds: Annotated[int, Meta(ge=1, le=86_400, description="No longer than this.")] = 30
+    max_tokens: Annotated[int, Meta(ge=0, le=1 << 40, description="At most so many tokens of a model.")] | None = None
     agent_id: Actor | None = None
 
 
@@ -88,6 +89,7 @@ def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
         exclude=tuple(request.exclude_namespace),
         max_ops=request.max_ops,
         max_seconds=request.max_seconds,
+        max_tokens=request.max_tokens,
     )
     done = curating.curate(hold, asked)
     return Curated(

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from dataclasses import replace as change
 from time import monotonic
 from typing import Literal, NamedTuple, get_args
 
@@ -24,7 +25,7 @@ from ..domain.caller import under
 from ..domain.errors import Cancelled, CuratorBusy, HoldfastError, StoreError
 from ..domain.memory import Memory
 from ..domain.moment import SECOND, to_text
-from ..storage import curation, journal, leases, memories
+from ..storage import consulted, curation, journal, leases, memories
 from ..storage.port import Session
 from ..storage.records import Writing, content_hash
 from .hold import Hold
@@ -52,6 +53,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     exclude: tuple[str, ...] = ()
     max_ops: int = 100
     max_seconds: int = 30
+    max_tokens: int | None = None
+    """Of a model; once they are spent, the run goes on by rules."""
 
 
 class Done(NamedTuple):
@@ -153,6 +156,7 @@ class Run:
         """What the memory that is looked at is like: more than one step asks."""
         self._exclude = tuple(door.namespace(name) for name in asked.exclude)
         self._until = monotonic() + asked.max_seconds
+        self._spent_before = self._tokens()
         self._renew_at = hold.now() + LEASE_MICROSECONDS // 2
         self._scanned = 0
         self._proposed: set[str] = set()
@@ -172,6 +176,7 @@ class Run:
                     self._turn(page, place)
                     return self._curated(end)
                 self._keep_lease()
+                self._keep_budget()
                 for step in self.asked.steps:
                     self._attempt(perform, step, memory, page)
                 self._scanned += 1
@@ -250,6 +255,18 @@ class Run:
             with self.hold.store.writing() as session:
                 take_lease(session, self.id, now)
             self._renew_at = now + LEASE_MICROSECONDS // 2
+
+    def _tokens(self) -> int:
+        """What models took today, by the ledger; asked only if that matters."""
+        if self.hold.model is None or self.asked.max_tokens is None:
+            return 0
+        with self.hold.reading() as session:
+            return consulted.spent(session, self.hold.now())
+
+    def _keep_budget(self) -> None:
+        """Ask no model any more once the tokens of this run are spent."""
+        if self.asked.max_tokens is not None and self._tokens() - self._spent_before >= self.asked.max_tokens:
+            self.hold = change(self.hold, model=None)
 
     @contextmanager
     def changing(self, step: Step, memory: str) -> Iterator[Writing]:

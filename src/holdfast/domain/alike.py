@@ -197,7 +197,7 @@ def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
 
     Not `surely`: also by any other word, or by a name beside what is said.
     """
-    known = {term.means for term in read(said)}
+    known = {term.means for measured in (True, False) for term in read(said, measured=measured)}
     ours, theirs = _telling(old), _telling(new)
     lost = {term for term in ours - theirs if term.means not in known}
     gained = {term for term in theirs - ours if term.means not in known}

@@ -157,13 +157,13 @@ _ALIKE = {
 }
 
 
-def read(text: str) -> list[Term]:
-    """The terms of a text, in order."""
+def read(text: str, *, measured: bool = True) -> list[Term]:
+    """The terms of a text, in order; numbers with their units are one if they are `measured`."""
     plain = unicodedata.normalize("NFKC", visible(text[:MOST_CHARACTERS]))
     if plain.isupper():
         plain = plain.lower()
     found = [term for shape in _SHAPE.finditer(plain) for term in _meant(shape, plain)]
-    return _quantities(found)
+    return _quantities(found) if measured else found
 
 
 def _meant(shape: re.Match[str], text: str) -> list[Term]:

@@ -63,7 +63,7 @@ class Seen(NamedTuple):
 
 def look(hold: Hold, write: Writing, memory: Memory) -> Seen:
     """Whether a memory says anything new, to those who may see what is there."""
-    if memory.thread is not None or memory.kind == "conversation":
+    if memory.kind == "conversation":
         return Seen()
     near = _sharing(hold, write.session, memory, write.now)
     for one in near:
@@ -152,7 +152,7 @@ def _restates(old: Memory, new: Memory) -> bool:
     )
 
 
-_OF_ITS_OWN = ("source_uri", "source_span", "valid_from", "valid_until", "speaker", "occurred_at")
+_OF_ITS_OWN = ("source_uri", "source_span", "valid_from", "valid_until", "speaker", "occurred_at", "thread", "place")
 
 
 def _recalled(hold: Hold, write: Writing, memory: Memory) -> list[Memory]:

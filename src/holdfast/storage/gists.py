@@ -21,7 +21,7 @@ def numbers(memory: Memory, parsed: str) -> tuple[int, ...]:
 
     What was said in a conversation has none: that somebody says the same again is something else that happened.
     """
-    if memory.state != "live" or memory.thread is not None or memory.kind == "conversation":
+    if memory.state != "live" or memory.kind == "conversation":
         return ()
     return of_text(memory.namespace, parsed)
 

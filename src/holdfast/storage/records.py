@@ -314,7 +314,7 @@ class Writing:
 
 
 def _gist_rests_on(memory: Memory) -> tuple[Any, ...]:
-    return memory.content, memory.namespace, memory.state, memory.thread, memory.kind
+    return memory.content, memory.namespace, memory.state, memory.kind
 
 
 def _columns(record: Struct) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What people have elsewhere, as it is read: turns of conversations, notes, ties between them, and what is wrong."""
 
-import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -173,16 +172,20 @@ def moment_of(value: Any) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise Invalid("is no time")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise Invalid("is no time")
+    if isinstance(value, int | float):
+        return _scaled(value)
     try:
-        number = Decimal(str(value))
+        return _scaled(Decimal(value))
     except InvalidOperation:
-        return from_text(str(value).strip()[:64], "time")
-    if not number.is_finite() or abs(number) >= Decimal(10) ** 18:
-        raise Invalid("is no time")
-    scale = next(scale for most, scale in _SCALES if abs(number) < most)
-    return int(number * scale)
+        return from_text(value.strip()[:64], "time")
+
+
+def _scaled(number: Any) -> int:
+    """Microseconds of a number since 1970, whose unit is told by its size."""
+    for most, scale in _SCALES:
+        if abs(number) < most:
+            return round(number * scale)
+    raise Invalid("is no time")
 
 
 _SCALES = ((10**11, SECOND), (10**14, 1000), (10**18, 1))

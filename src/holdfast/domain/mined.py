@@ -184,7 +184,8 @@ def _scaled(number: Any) -> int:
     """Microseconds of a number since 1970, whose unit is told by its size."""
     for most, scale in _SCALES:
         if abs(number) < most:
-            return round(number * scale)
+            found: int = round(number * scale)
+            return found
     raise Invalid("is no time")
 
 

@@ -96,6 +96,18 @@ def test_a_run_is_taken_back_and_its_work_not_done_again(timed: holdfast.Holdfas
     assert timed.verify().intact
 
 
+def test_what_was_parted_again_does_not_become_one_by_way_of_a_third(
+    timed: holdfast.Holdfast, clock: Any, pools: list[str]
+) -> None:
+    timed.curate_rollback(timed.curate(apply=True).run_id)
+    clock.move(seconds=1)
+    timed.store(title="Workers", content=POOL.replace("all of the workers", "workers"))
+    clock.move(seconds=1)
+    done = timed.curate(apply=True, steps=["duplicates"])
+    assert done.changed == 1
+    assert all(len({*pools} & {*one.ids}) < 2 for one in done.done)
+
+
 def test_what_somebody_changed_since_is_not_taken_back_and_told(
     timed: holdfast.Holdfast, clock: Any, pools: list[str]
 ) -> None:
@@ -329,6 +341,15 @@ def test_a_run_goes_on_where_the_one_before_ended(timed: holdfast.Holdfast) -> N
     assert ended == [(1, "max_ops")] * 5
     last = timed.curate(apply=True, steps=["duplicates"], max_ops=1)
     assert (last.changed, last.ended, len(live(timed))) == (0, "all was looked at", 5)
+
+
+def test_a_run_looks_at_nothing_twice_until_it_has_come_around(timed: holdfast.Holdfast, clock: Any) -> None:
+    for word in ("gate", "door", "wall"):
+        clock.move(seconds=1)
+        timed.store(title=word, content=f"The {word} of the {word} house stands by the {word} tree, as Ada told.")
+    runs = [timed.curate(apply=True, steps=["tags"], max_ops=1) for _ in range(5)]
+    assert [run.scanned for run in runs] == [1, 1, 1, 3, 3]
+    assert [run.proposed for run in runs] == [1, 1, 1, 0, 0]
 
 
 def test_more_than_a_page_is_looked_at(timed: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:

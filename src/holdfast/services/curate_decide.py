@@ -11,13 +11,12 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain.errors import ChangedSince, Conflict, HoldfastError, StoreError
-from ..domain.memory import Memory
 from ..storage import curation, memories
 from ..storage.curation import Offer, Status
 from ..storage.records import MEMORY, Writing
 from .consolidate import changeable
 from .curate import Skip, alone
-from .curate_steps import apart_id, key_of, merge
+from .curate_steps import keep_apart, key_of, merge
 from .history import undo_together
 from .hold import Hold
 from .relate import tie
@@ -122,27 +121,11 @@ def _taken(hold: Hold, run: str, step: curation.Step) -> Taken:
                 raise Conflict(f"The journal does not say that change {step.seq} was the curator's.", change=step.seq)
             if step.step == "duplicates":
                 back = [write.get(MEMORY, entry.record) for entry in entries if entry.kind == "memory"]
-                _keep_apart(hold, write, run, [one for one in back if one is not None and one.state == "live"])
+                for one, other in combinations([one for one in back if one and one.state == "live"], 2):
+                    keep_apart(hold, write, run, one, other)
             curation.drop_step(write.session, run, step.seq)
     except StoreError:
         raise
     except HoldfastError as error:
         return Taken(*step, error)
     return Taken(*step)
-
-
-def _keep_apart(hold: Hold, write: Writing, run: str, several: Sequence[Memory]) -> None:
-    """What somebody parted again is not made one by itself, as long as it says what it says."""
-    for one, other in combinations(sorted(several, key=lambda memory: memory.id), 2):
-        offer = Offer(
-            id=apart_id(one, other),
-            run=run,
-            step="duplicate",
-            memory=one.id,
-            other=other.id,
-            body="{}",
-            agent=hold.caller.agent,
-            offered_at=write.now,
-            status="dismissed",
-        )
-        curation.propose(write.session, offer)

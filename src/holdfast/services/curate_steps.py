@@ -134,12 +134,37 @@ def _make_one(run: Run, members: list[Memory]) -> None:
         if any(now.version != then.version for now, then in zip(sources, members, strict=True)):
             raise Skip("changed meanwhile")
         fresh = merge(run.hold, write, sources)
+        _stay_apart(run, write, fresh, sources)
         if run.asked.apply:
             run.note(write, "duplicates", {one.id: hash_of(one) for one in sources})
     run.gone.update(one.id for one in members)
     titles = ", ".join(repr(one.title) for one in members)
     made = (fresh.id,) if run.asked.apply else ()
     run.changed("duplicates", (*made, *(one.id for one in members)), f"made {fresh.title!r} of {titles}")
+
+
+def _stay_apart(run: Run, write: Writing, fresh: Memory, sources: Sequence[Memory]) -> None:
+    """From what its sources are to be kept apart, what is made of them is, too."""
+    for id in curation.apart(write.session, [source.id for source in sources]):
+        other = write.get(MEMORY, id)
+        if other is not None and other.state == "live":
+            keep_apart(run.hold, write, run.id, fresh, other)
+
+
+def keep_apart(hold: Hold, write: Writing, run: str, one: Memory, other: Memory) -> None:
+    """Two memories are not made one by themselves, as long as they say what they say."""
+    offer = curation.Offer(
+        id=apart_id(one, other),
+        run=run,
+        step="duplicate",
+        memory=one.id,
+        other=other.id,
+        body="{}",
+        agent=hold.caller.agent,
+        offered_at=write.now,
+        status="dismissed",
+    )
+    curation.propose(write.session, offer)
 
 
 def merge(hold: Hold, write: Writing, sources: list[Memory]) -> Memory:

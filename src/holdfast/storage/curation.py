@@ -172,6 +172,11 @@ def proposed(session: Session, ids: Sequence[str]) -> dict[str, str]:
     return dict(session.rows("curate_offer_some", ids=list(ids))) if ids else {}
 
 
+def apart(session: Session, wanted: Sequence[str]) -> list[str]:
+    """With which memories some are not to be made one, because somebody said so."""
+    return sorted(row[0] for row in session.rows("curate_offer_apart", ids=list(wanted)))
+
+
 def offer(session: Session, caller: Caller, id: str, now: int) -> Offer:
     """A proposal about memories that the caller may see."""
     row = session.row("curate_offer_get", id=id)

@@ -61,6 +61,10 @@ values (:id, :run, :step, :memory, :other, :body, :agent, :offered_at, :status) 
 select {curate_offer.columns} from curate_offer o where o.id = :id
 -- name: curate_offer_some
 select o.id, o.status from curate_offer o where o.id = any(:ids)
+-- name: curate_offer_apart
+-- With which memories some are not to be made one.
+select o.other from curate_offer o where o.memory = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
+union select o.memory from curate_offer o where o.other = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
 -- name: curate_offer_page
 -- The newest first, on from one.
 select {curate_offer.columns} from curate_offer o where o.status = :status and (o.offered_at, o.id) < (:at, :before)

@@ -172,6 +172,17 @@ def test_an_edited_paragraph_supersedes_what_the_document_said_before(hold: Any)
     assert edited.vanished == []
 
 
+def test_a_document_that_says_again_what_it_said_before_its_last_edit_is_taken_at_its_word(hold: Any) -> None:
+    first = taken(hold, HANDBOOK)
+    edited = taken(hold, HANDBOOK.replace("Tuesday", "Thursday"))
+    back = taken(hold, HANDBOOK)
+    assert (back.outcome, decisions(back)) == ("ingested", {"update": 1, "duplicate": 2})
+    assert back.segments[0].other_id == edited.segments[0].memory_id
+    assert hold.recall(context="what day do we deploy?", namespace="team").memories[0].id == back.segments[0].memory_id
+    assert back.segments[0].memory_id != first.segments[0].memory_id
+    assert taken(hold, HANDBOOK).outcome == "unchanged"
+
+
 def test_a_paragraph_that_is_like_another_of_the_same_document_is_no_update_of_it(db: str, hold: Any) -> None:
     rows = [f"The server number {number} listens on port {8000 + number} by default." for number in range(7)]
     assert decisions(taken(hold, "\n\n".join(rows[:5]))) == {"new": 5}

@@ -24,6 +24,7 @@ from ..domain.moment import to_text
 from ..domain.pipeline import Asking, Helping, Pipeline, Searching, Segmenting, named
 from ..storage import ingests, memories, vectors
 from ..storage.ingests import Outcome, Taken
+from ..storage.port import Session
 from ..storage.records import LINK, MEMORY, Writing, content_hash
 from . import ingest_model
 from .hold import Hold
@@ -117,7 +118,7 @@ def _admitted(hold: Hold, source: Source) -> Source:
 
 def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: bool) -> Report | None:
     with hold.reading() as session:
-        taken = ingests.get(session, id)
+        taken = _said_last(hold, session, source, id)
         if taken is None:
             return None
         outcomes = ingests.outcomes(session, id)
@@ -131,6 +132,13 @@ def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: boo
         source, pipeline, taken.content_hash, True, dry_run, taken.document, outcomes, _titles(kept, outcomes), [],
         [*gone.values()], taken.stages, notes,
     )  # fmt: skip
+
+
+def _said_last(hold: Hold, session: Session, source: Source, id: str) -> Taken | None:
+    """What was noted of a document, if its source said nothing else since."""
+    taken = ingests.get(session, id)
+    last = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
+    return taken if taken and last[0].content_hash == taken.content_hash else None
 
 
 def _memories(outcomes: Sequence[Outcome]) -> list[str]:
@@ -211,7 +219,7 @@ class _Taking:
         vanished: list[Gone] = []
         try:
             with self._hold.writing() as write:
-                if not self._again and ingests.get(write.session, self._id):
+                if not self._again and _said_last(self._hold, write.session, self._source, self._id):
                     raise _Overtaken
                 for number, one in enumerate(judged):
                     if number % STEP == 0:

@@ -19,7 +19,7 @@ from ..domain.segment import Segment, outline, places
 from ..domain.vector import Vector
 from ..domain.words import asked
 from ..embedding.port import Embedder
-from ..storage import gists, memories, tokens, vectors
+from ..storage import gists, links, memories, tokens, vectors
 from ..storage.ingests import Outcome
 from ..storage.memories import Filter
 from ..storage.parsed import parse
@@ -246,6 +246,8 @@ class Planner:
         """Digests of all that the document says."""
         self._still: set[str] = set()
         """Memories of it that stay as they are, or have been replaced."""
+        self._fallen: set[str] = set()
+        """Memories that others have superseded."""
         self._repeated: dict[str, int] = {}
         self._held = 0
         self._embedder = hold.embedder if pipeline.searching.vectors else None
@@ -330,7 +332,10 @@ class Planner:
         return self._read(session, found)
 
     def _read(self, session: Session, ids: Sequence[str]) -> list[Memory]:
-        read = memories.by_ids(session, self._hold.caller, ids, self._hold.now()) if ids else {}
+        if not ids:
+            return []
+        read = memories.by_ids(session, self._hold.caller, ids, self._hold.now())
+        self._fallen |= links.superseded(session, list(read), self._hold.now())
         return [read[id] for id in ids if id in read and read[id].namespace == self._namespace]
 
     def _same(self, piece: Piece, found: Sequence[Memory]) -> Judged | None:
@@ -340,9 +345,10 @@ class Planner:
         return None
 
     def _serves(self, memory: Memory) -> bool:
-        """Whether a memory is as good as a new one: it stays, and for everybody who would see the new one."""
+        """Whether a memory is as good as a new one: it holds, it stays, and whoever would see the new one sees it."""
         own = self._private and memory.agent == self._hold.caller.agent
-        return memory.expires_at is None and (memory.scope != "private" or own)
+        stays = memory.expires_at is None and memory.id not in self._fallen
+        return stays and (memory.scope != "private" or own)
 
     def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[Made]]:
         """The vectors of pieces as they will be kept; none, if none can be made now."""
@@ -446,13 +452,17 @@ class Planner:
         others = [one for one in close if one.memory.source_uri != self._source_uri]
         if not others:
             only = any(one.likeness.relation == "same" and not self._serves(one.memory) for one in like)
-            return Judged(piece, "new", "what says it is kept for a while or for one alone" if only else NOTHING)
+            return Judged(
+                piece, "new", "what says it is kept for a while, for one alone, or was superseded" if only else NOTHING
+            )
         best = max(others, key=lambda one: one.likeness.score)
         return Judged(piece, _DECISIONS[best.likeness.relation], best.likeness.reason, best.memory.id)
 
     def _stays(self, memory: Memory) -> bool:
         """Whether a memory of this source says what the document still says, or was replaced already."""
-        return memory.id in self._still or digest(memory.content, memory.metadata.get("path", ())) in self._said
+        if memory.id in self._still or memory.id in self._fallen:
+            return True
+        return digest(memory.content, memory.metadata.get("path", ())) in self._said
 
     def _keep(self, piece: Piece, judged: Judged, made: dict[int, list[Made]]) -> None:
         """Hold vectors of what will be kept, as long as there is room."""

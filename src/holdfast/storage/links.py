@@ -1,6 +1,6 @@
 """Reading links: only those that lead to a memory which the caller may see."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -54,6 +54,11 @@ def entering(session: Session, caller: Caller, ids: Iterable[str], which: Which,
 def at(session: Session, caller: Caller, id: str, which: Which, now: int, *, limit: int, skip: int = 0) -> list[Edge]:
     """Links at one memory, either way, in the order in which they began."""
     return _edges(session, caller, "link_at", {"end": id}, which, now, limit, skip)
+
+
+def superseded(session: Session, ids: Sequence[str], now: int) -> set[str]:
+    """Those of some memories in whose place another stands."""
+    return {row[0] for row in session.rows("invalidation_superseded", ids=list(ids), now=now)} if ids else set()
 
 
 class Pair(NamedTuple):

@@ -10,12 +10,12 @@ import msgspec
 from msgspec.structs import replace
 
 from ..domain import admit as door
-from ..domain.errors import ChangedSince, Conflict, HoldfastError, StoreError
+from ..domain.errors import Cancelled, ChangedSince, Conflict, CuratorBusy, HoldfastError, StoreError
 from ..storage import curation, memories
 from ..storage.curation import Offer, Status
 from ..storage.records import MEMORY, Writing
 from .consolidate import changeable
-from .curate import Skip, alone
+from .curate import Skip, alone, take_lease
 from .curate_steps import keep_apart, key_of, merge
 from .history import undo_together
 from .hold import Hold
@@ -103,8 +103,9 @@ def rollback(hold: Hold, run_id: str) -> RolledBack:
         steps = curation.steps(session, run.id)
     if run.status == "running":
         raise Conflict(f"The run {run.id} is at work: let it end first.", id=run.id)
-    with alone(hold, f"rollback {hold.new_id()}"):
-        taken = [_taken(hold, run.id, step) for step in steps]
+    owner = f"rollback {hold.new_id()}"
+    with alone(hold, owner):
+        taken = [_taken(hold, owner, run.id, step) for step in steps]
         status = "partly taken back" if any(one.error for one in taken) else "taken back"
         with hold.store.writing() as session:
             withdrawn = curation.withdraw(session, run.id, hold.caller.agent, hold.now())
@@ -112,10 +113,11 @@ def rollback(hold: Hold, run_id: str) -> RolledBack:
     return RolledBack(run.id, taken, withdrawn)
 
 
-def _taken(hold: Hold, run: str, step: curation.Step) -> Taken:
+def _taken(hold: Hold, owner: str, run: str, step: curation.Step) -> Taken:
     hold.progress.check()
     try:
         with hold.writing() as write:
+            take_lease(write.session, owner, write.now)
             entries = undo_together(hold, write, step.seq)
             if step.memory not in {entry.record for entry in entries}:
                 raise Conflict(f"The journal does not say that change {step.seq} was the curator's.", change=step.seq)
@@ -124,7 +126,7 @@ def _taken(hold: Hold, run: str, step: curation.Step) -> Taken:
                 for one, other in combinations([one for one in back if one and one.state == "live"], 2):
                     keep_apart(hold, write, run, one, other)
             curation.drop_step(write.session, run, step.seq)
-    except StoreError:
+    except (StoreError, CuratorBusy, Cancelled):
         raise
     except HoldfastError as error:
         return Taken(*step, error)

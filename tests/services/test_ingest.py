@@ -8,7 +8,9 @@ import pytest
 
 import holdfast
 from engines import ENGINES
+from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Cancelled, Invalid
+from holdfast.services import ingest_plan
 from holdfast.services.hold import Progress
 from holdfast.services.hygiene import times_restated
 from holdfast.storage import vectors
@@ -364,6 +366,17 @@ def test_what_is_near_in_meaning_is_a_candidate(vectors_made: None, db: str) -> 
         answer = taken(hold, "Every afternoon a cat is sleeping on the warm couch.")
     scored = next(stage for stage in answer.stages if stage.name == "cosine_pre_filter").payload
     assert (scored["candidates_scored"], scored["candidates_kept"]) == (1, 1)
+
+
+def test_who_waits_over_a_network_does_not_wait_for_all_vectors(
+    vectors_made: None, db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_plan, "REMOTE_SECONDS", -1.0)
+    remote = Caller(agent="ai:tester@here", source="api")
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        answer = hold.call("ingest", {"content": HANDBOOK, "namespace": "team"}, caller=remote)
+        assert (decisions(answer), len(answer.notes)) == ({"new": 3}, 1)
+        assert "no time" in answer.notes[0]
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\ufeff\n", "---\n\n***\n"], ids=["empty", "blank", "mark", "rulers"])

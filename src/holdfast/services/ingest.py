@@ -200,7 +200,7 @@ class _Taking:
             [*added.judged, *planner.judged(added.further), *added.repeated], key=lambda one: one.piece.place
         )
         if planner.without_vectors:
-            self._notes.append(f"Nothing was compared by its meaning: {planner.without_vectors}")
+            self._notes.append(f"Not all was compared by its meaning: {planner.without_vectors}")
         stages = self._stages(whole, planner, parts)
         report = self._written(text, whole, planner, added, stages, dry_run)
         return report._replace(parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts))

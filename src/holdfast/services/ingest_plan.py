@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from time import monotonic
 from typing import Literal, NamedTuple
 
 from ..domain import helpers
@@ -25,6 +26,7 @@ from ..storage.memories import Filter
 from ..storage.parsed import parse
 from ..storage.port import Session
 from . import embed
+from .backup import LOCAL
 from .hold import Hold
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
@@ -40,6 +42,8 @@ LONGEST_WORDS = 6
 """Among which the rarest are: a short word is seldom rare."""
 WORTH_A_LOOK, CONTAINED, NEARLY = 0.15, 0.5, 0.8
 """From which overlap, which share of the shorter text, or which cosine on two texts are compared closely."""
+REMOTE_SECONDS = 20.0
+"""For so long vectors are made while somebody waits for an answer over a network."""
 MOST_VECTORS = 50_000
 """Vectors that are held until they are written; those of further pieces are made afterwards, as for any memory."""
 FEWEST_WORDS = 8
@@ -251,6 +255,7 @@ class Planner:
         self._repeated: dict[str, int] = {}
         self._held = 0
         self._embedder = hold.embedder if pipeline.searching.vectors else None
+        self._until = None if hold.caller.source in LOCAL else monotonic() + REMOTE_SECONDS
 
     def judged(self, pieces: Sequence[Piece], *, total: int | None = None) -> Iterator[Judged]:
         """What to do with each piece, in their order."""
@@ -352,6 +357,8 @@ class Planner:
 
     def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[Made]]:
         """The vectors of pieces as they will be kept; none, if none can be made now."""
+        if self._embedder is not None and self._until is not None and monotonic() > self._until:
+            self._embedder, self.without_vectors = None, "there was no time for it; vectors follow by themselves."
         if self._embedder is None:
             return {}
         texts = [(piece.place, *text) for piece in pieces for text in embed.texts(piece.title, piece.text)]

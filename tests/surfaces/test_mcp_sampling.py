@@ -84,8 +84,8 @@ def report(client: Process) -> Message:
     return found
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_the_clients_model_is_asked_in_every_revision_with_a_handshake(tmp_path: Path, version: str) -> None:
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
+def test_the_clients_model_is_asked_in_revisions_with_a_handshake(tmp_path: Path, version: str) -> None:
     with connected(tmp_path, llm_model="claude") as client:
         shaken(client, version, sampling={})
         client.send(TEST)
@@ -128,18 +128,16 @@ ENDS: dict[str, tuple[Callable[[Message], Message], str]] = {
 }
 
 
-@pytest.mark.parametrize(("reply", "said"), ENDS.values(), ids=ENDS.keys())
-def test_a_client_that_gives_no_message_is_no_help(
-    tmp_path: Path, reply: Callable[[Message], Message], said: str
-) -> None:
+def test_a_client_that_gives_no_message_is_no_help(tmp_path: Path) -> None:
     with connected(tmp_path) as client:
         shaken(client, sampling={})
-        client.send(TEST)
-        client.send(reply(client.reply()))
-        told = report(client)
-    assert (told["status"], told["reachable"]) == ("critical", False)
-    assert said in told["problem"]
-    assert "secret" not in told["problem"]
+        for reply, said in ENDS.values():
+            client.send(TEST)
+            client.send(reply(client.reply()))
+            told = report(client)
+            assert (told["status"], told["reachable"]) == ("critical", False)
+            assert said in told["problem"]
+            assert "secret" not in told["problem"]
 
 
 def test_a_client_that_does_not_answer_is_told_that_nobody_waits_any_more(tmp_path: Path) -> None:

@@ -128,6 +128,19 @@ def test_an_answer_that_does_not_fit_leaves_the_deterministic_result_and_why(db:
     assert len(server.asked) == 2
 
 
+def test_a_long_document_is_asked_about_part_by_part_to_its_end(db: str) -> None:
+    text = "\n\n".join(
+        f"Paragraph number {number} speaks of the berth {number * 7}. " + "It is long. " * 60 for number in range(20)
+    )
+    with provider(answering) as server, opened(db, server) as hold:
+        answer = taken(hold, text, pipeline="two_phase")
+    assert len(server.asked) == 3
+    asked = "".join(prompt_of(one) for one in server.asked)
+    assert all(f"Paragraph number {number} speaks" in asked for number in range(20))
+    (stage,) = [stage for stage in answer.stages if stage.type == "llm_call"]
+    assert stage.summary == "3 of 3 parts answered, 0 from before"
+
+
 def test_what_is_kept_already_is_not_asked_about(db: str) -> None:
     with provider(answering) as server, opened(db, server) as hold:
         taken(hold)

@@ -8,11 +8,13 @@ import pytest
 
 import holdfast
 from engines import ENGINES
+from holdfast import app
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Cancelled, Invalid
 from holdfast.services import ingest_plan
 from holdfast.services.hold import Progress
 from holdfast.services.hygiene import times_restated
+from holdfast.settings import Settings
 from holdfast.storage import vectors
 
 HANDBOOK = """# Handbook
@@ -366,6 +368,18 @@ def test_what_is_near_in_meaning_is_a_candidate(vectors_made: None, db: str) -> 
         answer = taken(hold, "Every afternoon a cat is sleeping on the warm couch.")
     scored = next(stage for stage in answer.stages if stage.name == "cosine_pre_filter").payload
     assert (scored["candidates_scored"], scored["candidates_kept"]) == (1, 1)
+
+
+def test_a_provider_of_vectors_that_cannot_be_reached_is_told_and_everything_is_kept(db: str) -> None:
+    model = {
+        "embedder": "openai",
+        "embedding_url": "http://127.0.0.1:9/v1",
+        "embedding_model": "m",
+        "embedding_key": "k",
+    }
+    with app.open(settings=Settings(db=db, **model), once=True) as hold:
+        answer = taken(hold, HANDBOOK)
+    assert (decisions(answer), len(answer.notes)) == ({"new": 3}, 1)
 
 
 def test_who_waits_over_a_network_does_not_wait_for_all_vectors(

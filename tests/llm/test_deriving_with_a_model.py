@@ -94,6 +94,13 @@ def test_a_model_that_fails_leaves_it_to_the_rules_and_is_told(db: str) -> None:
         assert hold.atomise(id, max_atom_tokens=100).method == "heuristic"
 
 
+def test_a_summary_is_a_models_if_it_says_something(db: str) -> None:
+    with provider(saying({"text": "Gates were built."})) as server, opened(db, server) as hold:
+        ids = [hold.store(title=title, content=LONG.replace("gate", title)).id for title in ("gates", "doors")]
+        done = hold.consolidate(ids=ids, title="Building", summarise=True)
+    assert (done.memory.content, done.method, done.memory.metadata["model"]) == ("Gates were built.", "llm", "m-1")
+
+
 def test_a_run_of_a_curator_asks_no_more_than_it_may_spend(db: str) -> None:
     with provider(saying({"tags": ["gates"]})) as server, opened(db, server) as hold:
         for number in range(3):

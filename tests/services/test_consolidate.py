@@ -34,6 +34,19 @@ def two(hold: holdfast.Holdfast) -> tuple[str, str]:
     return first.id, second.id
 
 
+def test_without_a_summary_of_ones_own_the_weightiest_sentences_are_one(hold: holdfast.Holdfast) -> None:
+    engine = "Ada wrote a program for the engine. It rained. The engine computes numbers. Lunch was soup."
+    rest = "The program for the engine is right. We had tea. The engine was never built. Nobody came. The sun set."
+    ids = [hold.store(title=title, content=text).id for title, text in (("One", engine), ("Two", rest))]
+    with pytest.raises(Invalid):
+        hold.consolidate(ids=ids, title="Engine", summarise=True, summary="x")
+    done = hold.consolidate(ids=ids, title="Engine", summarise=True)
+    said = done.memory.content
+    assert "Ada wrote a program for the engine." in said
+    assert len(said) < len(engine) + len(rest)
+    assert (done.method, done.memory.metadata["method"]) == ("heuristic", "heuristic")
+
+
 def test_one_memory_takes_the_place_of_several(hold: holdfast.Holdfast, two: tuple[str, str]) -> None:
     answer = hold.consolidate(ids=list(two), title="Both", summary="one and two")
     made = hold.get(answer.id)

@@ -4,9 +4,12 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain.errors import Invalid
 from ..services import consolidate as consolidating
 from ..services import duplicate
+from ..services.aided import How, Method
 from ..services.hold import Hold
+from .deriving import reasoned
 from .fields import Actor, Content, Id, Namespace, TierField, Title
 from .invalidations import notified
 from .registry import Effect, Example, Request, operation
@@ -25,6 +28,9 @@ class Consolidate(Request, frozen=True):
         ]
         | None
     ) = None
+    summarise: Annotated[bool, Meta(description="Sum them up by a model if one is set, else by their sentences.")] = (
+        False
+    )
     namespace: Annotated[Namespace, Meta(description="Where to; theirs, if they share one.")] | None = None
     tier: TierField = "long"
     agent_id: Actor | None = None
@@ -36,6 +42,11 @@ class Consolidated(Struct, frozen=True, kw_only=True):
     memory: MemoryView
     invalidation_notified: list[str] | UnsetType = UNSET
     """What stands on them and was told, as far as you may see it."""
+    method: Method | UnsetType = UNSET
+    """How a summary that nobody gave came about."""
+    model: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    """Why a model that is set did not help."""
 
 
 @operation(
@@ -47,16 +58,30 @@ class Consolidated(Struct, frozen=True, kw_only=True):
     examples=(
         Example({"ids": ["no-such-memory", "nor-this-one"], "title": "Both", "summary": "One."}, error="NOT_FOUND"),
         Example({"ids": ["only-one"], "title": "One", "summary": "One."}, error="VALIDATION_FAILED"),
+        Example({"ids": ["a", "b"], "title": "T", "summary": "x", "summarise": True}, error="VALIDATION_FAILED"),
     ),
 )
 def consolidate(hold: Hold, request: Consolidate) -> Consolidated:
     """Make one memory of 2 to 100; those are archived, and linked to as what it was derived from."""
+    if request.summarise and request.summary is not None:
+        raise Invalid("summarise: a summary is given", fields=["summarise", "summary"])
+    summary, how = _summed_up(hold, request.ids) if request.summarise else (request.summary, None)
     memory, sources = consolidating.consolidate(
-        hold, request.ids, request.title, request.summary, request.namespace, request.tier
+        hold, request.ids, request.title, summary, request.namespace, request.tier, how
     )
     return Consolidated(
-        id=memory.id, consolidated=len(sources), memory=memory_view(memory), invalidation_notified=notified(hold)
+        id=memory.id,
+        consolidated=len(sources),
+        memory=memory_view(memory),
+        invalidation_notified=notified(hold),
+        **(reasoned(how) if how else {}),
     )
+
+
+def _summed_up(hold: Hold, ids: list[str]) -> tuple[str, How]:
+    from ..services.summarise import summarise
+
+    return summarise(hold, ids)
 
 
 class CheckDuplicate(Request, frozen=True):

@@ -12,6 +12,7 @@ from ..domain.reflection import with_origin
 from ..storage import memories
 from ..storage.records import MEMORY, Writing
 from . import hygiene, relate
+from .aided import How, told
 from .hold import Hold
 from .lifecycle import put_away
 from .remember import must_be_free, must_change
@@ -19,12 +20,24 @@ from .standing import must_fit
 
 
 def consolidate(
-    hold: Hold, ids: Sequence[str], title: str, summary: str | None, namespace: str | None, tier: Tier
+    hold: Hold,
+    ids: Sequence[str],
+    title: str,
+    summary: str | None,
+    namespace: str | None,
+    tier: Tier,
+    how: How | None = None,
 ) -> tuple[Memory, list[Memory]]:
-    """Keep one memory in place of several, in one transaction; it may take the title of one of them."""
+    """Keep one memory in place of several, in one transaction; it may take the title of one of them.
+
+    `how` its summary came about, if nobody wrote it.
+    """
     with hold.writing() as write:
         sources = changeable(hold, write, ids)
-        return make_one(hold, write, sources, _draft(hold, sources, title, summary, namespace, tier)), sources
+        draft = _draft(hold, sources, title, summary, namespace, tier)
+        if how is not None:
+            draft = replace(draft, metadata={**_metadata(sources), **told(how)})
+        return make_one(hold, write, sources, draft), sources
 
 
 def make_one(hold: Hold, write: Writing, sources: list[Memory], draft: Draft, agent: str | None = None) -> Memory:

@@ -24,6 +24,7 @@ from .standing import must_fit, stand
 
 BATCH_PAGE = 256
 
+
 def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
     """A memory as this store knew it at one moment, as it was true at another; deleted since or not."""
     id = memories.resolve(session, hold.caller, id, hold.now(), view="any").id

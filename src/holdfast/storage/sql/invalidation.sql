@@ -86,17 +86,17 @@ with recursive ground (root, id, hop) as (
   where ground.hop < :hops and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
   and (l.valid_until is null or l.valid_until > :now)
 )
-select root, id, min(hop) from ground where id <> root and exists (select 1 from memory m
-  where m.id = ground.id and m.state = 'live' and (m.lives_until <= :now or m.valid_until <= :now))
+select root, id, min(hop) from ground where id <> root and exists (select 1 from memory gone
+  where gone.id = ground.id and gone.state = 'live' and (gone.lives_until <= :now or gone.valid_until <= :now))
 group by root, id
 -- name: untold_roots
 -- Memories that others stand on and whose time was over by itself; of those that are collected everybody was told.
-select m.id from memory m where m.state = 'live' and m.collected_at is null and m.lives_until <= :now
-and exists (select 1 from link l where l.target = m.id and l.state = 'live'
+select gone.id from memory gone where gone.state = 'live' and gone.collected_at is null and gone.lives_until <= :now
+and exists (select 1 from link l where l.target = gone.id and l.state = 'live'
   and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
 union all
-select m.id from memory m where m.state = 'live' and m.valid_until <= :now
-and exists (select 1 from link l where l.target = m.id and l.state = 'live'
+select gone.id from memory gone where gone.state = 'live' and gone.valid_until <= :now
+and exists (select 1 from link l where l.target = gone.id and l.state = 'live'
   and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
 -- name: untold_release
 -- Collect some memories if their life is over, so that those who stand on them are told once.

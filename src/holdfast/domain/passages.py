@@ -58,13 +58,26 @@ def passages(text: str) -> list[Passage]:
 
     In a transcript every line is a passage of its own speaker's. A text that is not blank has at least one passage.
     """
-    lines, word = _lines(text), _word(text)
+    word = _word(text)
+    if (short := _short(text, word)) is not None:
+        return short
+    lines = _lines(text)
     names = [line.speaker for line in lines if line.speaker]
     if _are_turns(names, len(lines)):
         found = [piece for line in lines for piece in _pieces(text, line, word)]
     else:
         found = _pieces(text, _Line(None, head(text).end if len(names) < 2 else 0, len(text)), word)
     return found or _pieces(text, _Line(None, 0, len(text)), word)
+
+
+def _short(text: str, word: re.Pattern[str]) -> list[Passage] | None:
+    """The one passage of a single line that is short enough for it; None if it is not."""
+    if "\n" in text or "\r" in text or len(text) > 20 * LONGEST:
+        return None
+    start, end = _trimmed(text, head(text).end, len(text))
+    if start >= end or _count(word.finditer(text, start, end), LONGEST + 1) > LONGEST:
+        return None
+    return [Passage(start, end)]
 
 
 def _are_turns(names: list[str], lines: int) -> bool:

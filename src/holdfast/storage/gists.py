@@ -1,5 +1,6 @@
 """Numbers by which nearly equal memories of one namespace are found, kept with every memory that says something."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -50,14 +51,20 @@ def _place(namespace: str) -> int:
 
 def keep(session: Session, memory: str, before: Sequence[int], after: Sequence[int]) -> None:
     """Let a memory be found by its numbers, and no longer by those it had."""
-    for name, bands in (("gist_drop", {*before} - {*after}), ("gist_add", {*after} - {*before})):
-        if bands:
-            session.many(name, [{"band": band, "memory": memory} for band in bands])
+    if before == after:
+        return
+    if before:
+        session.many("gist_drop", [{"band": band, "memory": memory} for band in before])
+    if after:
+        session.do("gist_add", memory=memory, **_named(after))
 
 
 def sharing(session: Session, sought: Sequence[int]) -> list[str]:
     """The memories that share a number, those that share the most first; whether they may be seen is not asked."""
-    if not sought:
-        return []
-    found = session.rows("gist_sharing", most=NEWEST, **{f"band_{place}": band for place, band in enumerate(sought)})
-    return [row[0] for row in found]
+    rows = session.rows("gist_sharing", most=NEWEST, **_named(sought)) if sought else []
+    shared = Counter(row[0] for row in rows)
+    return sorted(shared, key=lambda memory: (shared[memory], memory), reverse=True)
+
+
+def _named(numbers: Sequence[int]) -> dict[str, int]:
+    return {f"band_{place}": number for place, number in enumerate(numbers)}

@@ -92,6 +92,7 @@ def history(hold: Hold, request: History) -> HistoryPage:
 
 class Undo(Request, frozen=True):
     change: Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Its sequence number.", extra={"argument": True})]
+    together: Annotated[bool, Meta(description="All that was committed with it, as one.")] = False
 
 
 class Undone(Struct, frozen=True, kw_only=True):
@@ -101,6 +102,8 @@ class Undone(Struct, frozen=True, kw_only=True):
     kind: str
     record: str
     version: int
+    count: int
+    """How many changes were taken back."""
     invalidation_notified: list[str] | UnsetType = UNSET
     """What stands on it and was told, as far as you may see it."""
 
@@ -114,13 +117,14 @@ class Undone(Struct, frozen=True, kw_only=True):
 )
 def undo(hold: Hold, request: Undo) -> Undone:
     """Take one change back by a new change, which can itself be undone."""
-    entry, record, place = past.undo(hold, request.change)
+    done = past.undo(hold, request.change, together=request.together)
     return Undone(
-        undone=entry.seq,
-        change=place,
-        kind=entry.kind,
-        record=entry.record,
-        version=record.version,
+        undone=done.entry.seq,
+        change=done.place,
+        kind=done.entry.kind,
+        record=done.entry.record,
+        version=done.record.version,
+        count=done.changes,
         invalidation_notified=notified(hold),
     )
 

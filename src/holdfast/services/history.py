@@ -1,6 +1,6 @@
 """What happened to a record: its past, and taking a change back."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -86,16 +86,33 @@ def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
     return bool(session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": target}))
 
 
-def undo(hold: Hold, seq: int) -> tuple[journal.Entry, Any, int]:
-    """Take one change back by a new change, which can itself be undone."""
+class Undone(NamedTuple):
+    entry: journal.Entry
+    record: Any
+    """As it is now."""
+    place: int
+    """The first change that took it back."""
+    changes: int
+    """How many were taken back."""
+
+
+def undo(hold: Hold, seq: int, *, together: bool = False) -> Undone:
+    """Take one change back by a new change, which can itself be undone; or all that was committed with it, as one."""
     with hold.writing() as write:
-        entry, after = take_back(hold, write, seq)
-    return entry, after, write.places[0].seq
+        if together:
+            entries = undo_together(hold, write, seq)
+            entry = next((one for one in entries if one.seq == seq), entries[0])
+            after, changes = write.get(KINDS[entry.kind], entry.record), len(entries)
+        else:
+            (entry, after), changes = take_back(hold, write, seq), 1
+    return Undone(entry, after, write.places[0].seq, changes)
 
 
 def undo_together(hold: Hold, write: records.Writing, seq: int) -> list[journal.Entry]:
     """Take back everything that was committed with a change, the last first; what it told others settles itself."""
     entries = [entry for entry in _together(write.session, seq) if entry.kind != "invalidation"]
+    if not entries:
+        raise NotFound(f"There is no change {seq}.", change=seq)
     for entry in reversed(entries):
         take_back(hold, write, entry.seq)
     return entries

@@ -121,7 +121,11 @@ def _within(hold: Hold, asked: Asked) -> Hold:
 
 @contextmanager
 def alone(hold: Hold, owner: str) -> Iterator[None]:
-    """Be the only one who curates this store; who died is waited for no longer than its lease."""
+    """Be the only one who curates this store; who died is waited for no longer than its lease.
+
+    From here on something may be kept: who gives up cannot be told that nothing was.
+    """
+    hold.progress.commit()
     with hold.store.writing() as session:
         take_lease(session, owner, hold.now())
     try:

@@ -1,5 +1,6 @@
 """The curator: shown first, then done, each change by itself, all of it to be taken back."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 import holdfast
 from holdfast.domain import cells
 from holdfast.domain.caller import Caller
-from holdfast.domain.errors import CuratorBusy, Forbidden, Invalid, NotFound
+from holdfast.domain.errors import Cancelled, CuratorBusy, Forbidden, Invalid, NotFound
 from holdfast.domain.moment import DAY, SECOND
 from holdfast.services.curate import LEASE_MICROSECONDS, alone
-from holdfast.storage import curation
+from holdfast.services.hold import Progress
+from holdfast.storage import curation, leases
 from holdfast.storage.records import MEMORY, memory_of
 
 POOL = "The connection pool keeps ten connections for all of the workers of the server."
@@ -374,7 +376,6 @@ def test_a_curator_that_lost_its_lease_changes_nothing_more(
 ) -> None:
     """As one that hung for so long that another took over."""
     from holdfast.services import curate_steps
-    from holdfast.storage import leases
 
     whole = curate_steps.perform
 
@@ -389,6 +390,22 @@ def test_a_curator_that_lost_its_lease_changes_nothing_more(
         timed.curate(apply=True)
     assert set(live(timed)) == set(pools)
     assert [run.status for run in timed.curate_runs().runs] == ["failed"]
+
+
+def test_a_run_that_is_stopped_keeps_what_it_did_and_lets_go(
+    timed: holdfast.Holdfast, clock: Any, pools: list[str]
+) -> None:
+    stop = threading.Event()
+    told = Progress(lambda done, total, what: stop.set() if done == 3 else None, stop)
+    timed.store(title="Lunch", content="Soup is served at noon in the blue kitchen by the window.")
+    clock.move(seconds=1)
+    with pytest.raises(Cancelled):
+        timed.call("curate", {"apply": True}, progress=told)
+    assert not set(pools) & set(live(timed))
+    with timed.hold.reading() as session:
+        assert leases.held(session, "curate", clock()) is None
+    assert [run.status for run in timed.curate_runs().runs] == ["stopped"]
+    assert timed.curate(apply=True).ended == "all was looked at"
 
 
 def test_a_purged_memory_is_forgotten_by_curators(timed: holdfast.Holdfast) -> None:

@@ -52,7 +52,10 @@ def _parts(text: str, start: int, end: int, most: int) -> Iterator[Span]:
 
 def _longest(text: str, start: int, end: int, most: int) -> int:
     """The furthest place to which a run without blanks fits; a character at least."""
-    low, high = start + 1, end
+    width = most
+    while start + width < end and count(text[start : start + width], most) <= most:
+        width *= 2
+    low, high = start + 1, min(end, start + width)
     while low < high:
         middle = (low + high + 1) // 2
         if count(text[start:middle], most) <= most:

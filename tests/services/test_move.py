@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 import holdfast
+from apart import disagree
 from engines import ENGINES, Postgres
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Cancelled, Forbidden, HoldfastError
@@ -19,7 +20,7 @@ from holdfast.domain.moment import SECOND, from_text, to_text
 from holdfast.domain.vector import unit
 from holdfast.services import use
 from holdfast.services.hold import Progress
-from holdfast.storage import leases, vectors
+from holdfast.storage import consulted, leases, vectors
 from holdfast.storage.locate import open_store, tables
 from holdfast.storage.postgres.address import address_of
 
@@ -130,6 +131,16 @@ def furnish(hold: holdfast.Holdfast) -> None:
     hold.feedback(found.recall_id, "used", [found.memories[0].id])
     use.flush(hold.hold)
     furnish_with_curating(hold)
+    disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
+    said = "A paragraph that says the same as one that was said before it."
+    assert [hold.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
+    with hold.hold.store.writing() as session:
+        consulted.keep(session, "a question", "a model", "an answer", NOW.at)
+        asked = {"id": "a call", "agent": "ai:tester@here", "task": "tags", "model": "a model", "tokens": 7}
+        consulted.reserve(session, **asked, now=NOW.at)
+        named = {"origin": "elsewhere.1-0", "n": 1, "reason": "waits", "detail": "It waits.", "change": "{}"}
+        session.do("quarantine_put", **named, peer="elsewhere", now=NOW.at)
+        session.do("followed_put", origin="elsewhere.1-0", seq=1, now=NOW.at)
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from apart import disagree
 from engines import Postgres
 from holdfast.domain.caller import Caller
 from holdfast.operations import REGISTRY, Effect, Operation
@@ -51,8 +52,8 @@ def is_confined(statement: str) -> bool:
 WORDS = {"id": "x", "source_id": "x", "target_id": "x", "context": "deploy", "query": "deploy", "alias": "Ada"}
 WORDS |= {"resource_path": "SKILL.md"}
 SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
-OF_THE_WHOLE = {"verify", "doctor", "backup_list"}
-"""They look at the store and tell of no memory; the last two are not for a key that is confined."""
+OF_THE_WHOLE = {"verify", "doctor", "backup_list", "sync_digest"}
+"""They look at the store and tell of no memory; but for the first they are not for a key that is confined."""
 WITHOUT_MEMORIES = {
     "curate_runs",
     "curate_proposals",
@@ -86,6 +87,9 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     words |= {"id_a": inside.id, "id_b": words["memory_id"], "entity_id": "deploy"}
     needed = {name: words.get(name, "open") for name in asked_for(op)}
     hold.call("namespace_set_standard", {"namespace": "open", "id": inside.id})
+    if op.name == "conflicts_show":
+        disagree(hold, inside.id, "otherwise", owner=hold.hold.caller.agent)
+        needed = {"id": hold.conflicts().conflicts[0].id}
     with listening_in(postgres) as heard:
         fresh = holdfast.open(db)
         fresh.call(op.name, needed, caller=CONFINED)

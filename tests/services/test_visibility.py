@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import holdfast
+from apart import disagree
 from engines import ENGINES
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, HoldfastError, NotFound
@@ -77,6 +78,7 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
     call("policy_set", namespace=strict, require_approval_above_depth=0)
     waits = str(call("reflect", title=f"{WORD} waits {CANARY}", namespace=strict, **said).pending_id)
     beside = bury_what_is_curated(call, store)
+    disagree(hold, live, f"the {WORD} live says {CANARY} elsewhere", owner=owner.agent)
     if how.get("scope") == "private":
         call("update", id=entity.entity_id, scope="private")
     else:

@@ -23,6 +23,8 @@ VIEW = "_invalidations"
 """The last segment of a namespace under which other programs look for invalidations."""
 MOST_DEPTH = 32
 LONGEST_TTL = 365 * 86_400
+DEEPEST_TAKEN_IN = 1000
+"""What comes from elsewhere may be deeper than any policy here allows, but not without end."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _NOT_IN_NAMESPACE = re.compile("[\\x00-\\x20\\x7f*\\\\\\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -126,6 +128,20 @@ def check(memory: Memory) -> Memory:
     if memory.valid_from is not None and memory.valid_until is not None and memory.valid_until <= memory.valid_from:
         raise _invalid("valid_until", "must be later than valid_from")
     return memory
+
+
+def whole(memory: Memory) -> Memory:
+    """Every rule on a memory that comes ready-made from another store. What is deleted need say nothing any more."""
+    if namespace(memory.namespace) != memory.namespace or title(memory.title) != memory.title:
+        raise _invalid("title", "namespace and title must be in normal form, without blanks around them")
+    if memory.state != "deleted":
+        content(memory.content)
+    if tags(memory.tags) != memory.tags or metadata(memory.metadata) != memory.metadata:
+        raise _invalid("tags", "tags and metadata must be such as are stored")
+    foreign("extra", memory.extra)
+    if not 0 <= memory.reflection_depth <= DEEPEST_TAKEN_IN:
+        raise _invalid("reflection_depth", f"from 0 to {DEEPEST_TAKEN_IN}")
+    return check(memory)
 
 
 def namespace(text: str, field: str = "namespace") -> str:

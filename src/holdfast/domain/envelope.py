@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from . import admit as door
-from .admit import Draft, admit
+from .admit import DEEPEST_TAKEN_IN, Draft, admit
 from .errors import Invalid
 from .invalidation import Cause, Invalidation, Status
 from .learnt import learn
@@ -25,7 +25,6 @@ from .merge import canonical
 from .moment import from_text, to_text
 from .notice import Notice
 from .policy import Policy
-from .reflection import DEEPEST_TAKEN_IN
 from .skill import MOST_FILES, Skill, SkillVersion
 
 SCHEMA = "v1"

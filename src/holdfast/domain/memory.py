@@ -46,6 +46,10 @@ SOURCES = (
 )
 
 
+IMPORTED_FROM = "imported_from_agent_id"
+"""The first author of a memory that became somebody else's when it was brought into this store."""
+
+
 class Citation(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Where a claim was read."""
 
@@ -111,7 +115,6 @@ MEMORY_SHAPE = Shape(
         "citations",
         "source_uri",
         "source_span",
-        "reflection_depth",
         "valid_from",
         "valid_until",
         "speaker",
@@ -120,10 +123,12 @@ MEMORY_SHAPE = Shape(
         "place",
         "state",
     ),
+    highest=("reflection_depth",),
     quiet=("tier", "priority", "confidence", "expires_at", "reason"),
     sets=("tags",),
     maps=("metadata", "extra"),
     reviving=("content", "title", "namespace"),
+    here=(f"extra:{IMPORTED_FROM}",),
 )
 
 

@@ -6,13 +6,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .admit import DEEPEST_TAKEN_IN
 from .invalidation import GROUNDS
 from .link import Link
 from .memory import Memory
 from .moment import OPEN_END
 
-DEEPEST_TAKEN_IN = 1000
-"""What comes from elsewhere may be deeper than any policy here allows, but not without end."""
 ORIGIN = "reflection_origin"
 """Where a memory says beside its own fields what it was at its origin: kept and written again by an export."""
 

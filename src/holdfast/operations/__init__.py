@@ -26,6 +26,7 @@ from . import (
     recalling,
     reflecting,
     skills,
+    syncing,
     transfer,
     upkeep,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "recalling",
     "reflecting",
     "skills",
+    "syncing",
     "transfer",
     "upkeep",
 ]

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ..domain.link import Link
-from ..domain.memory import Memory
+from ..domain.memory import IMPORTED_FROM, Memory
 from ..domain.moment import to_text
 from ..domain.suspect import suspicions
 from ..storage import memories
@@ -104,6 +104,12 @@ def known(value: Any) -> Any:
     return UNSET if value is None else value
 
 
+def _metadata(memory: Memory) -> dict[str, Any]:
+    """With the first author of what became somebody else's when it was brought here."""
+    first = memory.extra.get(IMPORTED_FROM)
+    return memory.metadata if first is None else {**memory.metadata, IMPORTED_FROM: first}
+
+
 def memory_view(
     memory: Memory,
     used: tuple[int, int] = (0, 0),
@@ -128,7 +134,7 @@ def memory_view(
         access_count=used[0],
         created_at=to_text(memory.created_at),
         updated_at=to_text(memory.updated_at),
-        metadata=memory.metadata,
+        metadata=_metadata(memory),
         citations=msgspec.to_builtins(memory.citations),
         reflection_depth=memory.reflection_depth,
         version=memory.version,

@@ -504,7 +504,7 @@ class Intake:
 def _changeable(kind: Kind[Any]) -> tuple[str, ...]:
     """The fields that a change may change; the others are fixed when a record is made."""
     shape = kind.shape
-    return (*shape.registers, *shape.quiet, *shape.sets, *shape.maps)
+    return (*shape.registers, *shape.quiet, *shape.highest, *shape.sets, *shape.maps)
 
 
 def _observer(agent: str) -> str:

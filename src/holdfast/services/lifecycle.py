@@ -8,7 +8,7 @@ from ..domain import admit as door
 from ..domain.errors import HoldfastError, StoreError
 from ..domain.memory import Memory
 from ..domain.words import asked
-from ..storage import consulted, curation, ingests, invalidations, memories, recalls, vectors
+from ..storage import consulted, invalidations, memories, recalls
 from ..storage.memories import Filter
 from ..storage.records import ALIAS, INVALIDATION, MEMORY, Writing
 from .amend import must_be_version
@@ -148,9 +148,6 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
         for memory in gone:
             erase(write, memory)
         if gone:
-            recalls.purge(write.session, [memory.id for memory in gone])
-            curation.purge(write.session, [memory.id for memory in gone])
-            ingests.purge(write.session, [memory.id for memory in gone])
             consulted.forget(write.session)
             write.session.forget_words()
     return Gone([memory.id for memory in gone], kept)
@@ -158,29 +155,8 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
 
 def erase(write: Writing, memory: Memory) -> None:
     """What remains is who, where in time, and that it is deleted."""
-    write.session.do("record_purged", id=memory.id, kind="memory")
-    write.session.do("memory_access_purged", id=memory.id)
-    write.session.do("restated_purged", id=memory.id)
-    vectors.drop(write.session, memory.id)
     for alias in [ALIAS.load(row) for row in write.session.rows("alias_ever", entity=memory.id)]:
-        write.session.do("record_purged", id=alias.id, kind="alias")
-        write.change(ALIAS, alias, replace(alias, name="purged", folded="", state="deleted"), "purge")
+        write.purge(ALIAS, alias)
     for told in [INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)]:
-        write.session.do("record_purged", id=told.id, kind="invalidation")
-        write.change(INVALIDATION, told, replace(told, reason="purged", state="deleted"), "purge")
-    stub = replace(
-        memory,
-        title=f"purged {memory.id}",
-        content="",
-        state="deleted",
-        reason="purged",
-        tags=(),
-        metadata={},
-        citations=(),
-        source_uri=None,
-        source_span=None,
-        speaker=None,
-        thread=None,
-        extra={},
-    )
-    write.change(MEMORY, memory, stub, "purge")
+        write.purge(INVALIDATION, told)
+    write.purge(MEMORY, memory)

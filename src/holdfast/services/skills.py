@@ -313,9 +313,7 @@ def delete(hold: Hold, id: str, *, purge: bool = False) -> Shown:
 def _purge(hold: Hold, write: Writing, skill: Skill) -> None:
     versions = [one for one in skills.versions(write.session, hold.caller, skill, limit=MOST_PURGED) if one.files]
     for version in versions:
-        write.session.do("record_purged", id=version.id, kind=SKILL_VERSION.name)
-        stub = replace(version, description="purged", frontmatter={}, composes=(), files=(), state="deleted")
-        write.change(SKILL_VERSION, version, stub, "purge")
+        write.purge(SKILL_VERSION, version)
     skills.purge(write.session, {file.digest for version in versions for file in version.files})
 
 

@@ -8,11 +8,12 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from ..domain.admit import DEEPEST_TAKEN_IN
 from ..domain.errors import ApprovalRequired, CycleDetected, DepthExceeded, Invalid
 from ..domain.link import Link
 from ..domain.memory import Memory
 from ..domain.policy import Rules
-from ..domain.reflection import DEEPEST_TAKEN_IN, depth_by, end, held_before, stands, with_origin
+from ..domain.reflection import depth_by, end, held_before, stands, with_origin
 from ..storage import policies
 from ..storage.port import Session
 from ..storage.records import MEMORY, Writing

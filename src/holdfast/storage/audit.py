@@ -9,8 +9,9 @@ import msgspec
 from ..domain import cells
 from ..domain.clock import Stamp
 from ..domain.memory import Memory
-from ..domain.merge import join
+from ..domain.merge import Cell, join
 from ..domain.moment import OPEN_END
+from . import titles
 from .journal import Break, Entry, pages
 from .port import Row, Session
 from .records import KINDS, Kind, body_of, content_hash, order_columns
@@ -75,17 +76,33 @@ def _others(session: Session, kind: Kind[Any], page: list[Entry]) -> dict[str, K
 
 def _agrees(session: Session, kind: Kind[Any], entry: Entry, kept: Kept) -> bool:
     try:
-        record = kind.load(kept.row)
+        record, own = kind.load(kept.row), body_of(kind, entry)
         return (
-            record == body_of(kind, entry)
-            and (not isinstance(record, Memory) or _memory_holds(record, kept))
-            and _cells_hold(session, kind, entry, record, kept)
+            (record == own or (isinstance(own, Memory) and _stands_for_others(session, own, record)))
+            and (not isinstance(record, Memory) or _memory_holds(session, record, kept))
+            and _cells_hold(session, kind, entry, record, own, kept)
         )
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError):
         return False  # what cannot even be read was not written by us
 
 
-def _memory_holds(memory: Memory, kept: Kept) -> bool:
+def _stands_for_others(session: Session, own: Memory, record: Memory) -> bool:
+    """Whether the columns of a memory are what it shows as one with others under its title."""
+    held = titles.read(session, [own.id, *(row[0] for row in session.rows("title_others", id=own.id))])
+    return len(held) > 1 and titles.together(held) == record
+
+
+def _is_shown(session: Session, memory: Memory, shown: str | None) -> bool:
+    """Whether the one that stands for a memory is the least under its title."""
+    under: list[str] = [
+        row[0]
+        for row in session.rows("title_at", namespace=memory.namespace, title=memory.title)
+        if row[3] == titles.slot_of(memory).audience
+    ]
+    return shown is not None and shown == min(under, default=None)
+
+
+def _memory_holds(session: Session, memory: Memory, kept: Kept) -> bool:
     """Whether what only this store keeps of a memory follows from the rest."""
     shown, lives_until, collected_at, hash, used, *found_by = kept.local
     end = OPEN_END if memory.expires_at is None else memory.expires_at
@@ -95,22 +112,35 @@ def _memory_holds(memory: Memory, kept: Kept) -> bool:
         and sorted(kept.tags) == sorted(memory.tags)
         and (lives_until == end or (bool(used) and memory.expires_at is not None and lives_until > end))
         and (collected_at is None or collected_at >= lives_until)
-        and shown == (memory.id if memory.state == "live" and collected_at is None else None)
+        and (_is_shown(session, memory, shown) if memory.state == "live" and collected_at is None else shown is None)
     )
 
 
-def _cells_hold(session: Session, kind: Kind[Any], entry: Entry, record: Any, kept: Kept) -> bool:
+def _cells_hold(session: Session, kind: Kind[Any], entry: Entry, record: Any, own: Any, kept: Kept) -> bool:
     """Whether the stamps beside the columns are those that the journal's changes make together."""
-    if record.version == 1:
-        return kept.cells == cells.pack(cells.Cells(Stamp(entry.at, entry.origin), {}), {})
-    rows = session.rows("journal_of", record=entry.record, kind=kind.name, after=0, limit=record.version)
-    first, *later = (Entry(*row) for row in rows)
-    shows = cells.flatten(kind.shape, body_of(kind, first)) if first.body is not None else {}
-    made = cells.Cells(Stamp(first.at, first.origin), {})
-    for change in later:
-        for name, cell in cells.decode((change.delta or "{}").encode()).items():
+    if record.version == 1 and kept.cells == cells.pack(cells.Cells(Stamp(entry.at, entry.origin), {}), {}):
+        return True
+    rows = session.rows("journal_said", record=entry.record, kind=kind.name)
+    first, *later = ((Entry(*row[:-1]), row[-1]) for row in rows)
+    shows = cells.flatten(kind.shape, body_of(kind, first[0])) if first[0].body is not None else {}
+    made = cells.Cells(Stamp(first[0].at, first[0].origin), {})
+    for change, said in (first, *later):
+        for name, cell in _written(kind, change, said).items():
             made.own[name] = join(made.cell(name, shows.get(name)), cell)
-    found = cells.unpack(kept.cells, cells.flatten(kind.shape, record))
-    if first.body is None:  # a purge took some of the changes: only what the others wrote is known
-        found = cells.Cells(found.base, {name: cell for name, cell in found.own.items() if name in made.own})
-    return found == made
+    found = cells.unpack(kept.cells, cells.flatten(kind.shape, record)).all(cells.flatten(kind.shape, own))
+    if first[0].body is None:  # a purge took some of the changes: only what the others wrote is known
+        return all(found.get(name) == cell for name, cell in cells.swept(kind.shape, made.own).items())
+    return found == cells.swept(kind.shape, made.all(shows))
+
+
+def _written(kind: Kind[Any], change: Entry, said: str | None) -> dict[str, Cell]:
+    """The cells that a change wrote, as its author said it."""
+    if change.delta is not None:
+        return cells.decode(change.delta.encode())
+    words = said or change.body
+    if words is None:
+        return {}
+    raw = msgspec.json.decode(words)
+    record = msgspec.convert(raw, kind.type)
+    unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
+    return cells.made(kind.shape, record, Stamp(change.at, change.origin), unknown)

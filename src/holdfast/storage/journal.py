@@ -35,6 +35,15 @@ class Entry(NamedTuple):
     hash: bytes
 
 
+class Author(NamedTuple):
+    """Who made a change elsewhere: its number there, and the transaction of which it is a part."""
+
+    origin: str
+    n: int
+    actor: str
+    group: int
+
+
 class Pending(NamedTuple):
     """A change that waits for its place at the end of its transaction."""
 
@@ -43,8 +52,10 @@ class Pending(NamedTuple):
     kind: str
     record: str
     about: str | None
-    body: str
+    body: str | None
     delta: str | None
+    author: Author | None = None
+    """None: this node, now."""
 
 
 class Place(NamedTuple):
@@ -179,15 +190,21 @@ def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], 
     """
     if not entries:
         return []
-    taken = session.row("chain_take", node=head.node, count=len(entries))
+    own = sum(entry.author is None for entry in entries)
+    taken = session.row("chain_take", node=head.node, count=len(entries), own=own)
     assert taken is not None
     seq, n, previous, kept_at, signature = taken
     before = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
     whole = signer.sign(key, witness_of(before)) == signature
-    kept_at, batch, rows = max(now, kept_at), seq + 1, []
+    kept_at, batch, group, rows = max(now, kept_at), seq + 1, None, []
     for entry in entries:
-        seq, n = seq + 1, n + 1
-        fields = (seq, head.origin, n, batch, entry.at, kept_at, actor, *entry[1:])
+        seq += 1
+        if entry.author is None:
+            n += 1
+        author = entry.author or Author(head.origin, n, actor, 0)
+        if (author.origin, author.group) != group:
+            batch, group = seq, (author.origin, author.group)
+        fields = (seq, author.origin, author.n, batch, entry.at, kept_at, author.actor, *entry[1:-1])
         digest = digest_of(entry.body, entry.delta)
         previous = link_of(previous, fields[:ABOUT], digest)
         rows.append(dict(zip(Entry._fields, (*fields, digest, previous), strict=True)))
@@ -230,9 +247,9 @@ def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
 
 
 def _breaks(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
-    head = head_of(session)
+    head, own = head_of(session), {origin for origin, *_ in session.rows("signer_list")}
     previous, expected, kept_at = GENESIS, 1, 0
-    numbers, began = dict[str, int](), dict[str, int]()
+    numbers, began, last_own = dict[str, int](), dict[str, tuple[int, int]](), 0
     erased: dict[tuple[str, str], list[int]] = {}
     for entry in pages(session):
         if entry.seq != expected:
@@ -245,11 +262,12 @@ def _breaks(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
             erased.pop((entry.kind, entry.record), None)
         if link_of(previous, entry[:ABOUT], entry.digest) != entry.hash:
             yield Break(entry.seq, "the entry was edited, or does not follow from the one before it")
-        if entry.n != numbers.get(entry.origin, 0) + 1:
+        if entry.origin in own and entry.n != numbers.get(entry.origin, 0) + 1:
             yield Break(entry.seq, f"change {entry.n} of {entry.origin} is out of order")
         if entry.kept_at < kept_at:
             yield Break(entry.seq, "it was kept before the one before it")
-        began.setdefault(entry.origin, entry.seq)
+        began.setdefault(entry.origin, (last_own, entry.seq))
+        last_own = entry.seq if entry.origin in own else last_own
         numbers[entry.origin], kept_at = entry.n, entry.kept_at
         previous, expected = entry.hash, entry.seq + 1
     for seq in sorted(seq for many in erased.values() for seq in many):
@@ -261,11 +279,12 @@ def _breaks(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
     yield from _unknown_signers(session, head, began)
 
 
-def _unknown_signers(session: Session, head: Head, began: dict[str, int]) -> Iterator[Break]:
-    """Every incarnation is on record with its key, from the change on with which it began."""
+def _unknown_signers(session: Session, head: Head, began: dict[str, tuple[int, int]]) -> Iterator[Break]:
+    """Every incarnation is on record with its key: it began after the last change of the one before it."""
     known = {origin: (public_key, since) for origin, public_key, since in session.rows("signer_list")}
-    for origin, seq in began.items():
-        if origin not in known or known[origin][1] != seq:
+    elsewhere = {row[0] for row in session.rows("author_list")}
+    for origin, (before, seq) in began.items():
+        if origin not in elsewhere and (origin not in known or not before < known[origin][1] <= seq):
             yield Break(seq, f"the record of who signed for {origin} was edited")
     if known.get(head.origin, (b"", 0))[0] != head.public_key:
         yield Break(head.seq, f"the record of who signs for {head.origin} was edited")

@@ -181,6 +181,8 @@ def resolve(session: Session, caller: Caller, id: str, now: int, view: View = "l
     rows = session.assembled(("memory_select", *parts, "memory.one"), params | {"id": id})
     if not rows and 0 < len(id) < 36:
         rows = session.assembled(("memory_select", *parts, "memory.prefixed"), params | {"prefix": id})
+    if not rows and (shown := session.row("title_stands_for", id=id)):
+        return resolve(session, caller, shown[0], now, view)
     if len(rows) > 1:
         found = [row[0] for row in rows[:10]]
         raise AmbiguousId(f"{id!r} begins the ids of several memories: give more of it.", candidates=found)

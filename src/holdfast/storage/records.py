@@ -28,6 +28,7 @@ from ..domain.link import (
 )
 from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
 from ..domain.policy import POLICY_SHAPE, Policy
+from ..domain.purged import stub
 from ..domain.reflection import never_lower
 from ..domain.scripts import spelled
 from ..domain.skill import SKILL_SHAPE, SKILL_VERSION_SHAPE, Composes, File, Skill, SkillVersion
@@ -105,6 +106,11 @@ def body_of(kind: Kind[R], entry: journal.Entry) -> R:
     return msgspec.json.decode(entry.body, type=kind.type)
 
 
+def body_text(record: Struct) -> str:
+    """A record as the journal keeps it."""
+    return _json.encode(record).decode()
+
+
 def content_hash(title: str, content: str) -> str:
     return sha256(f"{title}\x00{content}".encode()).hexdigest()
 
@@ -157,10 +163,14 @@ class Writing:
         self._head, self._key = journal.settle(session, store)
         self._last = 0
         self._entries: list[journal.Pending] = []
+        self.said: dict[str, Memory] = {}
+        """What memories say themselves that were written in it; of those that share a title, columns show more."""
         self._happened = Happened()
         self.notified: list[Invalidation] = []
         """What was told that something it stands on fell; known once all is written."""
         self.places: list[journal.Place] = []
+        self.learnt: set[str] = set()
+        """Origins whose changes were taken in it."""
 
     @property
     def actor(self) -> str:
@@ -189,19 +199,19 @@ class Writing:
 
     def add(self, kind: Kind[R], record: R, op: str) -> R:
         """Keep a new record: its row, its full-text and its journal entry."""
-        stamp = self._stamp(())
+        stamp = self.stamp(())
         self._put(kind, None, record, cells.pack(cells.Cells(stamp, {}), {}))
-        self._note(kind, record, op, stamp, None)
+        self.note(kind, record, op, stamp, None)
         return record
 
     def add_all(self, kind: Kind[R], records: Sequence[R], op: str) -> None:
         """Keep many new records of a plain kind in one go; that none of them is there yet is the caller's to know."""
         rows = []
         for record in records:
-            stamp = self._stamp(())
+            stamp = self.stamp(())
             packed = cells.pack(cells.Cells(stamp, {}), {})
             rows.append({**_columns(record), "cells": packed, "expected": 0})
-            self._note(kind, record, op, stamp, None)
+            self.note(kind, record, op, stamp, None)
         self.session.many(f"{kind.name}_put", rows)
 
     def change(self, kind: Kind[R], before: R, after: R, op: str, *, tidying: bool = False) -> R:
@@ -212,21 +222,56 @@ class Writing:
         """
         if isinstance(before, Memory) and isinstance(after, Memory):
             after = never_lower(before, after)  # type: ignore[assignment]  # R is Memory here
+            if others := self.session.rows("title_sharers", id=before.id):
+                from .titles import change_shared
+
+                ids = [row[0] for row in others]
+                return change_shared(self, before, after, ids, op, tidying=tidying)  # type: ignore[return-value]
         edits = cells.changed(kind.shape, before, after)
         if not edits:
             return before
-        shows = cells.flatten(kind.shape, before)
-        raw = self.session.row(f"{kind.name}_cells", id=before.id)  # type: ignore[attr-defined]
+        old = self.cells_of(kind, before)
+        stamp = self.stamp(old.floors({name: edit[0] for name, edit in edits.items()}), tidying=tidying)
+        new, delta = cells.edit(kind.shape, old, edits, stamp)
+        after = replace(after, **self.following(before, tidying=tidying))
+        self._put(kind, before, after, cells.pack(new, cells.flatten(kind.shape, after)))
+        self.note(kind, after, op, stamp, delta.decode())
+        if any(len(cell.values) > 1 for cell in old.own.values()):
+            from .conflicts import found_in
+
+            found_in(self, kind, after, new)
+        return after
+
+    def purge(self, kind: Kind[R], record: R) -> R:
+        """Erase what a record said, here and wherever this change comes to; its stub remains."""
+        from .purging import erase
+
+        old, shows = self.cells_of(kind, record), cells.flatten(kind.shape, record)
+        after = replace(stub(record), **self.following(record))
+        now_shows = cells.flatten(kind.shape, after)
+        stamp = self.stamp([time for cell in old.all(shows).values() for time in cell.seen.values()])
+        delta = cells.purge(kind.shape, old, shows, after, stamp)
+        written = cells.decode(delta)
+        erase(self.session, kind.name, after.id, written[cells.PURGED].seen)
+        new = cells.Cells(old.base, cells.swept(kind.shape, {**old.all(shows), **written}))
+        self._put(kind, record, after, cells.pack(new, now_shows))
+        self.session.do("conflict_clear", record=after.id, kind=kind.name)
+        self.note(kind, after, "purge", stamp, delta.decode())
+        return after  # type: ignore[no-any-return]
+
+    def cells_of(self, kind: Kind[R], record: R) -> cells.Cells:
+        """The cells beside a record as it was just read."""
+        raw = self.session.row(f"{kind.name}_cells", id=record.id)  # type: ignore[attr-defined]
         if raw is None:
             raise VersionConflict
-        old = cells.unpack(raw[0], shows)
-        stamp = self._stamp(old.floors({name: edit[0] for name, edit in edits.items()}), tidying=tidying)
-        new, delta = cells.edit(kind.shape, old, edits, stamp)
-        changed_at = before.updated_at if tidying else max(self.now, before.updated_at)  # type: ignore[attr-defined]  # a clock may have been put back
-        after = replace(after, version=before.version + 1, updated_at=changed_at)  # type: ignore[attr-defined]
-        self._put(kind, before, after, cells.pack(new, cells.flatten(kind.shape, after)))
-        self._note(kind, after, op, stamp, delta.decode())
-        return after
+        return cells.unpack(raw[0], cells.flatten(kind.shape, record))
+
+    def following(self, before: Any, *, tidying: bool = False) -> dict[str, int]:
+        """What every change of a record changes. A clock may have been put back."""
+        return {
+            "version": before.version + 1,
+            "updated_at": before.updated_at if tidying else max(self.now, before.updated_at),
+        }
 
     def expired(
         self, ids: Iterable[str], superseded: Iterable[tuple[str, str]] = (), cut: Iterable[tuple[str, str]] = ()
@@ -251,28 +296,49 @@ class Writing:
 
             self.notified = settle(self, self._happened)
         self.places = journal.place(self.session, self._head, self._key, self._entries, self._actor, self.now)
+        if self.learnt:
+            from .exchange import advance
 
-    def _stamp(self, floors: Any, *, tidying: bool = False) -> Stamp:
+            advance(self.session, sorted(self.learnt))
+
+    def stamp(self, floors: Iterable[int], *, tidying: bool = False) -> Stamp:
+        """A stamp of this node's, above all that was seen."""
         if tidying:
             return Stamp(tick(0, *floors), self.origin)
         self._last = tick(self.now // 1000, self._last, *floors)
         return Stamp(self._last, self.origin)
 
-    def _note(self, kind: Kind[R], record: R, op: str, stamp: Stamp, delta: str | None) -> None:
-        body = _json.encode(record).decode()
+    def note(self, kind: Kind[R], record: R, op: str, stamp: Stamp, delta: str | None) -> None:
+        """Journal a change of this node's."""
         id = record.id  # type: ignore[attr-defined]
-        self._entries.append(journal.Pending(stamp.time, op, kind.name, id, kind.about(record), body, delta))
+        if isinstance(record, Memory):
+            self.said[id] = record
+        self.enter(journal.Pending(stamp.time, op, kind.name, id, kind.about(record), body_text(record), delta))
+
+    def enter(self, entry: journal.Pending) -> None:
+        """Let a change wait for its place in the journal."""
+        self._entries.append(entry)
 
     def _put(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
+        params = self.put(kind, before, record, packed)
+        self._look(before, record, over=params.get("collected_at") is not None)
+
+    def put_unshown(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
+        """As a change of this node's, but whether a memory shows is found out later, among all under its title."""
+        params = self.put(kind, before, record, packed, shown=None)
+        self._look(before, record, over=params.get("collected_at") is not None)
+
+    def put(self, kind: Kind[R], before: R | None, record: R, packed: bytes, **local: Any) -> dict[str, Any]:
+        """Write a row and what finds it, and nothing of why."""
         params = _columns(record)
         if isinstance(record, Memory):
-            params |= self._memory_columns(record)
+            params |= self._memory_columns(record) | local
         expected = 0 if before is None else before.version  # type: ignore[attr-defined]
         if self.session.row(f"{kind.name}_put", cells=packed, expected=expected, **params) is None:
             raise VersionConflict
         if isinstance(record, Memory):
             self._put_around(before if isinstance(before, Memory) else None, record, params["parsed"])
-        self._look(before, record, over=params.get("collected_at") is not None)
+        return params
 
     def _look(self, before: Struct | None, record: Struct, *, over: bool) -> None:
         """Note what a written record makes fall or brings back."""

@@ -131,8 +131,8 @@ def keep(session: Session, contents: Mapping[str, bytes]) -> None:
     held = {row[0] for row in session.rows("skill_piece_held", digests=digests)}
     for digest in digests:
         if digest not in held:
-            packed = pack(contents[digest])
-            pieces = [packed[at : at + PIECE] for at in range(0, len(packed), PIECE)]
+            small = pack(contents[digest])
+            pieces = [small[at : at + PIECE] for at in range(0, len(small), PIECE)]
             session.many(
                 "skill_piece_add",
                 ({"digest": digest, "piece": place, "content": piece} for place, piece in enumerate(pieces)),
@@ -155,11 +155,16 @@ def content(session: Session, file: File) -> bytes:
 
 def kept(session: Session, digest: str, size: int) -> bytes | None:
     """What is kept under a digest, no more than its size; None: nothing, or nothing that can be read."""
-    packed = b"".join(bytes(row[0]) for row in session.rows("skill_pieces", digest=digest))
+    held = packed(session, digest)
     try:
-        return unpack(packed, size) if packed else None
+        return unpack(held, size) if held else None
     except Invalid:
         return None
+
+
+def packed(session: Session, digest: str) -> bytes:
+    """What is kept under a digest, as it is kept; nothing if there is nothing."""
+    return b"".join(bytes(row[0]) for row in session.rows("skill_pieces", digest=digest))
 
 
 def pack(content: bytes) -> bytes:

@@ -10,7 +10,7 @@ update chain set node = :node, incarnation = :incarnation, origin = :origin, ide
 where node = :was
 -- name: chain_take
 -- Hold the head and take places at its end, last in a transaction; the hash is the one before the new places.
-update chain set seq = seq + :count, n = n + :count where node = :node returning seq - :count, n - :count, hash,
+update chain set seq = seq + :count, n = n + :own where node = :node returning seq - :count, n - :own, hash,
   kept_at, signature
 -- name: chain_set
 update chain set hash = :hash, kept_at = :kept_at, signature = :signature where node = :node

@@ -89,12 +89,12 @@ group by m.tier order by m.tier
 -- name: memory.per_namespace
 group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.live
- and m.state = 'live' and m.lives_until > :now
+ and m.state = 'live' and m.lives_until > :now and (m.shown = m.id or m.shown is null)
 -- name: memory.put_away
 -- What the archive shows: archived, or expired.
  and (m.state = 'archived' or (m.state = 'live' and m.lives_until <= :now))
 -- name: memory.kept
- and m.state <> 'deleted'
+ and m.state <> 'deleted' and (m.state <> 'live' or m.shown is null or m.shown = m.id)
 -- name: memory.any
  and true
 -- name: memory.expiring
@@ -172,7 +172,7 @@ group by m.namespace order by count(*) desc, m.namespace
  and case when m.state = 'archived' then m.updated_at else m.lives_until end <= :before order by m.id
 -- name: record_purged
 -- A purged record keeps its id and state; what it said is gone from the history too.
-update journal set body = null, delta = null where record = :id and kind = :kind
+update journal set body = null, delta = null where record = :id and kind = :kind and origin = :origin and at <= :at
 -- name: memory_has_expired
 select id from memory where id = :id and lives_until <= :now
 -- name: memory_access_purged

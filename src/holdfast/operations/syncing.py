@@ -1,0 +1,315 @@
+"""Stores that agree: bringing two together, and what they said at once."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..domain.moment import to_text
+from ..services import conflicts as settling
+from ..services import sync as syncing
+from ..services.backup import must_reach_all
+from ..services.exchange import Taken
+from ..services.hold import Hold, Progress
+from ..storage import exchange
+from ..storage.conflicts import Side
+from .fields import Actor, Limit, Skip
+from .registry import Effect, Example, Nothing, Request, operation
+from .views import known
+
+MOST_TOLD = 100
+"""Rejected changes that an answer names; all of them are in quarantine."""
+
+
+class Sync(Request, frozen=True):
+    remote: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=4096,
+            description="The other store: a path, or postgresql://USER:PASSWORD@HOST/DATABASE.",
+            extra={"argument": True},
+        ),
+    ]
+    direction: Annotated[
+        Literal["pull", "push", "merge"],
+        Meta(description="Bring here what is missing, or there, or both.", extra={"short": "d"}),
+    ] = "merge"
+    trust_source: Annotated[
+        bool, Meta(description="Let pulled memories stay their owners'; otherwise they become yours.")
+    ] = False
+    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+
+
+class Planned(Struct, frozen=True, kw_only=True):
+    """What would become of memories, and of links."""
+
+    new: int
+    update: int
+    noop: int
+    links: int
+
+
+class NotTaken(Struct, frozen=True, kw_only=True):
+    """A change that one of the stores did not take."""
+
+    by: Literal["here", "there"]
+    kind: str
+    record: str
+    origin: str
+    number: int
+    reason: str
+    detail: str
+
+
+class SyncDone(Struct, frozen=True, kw_only=True):
+    direction: str
+    deletes: int
+    """Memories that are deleted on the other side now, too."""
+    links: int
+    conflicts: int
+    rejected: int
+    errors: list[NotTaken]
+    dry_run: bool | UnsetType = UNSET
+    imported: int | UnsetType = UNSET
+    exported: int | UnsetType = UNSET
+    pulled: int | UnsetType = UNSET
+    pushed: int | UnsetType = UNSET
+    pull: Planned | UnsetType = UNSET
+    push: Planned | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/sync",
+    family="other",
+    admin=True,
+    surfaces=("library", "cli"),
+    human="holdfast.surfaces.human_sync:synced",
+    examples=(
+        Example({"remote": "no/such/memory.db"}, error="NOT_FOUND"),
+        Example({"remote": "x.db", "direction": "sideways"}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+    ),
+)
+def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
+    """Bring this store and another together: what one has and the other misses goes over, deletions included.
+
+    Both sides of what was changed at once are kept: the newer shows, the other is a conflict. Interrupted at any
+    point, it goes on where it was when it is run again.
+    """
+    with syncing.remote(hold, request.remote) as there:
+        done = syncing.sync(hold, there, request.direction, dry_run=request.dry_run, trust_source=request.trust_source)
+    sides = (done.pulled, done.pushed)
+    errors = [_not_taken("here", done.pulled), _not_taken("there", done.pushed)]
+    return SyncDone(
+        direction=request.direction,
+        deletes=sum(len(side.deleted) for side in sides),
+        links=sum(len(side.links) for side in sides),
+        conflicts=sum(side.conflicts for side in sides),
+        rejected=sum(len(side.rejected) for side in sides),
+        errors=[one for many in errors for one in many][:MOST_TOLD],
+        **(_planned(request.direction, done) if request.dry_run else _counted(request.direction, done)),
+    )
+
+
+def _not_taken(by: Literal["here", "there"], taken: Taken) -> list[NotTaken]:
+    return [
+        NotTaken(
+            by=by,
+            kind=one.change.kind,
+            record=one.change.record,
+            origin=one.change.origin,
+            number=one.change.n,
+            reason=one.reason,
+            detail=one.detail,
+        )
+        for one in taken.rejected[:MOST_TOLD]
+    ]
+
+
+def _counted(direction: str, done: syncing.Synced) -> dict[str, Any]:
+    match direction:
+        case "pull":
+            return {"imported": done.pulled.memories}
+        case "push":
+            return {"exported": done.pushed.memories}
+        case _:
+            return {"pulled": done.pulled.memories, "pushed": done.pushed.memories}
+
+
+def _planned(direction: str, done: syncing.Synced) -> dict[str, Any]:
+    plans = {"pull": done.pulled, "push": done.pushed}
+    asked = plans if direction == "merge" else {direction: plans[direction]}
+    return {"dry_run": True} | {
+        name: Planned(
+            new=len(taken.new),
+            update=len(taken.updated - taken.new),
+            noop=len(taken.same - taken.updated - taken.new),
+            links=len(taken.links),
+        )
+        for name, taken in asked.items()
+    }
+
+
+class SideView(Struct, frozen=True, kw_only=True):
+    value: Any
+    memory_id: str
+    origin: str
+    at: str
+    actor: str | UnsetType = UNSET
+
+
+class ConflictView(Struct, frozen=True, kw_only=True):
+    """Two values that were given at once: one shows, the other is kept."""
+
+    id: str
+    kind: str
+    memory_id: str
+    namespace: str
+    title: str
+    field: str
+    shown: SideView
+    other: SideView
+    found_at: str
+    mine: Literal["shown", "other"] | UnsetType = UNSET
+    """Which of them this store said, if exactly one."""
+
+
+class ConflictPage(Struct, frozen=True, kw_only=True):
+    conflicts: list[ConflictView]
+    count: int
+    total: int
+
+
+def conflict_view(one: settling.Shown) -> ConflictView:
+    return ConflictView(
+        id=one.conflict.id,
+        kind=one.conflict.kind,
+        memory_id=one.conflict.about,
+        namespace=one.conflict.namespace,
+        title=one.conflict.title,
+        field=one.conflict.cell,
+        shown=_side(one.sides.shown),
+        other=_side(one.sides.lost),
+        found_at=to_text(one.conflict.found_at),
+        mine=known(one.mine),
+    )
+
+
+def _side(side: Side) -> SideView:
+    return SideView(
+        value=side.value,
+        memory_id=side.record,
+        origin=side.stamp.origin,
+        at=to_text((side.stamp.time >> 16) * 1000),
+        actor=known(side.actor),
+    )
+
+
+class Conflicts(Request, frozen=True):
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/conflicts",
+    family="power",
+    cli=("conflicts", "list"),
+    human="holdfast.surfaces.human_sync:conflicts",
+    examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+)
+def conflicts(hold: Hold, request: Conflicts) -> ConflictPage:
+    """List what two stores said at once, newest first."""
+    with hold.reading() as session:
+        found, total = settling.browse(hold, session, limit=request.limit, skip=request.offset)
+    return ConflictPage(conflicts=[conflict_view(one) for one in found], count=len(found), total=total)
+
+
+ConflictId = Annotated[str, Meta(min_length=1, max_length=128, extra={"argument": True})]
+
+
+class ConflictShow(Request, frozen=True):
+    id: ConflictId
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/conflicts/{id}",
+    family="power",
+    cli=("conflicts", "show"),
+    human="holdfast.surfaces.human_sync:conflict",
+    examples=(Example({"id": "no-such-conflict"}, error="NOT_FOUND"),),
+)
+def conflicts_show(hold: Hold, request: ConflictShow) -> ConflictView:
+    """Show both sides of a conflict."""
+    with hold.reading() as session:
+        return conflict_view(settling.show(hold, session, request.id))
+
+
+class ConflictResolve(Request, frozen=True):
+    id: ConflictId
+    keep: Annotated[
+        settling.Keep,
+        Meta(description="shown or other, mine or theirs; both: each in a memory of its own; edited: a value given."),
+    ]
+    value: Annotated[str, Meta(description="The text that takes the place of both.")] | None = None
+    agent_id: Actor | None = None
+
+
+class ConflictResolved(Struct, frozen=True, kw_only=True):
+    id: str
+    memory_id: str
+    field: str
+    kept: str
+    other_id: str | UnsetType = UNSET
+    """The memory that holds the other one now, if both were kept."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conflicts/{id}/resolve",
+    family="power",
+    cli=("conflicts", "resolve"),
+    human="holdfast.surfaces.human_sync:resolved",
+    examples=(
+        Example({"id": "no-such-conflict", "keep": "shown"}, error="NOT_FOUND"),
+        Example({"id": "no-such-conflict", "keep": "neither"}, error="VALIDATION_FAILED"),
+    ),
+)
+def conflicts_resolve(hold: Hold, request: ConflictResolve) -> ConflictResolved:
+    """Settle a conflict; every store that this one exchanges with hears of it."""
+    conflict, other = settling.resolve(hold, request.id, request.keep, request.value)
+    return ConflictResolved(
+        id=conflict.id, memory_id=conflict.about, field=conflict.cell, kept=request.keep, other_id=known(other)
+    )
+
+
+class Digest(Struct, frozen=True, kw_only=True):
+    node: str
+    origin: str
+    seq: int
+    digest: str
+    """Equal on two stores exactly if all they exchange is."""
+    vector: dict[str, int]
+    quarantined: int
+    conflicts: int
+
+
+@operation(
+    Effect.READ, "GET /api/v1/sync/digest", family="other", admin=True, cli=("sync-digest",), examples=(Example({}),)
+)
+def sync_digest(hold: Hold, request: Nothing) -> Digest:
+    """Say what this store has, by which it is compared with another."""
+    must_reach_all(hold)
+    with hold.reading() as session:
+        greeting = exchange.greet(session, hold.now())
+        return Digest(
+            node=greeting.node,
+            origin=greeting.origin,
+            seq=greeting.seq,
+            digest=exchange.digest(session),
+            vector={origin: reached.n for origin, reached in greeting.vector.items()},
+            quarantined=len(session.rows("quarantine_list")),
+            conflicts=settling.browse(hold, session, limit=1, skip=0)[1],
+        )

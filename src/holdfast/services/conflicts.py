@@ -1,0 +1,99 @@
+"""What two stores said at once: seen side by side, and settled by whoever knows better."""
+
+from typing import Any, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from ..domain import admit as door
+from ..domain.errors import Invalid
+from ..storage import conflicts, journal, titles
+from ..storage.conflicts import Conflict, Sides
+from ..storage.port import Session
+from ..storage.records import MEMORY, Writing
+from .hold import Hold
+from .remember import must_be_free, must_change, numbered, title_holder
+
+Keep = Literal["shown", "other", "mine", "theirs", "both", "edited"]
+
+
+class Shown(NamedTuple):
+    conflict: Conflict
+    sides: Sides
+    mine: Literal["shown", "other"] | None
+    """Which of them this store said, if exactly one."""
+
+
+def browse(hold: Hold, session: Session, *, limit: int, skip: int) -> tuple[list[Shown], int]:
+    found, total = conflicts.page(session, hold.caller, limit=limit, skip=skip)
+    return [_shown(hold, session, one) for one in found], total
+
+
+def show(hold: Hold, session: Session, id: str) -> Shown:
+    return _shown(hold, session, conflicts.one(session, hold.caller, id))
+
+
+def _shown(hold: Hold, session: Session, conflict: Conflict) -> Shown:
+    sides = conflicts.sides(session, hold.caller, conflict)
+    node = journal.head_of(session).node
+    own = [side.stamp.origin.partition(".")[0] == node for side in sides]
+    return Shown(conflict, sides, None if own[0] == own[1] else "shown" if own[0] else "other")
+
+
+def resolve(hold: Hold, id: str, keep: Keep, value: Any = None) -> tuple[Conflict, str | None]:
+    """Settle a conflict. If both are to be kept, the other one gets a memory of its own, whose id is returned."""
+    with hold.writing() as write:
+        shown = _shown(hold, write.session, conflicts.one(write.session, hold.caller, id))
+        memory = write.get(MEMORY, shown.conflict.about)
+        assert memory is not None
+        must_change(hold, write, memory)
+        if keep == "both":
+            return shown.conflict, _both(hold, write, shown)
+        conflicts.resolve(write, shown.conflict, _chosen(shown, keep, value))
+    return shown.conflict, None
+
+
+def _chosen(shown: Shown, keep: Keep, value: Any) -> Any:
+    if keep == "edited":
+        if shown.conflict.cell not in ("content", "title") or not isinstance(value, str):
+            raise Invalid("value: only a content or a title can be edited into one, by a text", fields=["value"])
+        return door.content(value) if shown.conflict.cell == "content" else door.title(value)
+    if keep in ("mine", "theirs"):
+        if shown.mine is None:
+            raise Invalid("keep: this store said both or neither of them: say shown or other", fields=["keep"])
+        keep = shown.mine if keep == "mine" else "other" if shown.mine == "shown" else "shown"
+    return (shown.sides.shown if keep == "shown" else shown.sides.lost).value
+
+
+def _both(hold: Hold, write: Writing, shown: Shown) -> str:
+    conflict, (winner, lost) = shown.conflict, shown.sides
+    if conflict.kind != "memory" or conflict.cell != "content":
+        raise Invalid("keep: only two contents can both be kept, each in a memory of its own", fields=["keep"])
+    memory = write.get(MEMORY, lost.record)
+    assert memory is not None
+    title = _free(write, memory.namespace, memory.title)
+    if winner.record != lost.record:
+        titles.rename_one(write, lost.record, title, "resolve")
+        return lost.record
+    copy = replace(
+        memory,
+        id=hold.new_id(),
+        title=title,
+        content=lost.value,
+        agent=hold.caller.agent,
+        origin=write.origin,
+        created_at=write.now,
+        updated_at=write.now,
+        version=1,
+        extra={},
+    )
+    must_be_free(hold, write, copy)
+    write.add(MEMORY, copy, "resolve")
+    conflicts.resolve(write, conflict, winner.value)
+    return copy.id
+
+
+def _free(write: Writing, namespace: str, title: str) -> str:
+    number = 2
+    while title_holder(write, namespace, numbered(title, number)) is not None:
+        number += 1
+    return numbered(title, number)

@@ -1,0 +1,197 @@
+"""Conflicts: what nobody has knowingly replaced and does not show. Derived from the cells, the same on every node."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from ..domain import cells, ids, merge
+from ..domain.caller import Caller
+from ..domain.clock import Stamp
+from ..domain.errors import NotFound
+from ..domain.memory import MEMORY_SHAPE
+from ..domain.merge import AWAITED, Cell, canonical
+from .port import Part, Row, Session
+from .records import KINDS, MEMORY, Kind, R, Writing
+
+if TYPE_CHECKING:
+    from .titles import Member
+
+
+EMPTY = Cell({}, {})
+
+
+def id_of(record: str, cell: str, stamp: Stamp) -> str:
+    """The same conflict is the same on every node."""
+    return ids.derived("conflict", record, cell, str(stamp.time), stamp.origin)
+
+
+def found_in(write: Writing, kind: Kind[R], record: Any, held: cells.Cells) -> int:
+    """Write down the conflicts within one record; how many there are."""
+    write.session.do("conflict_clear", record=record.id, kind=kind.name)
+    found = [
+        (record.id, name, stamp)
+        for name, cell in held.own.items()
+        if len(cell.values) > 1
+        for stamp, _ in cells.losers(kind.shape, name, [cell])
+    ]
+    _keep(write, kind, kind.about(record), found)
+    return len(found)
+
+
+def found_among(write: Writing, held: Sequence["Member"]) -> None:
+    """Write down the conflicts of several memories that are shown as one."""
+    from .titles import gathered
+
+    for member in held:
+        write.session.do("conflict_clear", record=member.own.id, kind="memory")
+    for name, many in gathered(held).items():
+        lost = {stamp for stamp, _ in cells.losers(MEMORY_SHAPE, name, many)}
+        for member in held:
+            mine = member.all.get(name)
+            there = [(member.own.id, name, stamp) for stamp in (mine.values if mine else ()) if stamp in lost]
+            _keep(write, MEMORY, member.own.id, there)
+
+
+def found_again(write: Writing, memories: list[str]) -> None:
+    """Look again at those of some memories that had conflicts, each by itself."""
+    from .titles import members
+
+    known = [row[0] for row in write.session.rows("conflict_records", ids=memories)] if memories else []
+    for member in members(write, known) if known else ():
+        found_in(write, MEMORY, member.own, member.cells)
+
+
+def _keep(write: Writing, kind: Kind[R], about: str | None, found: list[tuple[str, str, Stamp]]) -> None:
+    write.session.many(
+        "conflict_put",
+        (
+            {
+                "id": id_of(record, name, stamp),
+                "kind": kind.name,
+                "record": record,
+                "about": about,
+                "cell": name,
+                "at": stamp.time,
+                "origin": stamp.origin,
+                "now": write.now,
+            }
+            for record, name, stamp in found
+        ),
+    )
+
+
+class Conflict(NamedTuple):
+    """A value of a record that nobody has knowingly replaced and that does not show."""
+
+    id: str
+    kind: str
+    record: str
+    about: str
+    cell: str
+    stamp: Stamp
+    found_at: int
+    namespace: str
+    title: str
+
+
+def page(session: Session, caller: Caller, *, limit: int, skip: int) -> tuple[list[Conflict], int]:
+    """Conflicts of what a caller may see, newest first, and how many there are."""
+    parts, params = _seen(caller)
+    rows = session.assembled(
+        ("conflict_select", *parts, "conflict_select.page"), params | {"limit": limit, "skip": skip}
+    )
+    total = session.assembled(("conflict_count", *parts), params)
+    return [_of(row) for row in rows], int(total[0][0])
+
+
+def one(session: Session, caller: Caller, id: str) -> Conflict:
+    parts, params = _seen(caller)
+    rows = session.assembled(("conflict_select", *parts, "conflict_select.one"), params | {"conflict": id})
+    if not rows:
+        raise NotFound(f"There is no conflict {id!r}: it may have been settled.", id=id)
+    return _of(rows[0])
+
+
+def _seen(caller: Caller) -> tuple[list[Part], dict[str, Any]]:
+    from .memories import visible
+
+    return visible(caller)
+
+
+def _of(row: Row) -> Conflict:
+    id, kind, record, about, cell, at, origin, found_at, _, namespace, title = row
+    return Conflict(id, kind, record, about, cell, Stamp(at, origin), found_at, namespace, title)
+
+
+class Side(NamedTuple):
+    """One of the values of a conflict: what it is, and by whom."""
+
+    record: str
+    stamp: Stamp
+    value: Any
+    actor: str | None
+
+
+class Sides(NamedTuple):
+    shown: Side
+    lost: Side
+
+
+def sides(session: Session, caller: Caller, conflict: Conflict) -> Sides:
+    """What shows, and what lost, both of which the caller may see."""
+    from .titles import read
+
+    kind = KINDS[conflict.kind]
+    if kind is MEMORY:
+        others = [row[0] for row in session.rows("title_with", id=conflict.record)]
+        held = {member.own.id: member.all.get(conflict.cell) for member in read(session, others, seen=_seen(caller))}
+    else:
+        row, raw = (session.row(f"{kind.name}_{what}", id=conflict.record) for what in ("get", "cells"))
+        assert row is not None
+        assert raw is not None
+        shows = cells.flatten(kind.shape, kind.load(row))
+        held = {conflict.record: cells.unpack(raw[0], shows).all(shows).get(conflict.cell)}
+    values = [Side(id, stamp, value, None) for id, cell in held.items() if cell for stamp, value in cell.values.items()]
+    known = [side for side in values if side.value is not AWAITED]
+    shown = max(known, key=lambda side: (side.stamp, canonical(side.value)))
+    lost = next(side for side in known if (side.record, side.stamp) == (conflict.record, conflict.stamp))
+    return Sides(_by(session, conflict.kind, shown), _by(session, conflict.kind, lost))
+
+
+def _by(session: Session, kind: str, side: Side) -> Side:
+    row = session.row("change_by_stamp", record=side.record, kind=kind, origin=side.stamp.origin, at=side.stamp.time)
+    return side._replace(actor=row[0] if row else None)
+
+
+def resolve(write: Writing, conflict: Conflict, value: Any) -> None:
+    """Put one value in place of all that a name has, in every record under the title."""
+    from .titles import members, settle, slot_of
+
+    kind = KINDS[conflict.kind]
+    if kind is not MEMORY:
+        record: Any = write.get(kind, conflict.record)
+        _write_over(write, kind, record, record, write.cells_of(kind, record), conflict.cell, value)
+        return
+    held = members(write, [row[0] for row in write.session.rows("title_with", id=conflict.record)])
+    for member in held:
+        _write_over(write, kind, member.row, member.own, member.cells, conflict.cell, value)
+    settle(write, [member.own.id for member in held], [slot_of(member.own) for member in held])
+
+
+def _write_over(write: Writing, kind: Kind[Any], row: Any, own: Any, held: cells.Cells, name: str, value: Any) -> None:
+    shows = cells.flatten(kind.shape, own)
+    all_cells = held.all(shows)
+    names = [name] if name not in kind.shape.reviving or name == "state" else [name, "state"]
+    stamp = write.stamp([time for one in names for time in all_cells.get(one, EMPTY).seen.values()])
+    written = {name: merge.write(all_cells.get(name, EMPTY), stamp, value, None)}
+    if "state" in names[1:]:
+        written["state"] = merge.write(all_cells.get("state", EMPTY), stamp, shows["state"], [shows["state"]])
+    new = cells.Cells(held.base, {**all_cells, **written})
+    said = cells.shows(kind.shape, {cell: [one] for cell, one in new.own.items()})
+    after = replace(cells.rebuilt(kind.shape, own, said), **write.following(own))
+    now_shows = cells.flatten(kind.shape, after)
+    write.put_unshown(kind, row, after, cells.pack(cells.least(new, now_shows), now_shows))
+    delta = cells.encode({cell: merge.delta(one, stamp) for cell, one in written.items()})
+    write.note(kind, after, "resolve", stamp, delta.decode())
+    found_in(write, kind, after, new)

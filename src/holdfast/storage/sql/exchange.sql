@@ -1,0 +1,104 @@
+-- name: author_list
+select origin, public_key, node from author order by origin
+-- name: author_add
+insert into author (origin, public_key, node, learnt_at) values (:origin, :public_key, :node, :now)
+on conflict (origin) do nothing
+-- name: heard_list
+select origin, n from heard order by origin
+-- name: heard_put
+insert into heard (origin, n) values (:origin, :n) on conflict (origin) do update set n = excluded.n
+-- name: heard_gapless
+-- How far the changes of an origin are all here, on from a number.
+select coalesce(max(g.n), :after) from (
+  select j.n, row_number() over (order by j.n) as place from journal j where j.origin = :origin and j.n > :after) g
+where g.n = :after + g.place
+-- name: own_numbers
+select s.origin, coalesce((select max(j.n) from journal j where j.origin = s.origin), 0) from signer s order by s.origin
+-- name: change_known
+select n from journal where origin = :origin and n = any(:numbers)
+-- name: change_mark
+select at, op, kind, record from journal where origin = :origin and n = :n
+-- name: change_feed
+-- The changes behind a place in this store's journal, as they travel.
+select j.seq, j.batch, j.origin, j.n, j.at, j.actor, j.op, j.kind, j.record, j.about, j.body, j.delta, r.signature,
+  r.digest, r.said
+from journal j left join relayed r on r.origin = j.origin and r.n = j.n
+where j.seq > :after order by j.seq limit :limit
+-- name: relayed_add
+insert into relayed (origin, n, signature, digest, said) values (:origin, :n, :signature, :digest, :said)
+-- name: relayed_purged
+update relayed set said = null where origin = :origin and n in (
+  select j.n from journal j where j.record = :id and j.kind = :kind and j.origin = :origin and j.at <= :at)
+-- name: followed_get
+select seq from followed where origin = :origin
+-- name: followed_put
+insert into followed (origin, seq, at) values (:origin, :seq, :now)
+on conflict (origin) do update set seq = excluded.seq, at = excluded.at
+-- name: quarantine_put
+insert into quarantine (origin, n, reason, detail, change, peer, kept_at, tried_at, tries)
+values (:origin, :n, :reason, :detail, :change, :peer, :now, :now, 1)
+on conflict (origin, n) do update set reason = excluded.reason, detail = excluded.detail, change = excluded.change,
+  peer = excluded.peer, tried_at = excluded.tried_at, tries = quarantine.tries + 1
+-- name: quarantine_drop
+delete from quarantine where origin = :origin and n = :n returning n
+-- name: quarantine_list
+select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine order by kept_at, origin, n
+-- name: conflict_clear
+delete from conflict where record = :record and kind = :kind
+-- name: conflict_put
+insert into conflict (id, kind, record, about, cell, at, origin, found_at)
+values (:id, :kind, :record, :about, :cell, :at, :origin, :now) on conflict (id) do nothing
+-- name: conflict_records
+select distinct record from conflict where kind = 'memory' and record = any(:ids)
+-- name: title_members
+-- Who is live under the titles of some memories, each with what decides who may share it.
+select distinct m.id, m.namespace, m.title, case when m.scope = 'private' then m.agent else '' end, m.shown
+from memory n join memory m on m.namespace = n.namespace and m.title = n.title
+where n.id = any(:ids) and n.state = 'live' and m.state = 'live' and m.collected_at is null order by m.id
+-- name: title_at
+-- Who is live under one title.
+select m.id, m.namespace, m.title, case when m.scope = 'private' then m.agent else '' end, m.shown from memory m
+where m.namespace = :namespace and m.title = :title and m.state = 'live' and m.collected_at is null order by m.id
+-- name: title_hide
+update memory set shown = null where id = any(:ids)
+-- name: title_show
+update memory set shown = id where id = any(:ids)
+-- name: title_stand_for
+update memory set shown = :shown where id = any(:ids)
+-- name: title_others
+-- Who else is shown by a memory.
+select id from memory where state = 'live' and shown <> id and shown = :id order by id
+-- name: title_sharers
+-- Who else is shown by a memory; or the memory itself, if another stands for it.
+select id from memory where state = 'live' and shown <> id and shown = :id
+union all
+select id from memory where id = :id and state = 'live' and shown <> id
+-- name: journal_said
+-- Every change of a record, and what its author said word for word where that is not in the journal.
+select {journal.columns}, r.said from journal j left join relayed r on r.origin = j.origin and r.n = j.n
+where j.record = :record and j.kind = :kind order by j.seq
+-- name: record_list
+-- Every record that was ever journalled here.
+select distinct j.kind, j.record from journal j order by j.kind, j.record
+-- name: conflict.columns
+c.id, c.kind, c.record, c.about, c.cell, c.at, c.origin, c.found_at
+-- name: conflict_select
+-- Conflicts, each with the memory that it concerns; filters on that follow.
+select {conflict.columns}, m.id, m.namespace, m.title from conflict c join memory m on m.id = c.about where true
+-- name: conflict_select.one
+ and c.id = :conflict
+-- name: conflict_select.page
+ order by c.found_at desc, c.id limit :limit offset :skip
+-- name: conflict_count
+select count(*) from conflict c join memory m on m.id = c.about where true
+-- name: change_by_stamp
+-- Who made the change of a record that has a stamp.
+select actor, op from journal where record = :record and kind = :kind and origin = :origin and at = :at
+-- name: title_with
+-- A memory and all that are shown as one with it.
+select id from memory where id = :id
+union
+select b.id from memory a join memory b on b.shown = a.shown where a.id = :id and a.state = 'live' and b.state = 'live'
+-- name: title_stands_for
+-- Which memory is shown in the place of one.
+select shown from memory where id = :id and state = 'live' and shown <> id

@@ -1,0 +1,253 @@
+"""Taking changes of other stores: each joined cell by cell with what is here, and journalled as its author said it."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..domain import admit, cells
+from ..domain.change import Change, ahead, digest, must_agree, must_be_whole
+from ..domain.errors import HoldfastError
+from ..domain.invalidation import Invalidation
+from ..domain.learnt import learn
+from ..domain.link import Alias, Grant, Link, Standard
+from ..domain.memory import IMPORTED_FROM, Memory
+from ..domain.merge import Cell, join
+from ..domain.purged import stub
+from ..domain.skill import File, Skill, SkillVersion, digest_of, version_id
+from . import conflicts, consulted, journal, purging, skills, titles
+from .records import KINDS, MEMORY, SKILL_VERSION, Kind, Writing, body_text
+
+Outcome = Literal["new", "updated", "noop", "conflict"]
+Reason = Literal["future", "waits", "unknown_kind", "invalid", "forged", "unsigned", "forked", "not_allowed"]
+
+
+class Refused(Exception):
+    """A change that cannot be taken, now or ever."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class Held(NamedTuple):
+    """A record that is here."""
+
+    row: Any
+    """What its columns show."""
+    own: Any
+    """What it says itself."""
+    cells: cells.Cells
+
+
+class Taking:
+    """One transaction that takes changes. What shares a title is found out at its end."""
+
+    def __init__(self, write: Writing, *, owner: str | None = None, files: Mapping[str, bytes] | None = None) -> None:
+        self._write = write
+        self._files = files or {}
+        self._owner = owner
+        """Whose a memory becomes that is new here; None: its author's."""
+        self._touched: set[str] = set()
+        self._left: set[titles.Slot] = set()
+        self._purged = False
+
+    def take(self, change: Change) -> Outcome:
+        """Take one change. Raises Refused before it writes anything."""
+        must_be_whole(change)
+        if change.erased is not None:
+            self._enter(change, None, None)
+            return "noop"
+        kind = KINDS.get(change.kind)
+        if kind is None:
+            raise Refused("unknown_kind", f"This release knows no {change.kind}.")
+        held = self._held(kind, change.record)
+        created, written = self._read(kind, change)
+        if ahead(change, written, self._write.now // 1000):
+            raise Refused("future", "It was made by a clock that is more than seven days ahead.")
+        if held is None:
+            if change.op == "purge":
+                return self._bury(kind, change, written)
+            if created is None:
+                raise Refused("waits", f"The {change.kind} that it edits is not here.")
+            return self._add(kind, change, created, written)
+        return self._join(kind, change, held, written)
+
+    def finish(self) -> None:
+        """Show what is live under the titles that were touched; of what was purged no word is left to find."""
+        titles.settle(self._write, self._touched, self._left)
+        if self._purged:
+            consulted.forget(self._write.session)
+            self._write.session.forget_words()
+
+    def _held(self, kind: Kind[Any], id: str) -> Held | None:
+        row = self._write.get(kind, id)
+        if row is None:
+            return None
+        own = titles.own(self._write, id) if isinstance(row, Memory) and self._shows_more(row) else row
+        return Held(row, own, self._write.cells_of(kind, row))
+
+    def _shows_more(self, memory: Memory) -> bool:
+        """Whether the columns of a memory may be those of several; who shared its title may just have left it."""
+        return titles.slot_of(memory) in self._left or bool(self._write.session.row("title_sharers", id=memory.id))
+
+    def _read(self, kind: Kind[Any], change: Change) -> tuple[Any, dict[str, Cell]]:
+        """The record that a change creates, if it does, and the cells that it writes."""
+        try:
+            if change.body is None:
+                written = cells.decode((change.delta or "").encode())
+                must_agree(change, written)
+                return None, written
+            raw = msgspec.json.decode(change.body)
+            learn(kind.type)
+            record = msgspec.convert(raw, kind.type)
+        except HoldfastError as error:
+            raise Refused("invalid", error.message) from None
+        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
+            raise Refused("invalid", f"It cannot be read: {error}") from None
+        if record.id != change.record or kind.about(record) != change.about:
+            raise Refused("invalid", "It is about another record than it says.")
+        unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
+        return record, cells.made(kind.shape, record, change.stamp, unknown)
+
+    def _add(self, kind: Kind[Any], change: Change, created: Any, written: dict[str, Cell]) -> Outcome:
+        record = self._owned(replace(created, version=1))
+        self._admit(record)
+        shows = cells.flatten(kind.shape, record)
+        held = cells.least(cells.Cells(change.stamp, written), shows)
+        self._put(kind, None, None, record, cells.pack(held, shows))
+        self._enter(change, record, body_text(record))
+        return "new"
+
+    def _bury(self, kind: Kind[Any], change: Change, written: dict[str, Cell]) -> Outcome:
+        """What was purged before it came here leaves its stub, to which other records may point."""
+        try:
+            (left,) = written[cells.PURGED].values.values()
+            record = replace(msgspec.convert(left, kind.type), version=1)
+        except (LookupError, ValueError, msgspec.ValidationError) as error:
+            raise Refused("invalid", f"It cannot be read: {error}") from None
+        self._admit(record)
+        shows = cells.flatten(kind.shape, record)
+        self._put(kind, None, None, record, cells.pack(cells.Cells(change.stamp, written), shows))
+        self._enter(change, record, body_text(record))
+        return "new"
+
+    def _owned(self, record: Any) -> Any:
+        """A new memory as its author's, or as whose it becomes here; its first author is kept."""
+        if self._owner is None or not isinstance(record, Memory) or record.agent == self._owner:
+            return record
+        first = record.extra.get(IMPORTED_FROM) or record.metadata.get(IMPORTED_FROM) or record.agent
+        return replace(record, agent=self._owner, extra={**record.extra, IMPORTED_FROM: first})
+
+    def _join(self, kind: Kind[Any], change: Change, held: Held, written: dict[str, Cell]) -> Outcome:
+        shows = cells.flatten(kind.shape, held.own)
+        joined = {name: join(held.cells.cell(name, shows.get(name)), cell) for name, cell in written.items()}
+        after = cells.Cells(held.cells.base, cells.swept(kind.shape, {**held.cells.all(shows), **joined}))
+        values = cells.shows(kind.shape, {name: [cell] for name, cell in after.own.items()})
+        try:
+            said = cells.rebuilt(kind.shape, held.own, values)
+        except msgspec.ValidationError as error:
+            raise Refused("invalid", str(error)) from None
+        if change.op == "purge" and said.state == "deleted":
+            said = stub(said)
+        record = replace(
+            said, version=held.own.version + 1, updated_at=max(held.own.updated_at, (change.at >> 16) * 1000)
+        )
+        self._admit(record)
+        now_shows = cells.flatten(kind.shape, record)
+        self._put(kind, held.row, held.own, record, cells.pack(cells.least(after, now_shows), now_shows))
+        if cells.PURGED in written:
+            purging.erase(self._write.session, kind.name, change.record, written[cells.PURGED].seen)
+            self._purged = True
+        self._enter(change, record, body_text(record))
+        lost = conflicts.found_in(self._write, kind, record, after) if _doubtful(held.cells, after) else 0
+        if lost:
+            return "conflict"
+        return "noop" if now_shows == shows else "updated"
+
+    def _admit(self, record: Struct) -> None:
+        """The one door in, for what comes from other stores, too."""
+        try:
+            if isinstance(record, Memory):
+                admit.whole(record)
+        except HoldfastError as error:
+            raise Refused("invalid", error.message) from None
+        if isinstance(record, SkillVersion) and record.state == "live":
+            self._admit_files(record)
+        for kind, end in _ends(record):
+            if self._write.get(kind, end) is None:
+                raise Refused("waits", f"The {kind.name} {end} is not here.")
+
+    def _admit_files(self, version: SkillVersion) -> None:
+        """A version of a skill is what its digest says, down to what every file says."""
+        named = digest_of(version.namespace, version.frontmatter, version.files)
+        if (named, version_id(named)) != (version.digest, version.id):
+            raise Refused("invalid", "It says something else than its digest stands for.")
+        contents = {}
+        for file in version.files:
+            if file.digest in self._files:
+                contents[file.digest] = _said(self._files[file.digest], file)
+            elif skills.kept(self._write.session, file.digest, file.size) is None:
+                raise Refused("waits", f"What {file.path} says is not here.")
+        skills.keep(self._write.session, contents)
+
+    def _put(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
+        self._write.put_unshown(kind, row, record, packed)
+        if not isinstance(record, Memory):
+            return
+        self._write.said[record.id] = record
+        if isinstance(own, Memory):
+            self._left.add(titles.slot_of(own))
+            if (own.title, own.content) != (record.title, record.content) and record.state != "deleted":
+                self._write.changed_by_peer([record.id])
+        self._touched.add(record.id)
+
+    def _enter(self, change: Change, record: Any, body: str | None) -> None:
+        author = journal.Author(change.origin, change.n, change.actor, change.group)
+        self._write.enter(
+            journal.Pending(change.at, change.op, change.kind, change.record, change.about, body, change.delta, author)
+        )
+        said = change.body if change.body != body else None
+        self._write.session.do(
+            "relayed_add",
+            origin=change.origin,
+            n=change.n,
+            signature=change.signature,
+            digest=change.erased or digest(change.body, change.delta),
+            said=said,
+        )
+
+
+def _said(packed: bytes, file: File) -> bytes:
+    try:
+        said = skills.unpack(packed, file.size)
+    except HoldfastError as error:
+        raise Refused("invalid", error.message) from None
+    if sha256(said).hexdigest() != file.digest:
+        raise Refused("forged", f"What {file.path} says is not what its digest stands for.")
+    return said
+
+
+def _doubtful(before: cells.Cells, after: cells.Cells) -> bool:
+    return any(len(cell.values) > 1 for held in (before, after) for cell in held.own.values())
+
+
+def _ends(record: Struct) -> list[tuple[Kind[Any], str]]:
+    """What a record cannot be without."""
+    match record:
+        case Link():
+            return [(MEMORY, record.source), (MEMORY, record.target)]
+        case Alias():
+            return [(MEMORY, record.entity)]
+        case Grant() | Standard():
+            return [(MEMORY, record.memory)]
+        case Invalidation():
+            return [(MEMORY, record.dependent)]
+        case Skill():
+            return [(SKILL_VERSION, record.current)]
+        case _:
+            return []

@@ -1,0 +1,63 @@
+"""What went from one store to another, and what they said at once, in a person's words."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from msgspec import UNSET
+
+from .human import safe, table
+
+
+def synced(answer: Any) -> Iterator[str]:
+    if answer.dry_run is True:
+        for name in ("pull", "push"):
+            if (plan := getattr(answer, name)) is not UNSET:
+                yield f"would {name}: {plan.new} new, {plan.update} changed, {plan.noop} the same, {plan.links} links"
+    elif answer.direction == "pull":
+        yield f"pulled {answer.imported} memories from remote"
+    elif answer.direction == "push":
+        yield f"pushed {answer.exported} memories to remote"
+    else:
+        yield f"merged: pulled {answer.pulled}, pushed {answer.pushed}"
+    more = {"deleted": answer.deletes, "links": answer.links, "conflicts": answer.conflicts}
+    if told := [f"{number} {what}" for what, number in more.items() if number]:
+        yield ", ".join(told) + (": see `holdfast conflicts list`" if answer.conflicts else "")
+    for one in answer.errors:
+        where = "here" if one.by == "here" else "there"
+        text = f"rejected {where}: {safe(one.kind)} {safe(one.record)}: {safe(one.detail)} [{one.reason}]"
+        yield click.style(text, fg="red")
+
+
+def conflicts(answer: Any) -> Iterator[str]:
+    if not answer.conflicts:
+        yield "No conflicts."
+        return
+    rows = (
+        (one.id, safe(one.namespace), safe(one.title), safe(one.field), _short(one.shown), _short(one.other))
+        for one in answer.conflicts
+    )
+    yield from table(rows, ("ID", "NAMESPACE", "TITLE", "FIELD", "SHOWN", "OTHER"))
+    if answer.total > answer.count:
+        yield f"{answer.count} of {answer.total}"
+
+
+def conflict(answer: Any) -> Iterator[str]:
+    yield f"{safe(answer.namespace)} / {safe(answer.title)}: {safe(answer.field)}"
+    for name in ("shown", "other"):
+        side = getattr(answer, name)
+        whose = " (mine)" if answer.mine == name else ""
+        by = f" by {safe(side.actor)}" if side.actor is not UNSET else ""
+        yield click.style(f"{name}{whose}, {side.at}{by}", bold=True)
+        yield f"  {safe(str(side.value))}"
+
+
+def resolved(answer: Any) -> Iterator[str]:
+    yield f"Kept {answer.kept} of {safe(answer.field)} in {answer.memory_id}."
+    if answer.other_id is not UNSET:
+        yield f"The other is {answer.other_id} now."
+
+
+def _short(side: Any) -> str:
+    text = safe(str(side.value)).replace("\n", " ")
+    return text if len(text) <= 40 else text[:39] + "…"

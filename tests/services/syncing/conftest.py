@@ -1,0 +1,46 @@
+"""Several stores of one person, each with a clock of its own, some of them on PostgreSQL."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from engines import ENGINES
+
+OWNER = "human:ann@home"
+Make = Callable[..., holdfast.Holdfast]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Opens new stores; the first is on the engine that is tried, the others are files."""
+    numbers = count()
+    with ExitStack() as stack:
+
+        def opened(agent_id: str = OWNER, now: Callable[[], int] | None = None) -> holdfast.Holdfast:
+            number = next(numbers)
+            address = str(tmp_path / f"{number}.db")
+            if engine == "postgres" and number == 0:
+                address = stack.enter_context(request.getfixturevalue("postgres").empty_store())
+            more = {} if now is None else {"now": now}
+            return stack.enter_context(holdfast.open(address, agent_id=agent_id, **more))
+
+        yield opened
+
+
+@pytest.fixture
+def here(make: Make) -> holdfast.Holdfast:
+    return make()
+
+
+@pytest.fixture
+def there(make: Make, here: holdfast.Holdfast) -> holdfast.Holdfast:
+    return make()

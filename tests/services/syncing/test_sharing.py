@@ -1,0 +1,92 @@
+"""What two stores called the same is shown as one memory, and comes apart again with all that each said."""
+
+import holdfast
+from holdfast.services.sync import sync
+
+
+def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:
+    for _ in range(2):
+        sync(one.hold, other.hold, "merge", trust_source=True)
+
+
+def test_one_title_given_by_two_stores_is_one_memory_with_the_newest_words_and_the_tags_of_both(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    mine = here.store(title="Port", content="It is 8080.", tags=["net"])
+    theirs = there.store(title="Port", content="It is 9090.", tags=["web"])
+    meet(here, there)
+    for store in (here, there):
+        (shown,) = store.list().memories
+        assert (shown.id, shown.content, sorted(shown.tags)) == (min(mine.id, theirs.id), "It is 9090.", ["net", "web"])
+        assert store.get(id=theirs.id).id == store.get(id=mine.id).id == shown.id
+        assert store.stats().total == 1
+
+
+def test_the_other_words_are_a_conflict_that_either_store_settles(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    meet(here, there)
+    (conflict,) = here.conflicts().conflicts
+    assert (conflict.field, conflict.shown.value, conflict.other.value) == ("content", "It is 9090.", "It is 8080.")
+    assert (conflict.mine, there.conflicts_show(id=conflict.id).mine) == ("other", "shown")
+    here.conflicts_resolve(id=conflict.id, keep="mine")
+    meet(here, there)
+    assert [store.conflicts().total for store in (here, there)] == [0, 0]
+    assert [store.list().memories[0].content for store in (here, there)] == ["It is 8080.", "It is 8080."]
+
+
+def test_who_keeps_both_has_each_in_a_memory_of_its_own(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    mine = here.store(title="Port", content="It is 8080.", tags=["net"])
+    theirs = there.store(title="Port", content="It is 9090.", tags=["web"])
+    meet(here, there)
+    (conflict,) = there.conflicts().conflicts
+    there.conflicts_resolve(id=conflict.id, keep="both")
+    meet(here, there)
+    for store in (here, there):
+        shown = {memory.id: (memory.title, memory.content, list(memory.tags)) for memory in store.list().memories}
+        assert shown == {mine.id: ("Port (2)", "It is 8080.", ["net"]), theirs.id: ("Port", "It is 9090.", ["web"])}
+
+
+def test_a_change_of_what_is_shared_goes_to_whom_it_is_shown_of(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    mine = here.store(title="Port", content="It is 8080.")
+    theirs = there.store(title="Port", content="It is 9090.")
+    meet(here, there)
+    here.update(id=mine.id, content="It is 7070.", priority=9)
+    meet(here, there)
+    assert [store.get(id=theirs.id).content for store in (here, there)] == ["It is 7070.", "It is 7070."]
+    assert {conflict.other.value for conflict in there.conflicts().conflicts} == {"It is 8080."}
+    assert there.get(id=theirs.id).priority == 9
+
+
+def test_what_is_shared_is_renamed_and_deleted_as_one(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    mine = here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    meet(here, there)
+    here.update(id=mine.id, title="Gate")
+    meet(here, there)
+    assert [[m.title for m in store.list().memories] for store in (here, there)] == [["Gate"], ["Gate"]]
+    there.delete(id=there.list().memories[0].id)
+    meet(here, there)
+    assert [store.list().memories for store in (here, there)] == [[], []]
+
+
+def test_what_is_private_is_not_shown_as_one_with_what_is_not(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is a secret.", scope="private")
+    meet(here, there)
+    for store in (here, there):
+        assert {memory.content for memory in store.list().memories} == {"It is 8080.", "It is a secret."}
+        assert store.conflicts().total == 0
+
+
+def test_stores_with_shared_titles_verify(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    meet(here, there)
+    assert [store.verify().findings for store in (here, there)] == [[], []]

@@ -1,0 +1,228 @@
+"""Bringing two stores together: what is told of it is true, and nothing of it is half done."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import holdfast
+from holdfast.domain.change import Change
+from holdfast.domain.errors import Conflict, NotAStore, NotFound
+from holdfast.services import exchange as taking
+from holdfast.services import sync as syncing
+from holdfast.services.sync import sync
+from holdfast.storage import exchange as telling
+
+DAY = 86_400 * 10**6
+
+
+def test_what_one_has_goes_to_the_other_and_the_second_time_nothing_does(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    here.store(title="Mine", content="I said this.")
+    there.store(title="Theirs", content="They said that.")
+    first, second = (here.sync(remote=there.settings.db) for _ in range(2))
+    assert (first.pulled, first.pushed, first.rejected) == (1, 1, 0)
+    assert (second.pulled, second.pushed) == (0, 0)
+    assert {m.title for m in here.list().memories} == {m.title for m in there.list().memories} == {"Mine", "Theirs"}
+
+
+@pytest.mark.parametrize(("direction", "mine", "theirs"), [("pull", 2, 1), ("push", 1, 2)])
+def test_one_direction_leaves_the_other_store_as_it_is(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, direction: str, mine: int, theirs: int
+) -> None:
+    here.store(title="Mine", content="I said this.")
+    there.store(title="Theirs", content="They said that.")
+    here.sync(remote=there.settings.db, direction=direction)
+    assert (here.stats().total, there.stats().total) == (mine, theirs)
+
+
+def test_a_dry_run_says_what_the_run_does_and_changes_nothing(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    kept = there.store(title="Theirs", content="They said that.")
+    here.sync(remote=there.settings.db)
+    there.update(id=kept.id, content="They said more.")
+    there.store(title="New", content="It is new.")
+    heads = [store.verify().head for store in (here, there)]
+    planned = here.sync(remote=there.settings.db, dry_run=True)
+    assert (planned.pull.new, planned.pull.update, planned.push.new) == (1, 1, 0)
+    assert [store.verify().head for store in (here, there)] == heads
+    assert here.sync(remote=there.settings.db).pulled == 2
+
+
+def test_a_pulled_memory_becomes_the_pullers_and_its_first_author_is_kept(
+    here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
+) -> None:
+    there = make(agent_id="ai:bob@away")
+    kept = there.store(title="Theirs", content="They said that.")
+    here.sync(remote=there.settings.db, direction="pull")
+    pulled = here.get(id=kept.id)
+    assert (pulled.agent_id, pulled.metadata["imported_from_agent_id"]) == ("human:ann@home", "ai:bob@away")
+    assert here.verify().intact
+    here.sync(remote=there.settings.db)
+    assert there.get(id=kept.id).agent_id == "ai:bob@away"
+
+
+def test_who_trusts_the_source_leaves_memories_to_their_owners(
+    here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
+) -> None:
+    there = make(agent_id="ai:bob@away")
+    kept = there.store(title="Theirs", content="They said that.")
+    here.sync(remote=there.settings.db, trust_source=True)
+    assert here.get(id=kept.id).agent_id == "ai:bob@away"
+
+
+def test_what_was_deleted_stays_deleted_and_what_was_edited_meanwhile_is_kept_as_a_conflict(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    kept = here.store(title="Fleeting", content="It was so.")
+    here.sync(remote=there.settings.db)
+    there.update(id=kept.id, content="It was otherwise.")
+    here.delete(id=kept.id)
+    for _ in range(2):
+        here.sync(remote=there.settings.db, trust_source=True)
+    assert [store.list().memories for store in (here, there)] == [[], []]
+    (conflict,) = here.conflicts().conflicts
+    assert (conflict.field, conflict.shown.value, conflict.other.value) == ("state", "deleted", "live")
+
+
+def test_a_purge_erases_what_other_stores_heard_too(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    kept = here.store(title="Secret", content="The word is abracadabra.", tags=["hush"])
+    here.sync(remote=there.settings.db, trust_source=True)
+    here.archive(ids=[kept.id])
+    here.archive_purge(ids=[kept.id])
+    here.sync(remote=there.settings.db, trust_source=True)
+    with there.hold.reading() as session:
+        told = str(session.rows("change_feed", after=0, limit=100)) + str(session.rows("memory_select"))
+    assert "abracadabra" not in told
+    assert "hush" not in told
+    assert there.verify().intact
+
+
+def test_links_reflections_and_falls_go_over(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    ground = here.store(title="Ground", content="It rains.")
+    drawn = here.reflect(source_ids=[ground.id], title="Drawn", content="Take a coat.")
+    here.sync(remote=there.settings.db, trust_source=True)
+    there.delete(id=ground.id)
+    here.sync(remote=there.settings.db, trust_source=True)
+    assert here.get(id=drawn.id).stale.cause == "deleted"
+    assert [one.id for one in here.invalidations().invalidations] == [
+        one.id for one in there.invalidations().invalidations
+    ]
+
+
+def test_a_change_that_was_altered_on_its_way_is_put_aside_and_named(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    there.store(title="Theirs", content="They said that.")
+    taken = take(here, there, lambda change: msgspec.structs.replace(change, body=change.body.replace("that", "this")))
+    assert [(one.reason, one.change.kind) for one in taken.rejected] == [("forged", "memory")]
+    assert here.stats().total == 0
+
+
+def test_a_change_from_a_clock_far_ahead_waits_until_its_time_has_come(
+    here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
+) -> None:
+    ahead = make(now=lambda: here.hold.now() + 30 * DAY)
+    ahead.store(title="Later", content="It will be.")
+    assert here.sync(remote=ahead.settings.db, direction="pull").errors[0].reason == "future"
+    assert here.stats().total == 0
+
+
+def test_an_edit_that_comes_before_what_it_edits_waits_for_it(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    kept = there.store(title="Theirs", content="They said that.")
+    there.update(id=kept.id, content="They said more.")
+    taken = take(here, there, lambda change: change, order=(1, 0))
+    assert taken.rejected == []
+    assert here.get(id=kept.id).content == "They said more."
+    with here.hold.reading() as session:
+        assert session.rows("quarantine_list") == []
+
+
+def test_fields_of_a_newer_release_are_kept_and_passed_on(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
+) -> None:
+    there.store(title="Theirs", content="They said that.")
+    third = make()
+    with there.hold.store.writing() as session:
+        session.tell(
+            "update journal set body = :body where seq = 1",
+            [{"body": _body(session).replace('"title":', '"mood":"glad","title":')}],
+        )
+    here.sync(remote=there.settings.db, direction="pull", trust_source=True)
+    third.sync(remote=here.settings.db, direction="pull", trust_source=True)
+    with third.hold.reading() as session:
+        (change,) = telling.feed(session, key(third), 0, {}, 10).changes
+    assert msgspec.json.decode(change.body)["mood"] == "glad"
+    assert [store.verify().findings for store in (here, third)] == [[], []]
+
+
+def test_an_exchange_that_is_cut_goes_on_where_it_was(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        there.store(title=f"Number {number}", content=f"It is {number}.")
+    monkeypatch.setattr(syncing, "PAGE", 2)
+    pages = iter(range(10))
+
+    def cut(*given: object, **more: object) -> None:
+        if next(pages) == 1:
+            raise KeyboardInterrupt
+        taking.take_page(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(syncing, "take_page", cut)
+    with pytest.raises(KeyboardInterrupt):
+        sync(here.hold, there.hold, "pull")
+    assert here.stats().total == 2
+    assert sync(here.hold, there.hold, "pull").pulled.memories == 3
+
+
+def test_a_skill_goes_over_with_what_its_files_say(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    text = "---\nname: tidy\ndescription: Tidies up.\n---\nSweep first.\n"
+    kept = here.skill_register(inline_skill=text)
+    here.sync(remote=there.settings.db)
+    assert there.skill_get(skill_id=kept.id).body == here.skill_get(skill_id=kept.id).body
+    assert there.verify().intact
+
+
+def test_what_is_no_other_store_is_refused(here: holdfast.Holdfast, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        here.sync(remote=str(tmp_path / "nothing.db"))
+    (tmp_path / "text.db").write_text("not a store")
+    with pytest.raises(NotAStore):
+        here.sync(remote=str(tmp_path / "text.db"))
+    with pytest.raises(Conflict):
+        here.sync(remote=here.settings.db)
+
+
+def take(
+    here: holdfast.Holdfast,
+    there: holdfast.Holdfast,
+    tamper: Callable[[Change], Change],
+    order: tuple[int, ...] | None = None,
+) -> taking.Taken:
+    """What becomes of what the other store tells, if somebody is in between."""
+    with there.hold.reading() as session:
+        greeting = telling.greet(session, there.hold.now())
+        page = telling.feed(session, key(there), 0, {}, 100)
+    changes = [tamper(change) for change in page.changes]
+    page = page._replace(changes=[changes[place] for place in order] if order else changes)
+    taken = taking.Taken()
+    with here.hold.writing() as write:
+        taking.take_page(here.hold, write, page, greeting, taken)
+    return taken
+
+
+def key(store: holdfast.Holdfast) -> bytes:
+    with store.hold.reading() as session:
+        found = store.hold.store.signing_key(session)
+    assert found is not None
+    return found
+
+
+def _body(session: object) -> str:
+    return str(session.ask("select body from journal where seq = 1", {})[0][0])  # type: ignore[attr-defined]

@@ -98,7 +98,7 @@ def test_of_many_in_one_request_each_repetition_is_counted(hold: Holdfast) -> No
     ("content", "relation", "suggestion"),
     [
         (f"Note that {SAID.lower()}", "near", "merge"),
-        (f"{SAID}. They are rotated nightly by the scheduler.", "update", "supersede"),
+        (f"{SAID} for 2 hours.", "update", "supersede"),
         (SAID.replace("are kept", "are not kept"), "conflict", "contradicts"),
         (SAID, "same", "restates"),
     ],

@@ -42,7 +42,7 @@ class Figures(NamedTuple):
     precision: float
     recall: float
     found: float
-    """The share of near-duplicates that share a number by which they are looked up."""
+    """The share of near-duplicates that are found by the numbers of their terms."""
     agreed: float
     """The share of pairs whose relation is the one that was written down."""
     wrong: list[tuple[Pair, Relation]]
@@ -88,7 +88,7 @@ def measured(part: Part) -> Figures:
 
 def _share(pair: Pair) -> bool:
     one, other = ({term.means for term in read(text) if term.sort != "filler"} for text in (pair.old, pair.new))
-    return bool({*bands(one)} & {*bands(other)})
+    return bands(one)[0] in bands(other)
 
 
 def lines(figures: Figures, part: Part) -> Iterator[str]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import combinations
 from typing import Literal, NamedTuple, TypeVar
 from unicodedata import normalize
 from zlib import crc32
@@ -258,27 +259,24 @@ def _triples(text: str) -> set[tuple[Term, ...]]:
     return found - {()}
 
 
-_SPREAD = (0x1F83D9AB, 0x5BE0CD19, 0xD6EF3720)
-"""From each of these the two nearest hashes are taken: a MinHash of three bands with two rows."""
 _MASK = (1 << 63) - 1
 
 
 def gist(text: str) -> tuple[int, ...]:
-    """Numbers that nearly equal texts are likely to share; the first is shared by equal texts alone."""
+    """Numbers by which nearly equal texts are found: one that only equal texts share, and those of `bands`."""
     means = [term.means for term in read(text) if term.sort != "filler"]
     return (hashed("\n".join(means)), *bands(set(means))) if means else ()
 
 
 def bands(terms: Iterable[str]) -> tuple[int, ...]:
-    """Numbers of which texts that share most of their terms share at least one, nearly always."""
-    hashes = [crc32(term.encode("utf-8", "replace")) for term in terms]
-    found = []
-    for number, spread in enumerate(_SPREAD):
-        near = sorted([value ^ spread for value in hashes])[:2]
-        found.append(
-            (near[0] * 0x9E3779B97F4A7C15 ^ near[-1] * 0xC2B2AE3D27D4EB4F ^ number * 0x165667B19E3779F9) & _MASK
-        )
-    return tuple(found)
+    """Numbers of the pairs among the four terms of the least hashes; the first of them is a text's own.
+
+    A text is kept under its own, and asked for by all: so one is found by another in which one or two of its terms
+    are gone or others came in, at the price of one row.
+    """
+    least = sorted([crc32(term.encode("utf-8", "replace")) for term in terms])[:4]
+    pairs = combinations(least, 2) if len(least) > 1 else [(one, one) for one in least]
+    return tuple([(one * 0x9E3779B97F4A7C15 ^ other * 0xC2B2AE3D27D4EB4F) & _MASK for one, other in pairs])
 
 
 def hashed(text: str) -> int:

@@ -29,7 +29,9 @@ MOST = 200_000
 MOST_KEPT = 1000
 """Characters of a text by which it is compared with others."""
 MOST_COMPARED = 100_000
-FEWEST_WORDS = 3
+FEWEST_WORDS = 4
+WIDTH = 7
+"""Numbers of a text: one that equal ones share, and those of the pairs of four of its terms."""
 MOST_EXAMPLES = 10
 
 
@@ -108,11 +110,10 @@ class Collection:
     def alike(self) -> tuple[Finding, Finding, Finding]:
         """What is there twice, nearly twice, and in contradiction, each text once; of a group, the first is none."""
         same, near, against = _Groups(len(self._texts)), _Groups(len(self._texts)), Found()
-        width = len(self._bands) // len(self._texts) if self._texts else 1
-        for one, other in self._shared(0, width):
+        for one, other in self._equal():
             if not self._distinct(one, other):
                 same.join(one, other)
-        for one, other in self._candidates(width):
+        for one, other in self._candidates():
             if same.root(one) == same.root(other) or near.root(one) == near.root(other):
                 continue
             match self._relation(one, other):
@@ -133,25 +134,26 @@ class Collection:
     def _titles(self, *numbers: int) -> str:
         return " | ".join(self._texts[number].title for number in numbers)
 
-    def _candidates(self, width: int) -> Iterator[tuple[int, int]]:
-        """Pairs that share a number, each once, as many as are compared."""
-        seen = set[tuple[int, int]]()
-        for column in range(1, width):
-            for pair in self._shared(column, width):
-                if len(seen) >= MOST_COMPARED:
-                    return
-                if pair not in seen:
-                    seen.add(pair)
-                    yield pair
-
-    def _shared(self, column: int, width: int) -> Iterator[tuple[int, int]]:
-        """Neighbours among the texts that share the number of a column, in their order."""
+    def _equal(self) -> Iterator[tuple[int, int]]:
+        """Neighbours among the texts that say the very same."""
         last: dict[int, int] = {}
         for number in range(len(self._texts)):
-            band = self._bands[number * width + column]
-            if band in last:
-                yield last[band], number
-            last[band] = number
+            exact = self._bands[number * WIDTH]
+            if exact in last:
+                yield last[exact], number
+            last[exact] = number
+
+    def _candidates(self) -> Iterator[tuple[int, int]]:
+        """Pairs of a text and the last one before it under each of its numbers, each once, as many as are compared."""
+        last: dict[int, int] = {}
+        compared = 0
+        for number in range(len(self._texts)):
+            own, *others = self._bands[number * WIDTH + 1 : (number + 1) * WIDTH]
+            for other in sorted({last[band] for band in (own, *others) if band in last}):
+                if compared < MOST_COMPARED:
+                    compared += 1
+                    yield other, number
+            last[own] = number
 
     def _grouped(self, groups: "_Groups") -> Finding:
         found = Found()

@@ -15,10 +15,12 @@ FEWEST = 4
 """A text of fewer different stems says too little to be told from others by them."""
 NEWEST = 8
 """So many of those that share a number are looked at."""
+DEPTH = 512
+"""So many are looked through for one that says the very same."""
 
 
 def numbers(memory: Memory, parsed: str) -> tuple[int, ...]:
-    """The numbers of a memory as it is kept; the first is shared by equal texts alone. None, if it is not live.
+    """The numbers of a memory: one that equal texts alone share, its own, and those it asks for. None, if not live.
 
     What was said in a conversation has none: that somebody says the same again is something else that happened.
     """
@@ -50,21 +52,20 @@ def _place(namespace: str) -> int:
 
 
 def keep(session: Session, memory: str, before: Sequence[int], after: Sequence[int]) -> None:
-    """Let a memory be found by its numbers, and no longer by those it had."""
+    """Let a memory be found by its own number, and no longer by the one it had."""
     if before == after:
         return
     if before:
-        session.many("gist_drop", [{"band": band, "memory": memory} for band in before])
+        session.do("gist_drop", band=before[1], memory=memory)
     if after:
-        session.do("gist_add", memory=memory, **_named(after))
+        session.do("gist_add", band=after[1], memory=memory, exact=after[0])
 
 
 def sharing(session: Session, sought: Sequence[int]) -> list[str]:
     """The memories that share a number, those that share the most first; whether they may be seen is not asked."""
-    rows = session.rows("gist_sharing", most=NEWEST, **_named(sought)) if sought else []
+    if not sought:
+        return []
+    asked = {f"band_{place}": band for place, band in enumerate(sought[1:])}
+    rows = session.rows("gist_sharing", exact=sought[0], most=NEWEST, depth=DEPTH, **asked)
     shared = Counter(row[0] for row in rows)
     return sorted(shared, key=lambda memory: (shared[memory], memory), reverse=True)
-
-
-def _named(numbers: Sequence[int]) -> dict[str, int]:
-    return {f"band_{place}": number for place, number in enumerate(numbers)}

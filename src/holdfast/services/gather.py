@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ..domain import rank
 from ..domain.dates import fitness
+from ..domain.link import Link
 from ..domain.memory import Memory
 from ..domain.question import Question, voices
 from ..domain.vector import Embedding
@@ -144,11 +145,13 @@ def gather(
 ) -> Gathered:
     """Candidates of both channels, what was said around them, and what they are linked to; `also` whatever it is."""
     rows = heard.rows | _read(look, [id for id in (*nearest, *also) if id not in heard.rows])
-    edges = _edges(look, [*heard.found[:LINKING], *nearest[:LINKING], *list(past.rows)[:LINKING]], past.when)
+    linking = [*heard.found[:LINKING], *nearest[:LINKING], *list(past.rows)[:LINKING]]
+    edges = _edges(look, linking, past.when)
     rows |= _read(look, [id for id in edges.linked if id not in rows]) | past.rows
     leading = [*heard.found[: heard.breadth.leading], *nearest[: heard.breadth.leading_nearest]]
     beside = _beside(look, rows, heard.around, leading)
     rows |= beside.following
+    edges.superseded.update(_superseded(look, rows.keys() - set(linking), past.when))
     making = _Making(
         question=question,
         asked=[(stem, pad(stem)) for stem in heard.words],
@@ -195,10 +198,9 @@ def _edges(look: Looked, ids: Sequence[str], when: Then | None = None) -> Edges:
     superseded: dict[str, str] = {}
     if not ids:
         return Edges(linked, superseded)
-    which = Which() if when is None else Which(view=None, valid_at=when.holds_at)
-    asked = (look.session, look.hold.caller, list(dict.fromkeys(ids)), which, look.now)
+    asked = (look.session, look.hold.caller, list(dict.fromkeys(ids)), _which(when), look.now)
     for edge in (*links.leaving(*asked, limit=MOST_LINKS), *links.entering(*asked, limit=MOST_LINKS)):
-        if when is not None and edge.link.created_at > when.known_at:
+        if not _was_known(edge.link, when):
             continue
         source, target = edge.link.source, edge.link.target
         linked.setdefault(source, set()).add(target)
@@ -206,6 +208,24 @@ def _edges(look: Looked, ids: Sequence[str], when: Then | None = None) -> Edges:
         if edge.link.relation == "supersedes":
             superseded[target] = source
     return Edges(linked, superseded)
+
+
+def _superseded(look: Looked, ids: Iterable[str], when: Then | None) -> dict[str, str]:
+    """What took the place of memories whose other links do not count: they were only linked to, or said beside."""
+    wanted = list(ids)
+    if not wanted:
+        return {}
+    which = replace(_which(when), relations=("supersedes",))
+    found = links.entering(look.session, look.hold.caller, wanted, which, look.now, limit=MOST_LINKS)
+    return {edge.link.target: edge.link.source for edge in found if _was_known(edge.link, when)}
+
+
+def _which(when: Then | None) -> Which:
+    return Which() if when is None else Which(view=None, valid_at=when.holds_at)
+
+
+def _was_known(link: Link, when: Then | None) -> bool:
+    return when is None or link.created_at <= when.known_at
 
 
 class Beside(NamedTuple):

@@ -1,4 +1,4 @@
-"""Memories that supersede one another in a ring: nothing runs for ever, and none is told to be what holds."""
+"""Memories that were superseded: what took their place is told, and in a ring nothing runs for ever."""
 
 from typing import Any
 
@@ -56,3 +56,14 @@ def test_a_ring_is_opened_by_saying_that_one_of_its_links_holds_no_more(hold: An
     text = hold.context(QUESTION).text
     assert "was: Bonn: The office is in Bonn. -> " in text
     assert "now: Rome: The office is in Rome." in text
+
+
+def test_what_was_only_linked_to_comes_with_what_took_its_place(hold: Any) -> None:
+    engine = hold.store(title="Engine", content="The locomotive of platform nine is serviced on Mondays.").id
+    green = hold.store(title="Colour", content="It is painted green.").id
+    blue = hold.store(title="Colour now", content="It has been blue since spring.").id
+    hold.link(engine, green)
+    hold.link(blue, green, relation="supersedes")
+    found = {hit.id: hit.superseded_by for hit in hold.recall("locomotive of platform nine").memories}
+    assert found[green] == blue
+    assert "was: Colour: It is painted green." in hold.context("locomotive of platform nine").text

@@ -10,10 +10,13 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain.admit import Draft
 from ..domain.alike import Likeness, compare_titled
+from ..domain.cluster import jaccard
 from ..domain.curating import MOST_MEMBERS, lasting, moved, united
 from ..domain.link import Relation
 from ..domain.memory import Citation, Memory
-from ..storage import curation, gists, links, memories
+from ..domain.words import asked, runs
+from ..storage import asking, curation, gists, links, memories
+from ..storage.memories import Filter
 from ..storage.records import MEMORY, Writing, content_hash, order_columns
 from . import auto_tag, contradict, persona
 from .consolidate import changeable, make_one
@@ -25,6 +28,10 @@ KINDS = ("observation", "concept", "claim", "event", "decision", "fact", "lesson
 """What may be made one with its like; a turn, an entity or a conclusion is what it is by its place among others."""
 ALIKE = ("namespace", "agent", "scope", "kind", "category", "speaker", "valid_from", "valid_until", "thread")
 """What has to be the same beside the text."""
+MOST_WORDS = 10
+MOST_COMPARED = 20
+SHARED = 0.4
+"""The share of words from which on two texts are compared closely."""
 FEW_TAGS = 2
 SHORTEST = 50
 """Characters of a text that is worth a label."""
@@ -55,13 +62,27 @@ def _likes(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
 
 
 def _compared(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
-    """What shares a number with a memory, the later of each two against the earlier."""
-    with run.hold.reading() as session:
-        near = gists.sharing(session, gists.numbers(memory, order_columns(memory)["parsed"]))
-        found = memories.by_ids(session, run.hold.caller, near, run.hold.now()) if near else {}
-    compared = [(other, _in_time(memory, other)) for other in found.values() if other.id != memory.id]
+    """What shares numbers or telling words with a memory, the later of each two against the earlier."""
+    words = frozenset(runs(memory.content))
+    near = [other for other in _near(run, memory) if jaccard(words, frozenset(runs(other.content))) >= SHARED]
+    compared = [(other, _in_time(memory, other)) for other in near]
     alike = [pair for pair in compared if pair[1].relation != "other"]
     return sorted(alike, key=lambda pair: (-pair[1].score, pair[0].id))
+
+
+def _near(run: Run, memory: Memory) -> list[Memory]:
+    """Memories of its namespace that may be like it: by their numbers, and by its longest words."""
+    which, now = Filter(namespace=memory.namespace), run.hold.now()
+    telling = sorted(asked(memory.content), key=lambda word: (-len(word), word))[:MOST_WORDS]
+    with run.hold.reading() as session:
+        found = gists.sharing(session, gists.numbers(memory, order_columns(memory)["parsed"]))
+        if telling:
+            words = asking.question(session, telling)
+            hits = asking.candidates(session, run.hold.caller, words, which, now, limit=MOST_COMPARED)
+            found += [hit.id for hit in hits]
+        wanted = [id for id in dict.fromkeys(found) if id != memory.id]
+        read = memories.by_ids(session, run.hold.caller, wanted, now) if wanted else {}
+    return [other for other in read.values() if other.namespace == memory.namespace]
 
 
 def _in_time(one: Memory, other: Memory) -> Likeness:

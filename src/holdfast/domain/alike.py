@@ -40,7 +40,7 @@ MOST_PAIRS = 2500
 """So many words are held against one another: texts that differ in more are not the same misspelt."""
 
 _OPPOSED = [
-    {stemmed(word) for word in pair.split("/")}
+    {term.means for term in read(pair)}
     for pair in """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
     always/never must/may increase/decrease include/exclude open/closed public/private before/after more/less
     above/below accept/reject add/remove first/last up/down start/stop win/lose won/lost pass/fail passed/failed
@@ -48,9 +48,10 @@ _OPPOSED = [
     encrypt/decrypt hot/cold import/export upload/download left/right early/late inbound/outbound""".split()
 ]
 _PREFIXES = ("un", "in", "dis", "non", "im", "ir", "de")
-_NEWER = frozenset(map(stemmed, "now changed moved updated instead anymore renamed switched upgraded".split()))
+_NEWER = frozenset(term.means for term in read("now changed moved updated instead anymore renamed switched upgraded"))
 _COUNTED = frozenset(
-    map(stemmed, "invoice issue ticket order flight build case pr pull bug room chapter step section user".split())
+    term.means
+    for term in read("invoice issue ticket order flight build case pr pull bug room chapter step section user")
 )
 
 

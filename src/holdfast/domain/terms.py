@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from functools import cache
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from .scripts import may_lack_blanks, terms
@@ -159,11 +160,28 @@ _ALIKE = {
 
 def read(text: str, *, measured: bool = True) -> list[Term]:
     """The terms of a text, in order; numbers with their units are one if they are `measured`."""
+    found = _lately_read(text) if len(text) <= SHORT else _read(text)
+    return _quantities(found) if measured else list(found)
+
+
+SHORT = 2000
+"""What is no longer is remembered for a while: it is compared with one text after another."""
+
+
+def _read(text: str) -> tuple[Term, ...]:
     plain = unicodedata.normalize("NFKC", visible(text[:MOST_CHARACTERS]))
     if plain.isupper():
         plain = plain.lower()
-    found = [term for shape in _SHAPE.finditer(plain) for term in _meant(shape, plain)]
-    return _quantities(found) if measured else found
+    found: list[Term] = []
+    for shape in _SHAPE.finditer(plain):
+        if shape.lastgroup == "word" and (word := shape["word"]).isascii() and word.isalpha() and word.islower():
+            found.append(_word(word, named=False))
+        else:
+            found += _meant(shape, plain)
+    return tuple(found)
+
+
+_lately_read = lru_cache(maxsize=512)(_read)
 
 
 def _meant(shape: re.Match[str], text: str) -> list[Term]:
@@ -215,7 +233,7 @@ def _is_name(word: str, at: int, text: str) -> bool:
     return before not in ("", ".", "!", "?", ":", ";", "\n", "。", "…", "•") or (len(word) > 1 and word.isupper())
 
 
-@cache
+@lru_cache(maxsize=50_000)
 def _word(low: str, *, named: bool) -> Term:
     low = _bare(low)
     if named and len(low) == 1 and low != "i":
@@ -245,7 +263,7 @@ def _bare(word: str) -> str:
     )
 
 
-def _quantities(found: list[Term]) -> list[Term]:
+def _quantities(found: Iterable[Term]) -> list[Term]:
     """Numbers with their units as one value, in one unit: 90 seconds are 1.5 minutes."""
     made: list[Term] = []
     for term in found:

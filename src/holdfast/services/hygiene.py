@@ -25,7 +25,7 @@ Suggestion = Literal["restates", "merge", "supersede", "contradicts"]
 
 FEWEST_WORDS = 8
 """Fewer words may be the same by chance: they are kept as often as they are given."""
-MOST_COMPARED = 12
+MOST_COMPARED = 6
 """So many that share something are read, and no more of them than MOST_SIMILAR are offered."""
 MOST_SIMILAR = 3
 LATELY = 3600 * SECOND

@@ -137,7 +137,7 @@ def test_the_command_prints_what_became_of_every_segment(
     file.write_text(SAID)
     assert run(["--db", db, "ingest", str(file), "-n", "team"]) == 0
     printed = capsys.readouterr().out
-    assert "1 segments: 1 new" in printed
+    assert "1 segment: 1 new" in printed
     assert "Notes: Die Brücke über den Fluss ist gesperrt." in printed
     assert run(["--db", db, "ingest", str(file), "-n", "team", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outcome"] == "unchanged"

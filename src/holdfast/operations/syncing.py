@@ -105,7 +105,7 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
         direction=request.direction,
         deletes=sum(len(side.deleted) for side in sides),
         links=sum(len(side.links) for side in sides),
-        conflicts=sum(side.conflicts for side in sides),
+        conflicts=max(side.conflicts for side in sides),
         rejected=sum(len(side.rejected) for side in sides),
         errors=[one for many in errors for one in many][:MOST_TOLD],
         **(_planned(request.direction, done) if request.dry_run else _counted(request.direction, done)),

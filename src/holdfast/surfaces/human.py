@@ -204,7 +204,7 @@ def _after(change: Any) -> str:
 
 def verified(answer: Any) -> Iterator[str]:
     if answer.intact:
-        yield click.style(f"Intact: {_many(answer.entries, 'change')}, head {answer.head}", fg="green")
+        yield click.style(f"Intact: {many(answer.entries, 'change')}, head {answer.head}", fg="green")
     else:
         yield click.style("NOT INTACT", fg="red", bold=True)
     for finding in answer.findings:
@@ -232,7 +232,7 @@ def _fact(value: Any) -> str:
 def backed_up(answer: Any) -> Iterator[str]:
     yield f"Wrote {safe(answer.path)} ({answer.bytes:,} bytes)."
     if answer.pruned:
-        yield f"Removed {_many(len(answer.pruned), 'older snapshot')}."
+        yield f"Removed {many(len(answer.pruned), 'older snapshot')}."
 
 
 def snapshots(answer: Any) -> Iterator[str]:
@@ -257,10 +257,10 @@ def moved(answer: Any) -> Iterator[str]:
     yield from table(((one.table, f"{one.rows:,}") for one in answer.tables if one.rows), ("TABLE", "ROWS"))
     there = "go on with the move to" if answer.resumed else "move to"
     if answer.dry_run:
-        yield f"Could {there} {safe(answer.target)}: {_many(answer.rows, 'row')}. Nothing was changed."
+        yield f"Could {there} {safe(answer.target)}: {many(answer.rows, 'row')}. Nothing was changed."
     else:
         yield f"Moved {safe(answer.source)} to {safe(answer.target)}."
-        yield f"All {_many(answer.rows, 'row')} are the same on both sides."
+        yield f"All {many(answer.rows, 'row')} are the same on both sides."
         yield "Name the new place with --db or HOLDFAST_DB from now on; the old store is as it was."
 
 
@@ -295,21 +295,21 @@ def duplicate(answer: Any) -> Iterator[str]:
         yield f"{near.similarity:.2f}  {near.id}  {safe(near.namespace)}  {one_line(near.title, 60)}"
 
 
-def _many(count: int, one: str, more: str = "") -> str:
+def many(count: int, one: str, more: str = "") -> str:
     return f"{count} {one if count == 1 else more or one + 's'}"
 
 
 def stats(answer: Any) -> Iterator[str]:
-    total, links = _many(answer.total, "memory", "memories"), _many(answer.links_count, "link")
+    total, links = many(answer.total, "memory", "memories"), many(answer.links_count, "link")
     yield f"{total}, {answer.archived_total} archived, {links}"
-    yield f"{_many(answer.changes, 'change')} in the journal"
+    yield f"{many(answer.changes, 'change')} in the journal"
     yield f"{answer.db_size_bytes:,} bytes; {answer.expiring_soon} expire within the hour"
     for count in answer.by_tier:
         yield f"  {count.tier:<6} {count.count}"
     for count in answer.by_namespace[:50]:
         yield f"  {safe(count.namespace):<30} {count.count}"
     for model in answer.embeddings:
-        yield f"  {safe(model.model):<30} {_many(model.count, 'vector')} of {model.dim}, {model.stale} stale"
+        yield f"  {safe(model.model):<30} {many(model.count, 'vector')} of {model.dim}, {model.stale} stale"
 
 
 def granted(answer: Any) -> Iterator[str]:

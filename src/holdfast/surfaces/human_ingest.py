@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from .human import one_line, safe, table
+from .human import many, one_line, safe, table
 
 SHOWN = 40
 """Segments that are listed one by one; of a longer document only what needs a look."""
@@ -16,7 +16,7 @@ def ingested(answer: Any) -> Iterator[str]:
     """The counts, then the segments: all of a short document, else those that need a look."""
     counts = ", ".join(f"{number} {name}" for name, number in answer.decisions.items() if number)
     plan = " (planned: nothing was kept)" if answer.outcome == "planned" else ""
-    yield click.style(f"{safe(answer.source_uri)}: {answer.total} segments: {counts}{plan}", bold=True)
+    yield click.style(f"{safe(answer.source_uri)}: {many(answer.total, 'segment')}: {counts}{plan}", bold=True)
     by = f"{safe(answer.namespace)}  pipeline {safe(answer.pipeline)} {answer.pipeline_version}"
     yield click.style(f"{by}  document {answer.document_id}" if answer.document_id else by, dim=True)
     for note in answer.notes:

@@ -6,22 +6,23 @@ from typing import Any
 import click
 from msgspec import UNSET
 
-from .human import safe, table
+from .human import many, safe, table
 
 
 def synced(answer: Any) -> Iterator[str]:
     if answer.dry_run is True:
         for name in ("pull", "push"):
             if (plan := getattr(answer, name)) is not UNSET:
-                yield f"would {name}: {plan.new} new, {plan.update} changed, {plan.noop} the same, {plan.links} links"
+                links = many(plan.links, "link")
+                yield f"would {name}: {plan.new} new, {plan.update} changed, {plan.noop} the same, {links}"
     elif answer.direction == "pull":
         yield f"pulled {answer.imported} memories from remote"
     elif answer.direction == "push":
         yield f"pushed {answer.exported} memories to remote"
     else:
         yield f"merged: pulled {answer.pulled}, pushed {answer.pushed}"
-    more = {"deleted": answer.deletes, "links": answer.links, "conflicts": answer.conflicts}
-    if told := [f"{number} {what}" for what, number in more.items() if number]:
+    more = [(answer.deletes, "deletion"), (answer.links, "link"), (answer.conflicts, "conflict")]
+    if told := [many(number, what) for number, what in more if number]:
         yield ", ".join(told) + (": see `holdfast conflicts list`" if answer.conflicts else "")
     for one in answer.errors:
         where = "here" if one.by == "here" else "there"

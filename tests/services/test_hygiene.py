@@ -244,3 +244,28 @@ def test_what_reads_like_an_order_is_kept_and_labelled_wherever_it_is_shown(hold
     assert sorted("untrusted" in line for line in lines) == [False, True]
     assert kept.metadata == {}
     assert kept.tags == ()
+
+
+# Nothing but what was asked for
+
+
+@pytest.mark.parametrize(
+    "content",
+    [SAID, SAID.replace("are kept", "are not kept"), f"{SAID} for 2 hours."],
+    ids=["same", "against", "newer"],
+)
+def test_a_store_changes_nothing_of_what_it_is_like(hold: Holdfast, content: str) -> None:
+    first = hold.store(title="Session tokens", content=SAID, metadata={"own": "kept"}, tags=["first"])
+    hold.store(title="Tokens", content=content, metadata={"own": "other"}, tags=["second"])
+    after = hold.get(first.id)
+    assert (after.version, after.content, after.metadata, after.tags) == (1, SAID, {"own": "kept"}, ("first",))
+    assert [one.op for one in hold.history(first.id).changes] == ["store"]
+
+
+def test_a_purge_leaves_nothing_by_which_a_text_could_be_guessed(hold: Holdfast) -> None:
+    first = hold.store(title="Session tokens", content=SAID)
+    assert hold.store(title="Tokens", content=SAID).outcome == "restated"
+    hold.archive(ids=[first.id])
+    hold.archive_purge(ids=[first.id])
+    held = [where for where, _ in everything(hold) if where in ("memory_gist", "restated")]
+    assert held == []

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from hashlib import blake2b
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeVar
@@ -39,20 +40,25 @@ MEANT = 0.95
 MOST_PAIRS = 2500
 """So many words are held against one another: texts that differ in more are not the same misspelt."""
 
-_OPPOSED = [
-    {term.means for term in read(pair)}
-    for pair in """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
+_OPPOSED = """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
     always/never must/may increase/decrease include/exclude open/closed public/private before/after more/less
     above/below accept/reject add/remove first/last up/down start/stop win/lose won/lost pass/fail passed/failed
     success/failure minimum/maximum least/most internal/external required/optional safe/unsafe permit/forbid
-    encrypt/decrypt hot/cold import/export upload/download left/right early/late inbound/outbound""".split()
-]
+    encrypt/decrypt hot/cold import/export upload/download left/right early/late inbound/outbound"""
 _PREFIXES = ("un", "in", "dis", "non", "im", "ir", "de")
-_NEWER = frozenset(term.means for term in read("now changed moved updated instead anymore renamed switched upgraded"))
-_COUNTED = frozenset(
-    term.means
-    for term in read("invoice issue ticket order flight build case pr pull bug room chapter step section user")
-)
+_NEWER = "now changed moved updated instead anymore renamed switched upgraded"
+_COUNTED = "invoice issue ticket order flight build case pr pull bug room chapter step section user"
+
+
+@cache
+def _meant(words: str) -> frozenset[str]:
+    """What some words mean; read when they are needed, because every process loads this."""
+    return frozenset(term.means for term in read(words))
+
+
+@cache
+def _opposed() -> list[frozenset[str]]:
+    return [_meant(pair) for pair in _OPPOSED.split()]
 
 
 def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
@@ -64,10 +70,10 @@ def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
 
 def _letters(text: str) -> list[str]:
     """What is left of a text without case, blanks and such punctuation as changes nothing."""
-    return _LETTERS.findall(normalize("NFKC", visible(text)).casefold())
+    return re.findall(_LETTERS, normalize("NFKC", visible(text)).casefold())
 
 
-_LETTERS = re.compile(r"[^\W_]+|[<>≤≥≠]|!=|(?<![\w)])-(?=\d)|\+\+|(?<=\w)#|(?<=\d)[.,:]\d+")
+_LETTERS = r"[^\W_]+|[<>≤≥≠]|!=|(?<![\w)])-(?=\d)|\+\+|(?<=\w)#|(?<=\d)[.,:]\d+"
 
 
 class _Change:
@@ -105,7 +111,8 @@ class _Change:
         """Whether a value that differs is the number of a thing."""
         values = [term for term in self.gained if term.sort == "value"]
         return any(
-            self.after[max(0, at - 2) : at] and any(near.means in _COUNTED for near in self.after[max(0, at - 2) : at])
+            self.after[max(0, at - 2) : at]
+            and any(near.means in _meant(_COUNTED) for near in self.after[max(0, at - 2) : at])
             for at, term in enumerate(self.after)
             if term in values
         )
@@ -134,7 +141,7 @@ def _valued(change: _Change, score: float) -> Likeness:
         return Likeness("other", score, "they count different things")
     if all(change.has("word")) and change.score < 1 - 2 * LITTLE:
         return Likeness("other", score, "they share too little besides")
-    if any(term.means in _NEWER for term in change.after):
+    if any(term.means in _meant(_NEWER) for term in change.after):
         return Likeness("update", score, "the new one gives another value, and says that it is newer")
     return Likeness("conflict", score, "they give different values")
 
@@ -154,7 +161,7 @@ def _weight(terms: Iterable[Term]) -> float:
 
 
 def _opposite(one: str, other: str) -> bool:
-    if {one, other} in _OPPOSED:
+    if {one, other} in _opposed():
         return True
     return any(one == prefix + other or other == prefix + one for prefix in _PREFIXES)
 
@@ -228,8 +235,8 @@ def plain(text: str) -> str:
 
 
 ECHO = 0.9
-_FRAME = frozenset(read("according to the memory recalled, I recall, as noted earlier and previously in stored notes"))
-_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_FRAME = "according to the memory recalled, I recall, as noted earlier and previously in stored notes"
+_SENTENCES = r"(?<=[.!?])\s+|(?<=[。！？])|\n+"
 
 
 def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
@@ -254,8 +261,9 @@ def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
 def _triples(text: str) -> set[tuple[Term, ...]]:
     """Every three terms in a row of each sentence, or the whole sentence if it has fewer."""
     found = set[tuple[Term, ...]]()
-    for sentence in _SENTENCES.split(text):
-        terms = [term for term in read(sentence) if term.sort != "filler" and term not in _FRAME]
+    frame = read(_FRAME)
+    for sentence in re.split(_SENTENCES, text):
+        terms = [term for term in read(sentence) if term.sort != "filler" and term not in frame]
         found.update(tuple(terms[at : at + 3]) for at in range(max(1, len(terms) - 2)))
     return found - {()}
 

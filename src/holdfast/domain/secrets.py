@@ -57,26 +57,24 @@ _PREFIXED = (
 )
 """What a secret is called, what must occur for it to be looked for, and its shape."""
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"]{0,128}:(?P<value>[^\s/@'\"]{3,256})@", re.I)
+_URL = r"[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"]{0,128}:(?P<value>[^\s/@'\"]{3,256})@"
 _NAMES = (
     r"(?:api|access|auth|secret|private|signing|encryption|account|service|client)[ _.-]?(?:key|token|secret)"
     r"|secret|token|passw(?:or)?d|passphrase|pwd|bearer|credentials?"
 )
-_ASSIGNED = re.compile(
+_ASSIGNED = (
     rf"(?P<name>{_NAMES})(?:[_-][a-z]{{1,20}}){{0,2}}[\"'`]?(?:\s{{0,3}}(?::=|=>|[:=])\s{{0,3}}|\s{{1,3}})"
-    r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`,;(){}\[\]<>]{8,256})",
-    re.I,
+    r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`,;(){}\[\]<>]{8,256})"
 )
 _ASSIGNED_HINTS = ("key", "token", "secret", "passw", "passphrase", "pwd", "bearer", "credential")
-_IS = re.compile(r"(?:password|passphrase|pwd)\s{1,3}is\s{1,3}[\"'`]?(?P<value>[^\s\"'`]{6,128})", re.I)
-_KEY_NAME = re.compile(rf"(?:{_NAMES})(?:[_-][a-z]{{1,20}}){{0,2}}$", re.I)
+_IS = r"(?:password|passphrase|pwd)\s{1,3}is\s{1,3}[\"'`]?(?P<value>[^\s\"'`]{6,128})"
+_KEY_NAME = rf"(?:{_NAMES})(?:[_-][a-z]{{1,20}}){{0,2}}$"
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = (
     r"\$|%\w{1,64}%|x{4,}|\*{3,}|\.{3}|…|your|example|placeholder|changeme|redacted|dummy|sample|todo|secrets?[./]|env[.(]|"
-    r"https?:|process\.|os\.|config\.|settings\.|self\.|null|none|true|false|undefined",
-    re.I,
+    r"https?:|process\.|os\.|config\.|settings\.|self\.|null|none|true|false|undefined"
 )
-_PLAIN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+_PLAIN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 SHORTEST = 15
 """Signs in a row that a key of any shape has at least."""
 LEAST_BITS = 3.0
@@ -111,16 +109,20 @@ def _compiled(number: int) -> re.Pattern[str]:
 
 def _by_name(text: str) -> Iterator[Secret]:
     if "://" in text:
-        for match in _URL.finditer(text):
-            if not _PLACEHOLDER.search(match["value"]) and match["value"].lower() not in ("password", "pass", "secret"):
+        for match in re.finditer(_URL, text, re.I):
+            if not re.search(_PLACEHOLDER, match["value"], re.I) and match["value"].lower() not in (
+                "password",
+                "pass",
+                "secret",
+            ):
                 yield Secret("password in a URL", *match.span("value"))
     low = text.lower()
     if not any(hint in low for hint in _ASSIGNED_HINTS):
         return
-    for match in _ASSIGNED.finditer(text):
+    for match in re.finditer(_ASSIGNED, text, re.I):
         if is_secret(match["value"], spoken=":" not in match[0] and "=" not in match[0]):
             yield Secret(_called(match["name"]), *match.span("value"))
-    for match in _IS.finditer(text):
+    for match in re.finditer(_IS, text, re.I):
         if is_secret(match["value"].rstrip(".!?,"), short=True):
             yield Secret("password", match.start("value"), match.start("value") + len(match["value"].rstrip(".!?,")))
 
@@ -130,7 +132,7 @@ def is_secret(value: str, *, spoken: bool = False, short: bool = False) -> bool:
 
     `spoken`: nothing but a blank stands between the name and the value, so that it may be any next word.
     """
-    if _PLACEHOLDER.search(value) or _PLAIN.fullmatch(value):
+    if re.search(_PLACEHOLDER, value, re.I) or re.fullmatch(_PLAIN, value, re.I):
         return False
     mixed = any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
     bits = _bits(value)
@@ -206,6 +208,12 @@ def cleaned(value: Any) -> Any:
 
 
 def _named(name: str, value: Any) -> Secret | None:
-    if isinstance(value, str) and len(value) >= 8 and _KEY_NAME.search(name) and not find(value) and is_secret(value):
+    if (
+        isinstance(value, str)
+        and len(value) >= 8
+        and re.search(_KEY_NAME, name, re.I)
+        and not find(value)
+        and is_secret(value)
+    ):
         return Secret(_called(name), 0, len(value))
     return None

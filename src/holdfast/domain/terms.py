@@ -44,7 +44,7 @@ def stemmed(word: str) -> str:
     return word.removesuffix("e") if len(word) > 3 else word
 
 
-_SHAPE = re.compile(
+_SHAPE = (
     r"(?P<date>\d{4}[-/.]\d{1,2}[-/.]\d{1,2})(?:[T ](?P<clock>\d{1,2}:\d{2}))?"
     r"|(?P<number>(?:(?<![\w).%])-)?\d+(?:[.,:]\d+)*)(?P<ordinal>(?:st|nd|rd|th)\b)?"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+)*)(?P<sign>\+\+|#)?"
@@ -173,7 +173,7 @@ def _read(text: str) -> tuple[Term, ...]:
     if plain.isupper():
         plain = plain.lower()
     found: list[Term] = []
-    for shape in _SHAPE.finditer(plain):
+    for shape in re.finditer(_SHAPE, plain):
         if shape.lastgroup == "word" and (word := shape["word"]).isascii() and word.isalpha() and word.islower():
             found.append(_word(word, named=False))
         else:

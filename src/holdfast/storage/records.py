@@ -277,7 +277,12 @@ class Writing:
         self, ids: Iterable[str], superseded: Iterable[tuple[str, str]] = (), cut: Iterable[tuple[str, str]] = ()
     ) -> None:
         """The time of some memories is over, by itself, by what superseded them, or for who stood on them alone."""
-        self._happened.gone.update(ids)
+        gone = list(ids)
+        if gone and (mates := self.session.rows("title_mates", ids=gone)):
+            from .titles import release
+
+            release(self, gone, [row[0] for row in mates])
+        self._happened.gone.update(gone)
         self._happened.superseded.update(superseded)
         self._happened.cut.update(cut)
 

@@ -103,9 +103,25 @@ def together(held: Sequence[Member]) -> Memory:
     values = cells.shows(MEMORY_SHAPE, gathered(held))
     return replace(
         cells.rebuilt(MEMORY_SHAPE, first, values),
+        expires_at=_last_end([member.own.expires_at for member in held]),
         version=sum(member.own.version for member in held),
         updated_at=max(member.own.updated_at for member in held),
     )
+
+
+def _last_end(ends: Sequence[int | None]) -> int | None:
+    """What is shown as one lives as long as any of it."""
+    return None if None in ends else max(end for end in ends if end is not None)
+
+
+def release(write: Writing, ids: Sequence[str], mates: Sequence[str]) -> None:
+    """Some memories were collected: each says only what it said itself, and their titles show what is left."""
+    for member in members(write, ids):
+        if member.row != member.own:
+            shows = cells.flatten(MEMORY_SHAPE, member.own)
+            packed = cells.pack(cells.least(member.cells, shows), shows)
+            write.put(MEMORY, member.row, member.own, packed, shown=None, collected_at=write.now)
+    settle(write, mates)
 
 
 def gathered(held: Sequence[Member]) -> dict[str, list[Cell]]:

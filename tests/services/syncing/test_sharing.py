@@ -1,6 +1,9 @@
 """What two stores called the same is shown as one memory, and comes apart again with all that each said."""
 
+from collections.abc import Callable
+
 import holdfast
+from holdfast.domain.moment import to_text
 from holdfast.services.sync import sync
 
 
@@ -90,3 +93,21 @@ def test_stores_with_shared_titles_verify(here: holdfast.Holdfast, there: holdfa
     there.store(title="Port", content="It is 9090.")
     meet(here, there)
     assert [store.verify().findings for store in (here, there)] == [[], []]
+
+
+def test_what_is_shared_lives_as_long_as_any_of_it(make: Callable[..., holdfast.Holdfast]) -> None:
+    moments = [1_790_000_000_000_000]
+    here, there = (make(now=lambda: moments[0]) for _ in range(2))
+    here.store(title="Port", content="It is 8080.", expires_at=to_text(moments[0] + 5_000_000))
+    moments[0] += 1_000_000
+    there.store(title="Port", content="It is 9090.", expires_at=to_text(moments[0] + 1_000_000))
+    meet(here, there)
+    moments[0] += 2_000_000
+    here.gc()
+    assert [memory.content for memory in here.list().memories] == ["It is 8080."]
+    assert here.verify().findings == []
+    moments[0] += 5_000_000
+    here.gc()
+    assert here.list().memories == []
+    assert here.store(title="Port", content="It is 7070.").outcome == "created"
+    assert here.verify().findings == []

@@ -65,6 +65,10 @@ update memory set shown = null where id = any(:ids)
 update memory set shown = id where id = any(:ids)
 -- name: title_stand_for
 update memory set shown = :shown where id = any(:ids)
+-- name: title_mates
+-- Who is still live under the titles of some memories whose time is over.
+select distinct m.id from memory n join memory m on m.namespace = n.namespace and m.title = n.title
+where n.id = any(:ids) and m.state = 'live' and m.collected_at is null and m.id <> n.id
 -- name: title_others
 -- Who else is shown by a memory.
 select id from memory where state = 'live' and shown <> id and shown = :id order by id

@@ -28,6 +28,7 @@ from ..storage.port import Session
 from ..storage.records import LINK, MEMORY, Writing, content_hash
 from . import ingest_model
 from .hold import Hold
+from .hygiene import permitted
 from .ingest_plan import Judged, Parted, Piece, Planner, fitted, parted, printable
 from .intake import Rehearsed
 from .relate import id_of, tie
@@ -284,6 +285,9 @@ class _Taking:
             "segments": segments,
         }
         metadata |= {"method": "llm", "model": added.model} if added.model else {"method": "heuristic"}
+        given: dict[str, Any] = {"content": content, "metadata": metadata}
+        given, _ = permitted(write.session, self._source.namespace, given)
+        content, metadata = given["content"], given["metadata"]
         old = self._last.document if self._last else None
         known = memories.by_ids(write.session, self._hold.caller, [old], write.now) if old else {}
         if old and old in known and memories.may_change(write.session, self._hold.caller, old):

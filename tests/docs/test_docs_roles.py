@@ -11,6 +11,7 @@ import pytest
 from documented import ROOT, Shell, blocks_of, documented_server, steps_of
 
 import holdfast
+from apart import disagree
 from engines import Postgres
 from holdfast.domain.errors import HoldfastError, StoreUnreachable
 from holdfast.operations import REGISTRY, Effect
@@ -71,6 +72,10 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     do("skill_register", inline_skill=skill + "On Tuesdays.\n")
     do("skill_rollback", skill_id="deploy")
     do("skill_delete", skill_id="deploy")
+    disagree(hold, plan.id, "Deploys elsewhere.", owner=hold.hold.caller.agent)
+    do("conflicts_resolve", id=hold.conflicts().conflicts[0].id, keep="shown")
+    holdfast.open(str(folder / "other.db")).close()
+    do("sync", remote=str(folder / "other.db"))
     thought = do("reflect", source_ids=[more.ids[1]], title="Deploying", content="It is worth a skill.")
     do("skill_promote_from_reflection", reflection_id=thought.id, skill_name="early", skill_description="When.")
     every_change_by_reflecting(hold, do, folder, thought.id)

@@ -85,7 +85,7 @@ class AuditAnswer(Struct, frozen=True, kw_only=True):
     ),
 )
 def audit(hold: Hold, request: Audit, progress: Progress) -> AuditAnswer:
-    """Look for duplicates, contradictions, secrets, recall loops and what is stale or unread, and score it.
+    """Look for duplicates, contradictions, secrets, recall loops, what is stale or unread; and score it.
 
     It goes through everything you may see, or through an export of another program, and changes nothing.
     """

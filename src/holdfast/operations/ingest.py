@@ -145,7 +145,7 @@ class Ingested(Struct, frozen=True, kw_only=True):
     ),
 )
 def ingest(hold: Hold, request: Ingest, progress: Progress) -> Ingested:
-    """Take a document in: part it, leave out what is known, and keep the rest with its source and its place.
+    """Take a document in: part it, leave out what is known, keep the rest with its source and place.
 
     The same document again is no work. Of an edited one, what changed supersedes what was kept of it before.
     """

@@ -92,7 +92,7 @@ class SyncDone(Struct, frozen=True, kw_only=True):
     ),
 )
 def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
-    """Bring this store and another together: what one has and the other misses goes over, deletions included.
+    """Bring this store and another together: what one has and the other misses goes over.
 
     Both sides of what was changed at once are kept: the newer shows, the other is a conflict. Interrupted at any
     point, it goes on where it was when it is run again.

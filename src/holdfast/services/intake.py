@@ -213,7 +213,7 @@ class Intake:
                 existing_id=holder.id,
             )
         ends = None if given.expires_at is None else lives_until(given, self._kept_until(given, used))
-        merged = put(self._hold, self._write, _draft(replace(given, expires_at=ends)), "merge", force=True).memory
+        merged = put(self._hold, self._write, _draft(replace(given, expires_at=ends)), "merge", imported=True).memory
         merged = self._write.change(MEMORY, merged, replace(merged, extra={**given.extra, **merged.extra}), "import")
         lift(self._write, merged.id, given.reflection_depth, capped=False)
         self._told(holder, merged)

@@ -74,15 +74,17 @@ def put(
     embedding: Embedding | None = None,
     *,
     force: bool = False,
+    imported: bool = False,
 ) -> Remembered:
     """Keep one memory inside a transaction. Raises before it writes, so that a rejected item leaves nothing.
 
-    What says nothing new is counted instead, unless it is forced; the policy on secrets cannot be forced.
+    What says nothing new is counted instead, unless it is forced; the policy on secrets cannot be forced. What is
+    imported was kept before, elsewhere, and is taken as it is.
     """
     if embedding is not None:
         vectors.check(write.session, embedding)
-    draft, secrets = hygiene.without_secrets(write.session, draft)
-    remembered = _put(hold, write, draft, on_conflict, force=force)
+    draft, secrets = (draft, hygiene.Found()) if imported else hygiene.without_secrets(write.session, draft)
+    remembered = _put(hold, write, draft, on_conflict, force=force or imported)
     if embedding is not None and remembered.outcome not in ("restated", "recalled"):
         vectors.put(write.session, remembered.memory, embedding, write.now)
     return remembered._replace(secrets=secrets) if secrets.kinds else remembered

@@ -43,6 +43,15 @@ def test_a_text_that_says_all_of_another_and_more_is_an_update_and_one_that_says
     assert (compare(LONG, more).relation, compare(more, LONG).relation) == ("update", "near")
 
 
+def test_one_name_in_the_place_of_another_makes_a_long_text_another() -> None:
+    said = (
+        LONG
+        + "The keys lie with {} in the archive, behind the second shelf, in a box that nobody else may open at night."
+    )
+    assert compare(said.format("Anna"), said.format("Boris")).relation == "other"
+    assert compare(said.format("Anna"), said.format("Anna")).relation == "same"
+
+
 def test_texts_that_share_nothing_are_compared_in_no_time_however_long_they_are() -> None:
     one, other = (" ".join(f"{letter}{number:x}qz" for number in range(6000)) for letter in "ab")
     assert compare(one, other).relation == "other"

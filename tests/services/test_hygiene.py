@@ -79,6 +79,14 @@ def test_a_private_memory_of_another_is_neither_counted_nor_told(hold: Holdfast)
     assert (mine.outcome, bool(mine.similar)) == ("created", False)
 
 
+def test_what_another_lends_is_no_memory_of_ones_own(hold: Holdfast) -> None:
+    other = others(hold, "other")
+    lent = other("store", title="Mine", content=SAID, scope="private")
+    other("grant", id=lent.id, agent_id=hold.hold.caller.agent)  # type: ignore[attr-defined]
+    kept = hold.store(title="Session tokens", content=SAID, scope="private")
+    assert (kept.outcome, [one.id for one in kept.similar]) == ("created", [lent.id])  # type: ignore[attr-defined]
+
+
 def test_of_many_in_one_request_each_repetition_is_counted(hold: Holdfast) -> None:
     kept = hold.bulk_store(
         memories=[

@@ -168,6 +168,7 @@ BY_TYPE: dict[type, Any] = {
 }
 ELSEWHERE = {
     "migrate": "it is told where another store is",
+    "sync": "it is told where another store is",
     **dict.fromkeys(
         ("backup", "export_reflections", "import_reflections", "recover"), "it is told a path, on which systems differ"
     ),

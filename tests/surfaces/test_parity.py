@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from four_surfaces import AGENT, Json, Outcome, Surface, steady, surface, within
 
+import holdfast
 from engines import ENGINES, Postgres
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.operations.registry import SURFACES, Example
@@ -55,6 +56,7 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
         "export_reflections": {"http", "mcp"},
         "import_reflections": {"http", "mcp"},
         "recover": {"http", "mcp"},
+        "sync": {"http", "mcp"},
     }
 
 
@@ -319,6 +321,27 @@ def test_a_transcript_is_recovered_the_same_way_on_the_command_line(server: Post
     assert told_by("cli", tmp_path, server, recover_steps(path)).told == library.told
 
 
+def test_two_stores_come_together_the_same_way_on_the_command_line(server: Postgres | None, tmp_path: Path) -> None:
+    told = []
+    for which in ("library", "cli"):
+        other = tmp_path / which / "other.db"
+        other.parent.mkdir(exist_ok=True)
+        with holdfast.open(str(other)) as there:
+            there.store(title="Port", content="It is 9090.")
+        told.append([code for _, code, _ in told_by(which, tmp_path, server, sync_steps(other)).told])
+    assert told == [[None] * 5] * 2
+
+
+def sync_steps(other: Path) -> list[tuple[Any, ...]]:
+    return [
+        ("store", {"title": "Port", "content": "It is 8080."}),
+        ("sync", {"remote": str(other)}),
+        ("conflicts", {}, "found"),
+        ("conflicts_show", {"id": "$found.conflicts.0.id"}),
+        ("conflicts_resolve", {"id": "$found.conflicts.0.id", "keep": "mine"}),
+    ]
+
+
 def recover_steps(path: Path) -> list[tuple[Any, ...]]:
     return [("recover", {"transcript": str(path)}), ("recover", {"transcript": str(path)})]
 
@@ -415,6 +438,7 @@ def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: S
             *SKILL_STEPS,
             *file_steps(Path()),
             *recover_steps(Path()),
+            *sync_steps(Path()),
         )
     }
     assert {op.name for op in REGISTRY} - exemplified - told == set()

@@ -108,7 +108,10 @@ def _file(address: str | None) -> Path | None:
         raise Misconfigured(
             "A memory is kept in a SQLite file, named by its path, or in a database at postgresql://..."
         )
-    return Path(path).expanduser()
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise Misconfigured("The path begins with the home directory of somebody who is not known here.") from None
 
 
 def _data() -> Path:

@@ -324,8 +324,7 @@ def test_a_transcript_is_recovered_the_same_way_on_the_command_line(server: Post
 def test_two_stores_come_together_the_same_way_on_the_command_line(server: Postgres | None, tmp_path: Path) -> None:
     told = []
     for which in ("library", "cli"):
-        other = tmp_path / which / "other.db"
-        other.parent.mkdir(exist_ok=True)
+        other = tmp_path / f"other-{which}.db"
         with holdfast.open(str(other)) as there:
             there.store(title="Port", content="It is 9090.")
         told.append([code for _, code, _ in told_by(which, tmp_path, server, sync_steps(other)).told])

@@ -28,6 +28,12 @@ _SIGNS = (
     ),
     _Sign(
         "overrides instructions",
+        ("ignore", "disregard", "forget", "override", "bypass"),
+        rf"\b(?:ignore|disregard|forget|override|bypass){_GAP}(?:all|any|every){_WORDS}{{0,2}}?{_GAP}"
+        r"(?:instruction|prompt|guideline|directive)s?\b(?!\W{1,9}(?:in|on|about|under)\b)",
+    ),
+    _Sign(
+        "overrides instructions",
         ("ignorier", "ignorez", "vergiss", "ignora", "oublie", "忽略", "無視", "无视", "игнорир"),
         r"ignorier\w{0,3}\b[^.\n]{0,40}\banweisung|vergiss\b[^.\n]{0,40}\banweisung|ignora\b[^.\n]{0,40}\b(?:instruc|istruz)"
         r"|ignorez?\b[^.\n]{0,40}\binstructions\b[^.\n]{0,20}pr[ée]c[ée]dent|oublie[zr]?\b[^.\n]{0,40}\binstruction"
@@ -71,10 +77,14 @@ _SIGNS = (
             "</instructions",
             "<instructions",
             "<system-reminder",
+            "[system",
+            "[developer",
         ),
         r"<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)\|>|\[/?inst\]|<</?sys>>"
         r"|</?(?:system|assistant|developer|instructions?|memory|system-reminder|user)(?:\s[^>\n]{0,200})?>"
-        r"|^#{2,4} (?:system|instructions?):",
+        r"|^#{2,4} (?:system|instructions?):|\[(?:system|developer) (?:message|prompt|override|instructions?)\]"
+        r"|\[(?:system|developer)\][^\n]{0,200}"
+        r"\b(?:you (?:must|are|will|may)|ignore|obey|from now on|allows?|trusted)\b",
     ),
     _Sign(
         "poses as a tool call",
@@ -84,19 +94,22 @@ _SIGNS = (
     ),
     _Sign(
         "poses as our marks",
-        ("<<<", "===", "</memory ", "<memory ", "</answer "),
-        r"<<<(?:data|result|task|end)\b[^>\n]{0,200}>>>|</?(?:memory|answer|toon|text) [0-9a-f]{12,16}\b",
+        ("<<<", "===", "memory ", "answer ", "<toon ", "<text ", "recalled", "trusted"),
+        r"<<<(?:data|result|task|end)\b[^>\n]{0,200}>>>|</?(?:memory|answer|toon|text|recalled) [0-9a-f]{12,16}\b"
+        r"|</?(?:recalled|(?:un)?trusted(?:[-_]\w{1,12})?)>|={3} ?(?:(?:begin|end) )?(?:un)?trusted\b",
     ),
 )
 
 
 def suspicions(text: str) -> list[str]:
     """What in a text looks like an order or a forgery, each named once."""
-    low = text[:MOST_CHARACTERS].lower()
+    low = text[:MOST_CHARACTERS].translate(_UNSEEN).lower()
     hinted = dict.fromkeys(number for hint, number in _HINTS if hint in low)
     return list(dict.fromkeys(_SIGNS[number].label for number in hinted if _compiled(number).search(low)))
 
 
+_UNSEEN = dict.fromkeys([0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF])
+"""Characters nobody sees, which would part a word for a pattern and not for a reader."""
 _HINTS = [(hint, number) for number, sign in enumerate(_SIGNS) for hint in sign.hints]
 
 

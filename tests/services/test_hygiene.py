@@ -1,5 +1,6 @@
 """What a store does about what is there already, nearly there, just recalled, secret, or an order in disguise."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -175,6 +176,25 @@ def test_what_another_agent_recalled_does_not_count(hold: Holdfast) -> None:
     hold.store(title="Session tokens", content=SAID)
     others(hold, "other")("recall", context="session tokens")
     assert hold.store(title="Answer", content=f"According to memory, {SAID}.", tags=["x"]).outcome == "created"
+
+
+def test_what_was_just_recalled_is_no_news_in_another_namespace_either(hold: Holdfast) -> None:
+    first = hold.store(title="Session tokens", content=SAID)
+    hold.recall(context="session tokens")
+    again = {"title": "Answer", "content": f"According to memory, {SAID}.", "namespace": "elsewhere"}
+    assert (hold.store(**again).id, hold.store(**again).outcome) == (first.id, "recalled")
+    assert hold.store(**again, force=True).outcome == "created"
+
+
+def test_a_pasted_block_of_recalled_text_is_not_stored_as_new(hold: Holdfast) -> None:
+    first = hold.store(title="Session tokens", content=SAID)
+    block = hold.context(query="session tokens").text
+    again = hold.store(title="Answer", content=f"{block}\n", namespace="elsewhere")
+    assert (again.outcome, again.id) == ("recalled", first.id)
+    more = hold.store(title="More", content=f"{block}\nKeys rotate nightly.")
+    assert (more.outcome, more.untrusted) == ("created", ["poses as our marks"])
+    foreign = re.sub(r"\[[0-9a-f]+\]", "[ffffffff]", block)
+    assert hold.store(title="Foreign", content=foreign).outcome == "created"
 
 
 # Secrets

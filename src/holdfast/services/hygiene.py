@@ -1,5 +1,7 @@
 """Keeping a memory clean: what a new text repeats, renews or contradicts, and what should not be kept in it."""
 
+import re
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from msgspec import UNSET
@@ -9,7 +11,7 @@ from ..domain import admit as door
 from ..domain import secrets
 from ..domain.admit import Draft
 from ..domain.alike import Likeness, Relation, compare_titled, distinct, echoes, plain
-from ..domain.errors import SecretRefused
+from ..domain.errors import AmbiguousId, NotFound, SecretRefused
 from ..domain.memory import TIERS, Memory
 from ..domain.moment import SECOND
 from ..domain.vector import Embedding
@@ -156,14 +158,39 @@ _OF_ITS_OWN = ("source_uri", "source_span", "valid_from", "valid_until", "speake
 
 
 def _recalled(hold: Hold, write: Writing, memory: Memory) -> list[Memory]:
-    """What was recalled by the same agent lately, if a memory says nothing but that."""
-    if len(memory.content.split()) < FEWEST_WORDS and memory.content.isascii():
+    """What was recalled by the same agent lately, wherever it is kept, if a memory says nothing but that."""
+    own = without_pasted(memory.content)
+    if not own.strip():
+        return pasted(hold, write.session, memory.content, write.now)
+    if len(own.split()) < FEWEST_WORDS and own.isascii():
         return []
     ids = _recalled_lately(hold, write)
     read = memories.by_ids(write.session, hold.caller, ids, write.now) if ids else {}
-    said = [read[id] for id in ids if id in read and read[id].namespace == memory.namespace]
-    found = echoes([f"{one.title}\n{one.content}" for one in said], memory.content, said) if said else []
+    said = [read[id] for id in ids if id in read]
+    found = echoes([f"{one.title}\n{one.content}" for one in said], own, said) if said else []
     return [] if found and distinct(found[0].title, memory.title, memory.content, surely=False) else found
+
+
+def without_pasted(text: str) -> str:
+    """A text without the blocks that this memory gave out and that were pasted into it."""
+    if "</" not in text:
+        return text
+    from ..domain.mined import without_recalled
+
+    return without_recalled(text)
+
+
+def pasted(hold: Hold, session: Session, text: str, now: int) -> list[Memory]:
+    """The memories that pasted blocks cite, as far as the caller sees them."""
+    found: dict[str, Memory] = {}
+    for id in dict.fromkeys(_CITED.findall(text)[:MOST_RECALLED]):
+        with suppress(NotFound, AmbiguousId):
+            one = memories.resolve(session, hold.caller, id, now)
+            found[one.id] = one
+    return [*found.values()]
+
+
+_CITED = re.compile(r"\[([0-9a-f]{8}[0-9a-f-]{0,28})\]")
 
 
 def _recalled_lately(hold: Hold, write: Writing) -> list[str]:

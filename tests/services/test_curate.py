@@ -59,6 +59,18 @@ def test_unless_it_is_asked_to_apply_it_nothing_is_changed(timed: holdfast.Holdf
         timed.curate(dry_run=True, apply=True)
 
 
+def test_what_is_shown_is_what_is_done_when_it_is_applied(timed: holdfast.Holdfast, clock: Any) -> None:
+    for title, text in {"Pool": POOL, "Connections": POOL.replace("all of the", "the")}.items():
+        timed.store(title=title, content=text)
+    clock.move(seconds=1)
+    timed.store(title="Workers", content=POOL.replace("ten", "twelve"))
+    clock.move(seconds=1)
+    shown, applied = timed.curate(), timed.curate(apply=True)
+    assert [(one.outcome, one.what) for one in shown.done] == [(one.outcome, one.what) for one in applied.done]
+    assert shown.steps == applied.steps
+    assert shown.steps["contradictions"].proposed == 1
+
+
 def test_what_says_the_same_is_made_one_and_archived(timed: holdfast.Holdfast, pools: list[str]) -> None:
     done = timed.curate(apply=True)
     (made,) = live(timed).values()

@@ -29,6 +29,7 @@ from ..storage import consulted, curation, journal, leases, memories
 from ..storage.port import Session
 from ..storage.records import Writing, content_hash
 from .hold import Hold
+from .rehearse import rehearsed
 
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -38,6 +39,8 @@ End = Literal["all was looked at", "max_ops", "max_seconds"]
 LEASE = "curate"
 LEASE_MICROSECONDS = 60 * SECOND
 """So long others wait for a curator that died."""
+MOST_SHOWN_SECONDS = 15
+"""So long a dry run may keep others from writing."""
 PAGE = 200
 RULES = "1"
 """Of the steps: by other rules everything is looked at once more."""
@@ -91,14 +94,14 @@ class Skip(Exception):
 
 
 class _Shown(Exception):
-    """A dry run takes back what it did."""
+    """A dry run with a model takes back each thing that it did."""
 
 
 def curate(hold: Hold, asked: Asked) -> Curated:
     """One run, as far as its budget goes; the next one goes on from there."""
-    run = Run(_within(hold, asked), asked)
     if not asked.apply:
-        return run.over_all()
+        return _shown(_within(hold, asked), asked)
+    run = Run(_within(hold, asked), asked)
     with alone(hold, run.id):
         with hold.store.writing() as session:
             curation.begin(session, run.id, hold.caller.agent, hold.now())
@@ -109,6 +112,17 @@ def curate(hold: Hold, asked: Asked) -> Curated:
             raise
         run.close("done")
         return curated
+
+
+def _shown(hold: Hold, asked: Asked) -> Curated:
+    """The same run, taken back as a whole. Others wait to write meanwhile, for no longer than they can.
+
+    A model is not waited for in a transaction: with one each change is taken back by itself.
+    """
+    if hold.model is not None:
+        return Run(hold, asked).over_all()
+    with rehearsed(hold) as rehearsal:
+        return Run(rehearsal, replace(asked, max_seconds=min(asked.max_seconds, MOST_SHOWN_SECONDS))).over_all()
 
 
 def _within(hold: Hold, asked: Asked) -> Hold:
@@ -154,6 +168,8 @@ class Run:
         self.id = hold.new_id()
         self.tallies: dict[Step, Tally] = {step: Tally() for step in asked.steps}
         self.done: list[Done] = []
+        self.made: set[str] = set()
+        """What is there only because of this run."""
         self.gone: set[str] = set()
         """What was archived in this run: it may still be on the page."""
         self.liked: tuple[Memory, list[tuple[Memory, Likeness]]] | None = None
@@ -274,16 +290,16 @@ class Run:
 
     @contextmanager
     def changing(self, step: Step, memory: str) -> Iterator[Writing]:
-        """One change, all of it or nothing, under the lease and on record; in a dry run nothing."""
+        """One change, all of it or nothing, under the lease and on record; of a dry run nothing is kept."""
         try:
             with self.hold.writing() as write:
                 if self.asked.apply:
                     take_lease(write.session, self.id, write.now)
                 yield write
-                if not self.asked.apply:
+                if not self.asked.apply and self.hold.model is not None:
                     write.flush()
                     raise _Shown
-                if write.changes:
+                if self.asked.apply and write.changes:
                     first = journal.head_of(write.session).seq + 1
                     curation.step(write.session, self.id, first, step, memory)
         except _Shown:
@@ -295,7 +311,7 @@ class Run:
 
     def changed(self, step: Step, ids: tuple[str, ...], what: str) -> None:
         self.tallies[step].changed += 1
-        self.done.append(Done(step, "changed", ids, what))
+        self.done.append(Done(step, "changed", self._lasting(ids), what))
 
     def propose(self, step: Step, sort: str, memory: str, other: str | None, key: str, body: object, what: str) -> None:
         """Leave something to somebody's decision, once."""
@@ -317,7 +333,12 @@ class Run:
         self._proposed.add(offer.id)
         self._offers.append(offer)
         self.tallies[step].proposed += 1
-        self.done.append(Done(step, "proposed", (memory,) if other is None else (memory, other), what))
+        ids = (memory,) if other is None else (memory, other)
+        self.done.append(Done(step, "proposed", self._lasting(ids), what))
+
+    def _lasting(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        """Of some memories those that are there after the run: what a dry run made is not."""
+        return ids if self.asked.apply else tuple(id for id in ids if id not in self.made)
 
     def labels(self, session: Session, namespace: str) -> dict[str, int]:
         """The labels of a namespace, looked up once in a run."""

@@ -160,8 +160,8 @@ def _make_one(run: Run, members: list[Memory]) -> None:
             run.note(write, "duplicates", {one.id: hash_of(one) for one in sources})
     run.gone.update(one.id for one in members)
     titles = ", ".join(repr(one.title) for one in members)
-    made = (fresh.id,) if run.asked.apply else ()
-    run.changed("duplicates", (*made, *(one.id for one in members)), f"made {fresh.title!r} of {titles}")
+    run.made.add(fresh.id)
+    run.changed("duplicates", (fresh.id, *(one.id for one in members)), f"made {fresh.title!r} of {titles}")
 
 
 def _stay_apart(run: Run, write: Writing, fresh: Memory, sources: Sequence[Memory]) -> None:
@@ -329,5 +329,5 @@ def _persona(run: Run, memory: Memory) -> None:
     made = persona.generate(run.hold, entity, place, lambda: run.changing("personas", memory.id))
     if made.regenerated:
         run.gone.add(memory.id)
-        fresh = (made.persona.memory.id,) if run.asked.apply else ()
-        run.changed("personas", (*fresh, memory.id), f"made {memory.title!r} anew")
+        run.made.add(made.persona.memory.id)
+        run.changed("personas", (made.persona.memory.id, memory.id), f"made {memory.title!r} anew")

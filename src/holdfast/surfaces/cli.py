@@ -238,6 +238,8 @@ def describe(type_: Any) -> str:
 def _callback(op: Operation) -> Callable[..., None]:
     def callback(yes: bool = False, follow: bool = False, daemon: bool = False, **given: Any) -> None:
         wanted = choices(given)
+        if daemon and given.get("once"):
+            raise Invalid("--once: goes against --daemon", fields=["once", "daemon"])
         words = {name[2:]: value for name, value in given.items() if name.startswith("f_")}
         arguments = arguments_of(op, words)
         if op.irreversible and not yes and not arguments.get("dry_run"):

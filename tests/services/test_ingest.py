@@ -15,7 +15,7 @@ from holdfast.services import ingest_plan
 from holdfast.services.hold import Progress
 from holdfast.services.hygiene import times_restated
 from holdfast.settings import Settings
-from holdfast.storage import vectors
+from holdfast.storage import ingests, vectors
 
 HANDBOOK = """# Handbook
 
@@ -82,12 +82,14 @@ def test_what_is_sure_of_its_kind_is_kept_as_such(hold: Any) -> None:
     assert kinds == [("observation", "declarative"), ("observation", "procedural"), ("event", "episodic")]
 
 
-def test_the_same_document_again_is_no_work_and_the_same_report(hold: Any) -> None:
+def test_the_same_document_again_is_no_work_and_nothing_of_it_is_new(hold: Any) -> None:
     first = taken(hold, HANDBOOK)
     before = hold.events(limit=1000).events
     for dry_run in (False, True):
         again = taken(hold, HANDBOOK, dry_run=dry_run)
-        assert (again.outcome, again.segments, again.decisions) == ("unchanged", first.segments, first.decisions)
+        assert (again.outcome, decisions(again)) == ("unchanged", {"duplicate": 3})
+        assert {one.reason for one in again.segments} == {"it was ingested before and is kept"}
+        assert [one.memory_id for one in again.segments] == first.ingested_memory_ids == again.ingested_memory_ids
         assert again.document_id == first.document_id
     assert hold.events(limit=1000).events == before
 
@@ -257,6 +259,7 @@ def test_two_who_ingest_the_same_at_once_keep_it_once(db: str, hold: Any) -> Non
     for thread in threads:
         thread.join()
     assert sorted(one.outcome for one in answers) == ["ingested", "unchanged", "unchanged"]
+    assert sorted(one.decisions["new"] for one in answers) == [0, 0, 3]
     assert len({tuple(one.ingested_memory_ids) for one in answers}) == 1
     assert count(hold) == 4
 
@@ -318,7 +321,10 @@ def test_a_purge_takes_what_was_noted_about_a_segment(hold: Any) -> None:
     hold.archive(ids=[answer.segments[0].memory_id])
     hold.archive_purge(ids=[answer.segments[0].memory_id])
     again = taken(hold, HANDBOOK)
-    assert (again.segments[0].reason, len(again.gone)) == ("", 1)
+    assert ("gone since" in again.segments[0].reason, len(again.gone)) == (True, 1)
+    with hold.hold.reading() as session:
+        (last,) = ingests.before(session, "doc:handbook", "team", hold.hold.caller.agent, limit=1)
+        assert [bool(one.reason or one.digest) for one in ingests.outcomes(session, last.id)] == [False, True, True]
 
 
 def test_own_fences_and_false_results_are_text_like_any_other(hold: Any) -> None:

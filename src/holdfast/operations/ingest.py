@@ -210,7 +210,7 @@ def _view(report: "Report") -> Ingested:
         total=len(report.outcomes),
         decisions={name: counts[name] for name in DECISIONS},
         rejected=counts["rejected"],
-        segments=[_segment(one, report.titles) for one in report.outcomes],
+        segments=[_segment(one, report.titles) for one in report.told],
         vanished=[_gone(one) for one in report.vanished],
         gone=[_gone(one) for one in report.gone],
         stages=[StageOutcome(**stage) for stage in report.stages],

@@ -6,7 +6,7 @@ What was taken in is noted by what it says and by which pipeline it went through
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from ..storage.records import LINK, MEMORY, Writing, content_hash
 from . import ingest_model
 from .hold import Hold
 from .hygiene import permitted
-from .ingest_plan import Judged, Parted, Piece, Planner, fitted, parted, printable
+from .ingest_plan import GONE, KEPT_BEFORE, Judged, Parted, Piece, Planner, fitted, parted, printable
 from .intake import Rehearsed
 from .relate import id_of, tie
 from .remember import put
@@ -87,8 +87,14 @@ class Report(NamedTuple):
     """Whether all questions about a part began with the same words, so that a provider can keep them."""
 
     @property
+    def told(self) -> list[Outcome]:
+        """What became of each segment by now: of a document that is known, nothing is new any more."""
+        gone = {one.memory for one in self.gone}
+        return [_once(one, gone) for one in self.outcomes] if self.known else self.outcomes
+
+    @property
     def counts(self) -> Counter[str]:
-        return Counter(one.decision for one in self.outcomes)
+        return Counter(one.decision for one in self.told)
 
     @property
     def stored(self) -> list[str]:
@@ -133,6 +139,13 @@ def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: boo
         source, pipeline, taken.content_hash, True, dry_run, taken.document, outcomes, _titles(kept, outcomes), [],
         [*gone.values()], taken.stages, notes,
     )  # fmt: skip
+
+
+def _once(one: Outcome, gone: Container[str]) -> Outcome:
+    """What became of a segment, when its document comes again: what was kept of it is a duplicate."""
+    if one.decision not in ingest_model.KEPT:
+        return one
+    return one._replace(decision="duplicate", reason=GONE if one.memory in gone else KEPT_BEFORE)
 
 
 def _said_last(hold: Hold, session: Session, source: Source, id: str) -> Taken | None:

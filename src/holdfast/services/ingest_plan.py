@@ -48,6 +48,8 @@ MOST_VECTORS = 50_000
 """Vectors that are held until they are written; those of further pieces are made afterwards, as for any memory."""
 FEWEST_WORDS = 8
 NOTHING = "nothing like it was kept"
+KEPT_BEFORE = "it was ingested before and is kept"
+GONE = "it was ingested before and is gone since: --again keeps it anew"
 LEAD = 80
 """Characters of a text that its title quotes."""
 LONGEST_TITLE = 480
@@ -301,11 +303,9 @@ class Planner:
         if known is None or known.memory is None:
             return None
         if known.memory in live:
-            return Judged(piece, "duplicate", "it was ingested before and is kept", known.memory)
+            return Judged(piece, "duplicate", KEPT_BEFORE, known.memory)
         if not self._again:
-            return Judged(
-                piece, "duplicate", "it was ingested before and is gone since: --again keeps it anew", known.memory
-            )
+            return Judged(piece, "duplicate", GONE, known.memory)
         return None
 
     def _asks_for_words(self, session: Session) -> bool:

@@ -185,13 +185,28 @@ def test_a_relation_to_nothing_is_told_and_the_rest_is_kept(hold: Any, tmp_path:
         {"type": "relation", "from": "Anna", "to": "Nobody", "relationType": "knows"},
         {"type": "relation", "from": "Anna"},
     )
-    answer = hold.mine(str(path))
-    assert answer.imported == 2
-    assert next((one.where, one.what) for one in answer.problems if "Nobody" in one.what) == (
-        "g.jsonl:2",
-        "points to 'Nobody', which is not there",
+    planned, answer = hold.mine(str(path), dry_run=True), hold.mine(str(path))
+    assert (answer.imported, answer.links, answer.rejected) == (2, 1, 2)
+    assert (planned.imported, planned.links, planned.problems) == (2, 1, answer.problems)
+    assert [(one.where, one.rejected) for one in answer.problems] == [("g.jsonl:3", True), ("g.jsonl:2", True)]
+    assert answer.problems[1].what == "no link with 'Nobody', which is not there"
+
+
+def test_an_observation_that_is_no_text_is_told_by_its_place(hold: Any, tmp_path: Path) -> None:
+    path = exports.lined(
+        tmp_path / "g.jsonl",
+        {"type": "entity", "name": "Anna", "entityType": "person", "observations": "Plays the viola."},
+        {"type": "entity", "name": "Ben", "entityType": "person", "observations": ["Sings.", 5, {"text": "x"}]},
+        {"type": "entity", "name": "Cleo", "entityType": "person", "observations": 5},
     )
-    assert ("g.jsonl:3", True) in [(one.where, one.rejected) for one in answer.problems]
+    answer = hold.mine(str(path))
+    assert [one.where for one in answer.problems] == [
+        "g.jsonl:2 observations[1]",
+        "g.jsonl:2 observations[2]",
+        "g.jsonl:3 observations",
+    ]
+    kept = {one.title: one.content for one in hold.list().memories}
+    assert kept == {"Anna": "Plays the viola.", "Ben": "Sings.", "Cleo": "Cleo"}
 
 
 def test_what_programs_did_is_kept_if_it_is_asked_for_but_never_what_was_recalled(hold: Any, tmp_path: Path) -> None:

@@ -44,13 +44,28 @@ def _entries(piece: Piece, told: Told) -> Iterator[tuple[str, dict[str, Any]] | 
 def _entry(graph: "Graph", raw: dict[str, Any], where: str) -> Iterator[Record]:
     name, source, target = (text_of(raw.get(field)) for field in ("name", "from", "to"))
     if raw.get("type") == "entity" and name.strip():
-        seen = raw.get("observations")
-        observed = [text_of(one) for one in seen if text_of(one).strip()] if isinstance(seen, list) else []
+        observed, odd = _observed(raw.get("observations"), where)
+        yield from odd
         yield graph.entity(name, text_of(raw.get("entityType")), observed, where)
     elif raw.get("type") == "relation" and source and target:
         yield from graph.relation(source, text_of(raw.get("relationType")) or "related to", target, where)
     else:
         yield Problem(where=where, what="is neither an entity with a name nor a relation from one to another")
+
+
+def _observed(seen: Any, where: str) -> tuple[list[str], list[Problem]]:
+    """What was observed of an entity, a text or a list of texts, and what of it is neither."""
+    if seen is None:
+        return [], []
+    if not isinstance(seen, str | list):
+        return [], [Problem(where=f"{where} observations", what="is neither a text nor a list of texts")]
+    each = [seen] if isinstance(seen, str) else seen
+    odd = [
+        Problem(where=f"{where} observations[{number}]", what="is no text")
+        for number, one in enumerate(each)
+        if not isinstance(one, str)
+    ]
+    return [one for one in each if isinstance(one, str) and one.strip()], odd
 
 
 class Graph:

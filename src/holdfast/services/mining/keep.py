@@ -23,7 +23,7 @@ from ..remember import must_change, numbered, title_holder
 from .plan import Options, Planned, Planner
 from .report import Outcome, Report
 from .rows import take_in
-from .ties import tie_all
+from .ties import rehearse_all, tie_all
 
 BATCH = 200
 """Memories of one transaction."""
@@ -48,6 +48,8 @@ class Keeper:
         self._ties: list[Tie] = []
         self._waiting: dict[str, list[Turn]] = {}
         self._threads: set[str] = set()
+        self._rehearsed_notes: set[str] = set()
+        """Keys of what a dry run would have kept, and could be linked."""
         self._there: set[str] = set()
         """Which memories of the batch are here without a note of how they came."""
 
@@ -107,8 +109,10 @@ class Keeper:
         batch, self._batch = self._batch, []
         ties, self._ties = self._ties, []
         self._keep_all(batch)
-        if ties:
-            tie_all(self._hold, ties, self._planner, self.report, dry_run=self._options.dry_run)
+        if ties and self._options.dry_run:
+            rehearse_all(self._hold, ties, self._planner, self.report, self._rehearsed_notes)
+        elif ties:
+            tie_all(self._hold, ties, self._planner, self.report)
 
     def _keep_all(self, batch: list[Planned]) -> None:
         """Keep some memories in one transaction; none is begun if all of them are here already."""
@@ -153,6 +157,8 @@ class Keeper:
                 return "updated" if _is_as_mined(_memory(session, known.memory), known) else "left"
             twin = self._twin(session, one, noted)
         if twin is None:
+            if one.said is None:
+                self._rehearsed_notes.add(one.key)
             return "stored"
         noted.append(Mined(one.key, twin, self._options.route, one.said, one.digest, ""))
         return "joined"

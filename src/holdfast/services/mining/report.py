@@ -36,6 +36,8 @@ class Report:
         self.short = 0
         """Conversations with fewer messages than were asked for."""
         self.links = 0
+        self.adrift: set[tuple[str, str]] = set()
+        """Where something stands that is not linked, and with what."""
         self.rejected = 0
         self.noted = 0
         self.problems: list[Problem] = []

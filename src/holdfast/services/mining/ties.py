@@ -12,17 +12,38 @@ from .plan import Planner
 from .report import Report
 
 
-def tie_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report, *, dry_run: bool) -> None:
+def tie_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report) -> None:
     """Link what is not linked, in one transaction; none is begun if all of it is."""
-    if dry_run:
-        report.links += len(ties)
-        return
     with hold.reading() as session:
         missing = [tie for tie in ties if not _is_tied(session, tie, planner)]
     if missing:
         with hold.writing() as write:
             for tie in missing:
                 _tie(hold, write, tie, planner, report)
+
+
+def rehearse_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report, planned: set[str]) -> None:
+    """Count what would be linked, if what is planned were kept."""
+    with hold.reading() as session:
+        for tie in ties:
+            if planner.key(tie.source) == planner.key(tie.target) or _is_tied(session, tie, planner):
+                continue
+            here = [
+                planner.key(end) in planned or known is not None
+                for end, known in zip((tie.source, tie.target), _ends(session, tie, planner), strict=True)
+            ]
+            if all(here):
+                report.links += 1
+            else:
+                _adrift(tie, report, tie.target if here[0] else tie.source)
+
+
+def _adrift(tie: Tie, report: Report, end: str) -> None:
+    """Tell once for a place what it is not linked with."""
+    missing = reading.line(end.rpartition("/")[2], 80)
+    if (tie.where, missing) not in report.adrift:
+        report.adrift.add((tie.where, missing))
+        report.problem(Problem(where=tie.where, what=f"no link with {missing!r}, which is not there"))
 
 
 def _ends(session: Session, tie: Tie, planner: Planner) -> tuple[str | None, str | None]:
@@ -42,8 +63,7 @@ def _is_tied(session: Session, tie: Tie, planner: Planner) -> bool:
 def _tie(hold: Hold, write: Writing, tie: Tie, planner: Planner, report: Report) -> None:
     source, target = (write.get(MEMORY, end) if end else None for end in _ends(write.session, tie, planner))
     if source is None or target is None:
-        missing = reading.line((tie.source if source is None else tie.target).rpartition("/")[2], 80)
-        report.problem(Problem(where=tie.where, what=f"points to {missing!r}, which is not there"))
+        _adrift(tie, report, tie.source if source is None else tie.target)
     elif source.state == target.state == "live" and source.id != target.id:
         must_change(hold, write, source)
         relate.tie(hold, write, source.id, target.id, "related_to")

@@ -338,3 +338,14 @@ def test_the_rules_are_the_same_bytes_in_every_question_and_the_text_comes_befor
     shared = prompt_of(first).index("<<<task")
     assert prompt_of(first)[:shared] == prompt_of(second)[:shared]
     assert TEXT[0].text in prompt_of(first)[:shared]
+
+
+def test_no_key_is_sent_to_a_model_nor_kept_of_its_answer(opened: Open) -> None:
+    key = "ghp_" + "aB3d" * 9
+    told = Verdict("It is [redacted: github token].", 0.5)
+    with provider(saying({"kind": f"It is {key}.", "sure": 0.5})) as server:
+        hold = opened(server).hold
+        found = [consult(hold, TASK, [Material("document", f"Use {key} now.")]) for _ in range(2)]
+    assert found == [Consulted(told, "m-1", cached=False), Consulted(told, "m-1", cached=True)]
+    sent = str([one.body for one in server.asked])
+    assert (key in sent, "Use [redacted: github token] now." in sent) == (False, True)

@@ -219,6 +219,11 @@ def test_redacted_secrets_reach_no_table(hold: Holdfast) -> None:
     )
     hold.update(kept.id, content=f"Now it is {TOKEN}")
     hold.reflect(source_ids=[kept.id], title="So", content=f"It leaks {TOKEN}")
+    hold.entity_register(canonical_name=f"Robot {TOKEN}", namespace="bots", aliases=[f"Also {TOKEN}"])
+    taken = hold.ingest(content="A document of one paragraph.", source_uri=f"doc:{TOKEN}", tags=[TOKEN])
+    assert taken.source_uri == "doc:[redacted: github token]"
+    hold.recall(context=f"Which document has {TOKEN}?")
+    assert [one.question for one in hold.recalls().recalls] == ["Which document has [redacted: github token]?"]
     assert kept.redacted == ["github token", "key"]
     assert hold.get(kept.id).content == "Now it is [redacted: github token]"
     assert not [where for where, text in everything(hold) if TOKEN in text or "k8Xq2vLp0ZrT5wYb" in text]
@@ -239,6 +244,18 @@ def test_a_refused_secret_is_named_by_its_place_and_never_said(hold: Holdfast) -
         hold.store(title="Key", content=f"The token is {TOKEN}.", namespace="team", force=True)
     assert refused.value.code == "SECRET_REFUSED"
     assert hold.store(title="Key", content=f"The token is {TOKEN}.", namespace="elsewhere").outcome == "created"
+
+
+def test_a_secret_is_refused_in_the_names_of_an_entity_and_of_a_document(hold: Holdfast) -> None:
+    hold.policy_set(namespace="*", secrets="refuse")
+    for name, arguments in (
+        ("entity_register", {"canonical_name": "Robot", "namespace": "bots", "aliases": [TOKEN]}),
+        ("ingest", {"content": "A document of one paragraph.", "source_uri": f"doc:{TOKEN}"}),
+    ):
+        with pytest.raises(HoldfastError) as refused:
+            hold.call(name, arguments)
+        assert refused.value.code == "SECRET_REFUSED"
+    assert not [where for where, text in everything(hold) if TOKEN in text]
 
 
 def test_of_many_in_one_request_only_the_one_with_a_secret_is_refused(hold: Holdfast) -> None:

@@ -7,8 +7,10 @@ from functools import cache
 from os import urandom
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from ..domain import prompt as words
-from ..domain import tokens
+from ..domain import secrets, tokens
 from ..domain.errors import Invalid, ModelFailed
 from ..domain.prompt import Material, Prompt
 from ..domain.spending import reserved
@@ -61,6 +63,7 @@ def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulte
         return Unhelped(NO_MODEL)
     if sum(len(one.text) for one in material) > MOST_CHARACTERS:
         return Unhelped(f"the text is longer than the {MOST_CHARACTERS:,} characters that a model is asked about")
+    material = [_sendable(one) for one in material]
     schema = words.schema_of(task.answer)
     key = words.key(hold.model.name, hold.caller.agent, task.name, task.instructions, schema, material)
     if (kept := _kept(hold, task, key)) is not None:
@@ -71,6 +74,11 @@ def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulte
         return _Inquiry(hold, hold.model, task, key).answered(prompt)
     except ModelFailed as error:
         return Unhelped(error.message)
+
+
+def _sendable(one: Material) -> Material:
+    """A material without its keys and passwords, whatever the policy of a namespace says: no model needs them."""
+    return one if one.trusted else one._replace(text=secrets.redacted(one.text)[0])
 
 
 @cache
@@ -129,10 +137,10 @@ class _Inquiry(Generic[T]):
             raise
         used = _counted(completion, needed)
         try:
-            answer = words.understood(completion.text, self._task.answer)
+            answer = _understood(completion.text, self._task.answer)
         except Invalid as error:
             self._settle(id, self._took(used, "unfit"))
-            return _Unfit(completion.text, error.message)
+            return _Unfit(secrets.redacted(completion.text)[0], secrets.redacted(error.message)[0])
         self._settle(id, self._took(used, "answered"), answer)
         return Consulted(answer, completion.model, cached=False)
 
@@ -157,6 +165,13 @@ class _Inquiry(Generic[T]):
             consulted.settle(session, id, took)
             if answer is not None:
                 consulted.keep(session, self._key, took.model, words.written(answer), self._hold.now())
+
+
+def _understood(text: str, answer: type[T]) -> T:
+    """What a model answered, without keys and passwords that it may have made up or known."""
+    given = words.understood(text, answer)
+    plain = msgspec.to_builtins(given)
+    return words.understood(words.written(secrets.cleaned(plain)), answer) if secrets.within("", plain) else given
 
 
 def _counted(completion: Completion, input_tokens: int) -> Completion:

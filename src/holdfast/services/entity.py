@@ -17,6 +17,7 @@ from ..storage import memories
 from ..storage.memories import Filter
 from ..storage.port import Session
 from ..storage.records import ALIAS, Writing, memory_of
+from . import hygiene
 from .hold import Hold
 from .remember import put, title_holder
 
@@ -49,10 +50,12 @@ def register(
     metadata: dict[str, Any] | None = None,
 ) -> Registered:
     """Make an entity, or add names to the one that is there: as often as one likes, to the same effect."""
-    name = door.title(canonical_name, "canonical_name")
-    spelled = [name, *(door.title(alias, "aliases") for alias in aliases)]
-    names = {fold(known): known for known in reversed(spelled)}
+    given: dict[str, Any] = {"canonical_name": canonical_name, "aliases": list(aliases)}
     with hold.writing() as write:
+        given, _ = hygiene.permitted(write.session, door.namespace(namespace), given)
+        name = door.title(given["canonical_name"], "canonical_name")
+        spelled = [name, *(door.title(alias, "aliases") for alias in given["aliases"])]
+        names = {fold(known): known for known in reversed(spelled)}
         holder = title_holder(write, door.namespace(namespace), name)
         if holder is not None:
             _must_be_entity(hold, write, holder)

@@ -222,6 +222,15 @@ def without_secrets(session: Session, draft: Draft) -> tuple[Draft, Found]:
     return replace(draft, **clean) if found.redacted else draft, found
 
 
+def taken_in(session: Session, memory: Memory) -> Memory:
+    """A memory from elsewhere as the policy of its namespace lets it be kept."""
+    given = {name: value for name in (*_TEXTS, "reason", "extra") if (value := getattr(memory, name))}
+    clean, found = permitted(session, memory.namespace, given)
+    if not found.redacted:
+        return memory
+    return replace(memory, **clean | {"title": door.title(clean["title"]), "content": door.content(clean["content"])})
+
+
 def _searched(name: str, value: Any) -> Any:
     """What of a field can hold a secret: of citations, where they lead."""
     return [one.uri for one in value] if name == "citations" else value

@@ -120,7 +120,9 @@ def _admitted(hold: Hold, source: Source) -> Source:
     door.uri("source_uri", source.uri)
     if not source.text.strip("\ufeff \t\r\n"):
         raise Invalid("content: there is nothing in it", fields=["content"])
-    return source._replace(namespace=namespace, tags=door.tags(source.tags))
+    with hold.reading() as session:
+        told, _ = permitted(session, namespace, {"source_uri": source.uri, "tags": door.tags(source.tags)})
+    return source._replace(namespace=namespace, uri=door.uri("source_uri", told["source_uri"]), tags=told["tags"])
 
 
 def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: bool) -> Report | None:

@@ -38,7 +38,7 @@ from ..storage.records import (
     Kind,
     Writing,
 )
-from . import relate, skill_files
+from . import hygiene, relate, skill_files
 from . import skills as skill_keeping
 from .hold import Hold
 from .policy import place_of
@@ -155,7 +155,7 @@ class Intake:
             times=self._hold.lifetimes,
         )
         self._hold.caller.must_reach(given.namespace)
-        given = self._timed(given)
+        given = self._timed(hygiene.taken_in(self._write.session, given))
         stored = self._write.get(MEMORY, given.id)
         return self._new(given, used) if stored is None else self._known(stored, given, used)
 
@@ -291,6 +291,15 @@ class Intake:
             self._write.session.do("kept_put", name=place(array, id), body=canonical(rest).decode())
         return outcome
 
+    def _read(self, shape: type[R], raw: Any) -> tuple[R, Row]:
+        """A row, and what it says beside what we know: that goes by the policy on secrets of everywhere."""
+        row, rest = envelope.read(shape, raw)
+        return row, self._permitted(EVERYWHERE, "row", rest)
+
+    def _permitted(self, namespace: str, field: str, value: Any) -> Any:
+        """What a row says, as the policy on secrets of a namespace lets it be kept."""
+        return hygiene.permitted(self._write.session, namespace, {field: value})[0][field]
+
     def _times(self, row: envelope.Row, created: str | None) -> dict[str, Any]:
         """When a row was made and last changed, where, and how often."""
         made = moment(created, "created_at")
@@ -304,7 +313,7 @@ class Intake:
         }
 
     def _link(self, raw: Any) -> Outcome:
-        row, rest = envelope.read(envelope.LinkRow, raw)
+        row, rest = self._read(envelope.LinkRow, raw)
         source, target = self._end(row.source_id, "source_id"), self._end(row.target_id, "target_id")
         if source == target:
             raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
@@ -327,7 +336,7 @@ class Intake:
 
     def _invalidation(self, raw: Any) -> Outcome:
         """What fell may not be here: what was deleted is in no export."""
-        row, rest = envelope.read(envelope.InvalidationRow, raw)
+        row, rest = self._read(envelope.InvalidationRow, raw)
         fell, heir = (self._stands_for.get(id, id) for id in (row.invalidated_id, row.invalidating_id))
         dependent = self._end(row.dependent_id, "dependent_id")
         one = Invalidation(
@@ -350,8 +359,9 @@ class Intake:
         return admit_agent(agent, "resolver") if self._options.trust_source else self._hold.caller.agent
 
     def _entity(self, raw: Any) -> Outcome:
-        row, rest = envelope.read(envelope.EntityRow, raw)
-        entity, name = self._end(row.entity_id, "entity_id"), door.title(row.alias, "alias")
+        row, rest = self._read(envelope.EntityRow, raw)
+        entity = self._end(row.entity_id, "entity_id")
+        name = door.title(self._permitted(self._namespace_of(entity), "alias", row.alias), "alias")
         alias = Alias(
             id=ids.derived("alias", entity, fold(name)),
             entity=entity,
@@ -362,8 +372,12 @@ class Intake:
         known = self._write.get(ALIAS, alias.id)
         return self._aside("entities", alias.id, rest, self._settled(ALIAS, known, self._timed(alias)))
 
+    def _namespace_of(self, id: str) -> str:
+        memory = self._write.get(MEMORY, id)
+        return EVERYWHERE if memory is None else memory.namespace
+
     def _agent(self, raw: Any) -> Outcome:
-        row, rest = envelope.read(envelope.AgentRow, raw)
+        row, rest = self._read(envelope.AgentRow, raw)
         agent = Agent(
             id=admit_agent(row.agent_id),
             agent_type=admit_agent_type(row.agent_type),
@@ -374,7 +388,7 @@ class Intake:
         return self._aside("agents", agent.id, rest, self._settled(AGENT, known, self._timed(agent)))
 
     def _namespace(self, raw: Any) -> Outcome:
-        row, rest = envelope.read(envelope.NamespaceRow, raw)
+        row, rest = self._read(envelope.NamespaceRow, raw)
         name = row.namespace if row.namespace == EVERYWHERE else door.namespace(row.namespace)
         self._hold.caller.must_reach(name)
         if row.standard_id is None:
@@ -393,7 +407,7 @@ class Intake:
 
     def _grant(self, raw: Any) -> Outcome:
         self._must_trust("grants")
-        row, rest = envelope.read(envelope.GrantRow, raw)
+        row, rest = self._read(envelope.GrantRow, raw)
         memory, agent = self._end(row.memory_id, "memory_id"), admit_agent(row.agent_id)
         grant = Grant(
             id=ids.derived("grant", memory, agent),
@@ -409,7 +423,7 @@ class Intake:
     def _notice(self, raw: Any) -> Outcome:
         self._must_trust("notices")
         self._must_reach_all("notices")
-        row, rest = envelope.read(envelope.NoticeRow, raw)
+        row, rest = self._read(envelope.NoticeRow, raw)
         session = self._write.session
         known = session.row("notice_get", id=row.id) is not None
         if not known:
@@ -418,10 +432,12 @@ class Intake:
                 id=row.id,
                 sender=admit_agent(row.sender, "sender"),
                 recipient=admit_agent(row.recipient, "recipient"),
-                title=door.title(row.title),
-                body=door.content(row.body),
+                title=door.title(self._permitted(EVERYWHERE, "title", row.title)),
+                body=door.content(self._permitted(EVERYWHERE, "body", row.body)),
                 priority=row.priority,
-                metadata=msgspec.json.encode(door.metadata(row.metadata)).decode(),
+                metadata=msgspec.json.encode(
+                    self._permitted(EVERYWHERE, "metadata", door.metadata(row.metadata))
+                ).decode(),
                 created_at=moment(row.created_at, "created_at"),
                 read_at=moment(row.read_at, "read_at"),
             )
@@ -429,7 +445,7 @@ class Intake:
 
     def _policy(self, raw: Any) -> Outcome:
         self._must_trust("policies")
-        row, rest = envelope.read(envelope.PolicyRow, raw)
+        row, rest = self._read(envelope.PolicyRow, raw)
         place = place_of(row.namespace)
         self._hold.caller.must_reach(place)
         policy = Policy(
@@ -443,12 +459,13 @@ class Intake:
 
     def _skill_version(self, raw: Any) -> Outcome:
         """What its files say must be what its digest says, as if it were registered here."""
-        row, rest = envelope.read(envelope.SkillVersionRow, raw)
+        row, rest = self._read(envelope.SkillVersionRow, raw)
         contents = skill_files.admitted((one.path, envelope.decoded(one.content, one.encoding)) for one in row.files)
         version = skill_keeping.version_of(contents, None, door.namespace(row.namespace), row.name)
         self._hold.caller.must_reach(version.namespace)
         if version.digest != row.digest:
             raise Invalid("digest: the files do not say what it stands for", fields=["digest"])
+        skill_keeping.must_be_without_secrets(self._write.session, version.namespace, contents)
         times = {**self._times(row, row.created_at), "version": 1}
         version = replace(version, agent=self._registrar(row.registered_by), signature=row.signature or "", **times)
         version = skill_keeping.proved(self._write, version)
@@ -461,7 +478,7 @@ class Intake:
         return self._aside("skill_versions", version.id, rest, outcome)
 
     def _skill(self, raw: Any) -> Outcome:
-        row, rest = envelope.read(envelope.SkillRow, raw)
+        row, rest = self._read(envelope.SkillRow, raw)
         namespace = door.namespace(row.namespace)
         self._hold.caller.must_reach(namespace)
         current = self._write.get(SKILL_VERSION, version_id(row.current))
@@ -485,7 +502,7 @@ class Intake:
     def _unknown(self, name: str, value: Any) -> None:
         """A field of the envelope that we do not know. Lists grow together, anything else is replaced."""
         self._must_reach_all(name)
-        slot, value = place("", door.foreign_name(name)), door.foreign(name, value)
+        slot, value = place("", door.foreign_name(name)), self._permitted(EVERYWHERE, name, door.foreign(name, value))
         known = {row[0]: row[1] for row in self._write.session.rows("kept_all")}.get(slot)
         if known is not None and isinstance(value, list) and isinstance(had := msgspec.json.decode(known), list):
             texts = {canonical(item) for item in had}

@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from typing import NamedTuple
 
+from ..domain import secrets
 from ..domain.moment import DAY
 from ..domain.rank import Ranked
 from ..storage.recalls import Hit, Logged
@@ -22,8 +23,9 @@ class Asked(NamedTuple):
     hits: tuple[Ranked, ...]
 
     def logged(self, *, whole: bool) -> Logged:
-        """As it is kept, with the question or without."""
-        return Logged(self.id, self.asked_at, self.agent, self.question if whole else None, list(map(_hit, self.hits)))
+        """As it is kept, with the question or without; with no key or password in any case."""
+        question = secrets.redacted(self.question)[0] if whole else None
+        return Logged(self.id, self.asked_at, self.agent, question, list(map(_hit, self.hits)))
 
 
 def _hit(one: Ranked) -> Hit:

@@ -79,7 +79,7 @@ def put(
     """Keep one memory inside a transaction. Raises before it writes, so that a rejected item leaves nothing.
 
     What says nothing new is counted instead, unless it is forced; the policy on secrets cannot be forced. What is
-    imported was kept before, elsewhere, and is taken as it is.
+    imported went by that policy already.
     """
     if embedding is not None:
         vectors.check(write.session, embedding)

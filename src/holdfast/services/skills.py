@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain import rank, skill_text
-from ..domain.errors import Conflict, Forbidden, Invalid, NotFound
+from ..domain.errors import Conflict, Forbidden, Invalid, NotFound, SecretRefused
 from ..domain.memory import Memory
 from ..domain.moment import to_text
 from ..domain.skill import (
@@ -32,6 +32,7 @@ from ..storage.links import Which
 from ..storage.port import Session
 from ..storage.records import SKILL, SKILL_VERSION, Writing
 from ..storage.skills import Shown
+from . import hygiene
 from .hold import Hold
 from .skill_files import Draft, admitted
 
@@ -56,6 +57,7 @@ def register(hold: Hold, draft: Draft, namespace: str | None = None) -> Register
     hold.caller.must_reach(made.namespace)
     contents = {file.digest: files[file.path] for file in made.files}
     with hold.writing() as write:
+        must_be_without_secrets(write.session, made.namespace, files)
         times = {"created_at": write.now, "updated_at": write.now, "origin": write.origin}
         return _put(write, proved(write, replace(made, agent=hold.caller.agent, **times)), contents)
 
@@ -87,6 +89,13 @@ def version_of(
         origin="",
         version=1,
     )
+
+
+def must_be_without_secrets(session: Session, namespace: str, files: Mapping[str, bytes]) -> None:
+    """Raise if files hold secrets where none is kept; where they are taken out too, since a skill is what it says."""
+    given = {path: content.decode("utf-8", "replace") for path, content in files.items()}
+    if hygiene.permitted(session, namespace, {"files": given})[1].redacted:
+        raise SecretRefused("files: there are keys or passwords in them, and this namespace keeps none: take them out.")
 
 
 def proved(write: Writing, version: SkillVersion) -> SkillVersion:

@@ -1,5 +1,6 @@
 """What is taken in: nothing unseen, every row that is refused named, all or nothing."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -185,3 +186,38 @@ def test_a_confined_key_takes_in_only_its_own_namespaces(hold: holdfast.Holdfast
         ("mood", 0, "FORBIDDEN"),
     ]
     assert hold.get(outside["id"]).content == "outside"
+
+
+@pytest.mark.parametrize("rule", ["flag", "redact", "refuse"])
+@pytest.mark.parametrize("by", ["mine", "import"])
+def test_secrets_in_an_envelope_go_by_the_policy_of_the_namespace(
+    rule: str, by: str, opened: Open, tmp_path: Path
+) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    there, here = opened("there"), opened("here")
+    there.store(title="Kept", content="Nothing to hide.")
+    there.store(title="Key", content=f"Use {key} for it.", metadata={"note": key})
+    there.entity_register(canonical_name="Robot", namespace="bots", aliases=[key])
+    envelope = there.export() | {"mood": {"why": key}}
+    here.policy_set(namespace="*", secrets=rule)
+    (tmp_path / "exp.json").write_bytes(msgspec.json.encode(envelope))
+    answer = here.mine(str(tmp_path / "exp.json")) if by == "mine" else take(here, envelope)
+    assert answer.rejected == (3 if rule == "refuse" else 0)
+    assert key not in str(answer)
+    kept = str(here.export())
+    assert "Nothing to hide." in kept
+    assert (key in kept) == (rule == "flag")
+
+
+@pytest.mark.parametrize("rule", ["redact", "refuse"])
+def test_a_skill_that_holds_a_secret_is_kept_by_neither_way_where_none_is_kept(rule: str, opened: Open) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    there, here = opened("there"), opened("here")
+    said = f"---\nname: deploy\ndescription: How to deploy.\n---\nUse {key}.\n"
+    there.skill_register(inline_skill=said)
+    here.policy_set(namespace="*", secrets=rule)
+    with pytest.raises(Invalid, match="files") as refused:
+        here.skill_register(inline_skill=said)
+    assert (refused.value.code, key in str(refused.value.body())) == ("SECRET_REFUSED", False)
+    assert [one.code for one in take(here, there.export()).errors] == ["SECRET_REFUSED", "NOT_FOUND"]
+    assert here.skill_list().count == 0

@@ -17,9 +17,20 @@ SECRETS = {
     "holdfast key": "hf_" + "a1-B2_c3D4" * 4 + "xyz",
     "json web token": "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dozjgNryP4J3jVmNHl0w5N",
     "private key": "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY-----",
+    "docker token": "dckr_pat_" + "a1B2-c3D4_e5F6g7H8i9J0k1L2m",
+    "age key": "AGE-SECRET-KEY-1" + "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQPZRY9X8GF2TVDW0S3JN54KHCE",
+    "xai key": "xai-" + "a1B2c3D4" * 10,
+    "grafana token": "glsa_" + "a1B2c3D4" * 4 + "_0badcafe",
+    "discord token": "MTk4NjIyNDgzNDcxOTI1MjQ4" + ".GhX2Pq" + ".ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+    "twilio key": "SK" + "0123456789abcdef" * 2,
+    "password": "dXNlcjpwYXNzd29yZDE=",
     "password in a URL": "S3cr3tpw",
 }
-WRITTEN = {"password in a URL": "postgres://bob:{}@db.example/x"}
+WRITTEN = {
+    "twilio key": "Before, of twilio: {}",
+    "password": "Before Authorization: Basic {}",
+    "password in a URL": "postgres://bob:{}@db.example/x",
+}
 
 
 @pytest.mark.parametrize("kind", SECRETS)
@@ -40,6 +51,10 @@ def test_a_secret_is_found_inside_a_text_and_taken_out_of_it(kind: str) -> None:
         "Authorization: Bearer abcDEF123456ghiJKL789012mno",
         "The wifi password is Tr0ub4dor&3.",
         '"token": "q8Zr5tXw2Lp9Vb4N"',
+        "Das Passwort ist Tr0ub4dor&3.",
+        "Passwort: hunter2x9",
+        "Le mot de passe est Tr0ub4dor&3",
+        "La contraseña es: Tr0ub4dor&3",
     ],
 )
 def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(text: str) -> None:
@@ -64,6 +79,10 @@ def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(tex
         "token_count: 12345678",
         "sk-learn is no key, and neither is task-oriented-programming-2024",
         "secret santa on 2024-12-24",
+        "a basic understanding of Basic programming1 and basic authentication",
+        "Das Passwort ist abgelaufen, la contraseña es obligatoria, le mot de passe est requis",
+        "SK0123456789abcdef0123456789abcdef",
+        "xai-explainability-methods and Module.Generic.ConfigurationOfTheWholeSystem",
         "パスワード: 必須",
         "",
     ],
@@ -86,6 +105,9 @@ def test_what_only_looks_like_a_secret_is_none(text: str) -> None:
         "secret_a_",
         "\n",
         "ghp_a",
+        "basic a",
+        "mot de passe est ",
+        "M.G",
     ],
 )
 def test_a_megabyte_of_a_hostile_shape_is_read_through(shape: str) -> None:

@@ -5,6 +5,7 @@ and with nothing else.
 """
 
 import re
+from base64 import b64decode
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
@@ -53,6 +54,12 @@ _PREFIXED = (
     ("notion token", "ntn_", r"ntn_[A-Za-z0-9]{40,64}"),
     ("groq key", "gsk_", r"gsk_[A-Za-z0-9]{40,64}"),
     ("telegram token", ":AA", r"\d{8,10}:AA[\w-]{33}"),
+    ("docker token", "dckr_pat_", r"dckr_pat_[\w-]{20,64}"),
+    ("age key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[AC-HJ-NP-Z02-9]{58}"),
+    ("xai key", "xai-", r"xai-[A-Za-z0-9]{40,160}"),
+    ("grafana token", "glsa_", r"glsa_[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
+    ("discord token", (".G", ".X", ".Y", ".Z"), r"[MNO][A-Za-z0-9]{23,27}\.[GXYZ][\w-]{5}\.[\w-]{27,40}(?![\w-])"),
+    ("twilio key", ("twilio", "Twilio", "TWILIO"), r"SK[0-9a-f]{32}(?![0-9A-Za-z])"),
     ("azure storage key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{60,100}={0,2}"),
 )
 """What a secret is called, what must occur for it to be looked for, and its shape."""
@@ -61,14 +68,24 @@ _URL = r"[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"]{0,128}:(?P<value>[^\s/@'\"]{3,256}
 _NAMES = (
     r"(?:api|access|auth|secret|private|signing|encryption|account|service|client)[ _.-]?(?:key|token|secret)"
     r"|secret|token|passw(?:or)?d|passphrase|pwd|bearer|credentials?"
+    r"|passwort|kennwort|mot de passe|contraseña"
 )
 _ASSIGNED = (
     rf"(?P<name>{_NAMES})(?:[_-][a-z]{{1,20}}){{0,2}}[\"'`]?(?:\s{{0,3}}(?::=|=>|[:=])\s{{0,3}}|\s{{1,3}})"
     r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`,;(){}\[\]<>]{8,256})"
 )
-_ASSIGNED_HINTS = ("key", "token", "secret", "passw", "passphrase", "pwd", "bearer", "credential")
-_IS = r"(?:password|passphrase|pwd)\s{1,3}is\s{1,3}[\"'`]?(?P<value>[^\s\"'`]{6,128})"
+_ASSIGNED_HINTS = (
+    "key", "token", "secret", "passw", "passphrase", "pwd", "bearer", "credential", "kennwort", "passe", "contraseña"
+)  # fmt: skip
+_IS = (
+    r"(?:(?:password|passphrase|pwd)\s{1,3}is|(?:passwort|kennwort)\s{1,3}(?:ist|lautet)"
+    r"|mot\s{1,3}de\s{1,3}passe\s{1,3}est|contraseña\s{1,3}es)"
+    r"(?:\s{1,3}|\s{0,3}:\s{0,3})[\"'`]?(?P<value>[^\s\"'`]{6,128})"
+)
+_BASIC = r"\bbasic\s{1,3}(?P<value>[A-Za-z0-9+/]{8,400}={0,2})(?![A-Za-z0-9+/=])"
 _KEY_NAME = rf"(?:{_NAMES})(?:[_-][a-z]{{1,20}}){{0,2}}$"
+
+_PASSWORDS = ("passw", "pwd", "passphrase", "kennwort", "mot de passe", "contraseña")
 
 _PLACEHOLDER = (
     r"\$|%\w{1,64}%|x{4,}|\*{3,}|\.{3}|…|your|example|placeholder|changeme|redacted|dummy|sample|todo|secrets?[./]|env[.(]|"
@@ -117,6 +134,10 @@ def _by_name(text: str) -> Iterator[Secret]:
             ):
                 yield Secret("password in a URL", *match.span("value"))
     low = text.lower()
+    if "basic" in low:
+        for match in re.finditer(_BASIC, text, re.I):
+            if _is_pair(match["value"]):
+                yield Secret("password", *match.span("value"))
     if not any(hint in low for hint in _ASSIGNED_HINTS):
         return
     for match in re.finditer(_ASSIGNED, text, re.I):
@@ -125,6 +146,15 @@ def _by_name(text: str) -> Iterator[Secret]:
     for match in re.finditer(_IS, text, re.I):
         if is_secret(match["value"].rstrip(".!?,"), short=True):
             yield Secret("password", match.start("value"), match.start("value") + len(match["value"].rstrip(".!?,")))
+
+
+def _is_pair(value: str) -> bool:
+    """Whether base64 stands for a name and a password, as HTTP sends them."""
+    try:
+        name, colon, password = b64decode(value, validate=True).decode().partition(":")
+    except ValueError:
+        return False
+    return bool(colon and password) and (name + password).isprintable()
 
 
 def is_secret(value: str, *, spoken: bool = False, short: bool = False) -> bool:
@@ -151,7 +181,7 @@ def _bits(value: str) -> float:
 
 def _called(name: str) -> str:
     low = name.lower()
-    return "password" if low.startswith(("passw", "pwd", "passphrase")) else "token" if "token" in low else "key"
+    return "password" if low.startswith(_PASSWORDS) else "token" if "token" in low else "key"
 
 
 def redacted(text: str) -> tuple[str, list[str]]:

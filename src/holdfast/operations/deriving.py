@@ -243,6 +243,8 @@ class PersonaView(Reasoned, frozen=True, kw_only=True):
     created_at: str
     stale: StaleView | UnsetType = UNSET
     """That something it stands on fell: generate it anew."""
+    untrusted: list[str] | UnsetType = UNSET
+    """Why it reads like an order or poses as something else, if it does."""
 
 
 class PersonaFound(Struct, frozen=True, kw_only=True):
@@ -306,6 +308,8 @@ def persona_generate(hold: Hold, request: PersonaGenerate) -> PersonaGenerated:
 
 
 def _persona(made: "Made") -> PersonaView:
+    from ..domain.suspect import suspicions
+
     memory = made.memory
     return PersonaView(
         id=memory.id,
@@ -317,5 +321,6 @@ def _persona(made: "Made") -> PersonaView:
         source_ids=made.sources,
         created_at=str(text(memory.created_at)),
         stale=stale_view(made.stale),
+        untrusted=suspicions(f"{memory.title}\n{memory.content}") or UNSET,
         **reasoned(made.how),
     )

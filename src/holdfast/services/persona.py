@@ -135,10 +135,19 @@ def _place(hold: Hold, entity: Entity, namespace: str | None) -> str:
 
 
 def _current(hold: Hold, session: Session, entity: Entity, namespace: str | None, now: int) -> Memory | None:
+    """The persona under its title, or of one whose name is spelt with other capitals."""
     place, title = _place(hold, entity, namespace), title_of(entity, namespace)
     found = curation.titled(session, hold.caller, place, title, now)
-    mine = found is not None and found.kind == "persona" and found.metadata.get("entity_id") == entity.key
-    return found if mine else None
+    if found is not None and _is_of(found, entity, namespace):
+        return found
+    others = _mentioning(hold, session, entity, Filter(namespace=place, kinds=("persona",)), now)
+    return next((other for other in others if _is_of(other, entity, namespace)), None)
+
+
+def _is_of(memory: Memory, entity: Entity, namespace: str | None) -> bool:
+    scope = EVERYWHERE if namespace is None else namespace
+    told = memory.metadata.get("entity_id"), memory.metadata.get("namespace_scope")
+    return memory.kind == "persona" and told == (entity.key, scope)
 
 
 def _read(hold: Hold, session: Session, memory: Memory) -> Persona:

@@ -185,8 +185,23 @@ def test_a_document_that_says_again_what_it_said_before_its_last_edit_is_taken_a
     assert (back.outcome, decisions(back)) == ("ingested", {"update": 1, "duplicate": 2})
     assert back.segments[0].other_id == edited.segments[0].memory_id
     assert hold.recall(context="what day do we deploy?", namespace="team").memories[0].id == back.segments[0].memory_id
-    assert back.segments[0].memory_id != first.segments[0].memory_id
+    assert back.segments[0].memory_id == first.segments[0].memory_id
     assert taken(hold, HANDBOOK).outcome == "unchanged"
+    forth = taken(hold, HANDBOOK.replace("Tuesday", "Thursday"))
+    assert (forth.segments[0].memory_id, forth.segments[0].other_id) == (
+        edited.segments[0].memory_id,
+        first.segments[0].memory_id,
+    )
+    assert (forth.vanished, count(hold)) == ([], 5)
+    assert hold.recall(context="what day do we deploy?", namespace="team").memories[0].id == forth.segments[0].memory_id
+
+
+def test_what_a_person_superseded_is_not_brought_back_by_the_document(hold: Any) -> None:
+    first = taken(hold, HANDBOOK)
+    taken(hold, HANDBOOK.replace("Tuesday", "Thursday"))
+    said = hold.store(title="Freeze", content="Nobody deploys anything until the new year.", namespace="team")
+    hold.link(source_id=said.id, target_id=first.segments[0].memory_id, relation="supersedes")
+    assert taken(hold, HANDBOOK).segments[0].memory_id != first.segments[0].memory_id
 
 
 def test_a_paragraph_that_is_like_another_of_the_same_document_is_no_update_of_it(db: str, hold: Any) -> None:

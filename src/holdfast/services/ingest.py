@@ -24,6 +24,7 @@ from ..domain.moment import to_text
 from ..domain.pipeline import Asking, Helping, Pipeline, Searching, Segmenting, named
 from ..storage import ingests, memories, vectors
 from ..storage.ingests import Outcome, Taken
+from ..storage.links import Which, entering
 from ..storage.port import Session
 from ..storage.records import LINK, MEMORY, Writing, content_hash
 from . import ingest_model
@@ -31,13 +32,14 @@ from .hold import Hold
 from .hygiene import permitted
 from .ingest_plan import GONE, KEPT_BEFORE, Judged, Parted, Piece, Planner, fitted, parted, printable
 from .intake import Rehearsed
-from .relate import id_of, tie
+from .relate import id_of, tie, untie
 from .remember import put
 from .standing import stand
 
 STEP = 100
 MOST_HEADINGS = 200
 DOCUMENT_TAG = "document"
+SUPERSEDING = Which(relations=("supersedes",))
 _KINDS: dict[str, MemoryKind] = {"episodic": "event"}
 """What a piece is kept as if its kind is sure; anything else is an observation."""
 
@@ -348,7 +350,7 @@ class _Taking:
         piece, memory = judged.piece, judged.other
         if judged.decision in ingest_model.KEPT:
             try:
-                kept = self._stored(write, piece)
+                kept = self._brought_back(write, judged.back) or self._stored(write, piece)
             except StoreError:
                 raise
             except HoldfastError as error:
@@ -362,6 +364,19 @@ class _Taking:
         if memory:
             self._kept[piece.place] = memory
         return _outcome(judged, memory)
+
+    def _brought_back(self, write: Writing, id: str | None) -> Memory | None:
+        """What the document said once and says again, freed of what stood in its place, if that was its own too."""
+        found = memories.by_ids(write.session, self._hold.caller, [id], write.now) if id else {}
+        if id is None or id not in found:
+            return None
+        edges = entering(write.session, self._hold.caller, [id], SUPERSEDING, write.now, limit=STEP)
+        by = memories.by_ids(write.session, self._hold.caller, [one.link.source for one in edges], write.now)
+        if any(one.source_uri != self._source.uri for one in by.values()):
+            return None
+        for edge in edges:
+            untie(write, edge.link)
+        return found[id]
 
     def _tied(self, write: Writing, document: Memory, outcomes: Sequence[Outcome]) -> None:
         """What was made of a document stands on it; what says nearly the same is named beside it."""

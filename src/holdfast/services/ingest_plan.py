@@ -87,6 +87,8 @@ class Judged(NamedTuple):
     """The place of the piece that says the same in this document."""
     replaces: bool = False
     """Whether the other came from the same source: then this one supersedes it."""
+    back: str | None = None
+    """The memory that said it for this source until the document said otherwise."""
 
 
 class Parted(NamedTuple):
@@ -351,9 +353,16 @@ class Planner:
 
     def _serves(self, memory: Memory) -> bool:
         """Whether a memory is as good as a new one: it holds, it stays, and whoever would see the new one sees it."""
+        return memory.id not in self._fallen and self._lasts(memory)
+
+    def _lasts(self, memory: Memory) -> bool:
         own = self._private and memory.agent == self._hold.caller.agent
-        stays = memory.expires_at is None and memory.id not in self._fallen
-        return stays and (memory.scope != "private" or own)
+        return memory.expires_at is None and (memory.scope != "private" or own)
+
+    def _said_once(self, piece: Piece, memory: Memory) -> bool:
+        """Whether a memory of this source says a piece, and was superseded."""
+        ours = memory.id in self._fallen and memory.source_uri == self._source_uri and self._lasts(memory)
+        return ours and digest(memory.content, memory.metadata.get("path", ())) == piece.digest
 
     def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[Made]]:
         """The vectors of pieces as they will be kept; none, if none can be made now."""
@@ -455,6 +464,7 @@ class Planner:
                 f"the document said it otherwise: {best.likeness.reason}",
                 best.memory.id,
                 replaces=True,
+                back=next((one.memory.id for one in like if self._said_once(piece, one.memory)), None),
             )
         others = [one for one in close if one.memory.source_uri != self._source_uri]
         if not others:

@@ -188,9 +188,18 @@ def invalidate(
         end = _end_of(known, write.now) if valid_until is None else _after(known, valid_until)
         if end == known.valid_until:
             return Invalidated(known, end)
-        ended = replace(known, valid_until=end, signature=None)
-        stand(write, known, ended)
-        return Invalidated(write.change(LINK, known, ended, "invalidate"), known.valid_until)
+        return Invalidated(_ended(write, known, end), known.valid_until)
+
+
+def untie(write: Writing, known: Link) -> Link:
+    """End a link now, inside a transaction; whether the caller may is decided before."""
+    return _ended(write, known, _end_of(known, write.now))
+
+
+def _ended(write: Writing, known: Link, end: int) -> Link:
+    ended = replace(known, valid_until=end, signature=None)
+    stand(write, known, ended)
+    return write.change(LINK, known, ended, "invalidate")
 
 
 def _end_of(known: Link, now: int) -> int:

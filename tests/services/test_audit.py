@@ -9,7 +9,9 @@ import pytest
 from engines import ENGINES
 from holdfast.app import Holdfast
 from holdfast.domain.caller import Caller
-from holdfast.surfaces.wire import encode
+from holdfast.surfaces.cli import verdict
+from holdfast.surfaces.human_auditing import audited
+from holdfast.surfaces.wire import PARTLY_REJECTED, encode
 
 SAID = "The session tokens are kept in the cookie header of every reply"
 TOKEN = "ghp_" + "aB3d" * 9
@@ -112,3 +114,11 @@ def test_an_export_is_looked_at_without_being_taken_in(
         "never_read",
     }
     assert hold.stats().changes == before
+
+
+def test_what_of_an_export_is_left_out_of_the_score_is_counted_and_no_success(hold: Holdfast, tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    path.write_text('{"type": "entity", "name": "Anna", "observations": ["x"]}\n{"type": "entity", "name": 5}\n')
+    answer = hold.audit(path=str(path))
+    assert (answer.total, answer.rejected, verdict(answer)) == (1, 1, PARTLY_REJECTED)
+    assert next(audited(answer)) == "100 of 100 points, 1 memories, without 1 that could not be read."

@@ -96,6 +96,13 @@ def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(hold: holdfas
     )
 
 
+def test_what_is_nested_too_deeply_is_refused_for_that(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(Invalid, match=r"deep.json byte 1 is nested 99999 levels deep; at most 500 are read"):
+        hold.mine(str(path))
+
+
 def test_a_damaged_store_is_refused_with_a_word_on_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = exports.ai_memory(tmp_path / "ai.db")
     path.write_bytes(path.read_bytes()[:2000])

@@ -68,6 +68,8 @@ class AuditAnswer(Struct, frozen=True, kw_only=True):
     findings: list[AuditFinding]
     problems: list[AuditProblem] = []
     """What of an export could not be read, and where it stands."""
+    rejected: int = 0
+    """How many parts of an export were left out of the score for that."""
 
 
 @operation(
@@ -143,4 +145,5 @@ def _answer(done: "Audited") -> AuditAnswer:
         complete=done.total <= MOST,
         findings=findings,
         problems=[AuditProblem(where=one.where, what=one.what) for one in done.problems[:100]],
+        rejected=sum(one.rejected for one in done.problems),
     )

@@ -20,7 +20,8 @@ SHOWN = 3
 
 def audited(answer: AuditAnswer) -> Iterator[str]:
     """The score, what it is made of, and where to look."""
-    yield f"{answer.score} of 100 points, {answer.total} memories."
+    without = f", without {answer.rejected} that could not be read" if answer.rejected else ""
+    yield f"{answer.score} of 100 points, {answer.total} memories{without}."
     if not answer.complete:
         yield "There are too many to look at all of them."
     for finding in answer.findings:

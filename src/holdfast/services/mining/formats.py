@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Literal, get_args
 
 from ...domain.errors import Invalid
 from ...domain.mined import Problem, Record
 from . import ai_memory, chatgpt, claude_ai, claude_code, codex, graph, mail, mem0, notes, slack
-from .elements import Element, decoded, elements
+from .elements import Element, Fault, decoded, elements
 from .places import Piece, Place
 from .reading import LOOKED_AT, Told, first_lines, guarded, start_of, unreadable
 
@@ -97,7 +98,10 @@ def read(form: Format, pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
 def _looked_at(place: Place, piece: Piece) -> Format | None:
     """What a file of an export is; of one that cannot be read it is told that it cannot."""
     try:
-        return format_of(piece, alone=place.whole)
+        form = format_of(piece, alone=place.whole)
+        if form is None and place.whole:
+            place.problems.extend(_faults(piece))
+        return form
     except unreadable() as error:
         place.problems.append(Problem(where=piece.name, what=f"cannot be read: {error}"))
         return None
@@ -197,6 +201,16 @@ def _members(piece: Piece) -> Iterator[Element]:
                 yield one
             if number >= LOOKED_AT:
                 return
+
+
+def _faults(piece: Piece) -> Iterator[Problem]:
+    """What is wrong with the beginning of a JSON document that is of no format."""
+    if start_of(piece.head())[:1] not in (b"[", b"{"):
+        return
+    with piece.open() as source:
+        for one in islice(elements(source), LOOKED_AT):
+            if isinstance(one, Fault):
+                yield Problem(where=f"{piece.name} byte {one.at}", what=one.what)
 
 
 def _firsts(piece: Piece) -> Iterator[Any]:

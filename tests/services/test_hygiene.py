@@ -222,6 +222,7 @@ def test_redacted_secrets_reach_no_table(hold: Holdfast) -> None:
     hold.entity_register(canonical_name=f"Robot {TOKEN}", namespace="bots", aliases=[f"Also {TOKEN}"])
     taken = hold.ingest(content="A document of one paragraph.", source_uri=f"doc:{TOKEN}", tags=[TOKEN])
     assert taken.source_uri == "doc:[redacted: github token]"
+    hold.notify(target_agent_id="ai:other@here", title="Key", payload=f"Use {TOKEN}")
     hold.recall(context=f"Which document has {TOKEN}?")
     assert [one.question for one in hold.recalls().recalls] == ["Which document has [redacted: github token]?"]
     assert kept.redacted == ["github token", "key"]
@@ -246,16 +247,26 @@ def test_a_refused_secret_is_named_by_its_place_and_never_said(hold: Holdfast) -
     assert hold.store(title="Key", content=f"The token is {TOKEN}.", namespace="elsewhere").outcome == "created"
 
 
-def test_a_secret_is_refused_in_the_names_of_an_entity_and_of_a_document(hold: Holdfast) -> None:
+def test_a_secret_is_refused_in_the_names_of_an_entity_and_of_a_document_and_in_messages(hold: Holdfast) -> None:
     hold.policy_set(namespace="*", secrets="refuse")
     for name, arguments in (
         ("entity_register", {"canonical_name": "Robot", "namespace": "bots", "aliases": [TOKEN]}),
+        ("notify", {"target_agent_id": "ai:other@here", "title": "Key", "payload": TOKEN}),
         ("ingest", {"content": "A document of one paragraph.", "source_uri": f"doc:{TOKEN}"}),
     ):
         with pytest.raises(HoldfastError) as refused:
             hold.call(name, arguments)
         assert refused.value.code == "SECRET_REFUSED"
     assert not [where for where, text in everything(hold) if TOKEN in text]
+
+
+def test_a_secret_does_not_rise_to_a_namespace_that_keeps_none(hold: Holdfast) -> None:
+    hold.policy_set(namespace="team", secrets="refuse")
+    hold.policy_set(namespace="team/a", secrets="allow")
+    kept = hold.store(title="Key", content=f"The token is {TOKEN}.", namespace="team/a")
+    with pytest.raises(HoldfastError) as refused:
+        hold.promote(kept.id, to_namespace="team")
+    assert refused.value.code == "SECRET_REFUSED"
 
 
 def test_of_many_in_one_request_only_the_one_with_a_secret_is_refused(hold: Holdfast) -> None:

@@ -11,8 +11,10 @@ from ..domain.link import Agent, Grant, Permission
 from ..domain.memory import Memory
 from ..domain.notice import Notice
 from ..storage import memories
+from ..storage.policies import EVERYWHERE
 from ..storage.port import Row, Session
 from ..storage.records import AGENT, GRANT, Writing, agent_of
+from . import hygiene
 from .hold import Hold
 from .remember import must_decide
 
@@ -52,8 +54,10 @@ def notify(hold: Hold, notice: Notice) -> Notice:
         body=door.content(notice.body, "payload"),
         metadata=door.metadata(notice.metadata),
     )
-    params = msgspec.structs.asdict(clean) | {"metadata": msgspec.json.encode(clean.metadata).decode()}
     with hold.writing() as write:
+        given = {"title": clean.title, "body": clean.body, "metadata": clean.metadata}
+        clean = replace(clean, **hygiene.permitted(write.session, EVERYWHERE, given)[0])
+        params = msgspec.structs.asdict(clean) | {"metadata": msgspec.json.encode(clean.metadata).decode()}
         write.session.do("notice_add", **params)
     return clean
 

@@ -502,7 +502,7 @@ class Intake:
     def _unknown(self, name: str, value: Any) -> None:
         """A field of the envelope that we do not know. Lists grow together, anything else is replaced."""
         self._must_reach_all(name)
-        slot, value = place("", door.foreign_name(name)), self._permitted(EVERYWHERE, name, door.foreign(name, value))
+        slot, value = place("", door.foreign_name(name)), self._permitted(EVERYWHERE, "row", door.foreign(name, value))
         known = {row[0]: row[1] for row in self._write.session.rows("kept_all")}.get(slot)
         if known is not None and isinstance(value, list) and isinstance(had := msgspec.json.decode(known), list):
             texts = {canonical(item) for item in had}

@@ -10,6 +10,7 @@ from ..storage import memories
 from ..storage.records import MEMORY
 from .amend import keep, raised
 from .hold import Hold
+from .hygiene import taken_in
 from .relate import tie
 from .remember import must_be_free, must_change
 from .standing import must_fit
@@ -42,6 +43,7 @@ def promote_to(hold: Hold, id: str, namespace: str) -> tuple[Memory, Memory]:
             origin=write.origin,
             version=1,
         )
+        fresh = taken_in(write.session, fresh)
         must_be_free(hold, write, fresh)
         must_fit(write.session, fresh)
         copy = write.add(MEMORY, fresh, "promote")

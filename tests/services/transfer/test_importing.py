@@ -198,7 +198,7 @@ def test_secrets_in_an_envelope_go_by_the_policy_of_the_namespace(
     there.store(title="Kept", content="Nothing to hide.")
     there.store(title="Key", content=f"Use {key} for it.", metadata={"note": key})
     there.entity_register(canonical_name="Robot", namespace="bots", aliases=[key])
-    envelope = there.export() | {"mood": {"why": key}}
+    envelope = there.export() | {"citations": [{"why": key}]}
     here.policy_set(namespace="*", secrets=rule)
     (tmp_path / "exp.json").write_bytes(msgspec.json.encode(envelope))
     answer = here.mine(str(tmp_path / "exp.json")) if by == "mine" else take(here, envelope)

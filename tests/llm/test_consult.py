@@ -173,6 +173,7 @@ def test_a_model_that_fails_is_no_help_and_says_why_without_the_key(opened: Open
     with provider(replying({"error": f"no {KEY}"}, 401)) as server:
         found = consult(opened(server).hold, TASK, TEXT)
     assert isinstance(found, Unhelped)
+    assert found.answered
     assert "does not accept the key (HTTP 401): set llm_key" in found.reason
     assert KEY not in found.reason
 

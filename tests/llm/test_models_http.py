@@ -164,6 +164,7 @@ def test_an_answer_that_is_none_fails_and_may_have_to_be_paid(body: object) -> N
     assert "answered with" in failed.message
     assert not failed.retryable
     assert not failed.unpaid
+    assert failed.answered
     assert len(server.asked) == 1
 
 
@@ -193,7 +194,7 @@ def test_a_refusal_says_what_to_do_and_is_not_paid(
     with provider(replying({"error": f"no {KEY}"}, status, Location="http://127.0.0.1:1/")) as server:
         failed = failure(asking(server.url, llm=kind))
     assert said in failed.message
-    assert (failed.retryable, failed.unpaid) == (retryable, True)
+    assert (failed.retryable, failed.unpaid, failed.answered) == (retryable, True, True)
     assert len(server.asked) == (tries if retryable or kind == "openai" else 1)
 
 
@@ -273,7 +274,7 @@ def test_a_model_that_is_not_there_is_not_paid() -> None:
         port = taken.getsockname()[1]
     failed = failure(asking(f"http://127.0.0.1:{port}"))
     assert "cannot be reached" in failed.message
-    assert (failed.retryable, failed.unpaid) == (True, True)
+    assert (failed.retryable, failed.unpaid, failed.answered) == (True, True, False)
 
 
 def test_a_model_recovers_by_itself() -> None:

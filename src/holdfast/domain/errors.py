@@ -231,10 +231,14 @@ class ModelFailed(HoldfastError):
 
     code = "MODEL_FAILED"
 
-    def __init__(self, message: str | None = None, *, retryable: bool | None = None, unpaid: bool = False) -> None:
+    def __init__(
+        self, message: str | None = None, *, retryable: bool | None = None, unpaid: bool = False, answered: bool = False
+    ) -> None:
         super().__init__(message, retryable=retryable)
         self.unpaid = unpaid
         """Whether the model surely did nothing, so that nothing has to be paid."""
+        self.answered = answered
+        """Whether its host said something, if nothing of use."""
 
 
 class StoreError(HoldfastError):

@@ -202,10 +202,14 @@ class Remote:
         return _believed(found, self.name)
 
     def _unanswered(self, failure: Failure) -> ModelFailed:
-        return self._failed(failure.what, retryable=failure.retryable, unpaid=failure.undone)
+        answered = failure.status is not None
+        return self._failed(failure.what, retryable=failure.retryable, unpaid=failure.undone, answered=answered)
 
-    def _failed(self, what: str, *, retryable: bool = False, unpaid: bool = False) -> ModelFailed:
-        return ModelFailed(f"The model at {self.host} {what}.", retryable=retryable, unpaid=unpaid)
+    def _failed(
+        self, what: str, *, retryable: bool = False, unpaid: bool = False, answered: bool = True
+    ) -> ModelFailed:
+        told = f"The model at {self.host} {what}."
+        return ModelFailed(told, retryable=retryable, unpaid=unpaid, answered=answered)
 
 
 def _believed(found: Completion, asked: str) -> Completion:

@@ -92,9 +92,9 @@ class Post:
             raise self._refused(response.status, _seconds(response.headers.get("Retry-After")))
         body = response.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
-            raise Failure(f"answered with more than {MOST_BYTES:,} bytes")
+            raise Failure(f"answered with more than {MOST_BYTES:,} bytes", status=200)
         if response.length or not body:
-            raise Failure("broke off in the middle of its answer", retryable=True)
+            raise Failure("broke off in the middle of its answer", retryable=True, status=200)
         return body
 
     def _refused(self, status: int, after: float) -> Failure:

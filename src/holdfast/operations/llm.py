@@ -21,6 +21,7 @@ class ModelReport(Struct, frozen=True, kw_only=True):
     """Who says that it answered."""
     host: str | UnsetType = UNSET
     reachable: bool
+    """Whether its host answered, be it with a refusal: `status` says whether it works."""
     json: bool
     """Whether its answer fitted the schema."""
     latency_ms: int

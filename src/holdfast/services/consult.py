@@ -52,7 +52,7 @@ class Unhelped(NamedTuple):
 
     reason: str
     answered: bool = False
-    """Whether the model said something, but nothing that fits."""
+    """Whether the model or its host said something, but nothing that fits."""
 
 
 def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulted[T] | Unhelped:
@@ -73,7 +73,7 @@ def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulte
         prompt = words.build(task.instructions, schema, material, _secret())
         return _Inquiry(hold, hold.model, task, key).answered(prompt)
     except ModelFailed as error:
-        return Unhelped(error.message)
+        return Unhelped(error.message, answered=error.answered)
 
 
 def _sendable(one: Material) -> Material:

@@ -121,6 +121,14 @@ def test_a_file_that_is_no_pipeline_is_refused(text: str) -> None:
         from_text(text)
 
 
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999}", "(" * 990, 7, "x" * 1001])
+def test_a_pattern_that_is_none_is_named_by_stage_and_field(pattern: object) -> None:
+    schema = {"type": "object", "properties": {"title": {"type": "string", "pattern": pattern}}}
+    with pytest.raises(Invalid) as refused:
+        from_data({"stages": [CLASSIFY, ASK | {"output_schema": schema}]})
+    assert refused.value.details["fields"] == ["stages[1].output_schema.properties.title.pattern"]
+
+
 def test_an_answer_is_held_to_its_schema() -> None:
     (stage,) = [one for one in built_in()["two_phase"].stages if isinstance(one, Asking)]
     answer = answer_of(stage)

@@ -130,6 +130,11 @@ def test_a_pipeline_of_ones_own_is_a_file(hold: Any, tmp_path: Path) -> None:
         hold.pipelines(str(file))
 
 
+def test_a_pipeline_that_is_nowhere_is_refused_with_those_that_are_there(hold: Any) -> None:
+    with pytest.raises(Invalid, match="'nonesuch' is no file, and none of those built in: plain, two_phase, four_step"):
+        hold.ingest(content="A sentence.", pipeline="nonesuch")
+
+
 def test_the_command_prints_what_became_of_every_segment(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from .errors import Invalid
 
 MOST_ITEMS = 64
 MOST_TEXT = 4000
+MOST_PATTERN = 1000
 DEEPEST = 4
 
 _known: dict[bytes, type[Struct]] = {}
@@ -68,6 +69,7 @@ def _type(schema: Any, where: str, depth: int) -> Any:
         return Literal[tuple(values)]
     match schema.get("type"):
         case "string":
+            _must_be_pattern(schema.get("pattern", ""), f"{where}.pattern")
             return Annotated[str, Meta(max_length=_whole(schema, "maxLength", MOST_TEXT, where))]
         case "number":
             return Annotated[float, _bounds(schema, where)]
@@ -83,6 +85,16 @@ def _type(schema: Any, where: str, depth: int) -> Any:
             return _object(schema, where, depth)
         case other:
             raise faulty(f"{where}.type", f"string, number, integer, boolean, array or object, got {other!r}")
+
+
+def _must_be_pattern(pattern: Any, where: str) -> None:
+    """Raise unless it is a regular expression. No answer is matched with it: one can be made that never ends."""
+    if not isinstance(pattern, str) or len(pattern) > MOST_PATTERN:
+        raise faulty(where, f"a regular expression of at most {MOST_PATTERN} characters")
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise faulty(where, f"no regular expression: {error}") from None
 
 
 def _whole(schema: Mapping[str, Any], name: str, most: int, where: str) -> int:

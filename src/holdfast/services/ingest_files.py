@@ -10,6 +10,7 @@ from typing import BinaryIO, NamedTuple
 from ..domain.errors import Invalid
 from ..domain.pipeline import MOST_BYTES as MOST_PIPELINE
 from ..domain.pipeline import Pipeline, from_text
+from ..domain.pipeline_built import built_in
 from .backup import local_path
 
 MOST = 16 * 1024 * 1024
@@ -91,6 +92,9 @@ def checked(text: str, name: str = "content") -> str:
 def pipeline(name: str) -> Pipeline:
     """A pipeline from a TOML or JSON file."""
     path = local_path(name)
+    if not path.exists():
+        names = ", ".join(built_in())
+        raise Invalid(f"pipeline: {name!r} is no file, and none of those built in: {names}", fields=["pipeline"])
     with _opened(path, "pipeline") as file:
         content = file.read(MOST_PIPELINE + 1)
     return from_text(decoded(content, name), path.stem)

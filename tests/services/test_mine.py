@@ -170,6 +170,33 @@ def test_a_dry_run_of_a_store_tells_of_its_links_too(hold: Any, tmp_path: Path) 
     assert (planned.imported, planned.links, planned.rejected, hold.list().count) == (2, 1, 1, 0)
 
 
+def test_an_older_export_changes_nothing_back(hold: Any, tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    first, second = (
+        exports.rome() | {"update_time": 1_700_000_200},
+        exports.rome("Fly.") | {"update_time": 1_700_000_900},
+    )
+    for conversation in (first, second):
+        hold.mine(str(exports.chatgpt(path, conversation)))
+    exports.chatgpt(path, first)
+    for answer in (hold.mine(str(path), dry_run=True), hold.mine(str(path)), hold.mine(str(path))):
+        assert done(answer) == {"unchanged": 3}
+        assert [one.what for one in answer.problems] == [
+            "1 were mined from a newer export before, and stay as they are"
+        ]
+    assert hold.recall("fly").memories[0].content == "Fly."
+
+
+def test_what_goes_back_to_an_earlier_text_is_told(hold: Any, tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    for conversation in (exports.rome(), exports.rome("Fly.")):
+        assert not hold.mine(str(exports.chatgpt(path, conversation))).problems
+    exports.chatgpt(path, exports.rome())
+    for answer in (hold.mine(str(path), dry_run=True), hold.mine(str(path))):
+        assert (done(answer), answer.rejected) == ({"updated": 1, "unchanged": 2}, 0)
+        assert answer.problems[0].what.startswith("1 went back to an earlier text")
+
+
 def test_an_entity_of_a_graph_is_found_by_its_name_and_linked_to_others(hold: Any, tmp_path: Path) -> None:
     hold.mine(str(exports.graph(tmp_path / "memory.jsonl")), namespace="people")
     anna = hold.entity_get_by_alias("anna")

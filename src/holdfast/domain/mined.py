@@ -49,6 +49,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     place: int | None
     sort: Sort = "message"
     metadata: dict[str, Any] = {}
+    updated: Any = None
+    """When it or its conversation was changed last, as the source says it."""
 
 
 class Note(Struct, frozen=True, kw_only=True):

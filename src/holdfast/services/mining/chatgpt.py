@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...domain.mined import LeftOut, Problem, Record, Sort, Turn
 from .blocks import dict_of, list_of, text_of
 from .places import Piece
@@ -38,7 +40,9 @@ def conversation(raw: Any, where: str) -> Iterator[Record]:
     for place, node in enumerate(shown):
         message = node.get("message")
         if isinstance(message, dict):
-            yield from _turn(message, text_of(message.get("id")) or text_of(node.get("id")), thread, name, place, where)
+            id = text_of(message.get("id")) or text_of(node.get("id"))
+            for one in _turn(message, id, thread, name, place, where):
+                yield replace(one, updated=raw.get("update_time")) if isinstance(one, Turn) else one
 
 
 def _said(node: Any) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...domain.mined import Problem, Record, Sort, Turn
 from . import chatgpt
 from .blocks import Block, blocks, is_ours, joined, list_of, text_of
@@ -36,7 +38,8 @@ def conversation(raw: Any, where: str) -> Iterator[Record]:
     for place, message in enumerate(raw["chat_messages"]):
         spot = f"{where}.chat_messages[{place}]"
         if isinstance(message, dict):
-            yield from _message(message, thread, name, place, spot)
+            for one in _message(message, thread, name, place, spot):
+                yield replace(one, updated=raw.get("updated_at")) if isinstance(one, Turn) else one
         else:
             yield Problem(where=spot, what="is no message")
 

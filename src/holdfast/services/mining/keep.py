@@ -20,7 +20,8 @@ from .. import entity, hygiene
 from ..hold import Hold
 from ..lifecycle import put_away
 from ..remember import must_change, numbered, title_holder
-from .plan import Options, Planned, Planner
+from . import older
+from .plan import UPDATED, Options, Planned, Planner
 from .report import Outcome, Report
 from .rows import take_in
 from .ties import rehearse_all, tie_all
@@ -62,6 +63,7 @@ class Keeper:
                 self._flush()
         self.report.short += len(self._waiting)
         self._flush()
+        older.tell(self.report, self._form)
         return self.report
 
     def _one(self, record: Record) -> None:
@@ -154,7 +156,7 @@ class Keeper:
         with self._hold.reading() as session:
             self._admitted(session, one, _id(one), "", self._hold.now())
             if known is not None:
-                return "updated" if _is_as_mined(_memory(session, known.memory), known) else "left"
+                return self._rehearsed_again(session, one, known)
             twin = self._twin(session, one, noted)
         if twin is None:
             if one.said is None:
@@ -162,6 +164,20 @@ class Keeper:
             return "stored"
         noted.append(Mined(one.key, twin, self._options.route, one.said, one.digest, ""))
         return "joined"
+
+    def _rehearsed_again(self, session: Session, one: Planned, known: Mined) -> Outcome:
+        there = _memory(session, known.memory)
+        if there is None or not _is_as_mined(there, known):
+            return "left"
+        return "unchanged" if self._stays(session, one, there) else "updated"
+
+    def _stays(self, session: Session, one: Planned, there: Memory) -> bool:
+        """Whether what is here is newer than what is to be said of it; that it goes back is told."""
+        if older.is_older(one, there):
+            self.report.older += 1
+            return True
+        self.report.went_back += older.goes_back(session, one, there)
+        return False
 
     def _admitted(self, session: Session, one: Planned, id: str, origin: str, now: int) -> Memory:
         """What is planned, checked; secrets go by the policy of the namespace."""
@@ -246,6 +262,8 @@ class Keeper:
         if there is None or not _is_as_mined(there, known):
             noted.append(known._replace(digest=one.digest, said=one.said))
             return "left"
+        if self._stays(write.session, one, there):
+            return "unchanged"
         outcome = self._changed(write, one, there, noted)
         if one.beyond is not None:
             self._shed(write, one.beyond, noted)
@@ -256,6 +274,8 @@ class Keeper:
         given = self._admitted(write.session, one, there.id, write.origin, write.now)
         fields = ("title", "content", "speaker", "occurred_at", "thread", "place", "source_span", "state", "reason")
         said = {name: getattr(given, name) for name in fields}
+        if one.updated is not None:
+            said["metadata"] = {**there.metadata, UPDATED: given.metadata[UPDATED]}
         after = self._put(write, there, replace(there, **said, **self._longer(write, there)))
         noted.append(self._note(one, after))
         return "unchanged" if after.version == there.version else "updated"

@@ -9,7 +9,11 @@ from ...domain import mined as reading
 from ...domain.admit import MOST_TAGS, Draft
 from ...domain.memory import Scope, Span, Tier
 from ...domain.mined import Note, Part, Problem, Sort, Turn
+from ...domain.moment import to_text
 from ...storage.mined import Route
+
+UPDATED = "source_updated_at"
+"""Under which a memory's metadata say when its source was changed last."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -35,6 +39,8 @@ class Planned(NamedTuple):
     where: str
     beyond: str | None
     """The key of the part that would come next, were this not the last."""
+    updated: int | None
+    """When the source was changed last, if it says so."""
 
 
 class Planner:
@@ -76,7 +82,7 @@ class Planner:
         stated: tuple[str, ...],
         circle: tuple[str, ...] | None,
     ) -> Iterator[Planned]:
-        at, key = self._moment(record), self.key(record.key)
+        at, key, updated = self._moment(record), self.key(record.key), self._updated(record)
         pieces = list(reading.parts(record.content)) or [Part(0, 0, record.content)]
         several = len(pieces) > 1
         for number, part in enumerate(pieces):
@@ -86,7 +92,7 @@ class Planner:
                 occurred_at=at,
                 source_uri=record.uri,
                 source_span=Span(part.start, part.end) if several else None,
-                metadata=record.metadata,
+                metadata=record.metadata if updated is None else {**record.metadata, UPDATED: to_text(updated)},
                 namespace=self._options.namespace,
                 tier=self._options.tier,
                 scope=self._options.scope,
@@ -100,7 +106,11 @@ class Planner:
                 draft=draft,
                 where=record.where,
                 beyond=_numbered(key, number + 1) if number + 1 == len(pieces) else None,
+                updated=updated,
             )
+
+    def _updated(self, record: Turn | Note) -> int | None:
+        return reading.known_moment(record.updated, self._now())[0] if isinstance(record, Turn) else None
 
     def _moment(self, record: Turn | Note) -> int | None:
         at, wrong = reading.known_moment(record.at, self._now())

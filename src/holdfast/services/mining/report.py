@@ -35,6 +35,10 @@ class Report:
         self.threads = 0
         self.short = 0
         """Conversations with fewer messages than were asked for."""
+        self.older = 0
+        """What came from a newer export before."""
+        self.went_back = 0
+        """What says again what it said before."""
         self.links = 0
         self.adrift: set[tuple[str, str]] = set()
         """Where something stands that is not linked, and with what."""

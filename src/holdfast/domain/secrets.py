@@ -5,7 +5,7 @@ and with nothing else.
 """
 
 import re
-from base64 import b64decode
+from binascii import a2b_base64
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
@@ -151,7 +151,7 @@ def _by_name(text: str) -> Iterator[Secret]:
 def _is_pair(value: str) -> bool:
     """Whether base64 stands for a name and a password, as HTTP sends them."""
     try:
-        name, colon, password = b64decode(value, validate=True).decode().partition(":")
+        name, colon, password = a2b_base64(value, strict_mode=True).decode().partition(":")
     except ValueError:
         return False
     return bool(colon and password) and (name + password).isprintable()

@@ -1,5 +1,6 @@
 """Documents become memories: each segment once, with its source and its place, and all of it or nothing."""
 
+import re
 import threading
 from typing import Any
 
@@ -340,6 +341,18 @@ def test_a_purge_takes_what_was_noted_about_a_segment(hold: Any) -> None:
     with hold.hold.reading() as session:
         (last,) = ingests.before(session, "doc:handbook", "team", hold.hold.caller.agent, limit=1)
         assert [bool(one.reason or one.digest) for one in ingests.outcomes(session, last.id)] == [False, True, True]
+
+
+def test_a_pasted_block_of_recalled_text_is_no_news_however_long_it_is(hold: Any) -> None:
+    for day in ("Monday", "Tuesday", "Friday"):
+        hold.store(title=f"Boiler {day}", content=f"On {day} the boiler {'was looked at and ' * 40}was hot.")
+    block = hold.context(query="boiler").text
+    answer = taken(hold, f"Ann has the key of the cellar.\n\n{block}\n\nThe lift stands still on Sundays.")
+    first, *recalled, last = answer.segments
+    assert (first.decision, last.decision) == ("new", "new")
+    assert {(one.decision, one.reason) for one in recalled} == {("duplicate", "it was recalled from here, and pasted")}
+    foreign = taken(hold, re.sub(r"\[[0-9a-f]+\]", "[ffffffff]", block))
+    assert not [one for one in foreign.segments if "pasted" in one.reason]
 
 
 def test_own_fences_and_false_results_are_text_like_any_other(hold: Any) -> None:

@@ -136,17 +136,24 @@ def _cut(data: bytes, start: int, most: int) -> int:
 
 def without_recalled(text: str) -> str:
     """A text without what was recalled from a store and pasted into it between our marks."""
+    kept, at = list[str](), 0
+    for start, end in recalled_in(text):
+        kept.append(text[at:start])
+        at = end
+    return "".join((*kept, text[at:]))
+
+
+def recalled_in(text: str) -> list[tuple[int, int]]:
+    """From where to where a text holds what was recalled from a store, with our marks around it."""
     ends: dict[tuple[str, str], list[re.Match[str]]] = {}
     for closed in _CLOSED.finditer(text):
         ends.setdefault((closed[1], closed[2]), []).append(closed)
-    if not ends:
-        return text
-    kept, at = list[str](), 0
-    for opened in _OPENED.finditer(text):
+    found, at = list[tuple[int, int]](), 0
+    for opened in _OPENED.finditer(text) if ends else ():
         if opened.start() >= at and (end := _end_of(opened, ends)) is not None:
-            kept.append(text[at : opened.start()])
+            found.append((opened.start(), end))
             at = end
-    return "".join((*kept, text[at:]))
+    return found
 
 
 def _end_of(opened: re.Match[str], ends: dict[tuple[str, str], list[re.Match[str]]]) -> int | None:

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from msgspec import UNSET
@@ -183,7 +184,7 @@ def without_pasted(text: str) -> str:
 def pasted(hold: Hold, session: Session, text: str, now: int) -> list[Memory]:
     """The memories that pasted blocks cite, as far as the caller sees them."""
     found: dict[str, Memory] = {}
-    for id in dict.fromkeys(_CITED.findall(text)[:MOST_RECALLED]):
+    for id in dict.fromkeys(one[1] for one in islice(_CITED.finditer(text), MOST_RECALLED)):
         with suppress(NotFound, AmbiguousId):
             one = memories.resolve(session, hold.caller, id, now)
             found[one.id] = one

@@ -4,6 +4,7 @@ Nothing is written here. A model of vectors is asked between looks at the store,
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -15,6 +16,7 @@ from ..domain.alike import Likeness, compare_titled
 from ..domain.errors import EmbedderFailed
 from ..domain.helpers import Classified, MemoryHandle
 from ..domain.memory import Memory
+from ..domain.mined import recalled_in
 from ..domain.pipeline import Helping, Pipeline
 from ..domain.segment import Segment, outline, places
 from ..domain.vector import Vector
@@ -28,6 +30,7 @@ from ..storage.port import Session
 from . import embed
 from .backup import LOCAL
 from .hold import Hold
+from .hygiene import pasted
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
 Method = Literal["heuristic", "llm"]
@@ -73,6 +76,8 @@ class Piece(NamedTuple):
     method: Method = "heuristic"
     model: str | None = None
     tags: tuple[str, ...] = ()
+    pasted: str = ""
+    """The block of recalled text in which it stands, if it stands in one."""
 
 
 class Judged(NamedTuple):
@@ -103,6 +108,7 @@ def parted(text: str, pipeline: Pipeline) -> Parted:
     """Every piece of a document, with its place, its kind and a title."""
     found = outline(text, pipeline.segmenting.longest)
     before, line_of = places(text), _LineOf(text)
+    block_at = _BlockAt(text)
     pieces = []
     for place, one in enumerate(found.segments):
         said = text[one.start : one.end]
@@ -120,10 +126,23 @@ def parted(text: str, pipeline: Pipeline) -> Parted:
                 begins,
                 ends,
                 helpers.classified(said),
+                pasted=block_at(one.start, one.end),
             )
         )
     headings = [f"{'#' * one.level} {helpers.preview(one.text)}" for one in found.headings if one.text]
     return Parted(found.title, headings, pieces)
+
+
+class _BlockAt:
+    """Says in which block of recalled text a part of a document stands."""
+
+    def __init__(self, text: str) -> None:
+        self._places = recalled_in(text)
+        self._blocks = [text[start:end] for start, end in self._places]
+
+    def __call__(self, start: int, end: int) -> str:
+        place = bisect_right(self._places, start, key=lambda one: one[0]) - 1
+        return self._blocks[place] if place >= 0 and end <= self._places[place][1] else ""
 
 
 class _LineOf:
@@ -257,6 +276,8 @@ class Planner:
         self._fallen: set[str] = set()
         """Memories that others have superseded."""
         self._repeated: dict[str, int] = {}
+        self._cited: dict[str, str | None] = {"": None}
+        """The first memory that a pasted block cites."""
         self._held = 0
         self._embedder = hold.embedder if pipeline.searching.vectors else None
         self._until = None if hold.caller.source in LOCAL else monotonic() + REMOTE_SECONDS
@@ -276,6 +297,8 @@ class Planner:
             live = self._live(session, [self._known[one.digest].memory for one in pieces if one.digest in self._known])
             decided |= {piece.place: judged for piece in pieces if (judged := self._known_already(piece, live))}
             unknown = [piece for piece in pieces if piece.place not in decided]
+            decided |= {piece.place: judged for piece in unknown if (judged := self._pasted(session, piece))}
+            unknown = [piece for piece in unknown if piece.place not in decided]
             rare = self._rare(session, unknown) if self._asks_for_words(session) else {}
             for piece in unknown:
                 looked[piece.place] = self._by_words(session, piece, rare.get(piece.place, ()))
@@ -309,6 +332,14 @@ class Planner:
         if not self._again:
             return Judged(piece, "duplicate", GONE, known.memory)
         return None
+
+    def _pasted(self, session: Session, piece: Piece) -> Judged | None:
+        """Recalled from this store: no news, whatever the block looks like."""
+        if piece.pasted not in self._cited:
+            cited = pasted(self._hold, session, piece.pasted, self._hold.now())
+            self._cited[piece.pasted] = cited[0].id if cited else None
+        id = self._cited[piece.pasted]
+        return Judged(piece, "duplicate", "it was recalled from here, and pasted", id) if id else None
 
     def _asks_for_words(self, session: Session) -> bool:
         """Whether rare words are looked up too: not if every memory has its vector, which finds the same and more."""

@@ -1,6 +1,7 @@
 """Documents and pipelines from this machine: a file or standard input, in whatever encoding it declares."""
 
 import codecs
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,7 +93,7 @@ def checked(text: str, name: str = "content") -> str:
 def pipeline(name: str) -> Pipeline:
     """A pipeline from a TOML or JSON file."""
     path = local_path(name)
-    if not path.exists():
+    if not os.path.exists(path):  # of a name that no file can have, Path.exists raises
         names = ", ".join(built_in())
         raise Invalid(f"pipeline: {name!r} is no file, and none of those built in: {names}", fields=["pipeline"])
     with _opened(path, "pipeline") as file:

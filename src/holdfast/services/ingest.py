@@ -372,11 +372,15 @@ class _Taking:
             return None
         edges = entering(write.session, self._hold.caller, [id], SUPERSEDING, write.now, limit=STEP)
         by = memories.by_ids(write.session, self._hold.caller, [one.link.source for one in edges], write.now)
-        if any(one.source_uri != self._source.uri for one in by.values()):
+        if not all(self._is_ours(write, one) for one in (found[id], *by.values())):
             return None
         for edge in edges:
             untie(write, edge.link)
         return found[id]
+
+    def _is_ours(self, write: Writing, memory: Memory) -> bool:
+        changeable = memories.may_change(write.session, self._hold.caller, memory.id)
+        return changeable and memory.source_uri == self._source.uri
 
     def _tied(self, write: Writing, document: Memory, outcomes: Sequence[Outcome]) -> None:
         """What was made of a document stands on it; what says nearly the same is named beside it."""

@@ -36,6 +36,7 @@ class World(NamedTuple):
     hidden: list[str]
     shown: str
     changes: list[int]
+    conflicts: list[str]
 
 
 def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any) -> list[str]:
@@ -103,6 +104,7 @@ class Buried(NamedTuple):
     hidden: list[str]
     shown: str
     changes: list[int]
+    conflicts: list[str]
 
 
 PRIVATE, OUTSIDE = "private to another", "outside the key's namespaces"
@@ -148,7 +150,8 @@ def burial(address: str, how: str) -> Buried:
         hold.call("delete", {"id": hidden[-1]}, caller=owner)
         hold.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
         changes = [one.seq for one in hold.call("events", {"limit": 1000}, caller=owner).events]
-    return Buried(address, caller, hidden, shown, changes)
+        conflicts = [one.id for one in hold.call("conflicts", {}, caller=owner).conflicts]
+    return Buried(address, caller, hidden, shown, changes, conflicts)
 
 
 @pytest.fixture
@@ -167,7 +170,7 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
     """What a snoop would try in a field: told by its name, or else by its type."""
     ids = [*world.hidden, world.hidden[0][:30], world.shown]
     known: dict[str, list[Any]] = {
-        "id": ids,
+        "id": [*ids, *world.conflicts],
         "id_a": ids,
         "id_b": ids,
         "memory_id": ids,
@@ -288,7 +291,7 @@ def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     owner = world._replace(caller=Caller("ai:owner@here", bound=True))
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and leaks(owner, op)}
     blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}
-    blind |= {"policy_get", "reflection_origin", "export_reflections", "curate_runs"}
+    blind |= {"policy_get", "reflection_origin", "export_reflections", "curate_runs", "pipelines"}
     if "*" in world.caller.namespaces:
         blind |= {op.name for op in REGISTRY if op.name.startswith("skill_")}
         """What everybody in a namespace may use; nobody has it for himself."""

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import invalidate_caches
 from pathlib import Path
 from shutil import copytree
 
@@ -116,7 +117,7 @@ def test_without_onnxruntime_the_package_to_install_is_named() -> None:
 @pytest.mark.usefixtures("no_runtime")
 @pytest.mark.parametrize("library", [None, b"", b"not a library" * 1000, "another"])
 def test_an_onnxruntime_without_its_library_is_to_be_installed_again(
-    library: bytes | str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: bytes | str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "onnxruntime" / "capi").mkdir(parents=True)
     (tmp_path / "onnxruntime" / "__init__.py").touch()
@@ -125,7 +126,8 @@ def test_an_onnxruntime_without_its_library_is_to_be_installed_again(
         file.symlink_to(_ctypes.__file__)
     elif isinstance(library, bytes):
         file.write_bytes(library)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.path.insert(0, str(tmp_path))  # of the fixture: `syspath_prepend` would leave it behind for other tests
+    invalidate_caches()
     with pytest.raises(EmbedderFailed, match="pip install --force-reinstall onnxruntime"):
         MiniLm().embed(["x"])
 

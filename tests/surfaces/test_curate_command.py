@@ -43,7 +43,9 @@ def test_a_run_is_applied_decided_about_and_taken_back_by_two_words(at: list[str
     assert typed([*at, "curate", "rollback", "no-such-run"])[0] == 1
 
 
-@pytest.mark.parametrize("words", [["--interval-secs=59"], ["--steps=nonsense"], ["--max-ops=0"], ["--once", "--daemon"]])
+@pytest.mark.parametrize(
+    "words", [["--interval-secs=59"], ["--steps=nonsense"], ["--max-ops=0"], ["--once", "--daemon"]]
+)
 def test_what_cannot_be_meant_is_refused(at: list[str], words: list[str]) -> None:
     code, out, err = typed([*at, "--json", "curate", *words])
     assert (code, out, json.loads(err)["code"]) == (2, b"", "VALIDATION_FAILED")

@@ -157,7 +157,8 @@ def _read(hold: Hold, session: Session, memory: Memory) -> Persona:
     how = How("llm", memory.metadata.get("model")) if memory.metadata.get("method") == "llm" else BY_RULES
     version = memory.metadata.get("persona_version")
     entity = str(memory.metadata.get("entity_id", ""))
-    return Persona(memory, entity, version if isinstance(version, int) else 1, [edge.id for edge in edges], stale, how)
+    sources = sorted(edge.id for edge in edges)
+    return Persona(memory, entity, version if isinstance(version, int) else 1, sources, stale, how)
 
 
 def _sources(hold: Hold, session: Session, entity: Entity, namespace: str | None, now: int) -> list[Memory]:

@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 import exports
 import pytest
 
 import holdfast
 from holdfast.domain.errors import HoldfastError, Invalid
-from holdfast.operations.mining import FormatField
-from holdfast.services.mining.formats import FORMATS
 
 ODD: list[Any] = [None, True, -1, 10**30, "", "\ud800", "\x00", [], {}, [[None]], {"type": "text"}, [1, "a", {}]]
 EVERYTHING = ["tools", "system", "thinking", "sidechains"]
@@ -131,7 +129,3 @@ def test_what_is_made_to_take_long_does_not(name: str, content: str, hold: holdf
     (tmp_path / name).write_text(content)
     answer = hold.mine(str(tmp_path / name), dry_run=True)
     assert answer.imported + answer.rejected + answer.noted > 0
-
-
-def test_the_formats_that_may_be_named_are_those_that_there_are() -> None:
-    assert get_args(FormatField) == ("auto", *FORMATS)

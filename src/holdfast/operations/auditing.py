@@ -8,7 +8,7 @@ from ..domain.errors import Invalid
 from ..services.backup import local_path
 from ..services.hold import Hold, Progress
 from .fields import Namespace
-from .mining import EXAMPLE, MOST_INLINE, FormatField, must_be_local
+from .mining import EXAMPLE, MOST_INLINE, FormatField, OwnPath, must_be_local
 from .registry import Effect, Example, Request, operation
 
 if TYPE_CHECKING:
@@ -16,18 +16,7 @@ if TYPE_CHECKING:
 
 
 class Audit(Request, frozen=True):
-    path: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=4096,
-                description="An export to look at instead of the store.",
-                extra={"argument": True, "not_on": ("http", "mcp")},
-            ),
-        ]
-        | None
-    ) = None
+    path: Annotated[OwnPath, Meta(description="An export to look at instead of the store.")] | None = None
     content: Annotated[str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of an export.")] | None = (
         None
     )

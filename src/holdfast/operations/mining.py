@@ -8,6 +8,7 @@ from ..domain.errors import Invalid
 from ..domain.memory import Scope
 from ..services.backup import LOCAL, local_path
 from ..services.hold import Hold, Progress
+from ..services.mining import Format
 from .core import moment
 from .fields import Actor, Metadata, Moment, Namespace, Tags, TierField
 from .registry import Effect, Example, Request, operation
@@ -18,21 +19,7 @@ if TYPE_CHECKING:
 MOST_INLINE = 8 << 20
 MOST_TURN = 1 << 20
 
-FormatField = Literal[
-    "auto",
-    "chatgpt",
-    "claude",
-    "claude-code",
-    "codex",
-    "slack",
-    "mem0",
-    "mcp-memory",
-    "markdown",
-    "text",
-    "mbox",
-    "ai-memory",
-    "envelope",
-]
+FormatField = Literal["auto", Format]
 Include = Annotated[
     list[Literal["tools", "system", "thinking", "sidechains"]],
     Meta(description="Take these too, which are left out: tools, system, thinking, sidechains."),
@@ -45,19 +32,12 @@ EXAMPLE = (
 )
 
 
+OwnPath = Annotated[str, Meta(min_length=1, max_length=4096, extra={"argument": True, "not_on": ("http", "mcp")})]
+"""Where an export lies on this machine: nothing that a caller from elsewhere may name."""
+
+
 class Mine(Request, frozen=True):
-    path: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=4096,
-                description="A file, a folder or a zip.",
-                extra={"argument": True, "not_on": ("http", "mcp")},
-            ),
-        ]
-        | None
-    ) = None
+    path: Annotated[OwnPath, Meta(description="A file, a folder or a zip.")] | None = None
     content: (
         Annotated[
             str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of a file.", extra={"stdin": True})
@@ -140,7 +120,6 @@ def mine(hold: Hold, request: Mine, progress: Progress) -> MineAnswer:
     for word. Doing it again stores what is new and changes what was changed there; what you deleted here stays so.
     """
     from ..services.mining import mine as mining
-    from ..services.mining.formats import Format
     from ..services.mining.plan import Options
 
     options = Options(

@@ -7,9 +7,8 @@ from typing import Any
 
 from ...domain.mined import LeftOut, Problem, Record, Sort, Turn
 from .blocks import Block, blocks, is_ours, joined, text_of
-from .lines import objects
-from .places import Piece, watched
-from .reading import Told
+from .places import Piece
+from .reading import Told, entries
 
 SORTS: tuple[Sort, ...] = ("thinking", "tools", "message")
 _NOISE = re.compile(
@@ -30,13 +29,7 @@ def is_entry(raw: dict[str, Any]) -> bool:
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
     """Every turn in its order; a session that was gone on with repeats turns, which keep their names."""
-    session = Session(piece.name)
-    with watched(piece, told) as source:
-        for one in objects(source, piece.name):
-            if isinstance(one, Problem):
-                yield one
-            else:
-                yield from session.entry(one[0], one[1])
+    return entries(piece, told, Session(piece.name).entry)
 
 
 class Session:

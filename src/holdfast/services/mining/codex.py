@@ -7,9 +7,8 @@ from typing import Any
 
 from ...domain.mined import LeftOut, Problem, Record, Sort, Turn
 from .blocks import blocks, called, is_ours, joined, list_of, result_of, text_of
-from .lines import objects
-from .places import Piece, watched
-from .reading import Told
+from .places import Piece
+from .reading import Told, entries
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _ITEMS = (
@@ -38,13 +37,7 @@ def is_entry(raw: dict[str, Any]) -> bool:
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
     """Every turn in its order. Events repeat what the items say, and are left out."""
-    session = Session(piece.name)
-    with watched(piece, told) as source:
-        for one in objects(source, piece.name):
-            if isinstance(one, Problem):
-                yield one
-            else:
-                yield from session.entry(one[0], one[1])
+    return entries(piece, told, Session(piece.name).entry)
 
 
 class Session:

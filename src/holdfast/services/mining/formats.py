@@ -4,30 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any
 
 from ...domain.errors import Invalid
 from ...domain.mined import Problem, Record
-from . import ai_memory, chatgpt, claude_ai, claude_code, codex, graph, mail, mem0, notes, slack
+from . import FORMATS, Format, ai_memory, chatgpt, claude_ai, claude_code, codex, graph, mail, mem0, notes, slack
 from .elements import Element, Fault, decoded, elements
 from .places import Piece, Place
 from .reading import LOOKED_AT, Told, first_lines, guarded, start_of, unreadable
 
-Format = Literal[
-    "chatgpt",
-    "claude",
-    "claude-code",
-    "codex",
-    "slack",
-    "mem0",
-    "mcp-memory",
-    "markdown",
-    "text",
-    "mbox",
-    "ai-memory",
-    "envelope",
-]
-FORMATS: tuple[Format, ...] = get_args(Format)
 _SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
     "chatgpt": chatgpt.read,
     "claude": claude_ai.read,

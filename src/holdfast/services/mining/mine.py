@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..hold import Hold
-from . import formats, places
-from .formats import Format
+from . import Format, formats, places
 from .keep import Keeper
 from .places import Place
 from .plan import Options

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import IO, Any, TypeVar
 
 from ...domain.errors import Invalid
-from ...domain.mined import Problem
+from ...domain.mined import Problem, Record
 from .elements import MOST_ELEMENT, Fault, decoded, elements
 from .lines import Line, lines, objects
 from .places import Piece, watched
@@ -109,3 +109,13 @@ def alone(source: IO[bytes], name: str, most: int = MOST_ELEMENT) -> Raw | Probl
         return name, decoded(data.removeprefix(b"\xef\xbb\xbf"))
     except Invalid as error:
         return Problem(where=name, what=error.message)
+
+
+def entries(piece: Piece, told: Told, read: Callable[[str, dict[str, Any]], Iterator[Record]]) -> Iterator[Record]:
+    """What a reader makes of every object of a file, and what is wrong with lines."""
+    with watched(piece, told) as source:
+        for one in objects(source, piece.name):
+            if isinstance(one, Problem):
+                yield one
+            else:
+                yield from read(*one)

@@ -1,22 +1,18 @@
 """Taking what another store tells: checked, joined and journalled in one transaction a page, with an outcome each."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from ..domain.change import Change, Name, signed
-from ..domain.errors import Conflict, StoreError
+from ..domain.errors import Conflict
 from ..storage import signer
 from ..storage.exchange import Greeting, Page
 from ..storage.port import Session
 from ..storage.records import Writing
 from ..storage.taking import Outcome, Reason, Refused, Taking
-from .hold import Hold
 
-GOVERNING = ("policy", "agent", "memory_grant", "standard")
-"""What decides over others: taken only from a store that is trusted to."""
 RETRIED: tuple[Reason, ...] = ("waits", "future", "unknown_kind")
 """What may be taken later."""
 
@@ -33,7 +29,6 @@ class Taken:
     """What became of the changes that were told."""
 
     def __init__(self) -> None:
-        self.outcomes: Counter[tuple[str, Outcome]] = Counter()
         self.new: set[str] = set()
         self.updated: set[str] = set()
         self.same: set[str] = set()
@@ -41,7 +36,6 @@ class Taken:
         self.links: set[str] = set()
         self.conflicts = 0
         self.refused: dict[Name, Rejected] = {}
-        self.known = 0
 
     @property
     def rejected(self) -> list[Rejected]:
@@ -49,7 +43,6 @@ class Taken:
         return list(self.refused.values())
 
     def note(self, change: Change, outcome: Outcome) -> None:
-        self.outcomes[change.kind, outcome] += 1
         self.conflicts += outcome == "conflict"
         if change.kind == "link" and outcome != "noop":
             self.links.add(change.record)
@@ -70,52 +63,32 @@ class Taken:
         return len(self.new | self.updated)
 
 
-def take_page(
-    hold: Hold,
-    write: Writing,
-    page: Page,
-    sender: Greeting,
-    taken: Taken,
-    *,
-    owner: str | None = None,
-    governs: bool = True,
-) -> None:
+def take_page(write: Writing, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None) -> None:
     """Take a page inside a transaction. What cannot be taken is kept in quarantine with its reason."""
     keys = _keys(write.session, sender)
     taking = Taking(write, owner=owner, files=page.files)
     fresh = _unknown(write.session, page.changes)
-    taken.known += len(page.changes) - len(fresh)
     while fresh:
-        took = _take(write, taking, fresh, keys, taken, sender, governs=governs)
+        took = _take(write, taking, fresh, keys, taken, sender)
         fresh = _waiting(write.session) if took else []
     taking.finish()
     _learn(write, sender, {change.origin for change in page.changes})
 
 
 def _take(
-    write: Writing,
-    taking: Taking,
-    changes: Sequence[Change],
-    keys: dict[str, bytes],
-    taken: Taken,
-    sender: Greeting,
-    *,
-    governs: bool,
+    write: Writing, taking: Taking, changes: Sequence[Change], keys: dict[str, bytes], taken: Taken, sender: Greeting
 ) -> int:
     """How many were taken; what waited may be next."""
     took = 0
     for change in changes:
         name = Name(change.origin, change.n)
         try:
+            _must_be_theirs(write, change)
             _must_be_signed(change, keys)
-            if not governs and change.kind in GOVERNING:
-                raise Refused("not_allowed", f"A {change.kind} is taken only from a store that may govern this one.")
             taken.note(change, taking.take(change))
             write.session.do("quarantine_drop", origin=change.origin, n=change.n)
             taken.refused.pop(name, None)
             took += 1
-        except StoreError:
-            raise
         except Refused as error:
             _put_aside(write, change, error, sender)
             taken.refused[name] = Rejected(change, error.reason, error.detail)
@@ -152,12 +125,25 @@ def _keys(session: Session, sender: Greeting) -> dict[str, bytes]:
     return {origin: bytes.fromhex(key) for origin, key in sender.authors.items()} | known | own
 
 
+def _must_be_theirs(write: Writing, change: Change) -> None:
+    """What this store gave a number to is here; another change of that number is by a copy that took its name."""
+    if change.origin == write.origin:
+        raise Refused("forked", "It bears the name of this store, which did not make it: a copy of its file did.")
+
+
 def _must_be_signed(change: Change, keys: dict[str, bytes]) -> None:
     key = keys.get(change.origin)
     if key is None:
         raise Refused("unsigned", f"Nobody has told who signs for {change.origin}.")
-    if not signer.verifies(key, bytes.fromhex(change.signature), signed(change)):
+    if not _verifies(key, change):
         raise Refused("forged", "Its signature is not that of its author: it was forged or altered.")
+
+
+def _verifies(key: bytes, change: Change) -> bool:
+    try:
+        return signer.verifies(key, bytes.fromhex(change.signature), signed(change))
+    except ValueError:
+        return False
 
 
 def _put_aside(write: Writing, change: Change, why: Refused, sender: Greeting) -> None:
@@ -174,6 +160,7 @@ def _put_aside(write: Writing, change: Change, why: Refused, sender: Greeting) -
 
 
 def _learn(write: Writing, sender: Greeting, origins: set[str]) -> None:
+    origins -= {origin for origin, *_ in write.session.rows("signer_list")}
     for origin in sorted(origins & sender.authors.keys()):
         key = bytes.fromhex(sender.authors[origin])
         write.session.do("author_add", origin=origin, public_key=key, node=origin.partition(".")[0], now=write.now)

@@ -58,7 +58,7 @@ def _bring(source: Hold, target: Hold, taken: Taken, *, dry_run: bool, owner: st
         greeting, page = _page(source, after, known)
         if page.upto > after:
             with target.writing() as write:
-                take_page(target, write, page, greeting, taken, owner=owner)
+                take_page(write, page, greeting, taken, owner=owner)
                 write.session.do("followed_put", origin=greeting.origin, seq=page.upto, now=write.now)
         target.progress(page.upto, greeting.seq, "exchanging")
         after = page.upto
@@ -73,7 +73,7 @@ def _rehearse(source: Hold, target: Hold, taken: Taken, known: dict[str, int], a
             more = True
             while more:
                 greeting, page = _page(source, after, known)
-                take_page(target, write, page, greeting, taken, owner=owner)
+                take_page(write, page, greeting, taken, owner=owner)
                 after, more = page.upto, page.more
             raise Rehearsed
     except Rehearsed:

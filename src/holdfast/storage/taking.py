@@ -22,7 +22,7 @@ from . import conflicts, consulted, journal, purging, skills, titles
 from .records import KINDS, MEMORY, SKILL_VERSION, Kind, Writing, body_text
 
 Outcome = Literal["new", "updated", "noop", "conflict"]
-Reason = Literal["future", "waits", "unknown_kind", "invalid", "forged", "unsigned", "forked", "not_allowed"]
+Reason = Literal["future", "waits", "unknown_kind", "invalid", "forged", "unsigned", "forked"]
 
 
 class Refused(Exception):
@@ -58,7 +58,10 @@ class Taking:
 
     def take(self, change: Change) -> Outcome:
         """Take one change. Raises Refused before it writes anything."""
-        must_be_whole(change)
+        try:
+            must_be_whole(change)
+        except HoldfastError as error:
+            raise Refused("invalid", error.message) from None
         if change.erased is not None:
             self._enter(change, None, None)
             return "noop"

@@ -122,6 +122,36 @@ def test_a_change_that_was_altered_on_its_way_is_put_aside_and_named(
     assert here.stats().total == 0
 
 
+@pytest.mark.parametrize(
+    ("spoilt", "reason"),
+    [
+        ({"signature": "no signature"}, "forged"),
+        ({"signature": ""}, "forged"),
+        ({"origin": "nobody.1-00000000"}, "unsigned"),
+        ({"n": 99}, "forged"),
+    ],
+)
+def test_a_change_that_cannot_be_right_is_put_aside_and_the_others_are_taken(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, spoilt: dict[str, object], reason: str
+) -> None:
+    there.store(title="Spoilt", content="It is spoilt on its way.")
+    there.store(title="Whole", content="It arrives as it was sent.")
+    taken = take(here, there, lambda change: msgspec.structs.replace(change, **spoilt) if change.n == 1 else change)
+    assert [one.reason for one in taken.rejected] == [reason]
+    assert [memory.title for memory in here.list().memories] == ["Whole"]
+
+
+def test_a_change_in_the_name_of_this_store_that_it_did_not_make_is_put_aside(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    there.store(title="Theirs", content="They said that.")
+    with here.hold.reading() as session:
+        own = telling.greet(session, here.hold.now()).origin
+    taken = take(here, there, lambda change: msgspec.structs.replace(change, origin=own))
+    assert [one.reason for one in taken.rejected] == ["forked"]
+    assert here.verify().intact
+
+
 def test_a_change_from_a_clock_far_ahead_waits_until_its_time_has_come(
     here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
@@ -213,7 +243,7 @@ def take(
     page = page._replace(changes=[changes[place] for place in order] if order else changes)
     taken = taking.Taken()
     with here.hold.writing() as write:
-        taking.take_page(here.hold, write, page, greeting, taken)
+        taking.take_page(write, page, greeting, taken)
     return taken
 
 

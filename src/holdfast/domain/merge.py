@@ -5,11 +5,14 @@ origin. The greatest stamp shows; the other, different values are the conflicts.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from .clock import Stamp
+
+Keep = Literal["shown", "other", "mine", "theirs", "both", "edited"]
+"""How a conflict is settled."""
 
 
 class Awaited:

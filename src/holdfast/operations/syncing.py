@@ -1,20 +1,22 @@
 """Stores that agree: bringing two together, and what they said at once."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain.merge import Keep
 from ..domain.moment import to_text
-from ..services import conflicts as settling
-from ..services import sync as syncing
 from ..services.backup import must_reach_all
-from ..services.exchange import Taken
 from ..services.hold import Hold, Progress
-from ..storage import exchange
-from ..storage.conflicts import Side
 from .fields import Actor, Limit, Skip
 from .registry import Effect, Example, Nothing, Request, operation
 from .views import known
+
+if TYPE_CHECKING:
+    from ..services.conflicts import Shown
+    from ..services.exchange import Taken
+    from ..services.sync import Synced
+    from ..storage.conflicts import Side
 
 MOST_TOLD = 100
 """Rejected changes that an answer names; all of them are in quarantine."""
@@ -97,6 +99,8 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
     Both sides of what was changed at once are kept: the newer shows, the other is a conflict. Interrupted at any
     point, it goes on where it was when it is run again.
     """
+    from ..services import sync as syncing
+
     with syncing.remote(hold, request.remote) as there:
         done = syncing.sync(hold, there, request.direction, dry_run=request.dry_run, trust_source=request.trust_source)
     sides = (done.pulled, done.pushed)
@@ -112,7 +116,7 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
     )
 
 
-def _not_taken(by: Literal["here", "there"], taken: Taken) -> list[NotTaken]:
+def _not_taken(by: Literal["here", "there"], taken: "Taken") -> list[NotTaken]:
     return [
         NotTaken(
             by=by,
@@ -127,7 +131,7 @@ def _not_taken(by: Literal["here", "there"], taken: Taken) -> list[NotTaken]:
     ]
 
 
-def _counted(direction: str, done: syncing.Synced) -> dict[str, Any]:
+def _counted(direction: str, done: "Synced") -> dict[str, Any]:
     match direction:
         case "pull":
             return {"imported": done.pulled.memories}
@@ -137,7 +141,7 @@ def _counted(direction: str, done: syncing.Synced) -> dict[str, Any]:
             return {"pulled": done.pulled.memories, "pushed": done.pushed.memories}
 
 
-def _planned(direction: str, done: syncing.Synced) -> dict[str, Any]:
+def _planned(direction: str, done: "Synced") -> dict[str, Any]:
     plans = {"pull": done.pulled, "push": done.pushed}
     asked = plans if direction == "merge" else {direction: plans[direction]}
     return {"dry_run": True} | {
@@ -181,7 +185,7 @@ class ConflictPage(Struct, frozen=True, kw_only=True):
     total: int
 
 
-def conflict_view(one: settling.Shown) -> ConflictView:
+def conflict_view(one: "Shown") -> ConflictView:
     return ConflictView(
         id=one.conflict.id,
         kind=one.conflict.kind,
@@ -196,7 +200,7 @@ def conflict_view(one: settling.Shown) -> ConflictView:
     )
 
 
-def _side(side: Side) -> SideView:
+def _side(side: "Side") -> SideView:
     return SideView(
         value=side.value,
         memory_id=side.record,
@@ -221,6 +225,8 @@ class Conflicts(Request, frozen=True):
 )
 def conflicts(hold: Hold, request: Conflicts) -> ConflictPage:
     """List what two stores said at once, newest first."""
+    from ..services import conflicts as settling
+
     with hold.reading() as session:
         found, total = settling.browse(hold, session, limit=request.limit, skip=request.offset)
     return ConflictPage(conflicts=[conflict_view(one) for one in found], count=len(found), total=total)
@@ -243,6 +249,8 @@ class ConflictShow(Request, frozen=True):
 )
 def conflicts_show(hold: Hold, request: ConflictShow) -> ConflictView:
     """Show both sides of a conflict."""
+    from ..services import conflicts as settling
+
     with hold.reading() as session:
         return conflict_view(settling.show(hold, session, request.id))
 
@@ -250,7 +258,7 @@ def conflicts_show(hold: Hold, request: ConflictShow) -> ConflictView:
 class ConflictResolve(Request, frozen=True):
     id: ConflictId
     keep: Annotated[
-        settling.Keep,
+        Keep,
         Meta(description="shown or other, mine or theirs; both: each in a memory of its own; edited: a value given."),
     ]
     value: Annotated[str, Meta(description="The text that takes the place of both.")] | None = None
@@ -279,6 +287,8 @@ class ConflictResolved(Struct, frozen=True, kw_only=True):
 )
 def conflicts_resolve(hold: Hold, request: ConflictResolve) -> ConflictResolved:
     """Settle a conflict; every store that this one exchanges with hears of it."""
+    from ..services import conflicts as settling
+
     conflict, other = settling.resolve(hold, request.id, request.keep, request.value)
     return ConflictResolved(
         id=conflict.id, memory_id=conflict.about, field=conflict.cell, kept=request.keep, other_id=known(other)
@@ -301,6 +311,9 @@ class Digest(Struct, frozen=True, kw_only=True):
 )
 def sync_digest(hold: Hold, request: Nothing) -> Digest:
     """Say what this store has, by which it is compared with another."""
+    from ..services import conflicts as settling
+    from ..storage import exchange
+
     must_reach_all(hold)
     with hold.reading() as session:
         greeting = exchange.greet(session, hold.now())

@@ -6,14 +6,13 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain.errors import Invalid
+from ..domain.merge import Keep
 from ..storage import conflicts, journal, titles
 from ..storage.conflicts import Conflict, Sides
 from ..storage.port import Session
 from ..storage.records import MEMORY, Writing
 from .hold import Hold
 from .remember import must_be_free, must_change, numbered, title_holder
-
-Keep = Literal["shown", "other", "mine", "theirs", "both", "edited"]
 
 
 class Shown(NamedTuple):

@@ -135,3 +135,8 @@ MEMORY_SHAPE = Shape(
 def higher(a: Tier, b: Tier) -> Tier:
     """A tier only ever rises."""
     return max(a, b, key=TIERS.index)
+
+
+def audience(memory: Memory) -> str:
+    """With whom a memory can share its title: what is private only with what the same agent keeps private."""
+    return memory.agent if memory.scope == "private" else ""

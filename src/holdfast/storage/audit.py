@@ -8,10 +8,9 @@ import msgspec
 
 from ..domain import cells
 from ..domain.clock import Stamp
-from ..domain.memory import Memory
+from ..domain.memory import Memory, audience
 from ..domain.merge import Cell, join
 from ..domain.moment import OPEN_END
-from . import titles
 from .journal import Break, Entry, pages
 from .port import Row, Session
 from .records import KINDS, Kind, body_of, content_hash, order_columns
@@ -88,17 +87,16 @@ def _agrees(session: Session, kind: Kind[Any], entry: Entry, kept: Kept) -> bool
 
 def _stands_for_others(session: Session, own: Memory, record: Memory) -> bool:
     """Whether the columns of a memory are what it shows as one with others under its title."""
+    from . import titles
+
     held = titles.read(session, [own.id, *(row[0] for row in session.rows("title_others", id=own.id))])
     return len(held) > 1 and titles.together(held) == record
 
 
 def _is_shown(session: Session, memory: Memory, shown: str | None) -> bool:
     """Whether the one that stands for a memory is the least under its title."""
-    under: list[str] = [
-        row[0]
-        for row in session.rows("title_at", namespace=memory.namespace, title=memory.title)
-        if row[3] == titles.slot_of(memory).audience
-    ]
+    live = session.rows("title_at", namespace=memory.namespace, title=memory.title)
+    under: list[str] = [row[0] for row in live if row[3] == audience(memory)]
     return shown is not None and shown == min(under, default=None)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ..domain import cells
 from ..domain.cells import Cells
 from ..domain.clock import Stamp
-from ..domain.memory import MEMORY_SHAPE, Memory
+from ..domain.memory import MEMORY_SHAPE, Memory, audience
 from ..domain.merge import Cell
 from . import conflicts, journal
 from .port import Part, Session
@@ -200,7 +200,7 @@ def rename_one(write: Writing, id: str, title: str, op: str) -> None:
 
 
 def slot_of(memory: Memory) -> Slot:
-    return Slot(memory.namespace, memory.title, memory.agent if memory.scope == "private" else "")
+    return Slot(memory.namespace, memory.title, audience(memory))
 
 
 def _shares(held: Sequence[Member], edits: Mapping[str, tuple[Any, Any]]) -> list[tuple[Member, dict[str, Any]]]:

@@ -48,14 +48,12 @@ def settle(write: Writing, ids: Iterable[str], left: Iterable[Slot] = ()) -> Non
     """Show what is live under the titles of some memories, and what is left under those they had before."""
     session, wanted = write.session, sorted(set(ids))
     slots: dict[Slot, list[tuple[str, str | None]]] = {}
-    for id, namespace, title, audience, shown in session.rows("title_members", ids=wanted) if wanted else ():
-        slots.setdefault(Slot(namespace, title, audience), []).append((id, shown))
-    for slot in set(left) - slots.keys():
-        for id, namespace, title, audience, shown in session.rows(
-            "title_at", namespace=slot.namespace, title=slot.title
-        ):
-            if audience == slot.audience:
-                slots.setdefault(Slot(namespace, title, audience), []).append((id, shown))
+    for id, *slot, shown in session.rows("title_members", ids=wanted) if wanted else ():
+        slots.setdefault(Slot(*slot), []).append((id, shown))
+    for before in set(left) - slots.keys():
+        for id, *slot, shown in session.rows("title_at", namespace=before.namespace, title=before.title):
+            if Slot(*slot) == before:
+                slots.setdefault(before, []).append((id, shown))
     alone = [held[0] for held in slots.values() if len(held) == 1]
     if fresh := [id for id, shown in alone if shown is None]:
         session.do("title_show", ids=fresh)

@@ -15,7 +15,8 @@
     │   ├── CycleDetected    a memory would stand on itself
     │   ├── AlreadyAtomised  a memory was cut into atoms before
     │   ├── SourceTooSmall   a memory makes no two atoms
-    │   └── CuratorBusy      another curator is at work
+    │   ├── CuratorBusy      another curator is at work
+    │   └── LeaseLost        somebody else has the task by now, or nobody
     ├── Unauthenticated      no key, or a wrong one
     ├── Forbidden            the key or the agent may not do this
     │   ├── Unconfirmed      an irreversible command without its confirmation
@@ -152,6 +153,12 @@ class CuratorBusy(Conflict):
     """Another curator is at work in this store: try again when it is done."""
 
     code = "CURATOR_BUSY"
+
+
+class LeaseLost(Conflict):
+    """You no longer hold this task: your time was over, and what you did of it does not count."""
+
+    code = "LEASE_LOST"
 
 
 class Unauthenticated(HoldfastError):

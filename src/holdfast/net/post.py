@@ -30,13 +30,22 @@ class Post:
     """Posts JSON to one host. Neither proxies nor redirects are followed: each would be told the key."""
 
     def __init__(
-        self, address: SplitResult, *, settings: str, headers: Mapping[str, str], timeout: float, tries: int = 1
+        self,
+        address: SplitResult,
+        *,
+        settings: str,
+        headers: Mapping[str, str],
+        timeout: float,
+        tries: int = 1,
+        quiet: bool = False,
     ) -> None:
         self._address = address
         self._settings = settings
         self._headers = {"Content-Type": "application/json", **headers}
         self._timeout = timeout
         self._tries = tries
+        self._quiet = quiet
+        """Whether any success is one, even if nothing is said."""
         self.breaker = Breaker()
         self.host = address.netloc
 
@@ -88,12 +97,12 @@ class Post:
             raise self._broken(error, undone=not exchange.sent) from None
 
     def _read(self, response: HTTPResponse) -> bytes:
-        if response.status != 200:
+        if not (response.status == 200 or (self._quiet and 200 <= response.status < 300)):
             raise self._refused(response.status, _seconds(response.headers.get("Retry-After")))
         body = response.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
             raise Failure(f"answered with more than {MOST_BYTES:,} bytes", status=200)
-        if response.length or not body:
+        if response.length or not (body or self._quiet):
             raise Failure("broke off in the middle of its answer", retryable=True, status=200)
         return body
 

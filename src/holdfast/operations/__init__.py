@@ -27,6 +27,7 @@ from . import (
     reflecting,
     skills,
     syncing,
+    tasks,
     transfer,
     upkeep,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "reflecting",
     "skills",
     "syncing",
+    "tasks",
     "transfer",
     "upkeep",
 ]

@@ -443,6 +443,26 @@ def mcp(profile: str | None, **given: Any) -> None:
         leave(run(hold, settings.profile))
 
 
+@cli.command(params=global_options())
+@click.option("--slots", type=click.IntRange(1, 64), default=4, show_default=True, help="Tasks at a time.")
+@click.option(
+    "--lease", type=click.IntRange(3, 3600), default=60, show_default=True, help="Seconds without a sign of life."
+)
+@click.option(
+    "--allow", default="webhook,job", show_default=True, help="What it may run, among webhook, job, command and python."
+)
+@click.option("--once", is_flag=True, help="Do what is due now, and end.")
+def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> None:
+    """Do what is due, by the handlers of the tasks, until interrupted."""
+    wanted = choices(given)
+    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]})
+    from ..app import open as open_memory
+    from .work import work
+
+    with open_memory(settings=settings, source="system") as hold:
+        leave(work(hold, settings, slots=slots, lease=lease, allow=allow, once=once))
+
+
 @cli.group(params=global_options(), invoke_without_command=True)
 @click.option("--quick", is_flag=True, help="Small sizes only: does it run?")
 @click.option("--full", is_flag=True, help="A million memories too.")

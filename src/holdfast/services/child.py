@@ -1,0 +1,107 @@
+"""A program that is run for somebody: bounded in time and output, and none of what it starts outlives it."""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import IO, NamedTuple
+
+MOST_BYTES = 32 * 1024
+"""Of what a program prints, from its beginning; the rest is read and let go."""
+LOOK_SECONDS = 0.2
+"""How often it is looked whether the program is to end."""
+GRACE_SECONDS = 5.0
+"""Between being asked to end and being ended."""
+
+
+class Ended(NamedTuple):
+    """How a program ended."""
+
+    code: int
+    output: str
+    errors: str
+    stopped: str | None = None
+    """Why it was made to end, if it was."""
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    words: bytes,
+    environment: Mapping[str, str],
+    timeout: float,
+    stop: Callable[[], str | None] = lambda: None,
+) -> Ended:
+    """Run a program in a group of its own and wait for it. Raises OSError if it cannot be started."""
+    process = subprocess.Popen(  # noqa: S603 - what is run is for an admin to say
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        start_new_session=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    output, errors = _Kept(process.stdout), _Kept(process.stderr)
+    _Told(process.stdin, words)
+    why = _wait(process, monotonic() + timeout, timeout, stop)
+    _signal(process, signal.SIGKILL)
+    return Ended(process.wait(), output.text(), errors.text(), why)
+
+
+def _wait(
+    process: "subprocess.Popen[bytes]", deadline: float, timeout: float, stop: Callable[[], str | None]
+) -> str | None:
+    """Until it ends by itself, or why it was made to."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_SECONDS)
+            return None
+        why = f"It took longer than {timeout:g} seconds." if monotonic() > deadline else stop()
+        if why is not None:
+            _signal(process, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_SECONDS)
+            return why
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """To the whole group, so that nothing that it started is left."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+class _Kept:
+    """What comes out of a pipe: its beginning, and nothing that would fill the memory."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._read, name="holdfast-output", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._pipe, suppress(OSError, ValueError):
+            while part := self._pipe.read1(65_536):  # type: ignore[attr-defined]
+                self._kept += part[: MOST_BYTES - len(self._kept)]
+
+    def text(self) -> str:
+        """What was printed until the program ended; who holds its pipe open in secret is not waited for."""
+        self._thread.join(GRACE_SECONDS)
+        return bytes(self._kept).decode("utf-8", "replace")
+
+
+class _Told:
+    """What goes into a pipe, whether it is read or not."""
+
+    def __init__(self, pipe: IO[bytes], words: bytes) -> None:
+        threading.Thread(target=self._write, args=(pipe, words), name="holdfast-input", daemon=True).start()
+
+    def _write(self, pipe: IO[bytes], words: bytes) -> None:
+        with suppress(OSError), pipe:
+            pipe.write(words)

@@ -1,0 +1,70 @@
+-- name: task.columns
+t.id, t.principal, t.agent, t.namespace, t.channel, t.reply_to, t.title, t.kind, t.handler, t.target, t.payload, t.zone,
+  t.first_at, t.repeat, t.misfire, t.due_at, t.ready_at, t.state, t.attempts, t.most_attempts, t.timeout, t.owner, t.token,
+  t.claimed_at, t.cancel_asked, t.last_error, t.unique_key, t.created_at, t.updated_at
+-- name: task_put
+insert into task (id, principal, agent, namespace, channel, reply_to, title, kind, handler, target, payload, zone, first_at,
+  repeat, misfire, due_at, ready_at, state, attempts, most_attempts, timeout, owner, token, claimed_at, cancel_asked, last_error,
+  unique_key, created_at, updated_at)
+values (:id, :principal, :agent, :namespace, :channel, :reply_to, :title, :kind, :handler, :target, :payload, :zone, :first_at,
+  :repeat, :misfire, :due_at, :ready_at, :state, :attempts, :most_attempts, :timeout, :owner, :token, :claimed_at, :cancel_asked,
+  :last_error, :unique_key, :created_at, :updated_at)
+on conflict (id) do update set title = excluded.title, kind = excluded.kind, reply_to = excluded.reply_to,
+  payload = excluded.payload, zone = excluded.zone, first_at = excluded.first_at, repeat = excluded.repeat,
+  misfire = excluded.misfire, due_at = excluded.due_at, ready_at = excluded.ready_at, state = excluded.state,
+  attempts = excluded.attempts, most_attempts = excluded.most_attempts, timeout = excluded.timeout, owner = excluded.owner,
+  token = excluded.token, claimed_at = excluded.claimed_at, cancel_asked = excluded.cancel_asked,
+  last_error = excluded.last_error, updated_at = excluded.updated_at
+-- name: task_select
+select {task.columns} from task t where true
+-- name: task_count
+select count(*) from task t where true
+-- name: task.of_agent
+-- What an agent may see: what it made, and what is its own.
+ and (t.agent = :agent or t.principal = :agent)
+-- name: task.of_principal
+ and t.principal = any(:principals)
+-- name: task.reach_first
+ and ((t.namespace = :reach_n or (t.namespace >= :reach_n || '/' and t.namespace < :reach_n || '0'))
+-- name: task.reach_more
+ or (t.namespace = :reach_n or (t.namespace >= :reach_n || '/' and t.namespace < :reach_n || '0'))
+-- name: task.reach_end
+ )
+-- name: task.begins
+-- Ids between a beginning and what sorts right after everything that begins so.
+ and t.id >= :prefix and t.id < :beyond order by t.id limit 2
+-- name: task.states
+ and t.state = any(:states)
+-- name: task.due
+ and t.ready_at <= :now
+-- name: task.keyed
+ and t.principal = :principal and t.unique_key = :unique_key
+-- name: task.same
+-- The same thing at the same time.
+ and t.principal = :principal and t.state = 'pending' and t.title = :title and t.due_at = :due_at
+-- name: task.near
+ and t.principal = :principal and t.state = 'pending' and t.due_at >= :earliest and t.due_at <= :latest order by t.due_at, t.id
+  limit :limit
+-- name: task.claimable
+ and t.ready_at <= :now order by t.ready_at, t.id limit :limit
+-- name: task.handled
+ and t.handler = any(:handlers)
+-- name: task.page
+ order by t.due_at, t.id limit :limit offset :skip
+-- name: task_claim
+update task set state = 'running', owner = :owner, token = token + 1, claimed_at = :now, attempts = attempts + 1,
+  ready_at = :until, updated_at = :now
+where id = any(:ids)
+-- name: task_beat
+update task set ready_at = :until, updated_at = :now
+where id = :id and token = :token and state = 'running' and ready_at > :now returning cancel_asked
+-- name: task_next
+-- When the next one can be claimed.
+select min(t.ready_at) from task t where t.ready_at is not null
+-- name: task_run.columns
+r.id, r.task, r.due_at, r.attempt, r.owner, r.token, r.started_at, r.finished_at, r.status, r.final, r.result, r.error, r.tokens
+-- name: task_run_add
+insert into task_run (id, task, due_at, attempt, owner, token, started_at, finished_at, status, final, result, error, tokens)
+values (:id, :task, :due_at, :attempt, :owner, :token, :started_at, :finished_at, :status, :final, :result, :error, :tokens)
+-- name: task_run_page
+select {task_run.columns} from task_run r where r.task = :task order by r.started_at desc, r.id desc limit :limit

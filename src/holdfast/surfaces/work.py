@@ -1,0 +1,37 @@
+"""Do what is due until told to stop."""
+
+import os
+import signal
+import socket
+import sys
+from typing import get_args
+
+from ..app import Holdfast
+from ..domain.errors import Invalid
+from ..domain.task import Handler
+from ..settings import Settings
+from .human import safe
+
+
+def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allow: str, once: bool) -> int:
+    """Until SIGTERM or SIGINT, which let what is under way end; what does not is given back untried. Exits with 0."""
+    from ..services.worker import Terms, Worker
+
+    owner = f"worker:{socket.gethostname()}:{os.getpid()}"
+    db = settings.db or holdfast.hold.store.path
+    terms = Terms(owner, db, slots, lease, handlers_of(allow))
+    worker = Worker(holdfast.hold, terms, lambda line: print(safe(line), file=sys.stderr, flush=True))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    print(f"{owner} works on {holdfast.hold.store.path}", file=sys.stderr, flush=True)
+    worker.work(once=once)
+    return 0
+
+
+def handlers_of(allow: str) -> tuple[Handler, ...]:
+    """What a worker may run, as a list of words says it."""
+    known = [name for name in get_args(Handler) if name != "none"]
+    given = [word.strip() for word in allow.split(",") if word.strip()]
+    if not given or not set(given) <= set(known):
+        raise Invalid(f"--allow: choose among {', '.join(known)}", fields=["allow"])
+    return tuple(name for name in known if name in given)

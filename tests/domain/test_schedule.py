@@ -1,0 +1,195 @@
+"""When tasks are due: on the clocks of a place, through the changes of those clocks."""
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.domain import schedule as plan
+from holdfast.domain.errors import Invalid
+from holdfast.domain.moment import DAY, SECOND, from_text, to_text
+
+BERLIN = "Europe/Berlin"
+
+
+def times(repeat: str, first: str, zone: str, many: int) -> list[str]:
+    """The first times of a rule, on the wall."""
+    made = plan.schedule(repeat, zone, plan.due(first, zone))
+    at, found = made.first - 1, []
+    while len(found) < many and (following := plan.after(made, at)) is not None:
+        found.append(plan.wall_of(following, made.zone).isoformat(timespec="minutes"))
+        at = following
+    return found
+
+
+def test_nine_in_the_morning_stays_nine_when_clocks_change() -> None:
+    assert times("daily", "2026-03-28T09:00", BERLIN, 3) == ["2026-03-28T09:00", "2026-03-29T09:00", "2026-03-30T09:00"]
+    assert times("0 9 * * *", "2026-10-24T09:00", BERLIN, 3) == [f"2026-10-{day}T09:00" for day in (24, 25, 26)]
+
+
+def test_an_hour_that_a_clock_leaves_out_falls_on_the_first_moment_after_it() -> None:
+    assert times("daily", "2026-03-28T02:30", BERLIN, 3) == ["2026-03-28T02:30", "2026-03-29T03:00", "2026-03-30T02:30"]
+    assert plan.due("2026-03-29T02:30", BERLIN) == from_text("2026-03-29T01:00:00Z", "due_at")
+
+
+def test_an_hour_that_a_clock_shows_twice_counts_once() -> None:
+    made = plan.schedule("daily", BERLIN, plan.due("2026-10-24T02:30", BERLIN))
+    second = plan.after(made, made.first)
+    assert second == from_text("2026-10-25T00:30:00Z", "x")
+    assert plan.after(made, second) == from_text("2026-10-26T01:30:00Z", "x")
+    assert times("30 2 * * *", "2026-10-24T02:30", BERLIN, 3) == [f"2026-10-{day}T02:30" for day in (24, 25, 26)]
+
+
+def test_so_much_time_is_so_much_time_whatever_clocks_show() -> None:
+    made = plan.schedule("every 24 hours", BERLIN, plan.due("2026-03-28T09:00", BERLIN))
+    assert plan.after(made, made.first) == made.first + DAY
+    assert plan.rule_of("every 90 minutes") == plan.Every(5400)
+    assert plan.rule_of("every 15m") == plan.Every(900)
+
+
+def test_the_thirty_first_is_the_last_day_of_shorter_months_and_comes_back() -> None:
+    days = times("monthly", "2026-01-31T08:00", BERLIN, 5)
+    assert [day[5:10] for day in days] == ["01-31", "02-28", "03-31", "04-30", "05-31"]
+    assert [day[5:10] for day in times("FREQ=MONTHLY;BYMONTHDAY=-1", "2028-02-01T08:00", "UTC", 2)] == [
+        "02-29",
+        "03-31",
+    ]
+
+
+def test_the_29th_of_february_is_the_28th_in_other_years() -> None:
+    assert [day[:10] for day in times("yearly", "2028-02-29T08:00", "UTC", 5)] == [
+        "2028-02-29",
+        "2029-02-28",
+        "2030-02-28",
+        "2031-02-28",
+        "2032-02-29",
+    ]
+
+
+def test_weekdays_leave_out_the_weekend() -> None:
+    assert [day[8:10] for day in times("weekdays", "2026-11-19T07:00", "UTC", 4)] == ["19", "20", "23", "24"]
+
+
+def test_a_rule_may_name_the_second_tuesday_or_the_last_friday() -> None:
+    found = times("FREQ=MONTHLY;BYDAY=2TU,-1FR", "2026-11-01T10:00", "UTC", 4)
+    assert [day[5:10] for day in found] == ["11-10", "11-27", "12-08", "12-25"]
+
+
+def test_every_other_week_counts_from_the_first() -> None:
+    found = times("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH", "2026-11-19T10:00", "UTC", 4)
+    assert [day[5:10] for day in found] == ["11-19", "11-30", "12-03", "12-14"]
+
+
+def test_a_rule_ends_by_its_count_or_its_last_day() -> None:
+    assert len(times("FREQ=DAILY;COUNT=3", "2026-11-19T10:00", "UTC", 9)) == 3
+    assert len(times("FREQ=DAILY;UNTIL=20261121", "2026-11-19T10:00", "UTC", 9)) == 3
+    made = plan.schedule("FREQ=DAILY;COUNT=3", "UTC", plan.due("2026-11-19T10:00", "UTC"))
+    assert plan.after(made, made.first + 30 * DAY) is None
+
+
+def test_what_is_due_once_is_not_due_again() -> None:
+    made = plan.schedule(None, "UTC", 1000)
+    assert plan.after(made, 999) == 1000
+    assert plan.after(made, 1000) is None
+    assert plan.rule_of("once") is None
+
+
+def test_after_thirty_days_asleep_one_time_is_made_up_for_or_all_or_none() -> None:
+    made = plan.schedule("daily", BERLIN, plan.due("2026-10-01T09:00", BERLIN))
+    now = plan.due("2026-10-31T11:00", BERLIN)
+    assert plan.is_missed(made, made.first, now)
+    following = plan.next_due(made, made.first, now, "once")
+    assert following is not None
+    assert to_text(following) == "2026-11-01T08:00:00.000000Z"
+    assert plan.next_due(made, made.first, now, "all") == made.first + DAY
+    assert not plan.is_missed(made, following, following + SECOND)
+
+
+@pytest.mark.parametrize(
+    "repeat",
+    [
+        "0 0 31 2 *",
+        "0 0 30 2 *",
+        "* * * * * *",
+        "60 * * * *",
+        "0 9 * *",
+        "hourlyish",
+        "",
+        "every 0 minutes",
+        "every -5m",
+        "FREQ=SECONDLY",
+        "FREQ=DAILY;COUNT=0",
+        "FREQ=DAILY;COUNT=x",
+        "FREQ=DAILY;BYDAY=MO",
+        "FREQ=WEEKLY;BYDAY=2MO",
+        "FREQ=MONTHLY;BYMONTHDAY=32",
+        "FREQ=MONTHLY;BYMONTHDAY=0",
+        "FREQ=MONTHLY;BYDAY=MO;BYMONTHDAY=3",
+        "FREQ=MONTHLY;BYSETPOS=1",
+        "FREQ=DAILY;UNTIL=tomorrow",
+        "FREQ=DAILY;UNTIL=19990101",
+        "x" * 5000,
+    ],
+)
+def test_what_is_no_rule_or_never_comes_is_refused(repeat: str) -> None:
+    with pytest.raises(Invalid, match=r"^repeat: "):
+        plan.schedule(repeat, "UTC", from_text("2026-11-16", "x"))
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "", "../etc/passwd", "/etc/localtime", "a\x00b", "x" * 300])
+def test_a_zone_that_does_not_exist_is_refused(zone: str) -> None:
+    with pytest.raises(Invalid, match=r"^zone: "):
+        plan.zone_of(zone)
+
+
+@pytest.mark.parametrize("text", ["tomorrow at nine", "", "2026-13-01", "99999-01-01", "2026-11-16T25:00"])
+def test_a_time_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match=r"^due_at: "):
+        plan.due(text, BERLIN)
+
+
+def test_a_time_is_read_on_the_clock_of_its_zone_unless_it_says_its_own() -> None:
+    assert plan.due("2026-07-01T09:00", BERLIN) == from_text("2026-07-01T07:00:00Z", "x")
+    assert plan.due("2026-07-01T09:00Z", BERLIN) == from_text("2026-07-01T09:00:00Z", "x")
+    assert plan.due("2026-07-01T09:00+05:00", BERLIN) == from_text("2026-07-01T04:00:00Z", "x")
+
+
+def test_the_year_9999_is_beyond_what_is_due() -> None:
+    made = plan.schedule("daily", "UTC", from_text("2026-11-16", "x"))
+    assert plan.after(made, from_text("9999-12-31", "x")) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    repeat=st.sampled_from(
+        ["daily", "weekly", "weekdays", "monthly", "yearly", "0 9 * * *", "FREQ=MONTHLY;BYDAY=-1SU"]
+    ),
+    zone=st.sampled_from([BERLIN, "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Africa/Casablanca"]),
+    first=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),
+    later=st.integers(0, 2000),
+)
+def test_the_next_time_is_the_least_that_is_later(repeat: str, zone: str, first: datetime, later: int) -> None:
+    """Found from anywhere, it is the same as by going through all of them."""
+    made = plan.schedule(repeat, zone, plan.on_the_wall(first, ZoneInfo(zone)))
+    asked = made.first + later * DAY
+    at: int | None = made.first - 1
+    while at is not None and at <= asked:
+        at = plan.after(made, at)
+    assert plan.after(made, asked) == at
+    assert at is not None
+    assert at > asked
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    zone=st.sampled_from([BERLIN, "America/New_York", "Australia/Lord_Howe", "America/St_Johns"]),
+    wall=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),
+)
+def test_a_clock_shows_the_time_that_was_asked_for_or_the_first_after_a_gap(zone: str, wall: datetime) -> None:
+    at = plan.on_the_wall(wall, ZoneInfo(zone))
+    seen = plan.wall_of(at, ZoneInfo(zone))
+    assert seen == wall or (
+        timedelta() < seen - wall <= timedelta(hours=1) and plan.wall_of(at - 1, ZoneInfo(zone)) < wall
+    )

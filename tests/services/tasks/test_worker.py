@@ -1,0 +1,197 @@
+"""Workers: what handlers do, whatever they do, becomes a result or an error, and nothing outlives its time."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast
+from holdfast.services import child
+from holdfast.services.worker import Terms, Worker
+
+PAST = "2020-01-31T09:00"
+
+
+@pytest.fixture
+def engine() -> str:
+    return "sqlite"
+
+
+def work(hold: holdfast.Holdfast, db: str, **more: Any) -> list[str]:
+    """What a worker told while it did what is due."""
+    told: list[str] = []
+    Worker(hold.hold, Terms("w", db, handlers=("webhook", "command", "python", "job"), **more), told.append).work(
+        once=True
+    )
+    return told
+
+
+def done(hold: holdfast.Holdfast, db: str, command: str, **more: Any) -> Any:
+    """The one run of a command."""
+    task = hold.task_add(title=command[:50], due_at=PAST, handler="command", target=command, **more).task
+    work(hold, db)
+    (run,) = hold.task_runs(id=task.id).runs
+    return run
+
+
+def test_a_command_is_told_of_its_task_and_what_it_prints_is_the_result(hold: holdfast.Holdfast, db: str) -> None:
+    run = done(hold, db, "cat", payload={"to": "ann"})
+    assert run.status == "completed"
+    said = msgspec.json.decode(run.result)
+    assert (said["title"], said["payload"], said["attempt"]) == ("cat", {"to": "ann"}, 1)
+    assert said["occurrence"].startswith(said["id"])
+
+
+def test_a_command_that_fails_says_why(hold: holdfast.Holdfast, db: str) -> None:
+    run = done(hold, db, "echo begun; echo 'no such account' >&2; exit 3")
+    assert (run.status, run.error, run.result) == ("failed", "no such account", "begun\n")
+    assert done(hold, db, "exit 4").error == "It ended with 4."
+    assert done(hold, db, "kill -9 $$").error == "It ended with -9."
+
+
+def test_a_command_that_does_not_return_is_ended_with_all_it_started(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "GRACE_SECONDS", 0.3)
+    pids = tmp_path / "pids"
+    run = done(hold, db, f"trap '' TERM; sleep 300 & echo $! $$ > {pids}; wait; sleep 300", timeout=1)
+    assert run.error == "It took longer than 1 seconds."
+    assert all(gone(int(pid)) for pid in pids.read_text().split())
+
+
+def test_what_a_command_leaves_behind_is_ended_when_it_ends(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    run = done(hold, db, f"(trap '' HUP TERM; sleep 300) & echo $! > {pids}; echo done")
+    assert (run.status, run.result) == ("completed", "done\n")
+    assert gone(int(pids.read_text()))
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends within a while; one that nobody has waited for counts."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_of_what_a_command_prints_only_the_beginning_is_kept(hold: holdfast.Holdfast, db: str) -> None:
+    run = done(hold, db, "head -c 50000000 /dev/zero | tr '\\0' x")
+    assert run.result == "x" * child.MOST_BYTES
+
+
+def test_a_command_does_not_learn_the_keys_of_the_worker(
+    hold: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_API_KEY", "secret-of-the-worker")
+    assert "secret-of-the-worker" not in done(hold, db, "env").result
+
+
+def test_a_job_is_a_command_of_our_own(hold: holdfast.Holdfast, db: str) -> None:
+    task = hold.task_add(
+        title="Collect", due_at=PAST, handler="job", target="gc", payload={"arguments": ["--json"]}, repeat="daily"
+    ).task
+    work(hold, db)
+    (run,) = hold.task_runs(id=task.id).runs
+    assert (run.status, run.error) == ("completed", msgspec.UNSET)
+    assert isinstance(msgspec.json.decode(run.result), dict)
+    other = hold.task_add(title="Harm", due_at=PAST, handler="job", target="delete").task
+    work(hold, db)
+    assert "choose among" in hold.task_runs(id=other.id).runs[0].error
+
+
+def test_a_handler_in_python_is_found_by_its_name(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "handlers-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: handlers\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[holdfast.handlers]\ngreet = greeting:greet\nleave = greeting:leave\n")
+    (tmp_path / "greeting.py").write_text(
+        "import os\ndef greet(task):\n    return 'hello ' + task['payload']['name']\ndef leave(task):\n    os._exit(7)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    made = {
+        name: hold.task_add(title=name, due_at=PAST, handler="python", target=name, payload={"name": "ann"}).task.id
+        for name in ("greet", "leave", "nobody")
+    }
+    work(hold, db)
+    ended = {name: hold.task_runs(id=id).runs[0] for name, id in made.items()}
+    assert ended["greet"].result == "hello ann"
+    assert ended["leave"].error == "It ended with 7."
+    assert "No package gives a handler 'nobody'" in ended["nobody"].error
+
+
+@contextmanager
+def listening(status: int) -> Iterator[tuple[str, list[tuple[str, dict[str, Any]]]]]:
+    heard: list[tuple[str, dict[str, Any]]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            heard.append((self.headers["Idempotency-Key"], msgspec.json.decode(body)))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook", heard
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(("status", "ends"), [(204, "completed"), (500, "failed"), (302, "failed")])
+def test_a_webhook_is_told_once_for_each_try(hold: holdfast.Holdfast, db: str, status: int, ends: str) -> None:
+    with listening(status) as (url, heard):
+        task = hold.task_add(title="Tell", due_at=PAST, handler="webhook", target=url).task
+        work(hold, db)
+    (run,) = hold.task_runs(id=task.id).runs
+    assert run.status == ends
+    assert [(key.split(":")[0], said["title"]) for key, said in heard] == [(task.id, "Tell")]
+
+
+def test_a_worker_that_stops_gives_back_what_it_cannot_end(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "GRACE_SECONDS", 0.3)
+    mark = tmp_path / "begun"
+    task = hold.task_add(title="Long", due_at=PAST, handler="command", target=f"touch {mark}; sleep 300").task
+    worker = Worker(hold.hold, Terms("w", db, handlers=("command",)))
+    thread = threading.Thread(target=worker.work)
+    thread.start()
+    while not mark.exists():
+        time.sleep(0.02)
+    worker.stop()
+    thread.join(30)
+    left = hold.task_show(id=task.id)
+    assert (left.state, left.attempts) == ("pending", 0)
+    assert hold.task_runs(id=task.id).count == 0
+
+
+def test_one_that_is_cancelled_while_it_is_done_ends_soon(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+    mark = tmp_path / "begun"
+    task = hold.task_add(title="Long", due_at=PAST, handler="command", target=f"touch {mark}; sleep 300").task
+    worker = Worker(hold.hold, Terms("w", db, lease=3, handlers=("command",)))
+    thread = threading.Thread(target=lambda: worker.work(once=True))
+    thread.start()
+    while not mark.exists():
+        time.sleep(0.02)
+    hold.task_cancel(id=task.id)
+    thread.join(30)
+    assert hold.task_show(id=task.id).state == "cancelled"
+    assert hold.task_runs(id=task.id).runs[0].error == "It was cancelled."

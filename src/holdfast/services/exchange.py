@@ -1,13 +1,15 @@
 """Taking what another store tells: checked, joined and journalled in one transaction a page, with an outcome each."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from ..domain.change import Change, Name, signed
+from ..domain.clock import STATE
 from ..domain.errors import Conflict
-from ..storage import signer
+from ..domain.state import as_change, from_change
+from ..storage import quarantine, signer
 from ..storage.exchange import Greeting, Page
 from ..storage.port import Session
 from ..storage.records import Writing
@@ -67,7 +69,7 @@ def take_page(write: Writing, page: Page, sender: Greeting, taken: Taken, *, own
     """Take a page inside a transaction. What cannot be taken is kept in quarantine with its reason."""
     keys = _keys(write.session, sender)
     taking = Taking(write, owner=owner, files=page.files)
-    fresh = _unknown(write.session, page.changes)
+    fresh = [*map(as_change, page.states), *_unknown(write.session, _changes(page, taken))]
     while fresh:
         took = _take(write, taking, fresh, keys, taken, sender)
         fresh = _waiting(write.session) if took else []
@@ -79,20 +81,37 @@ def _take(
     write: Writing, taking: Taking, changes: Sequence[Change], keys: dict[str, bytes], taken: Taken, sender: Greeting
 ) -> int:
     """How many were taken; what waited may be next."""
-    took = 0
+    took, dropped = 0, quarantine.dropped(write.session)
     for change in changes:
         name = Name(change.origin, change.n)
         try:
-            _must_be_theirs(write, change)
-            _must_be_signed(change, keys)
-            taken.note(change, taking.take(change))
+            _must_be_wanted(dropped, change)
+            taken.note(change, _joined(write, taking, change, keys))
             write.session.do("quarantine_drop", origin=change.origin, n=change.n)
             taken.refused.pop(name, None)
             took += 1
         except Refused as error:
-            _put_aside(write, change, error, sender)
+            if error.reason != "dropped":
+                _put_aside(write, change, error, sender)
             taken.refused[name] = Rejected(change, error.reason, error.detail)
     return took
+
+
+def _changes(page: Page, taken: Taken) -> list[Change]:
+    """The changes of a page; one that poses as a whole record is refused."""
+    for change in page.changes:
+        if change.origin == STATE:
+            taken.refused[Name(STATE, change.n)] = Rejected(change, "invalid", "A whole record is not a change.")
+    return [change for change in page.changes if change.origin != STATE]
+
+
+def _joined(write: Writing, taking: Taking, change: Change, keys: dict[str, bytes]) -> Outcome:
+    """A record that was told whole, for which its sender vouches; or a change, for which its author does."""
+    if change.origin == STATE:
+        return taking.take_state(from_change(change))
+    _must_be_theirs(write, change)
+    _must_be_signed(change, keys)
+    return taking.take(change)
 
 
 def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
@@ -129,6 +148,11 @@ def _must_be_theirs(write: Writing, change: Change) -> None:
     """What this store gave a number to is here; another change of that number is by a copy that took its name."""
     if change.origin == write.origin:
         raise Refused("forked", "It bears the name of this store, which did not make it: a copy of its file did.")
+
+
+def _must_be_wanted(dropped: Collection[str], change: Change) -> None:
+    if dropped and quarantine.digest_of(change) in dropped:
+        raise Refused("dropped", "Somebody here dropped it from quarantine.")
 
 
 def _must_be_signed(change: Change, keys: dict[str, bytes]) -> None:

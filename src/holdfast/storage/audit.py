@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..domain import cells
-from ..domain.clock import Stamp
+from ..domain.clock import STATE, Stamp
 from ..domain.memory import Memory, audience
-from ..domain.merge import Cell, join
+from ..domain.merge import Cell, filled, join
 from ..domain.moment import OPEN_END
 from .journal import Break, Entry, pages
 from .port import Row, Session
@@ -119,16 +119,17 @@ def _cells_hold(session: Session, kind: Kind[Any], entry: Entry, record: Any, ow
     if record.version == 1 and kept.cells == cells.pack(cells.Cells(Stamp(entry.at, entry.origin), {}), {}):
         return True
     rows = session.rows("journal_said", record=entry.record, kind=kind.name)
-    first, *later = ((Entry(*row[:-1]), row[-1]) for row in rows)
-    shows = cells.flatten(kind.shape, body_of(kind, first[0])) if first[0].body is not None else {}
-    made = cells.Cells(Stamp(first[0].at, first[0].origin), {})
-    for change, said in (first, *later):
+    entries = [(Entry(*row[:-1]), row[-1]) for row in rows]
+    first = entries[0][0]
+    shows = cells.flatten(kind.shape, body_of(kind, first)) if first.body is not None and first.op != STATE else {}
+    made = cells.Cells(Stamp(first.at, first.origin), {})
+    for change, said in entries:
         for name, cell in _written(kind, change, said).items():
             made.own[name] = join(made.cell(name, shows.get(name)), cell)
     found = cells.unpack(kept.cells, cells.flatten(kind.shape, record)).all(cells.flatten(kind.shape, own))
-    if first[0].body is None:  # a purge took some of the changes: only what the others wrote is known
+    if first.body is None:  # a purge took some of the changes: only what the others wrote is known
         return all(found.get(name) == cell for name, cell in cells.swept(kind.shape, made.own).items())
-    return found == cells.swept(kind.shape, made.all(shows))
+    return filled(found) == filled(cells.swept(kind.shape, made.all(shows)))
 
 
 def _written(kind: Kind[Any], change: Entry, said: str | None) -> dict[str, Cell]:

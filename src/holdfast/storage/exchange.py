@@ -11,10 +11,13 @@ from msgspec.structs import replace
 from ..domain import cells
 from ..domain.change import Change, mark, signed
 from ..domain.merge import Cell, canonical
+from ..domain.scope import ALL, Scope
 from ..domain.skill import SkillVersion
+from ..domain.state import State
 from . import journal, signer, skills, titles
 from .port import Row, Session
 from .records import KINDS, Kind
+from .scoping import Telling
 
 SCAN = 1000
 
@@ -48,6 +51,10 @@ class Page(NamedTuple):
     more: bool
     files: dict[str, bytes] = {}
     """What the files of skills say that were registered in it, compressed, by the digest of what they say."""
+    states: list[State] = []
+    """Records whole, whose changes are not told one by one."""
+    bases: dict[str, Reached] = {}
+    """Up to which number the changes of some origins are in what was told up to here, states included."""
 
 
 def greet(session: Session, now: int) -> Greeting:

@@ -204,7 +204,7 @@ def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], 
         author = entry.author or Author(head.origin, n, actor, 0)
         if (author.origin, author.group) != group:
             batch, group = seq, (author.origin, author.group)
-        fields = (seq, author.origin, author.n, batch, entry.at, kept_at, author.actor, *entry[1:-1])
+        fields = (seq, author.origin, author.n or seq, batch, entry.at, kept_at, author.actor, *entry[1:-1])
         digest = digest_of(entry.body, entry.delta)
         previous = link_of(previous, fields[:ABOUT], digest)
         rows.append(dict(zip(Entry._fields, (*fields, digest, previous), strict=True)))

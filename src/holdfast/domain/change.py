@@ -56,6 +56,11 @@ class Name(NamedTuple):
     n: int
 
 
+def node_of(origin: str) -> str:
+    """The node of which an origin is an incarnation."""
+    return origin.partition(".")[0]
+
+
 def digest(body: str | None, delta: str | None) -> str:
     """A digest of what a change says, which remains when that is erased."""
     return sha256(msgspec.json.encode([body if delta is None else None, delta])).hexdigest()

@@ -9,9 +9,9 @@ from . import admit
 from .errors import Invalid
 
 EVERYTHING = "**"
+EVERYWHERE = "*"
+"""In the place of a namespace: all of them. No pattern but ** reaches that."""
 MOST_PATTERNS = 32
-GOVERNING = frozenset({"policy", "memory_grant", "standard"})
-"""Kinds of records that say what others may or must do: only a peer that is marked admin may send them."""
 
 
 class Scope(NamedTuple):
@@ -30,10 +30,6 @@ class Scope(NamedTuple):
     @property
     def tells_all(self) -> bool:
         return EVERYTHING in self.tell
-
-    @property
-    def takes_all(self) -> bool:
-        return EVERYTHING in self.take and self.admin
 
 
 ALL = Scope((EVERYTHING,), (EVERYTHING,), admin=True)
@@ -57,7 +53,7 @@ def _matches(pattern: list[str], segments: list[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def _like(segment: str) -> re.Pattern[str]:
-    return re.compile(re.escape(segment).replace(r"\*", ".*"), re.DOTALL)
+    return re.compile(re.escape(segment).replace(r"\*", "[^*]*"), re.DOTALL)
 
 
 def admit_patterns(given: Iterable[str], field: str) -> tuple[str, ...]:

@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..domain.change import Change, Name, signed
+from ..domain.change import Change, Name, node_of, signed
 from ..domain.clock import STATE
 from ..domain.errors import Conflict
+from ..domain.scope import ALL, Scope
 from ..domain.state import as_change, from_change
 from ..storage import quarantine, signer
 from ..storage.exchange import Greeting, Page
+from ..storage.peers import enrolled, scope_of
 from ..storage.port import Session
 from ..storage.records import Writing
 from ..storage.taking import Outcome, Reason, Refused, Taking
@@ -44,6 +46,11 @@ class Taken:
         """What was not taken in the end."""
         return list(self.refused.values())
 
+    def is_forged(self, change: Change) -> bool:
+        """Whether nobody vouched for a change that was told."""
+        rejected = self.refused.get(Name(change.origin, change.n))
+        return rejected is not None and rejected.reason in ("forged", "unsigned")
+
     def note(self, change: Change, outcome: Outcome) -> None:
         self.conflicts += outcome == "conflict"
         if change.kind == "link" and outcome != "noop":
@@ -65,16 +72,18 @@ class Taken:
         return len(self.new | self.updated)
 
 
-def take_page(write: Writing, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None) -> None:
+def take_page(
+    write: Writing, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None, scope: Scope = ALL
+) -> None:
     """Take a page inside a transaction. What cannot be taken is kept in quarantine with its reason."""
     keys = _keys(write.session, sender)
-    taking = Taking(write, owner=owner, files=page.files)
+    taking = Taking(write, owner=owner, files=page.files, scope=scope)
     fresh = [*map(as_change, page.states), *_unknown(write.session, _changes(page, taken))]
     while fresh:
         took = _take(write, taking, fresh, keys, taken, sender)
-        fresh = _waiting(write.session) if took else []
+        fresh = _waiting(write.session, scope) if took else []
     taking.finish()
-    _learn(write, sender, {change.origin for change in page.changes})
+    _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})
 
 
 def _take(
@@ -132,16 +141,27 @@ def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
     return list(fresh.values())
 
 
-def _waiting(session: Session) -> list[Change]:
-    rows = session.rows("quarantine_list")
-    return [msgspec.json.decode(row[4], type=Change) for row in rows if row[2] in RETRIED]
+def _waiting(session: Session, scope: Scope) -> list[Change]:
+    """What was put aside and may be taken now: of whom no more is taken than of the sender, and no less."""
+    rows = [row for row in session.rows("quarantine_list") if row[2] in RETRIED]
+    alike = {node for node in {row[5] for row in rows} if scope_of(session, node) == scope}
+    return [msgspec.json.decode(row[4], type=Change) for row in rows if row[5] in alike]
 
 
 def _keys(session: Session, sender: Greeting) -> dict[str, bytes]:
-    """By which each origin signs: as it was told first."""
+    """By which each origin signs: as it was told first, and of an enrolled peer by nobody but who enrolled it."""
+    peers = {peer.node: peer.public_key for peer in enrolled(session)}
+    told = {origin: peers.get(node_of(origin)) or _key(key) for origin, key in sender.authors.items()}
     known = {origin: key for origin, key, _ in session.rows("author_list")}
     own = {origin: key for origin, key, _ in session.rows("signer_list")}
-    return {origin: bytes.fromhex(key) for origin, key in sender.authors.items()} | known | own
+    return {origin: key for origin, key in told.items() if key} | known | own
+
+
+def _key(told: str) -> bytes | None:
+    try:
+        return bytes.fromhex(told)
+    except ValueError:
+        return None
 
 
 def _must_be_theirs(write: Writing, change: Change) -> None:
@@ -183,11 +203,10 @@ def _put_aside(write: Writing, change: Change, why: Refused, sender: Greeting) -
     )
 
 
-def _learn(write: Writing, sender: Greeting, origins: set[str]) -> None:
+def _learn(write: Writing, keys: dict[str, bytes], origins: set[str]) -> None:
     origins -= {origin for origin, *_ in write.session.rows("signer_list")}
-    for origin in sorted(origins & sender.authors.keys()):
-        key = bytes.fromhex(sender.authors[origin])
-        write.session.do("author_add", origin=origin, public_key=key, node=origin.partition(".")[0], now=write.now)
+    for origin in sorted(origins & keys.keys()):
+        write.session.do("author_add", origin=origin, public_key=keys[origin], node=node_of(origin), now=write.now)
     write.learnt.update(origins)
 
 

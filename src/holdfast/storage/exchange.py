@@ -20,6 +20,8 @@ from .records import KINDS, Kind
 from .scoping import Telling
 
 SCAN = 1000
+MOST_READ = 20 * SCAN
+"""Entries of the journal that one page goes over at most: a peer may hear of few of them."""
 
 
 class Reached(NamedTuple):
@@ -76,21 +78,25 @@ def mark_of(session: Session, origin: str, n: int) -> str | None:
     return mark(origin, n, *row) if row else None
 
 
-def feed(session: Session, key: bytes, after: int, known: Mapping[str, int], limit: int) -> Page:
-    """The changes behind a place that the other one does not have; no transaction is cut.
+def feed(session: Session, key: bytes, after: int, known: Mapping[str, int], limit: int, scope: Scope = ALL) -> Page:
+    """The changes behind a place that the other one does not have and may see; no transaction is cut.
 
     Its vector only spares bytes: what is above a gap there is sent again, and is known there.
     """
     own = {row[0] for row in session.rows("signer_list")}
     changes: list[Change] = []
-    upto = after
-    for row in _behind(session, after):
-        if len(changes) >= limit and row[1] != changes[-1].group:
-            return Page(changes, upto, more=True, files=_files(session, changes))
-        upto = row[0]
+    states: list[State] = []
+    telling, upto, batch, read = Telling(session, scope), after, 0, 0
+    for row, told in _behind(session, after, telling):
+        if (len(changes) + len(states) >= limit or read >= MOST_READ) and row[1] != batch:
+            return Page(changes, upto, more=True, files=_files(session, changes), states=states)
+        upto, batch, read = row[0], row[1], read + 1
+        if not told:
+            continue
+        states += telling.entering(row)
         if row[3] > known.get(row[2], 0):
             changes.append(_change(row, own, key))
-    return Page(changes, upto, more=False, files=_files(session, changes))
+    return Page(changes, upto, more=False, files=_files(session, changes), states=states)
 
 
 def _files(session: Session, changes: Sequence[Change]) -> dict[str, bytes]:
@@ -99,9 +105,9 @@ def _files(session: Session, changes: Sequence[Change]) -> dict[str, bytes]:
     return {digest: skills.packed(session, digest) for digest in sorted(digests)}
 
 
-def _behind(session: Session, after: int) -> Iterator[Row]:
+def _behind(session: Session, after: int, telling: Telling) -> Iterator[tuple[Row, bool]]:
     while rows := session.rows("change_feed", after=after, limit=SCAN):
-        yield from rows
+        yield from telling.told(rows)
         after = rows[-1][0]
 
 

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from ..domain.scope import Scope
+from ..domain.scope import ALL, Scope
 from .port import Row, Session
 
 
@@ -45,6 +45,12 @@ def by_url(session: Session, url: str) -> Peer | None:
     """Whom an address belongs to; how it ends does not matter."""
     wanted = url.rstrip("/")
     return next((peer for peer in enrolled(session) if peer.url and peer.url.rstrip("/") == wanted), None)
+
+
+def scope_of(session: Session, node: str) -> Scope:
+    """What is exchanged with a node: as it was enrolled; with another, whatever the owner brings together by hand."""
+    peer = by_node(session, node)
+    return peer.scope if peer else ALL
 
 
 def put(session: Session, peer: Peer) -> None:

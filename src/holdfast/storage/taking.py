@@ -17,8 +17,8 @@ from ..domain.learnt import learn
 from ..domain.link import Alias, Grant, Link, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
 from ..domain.merge import Cell, join
-from ..domain.purged import stub
 from ..domain.policy import Policy
+from ..domain.purged import stub
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.skill import File, Skill, SkillVersion, digest_of, version_id
 from ..domain.state import State
@@ -29,7 +29,9 @@ from .records import KINDS, MEMORY, SKILL_VERSION, Kind, Writing, body_text
 from .scoping import Bounds
 
 Outcome = Literal["new", "updated", "noop", "conflict"]
-Reason = Literal["future", "waits", "unknown_kind", "invalid", "forged", "unsigned", "forked", "scope", "governance", "dropped"]
+Reason = Literal[
+    "future", "waits", "unknown_kind", "invalid", "forged", "unsigned", "forked", "scope", "governance", "dropped"
+]
 
 
 GOVERNING = (Policy, Grant, Standard)
@@ -59,12 +61,7 @@ class Taking:
     """One transaction that takes changes. What shares a title is found out at its end."""
 
     def __init__(
-        self,
-        write: Writing,
-        *,
-        owner: str | None = None,
-        files: Mapping[str, bytes] | None = None,
-        scope: Scope = ALL,
+        self, write: Writing, *, owner: str | None = None, files: Mapping[str, bytes] | None = None, scope: Scope = ALL
     ) -> None:
         self._write = write
         self._files = files or {}
@@ -132,7 +129,7 @@ class Taking:
         self._admit(record)
         shows = cells.flatten(kind.shape, record)
         self._put(kind, None, None, record, cells.pack(cells.least(cells.Cells(state.base, written), shows), shows))
-        self._enter_state(state, record, written)
+        self._enter_state(state, record, written, STATE)
         return "conflict" if conflicts.found_in(self._write, kind, record, cells.Cells(state.base, written)) else "new"
 
     def _join_state(self, kind: Kind[Any], state: State, theirs: Any, held: Held, written: dict[str, Cell]) -> Outcome:
@@ -156,18 +153,18 @@ class Taking:
         if purged:
             purging.erase(self._write.session, kind.name, state.record, written[cells.PURGED].seen)
             self._purged = True
-        self._enter_state(state, record, written)
+        self._enter_state(state, record, written, "purge" if purged else STATE)
         lost = conflicts.found_in(self._write, kind, record, after) if _doubtful(held.cells, after) else 0
         if lost:
             return "conflict"
         return "noop" if now_shows == shows else "updated"
 
-    def _enter_state(self, state: State, record: Any, written: dict[str, Cell]) -> None:
+    def _enter_state(self, state: State, record: Any, written: dict[str, Cell], op: str) -> None:
         """A state has no number of an author's: its place in this journal is its number."""
         author = journal.Author(STATE, 0, self._write.actor, 0)
         at = max((stamp.time for cell in written.values() for stamp in cell.values), default=state.at)
         said = (body_text(record), state.cells, author)
-        self._write.enter(journal.Pending(at, STATE, state.kind, state.record, state.about, *said))
+        self._write.enter(journal.Pending(at, op, state.kind, state.record, state.about, *said))
 
     def finish(self) -> None:
         """Show what is live under the titles that were touched; of what was purged no word is left to find."""

@@ -18,3 +18,24 @@ delete from peer where name = :name
 insert into peer_nonce (node, nonce, at) values (:node, :nonce, :at) on conflict (node, nonce) do nothing returning at
 -- name: nonce_forget
 delete from peer_nonce where at < :floor
+-- name: memory_namespaces
+select id, namespace from memory where id = any(:ids)
+-- name: memory_hangers
+-- What hangs on a memory besides its words: links at either end, other names, grants, standards, invalidations.
+select 'link', id from link where source = :id
+union
+select 'link', id from link where target = :id
+union
+select 'alias', id from alias where entity = :id
+union
+select 'memory_grant', id from memory_grant where memory = :id
+union
+select 'standard', id from standard where memory = :id
+union
+select 'invalidation', id from invalidation where dependent = :id
+union
+select 'invalidation', id from invalidation where invalidated = :id
+union
+select 'invalidation', i.id from link l join invalidation i on i.invalidated = l.target and i.invalidating = l.source
+where l.source = :id
+order by 1 desc, 2

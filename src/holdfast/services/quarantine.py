@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from ..storage import quarantine
+from ..domain.clock import STATE
+from ..domain.scope import ALL, Scope
+from ..domain.state import from_change
+from ..storage import peers, quarantine
 from ..storage.exchange import Greeting, Page
+from ..storage.port import Session
 from ..storage.quarantine import Quarantined
 from ..storage.records import Writing
 from .backup import must_reach_all
@@ -39,16 +43,32 @@ def retry(hold: Hold, ids: Sequence[str], *, trust_source: bool = False) -> list
     owner = None if trust_source else hold.caller.agent
     with hold.writing() as write:
         held = [quarantine.one(write.session, id) for id in dict.fromkeys(ids)] or quarantine.every(write.session)
-        for peer, many in groupby(sorted(held, key=lambda one: one.peer), key=lambda one: one.peer):
-            _take_again(write, peer, list(many), owner)
+        for (peer, beyond), many in groupby(sorted(held, key=_sender), key=_sender):
+            _take_again(write, peer, _scope(write.session, peer, beyond=beyond), list(many), owner)
         left = {one.id: one for one in quarantine.every(write.session)}
     return [Retried(one, left.get(one.id)) for one in held]
 
 
-def _take_again(write: Writing, peer: str, held: list[Quarantined], owner: str | None) -> None:
+def _sender(held: Quarantined) -> tuple[str, bool]:
+    """Who sent it, and whether it went beyond what its sender may tell."""
+    return held.peer, held.reason in ("scope", "governance")
+
+
+def _scope(session: Session, node: str, *, beyond: bool) -> Scope:
+    """What is taken from a node: nothing that went too far, once it is no peer any more."""
+    peer = peers.by_node(session, node)
+    if peer is None:
+        return Scope((), ()) if beyond else ALL
+    return peer.scope
+
+
+def _take_again(write: Writing, peer: str, scope: Scope, held: list[Quarantined], owner: str | None) -> None:
     """Under the name of who sent them, and by the keys that are known by now."""
     sender = Greeting(node=peer, origin="", seq=0, now=write.now, vector={}, authors={})
-    take_page(write, Page([one.change for one in held], 0, more=False), sender, Taken(), owner=owner)
+    states = [from_change(one.change) for one in held if one.change.origin == STATE]
+    changes = [one.change for one in held if one.change.origin != STATE]
+    page = Page(changes, 0, more=False, states=states)
+    take_page(write, page, sender, Taken(), owner=owner, scope=scope)
 
 
 def drop(hold: Hold, ids: Sequence[str]) -> list[Quarantined]:

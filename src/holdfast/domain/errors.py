@@ -29,6 +29,7 @@
     ├── Misconfigured        a setting that cannot be used
     ├── EmbedderFailed       a vector could not be made of a text
     ├── ModelFailed          a model gave no answer that can be used
+    ├── PeerFailed           another store gave no answer that can be used
     └── StoreError           the store cannot do it now
         ├── StoreBusy        another writer held the store too long
         ├── StoreFull        no space left; nothing was written
@@ -239,6 +240,12 @@ class ModelFailed(HoldfastError):
         """Whether the model surely did nothing, so that nothing has to be paid."""
         self.answered = answered
         """Whether its host said something, if nothing of use."""
+
+
+class PeerFailed(HoldfastError):
+    """The other store gave no answer that can be used; what it had answered before is kept."""
+
+    code = "PEER_FAILED"
 
 
 class StoreError(HoldfastError):

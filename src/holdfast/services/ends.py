@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from ..domain.scope import ALL, Scope
 from ..storage import exchange as telling
 from ..storage.exchange import Greeting, Page
 from .exchange import Taken, take_page
@@ -33,8 +34,9 @@ class End(Protocol):
 class StoreEnd:
     """The end that is a store within reach of this process."""
 
-    def __init__(self, hold: Hold, *, owner: str | None = None) -> None:
+    def __init__(self, hold: Hold, *, owner: str | None = None, scope: Scope = ALL) -> None:
         self._hold = hold
+        self._scope = scope
         self._owner = owner
         """Whose a memory becomes that is new here; None: its author's."""
 
@@ -51,14 +53,14 @@ class StoreEnd:
         with self._hold.reading() as session:
             key = self._hold.store.signing_key(session)
             assert key is not None, "a store has a key from its birth on"
-            return telling.feed(session, key, after, known, limit)
+            return telling.feed(session, key, after, known, limit, self._scope)
 
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
         with self._hold.writing() as write:
-            take_page(write, page, sender, taken, owner=self._owner)
+            take_page(write, page, sender, taken, owner=self._owner, scope=self._scope)
             write.session.do("followed_put", origin=sender.origin, seq=page.upto, now=write.now)
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:
         with rehearsed(self._hold) as hold:
-            yield StoreEnd(hold, owner=self._owner)
+            yield StoreEnd(hold, owner=self._owner, scope=self._scope)

@@ -1,5 +1,6 @@
 """Two stores, brought to say the same: what one has and the other misses goes over, and nothing else."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -15,15 +16,25 @@ from .recent import Recent
 
 Direction = Literal["pull", "push", "merge"]
 PAGE = 500
+_URL = re.compile(r"https?://", re.IGNORECASE)
 
 
 @contextmanager
-def remote(here: Hold, address: str) -> Iterator[Hold]:
-    """The other store, which is not made if there is none, seen by the same caller."""
+def meeting(here: Hold, address: str, *, trust_source: bool) -> Iterator[tuple[End, End]]:
+    """This store and another: what is pulled becomes the caller's own unless its source is trusted."""
     must_reach_all(here)
     must_be_local(here, "remote")
+    owner = None if trust_source else here.caller.agent
+    if _URL.match(address):
+        from ..net.peer import Link
+        from .peer_end import facing
+
+        with closing(Link(address, here.access)) as link:
+            yield facing(here, link, owner)
+        return
     with closing(open_existing(address)) as store:
-        yield replace(here, store=store, uses=Uses(), recent=Recent(), usual=Usual(), notified=[])
+        there = replace(here, store=store, uses=Uses(), recent=Recent(), usual=Usual(), notified=[])
+        yield StoreEnd(here, owner=owner), StoreEnd(there)
 
 
 class Synced(NamedTuple):
@@ -58,12 +69,19 @@ def together(
 def bring(source: End, target: End, taken: Taken, *, limit: int, progress: Progress = SILENT) -> None:
     """Everything that the target misses, a page at a time; each page is durable before the next is asked for."""
     known = {origin: reached.n for origin, reached in target.greet().vector.items()}
-    after = target.followed(source.greet())
+    after = _place(source, target)
     while True:
         page, sender = source.tell(after, known, limit), source.greet()
-        if page.upto > after:
+        if page.upto > after or page.states:
             target.take(page, sender, taken)
         progress(page.upto, sender.seq, "exchanging")
         after = page.upto
         if not page.more:
             return
+
+
+def _place(source: End, target: End) -> int:
+    """Where to go on; from the beginning if the source's journal has no such place, whoever is wrong about it."""
+    sender = source.greet()
+    followed = target.followed(sender)
+    return followed if followed <= sender.seq else 0

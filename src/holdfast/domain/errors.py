@@ -7,6 +7,7 @@
     │   ├── DepthMismatch    a reflection is not as deep as its caller says
     │   └── SecretRefused    a key or a password where none may be kept
     ├── NotFound             no such record, or none that the caller may see
+    │   └── Folded           of a time of which only the outcome is kept
     ├── Conflict             the store holds something that stands against it
     │   ├── TitleTaken       (namespace, title) is held by another memory
     │   ├── VersionConflict  the expected version is not the stored one
@@ -99,6 +100,12 @@ class NotFound(HoldfastError):
     """There is no such record."""
 
     code = "NOT_FOUND"
+
+
+class Folded(NotFound):
+    """What was then was folded by compact: only what came of it is kept."""
+
+    code = "FOLDED"
 
 
 class Conflict(HoldfastError):

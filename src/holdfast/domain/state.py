@@ -27,6 +27,8 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: str
     """The record as it says itself, for what never changes of it."""
     cells: str
+    covered: bool = False
+    """Whether what it was made of is among the numbers that its sender says it told."""
 
     @property
     def base(self) -> Stamp:

@@ -8,10 +8,10 @@ import msgspec
 from ..domain.change import Change, Name, node_of, signed
 from ..domain.clock import STATE
 from ..domain.errors import Conflict
-from ..domain.scope import ALL, Scope
+from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.state import as_change, from_change
 from ..storage import quarantine, signer
-from ..storage.exchange import Greeting, Page
+from ..storage.exchange import Greeting, Page, numbers
 from ..storage.peers import enrolled, scope_of
 from ..storage.port import Session
 from ..storage.records import Writing
@@ -83,6 +83,7 @@ def take_page(
         took = _take(write, taking, fresh, keys, taken, sender)
         fresh = _waiting(write.session, scope) if took else []
     taking.finish()
+    _rest(write, page, scope)
     _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})
 
 
@@ -125,18 +126,19 @@ def _joined(write: Writing, taking: Taking, change: Change, keys: dict[str, byte
 
 def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
     """Those that are not here yet, each once."""
-    numbers: dict[str, set[int]] = {}
+    told: dict[str, set[int]] = {}
     for change in changes:
-        numbers.setdefault(change.origin, set()).add(change.n)
+        told.setdefault(change.origin, set()).add(change.n)
+    rested = numbers(session)
     known = {
         Name(origin, row[0])
-        for origin, many in numbers.items()
+        for origin, many in told.items()
         for row in session.rows("change_known", origin=origin, numbers=sorted(many))
     }
     fresh: dict[Name, Change] = {}
     for change in changes:
         name = Name(change.origin, change.n)
-        if name not in known:
+        if name not in known and change.n > rested.get(change.origin, 0):
             fresh.setdefault(name, change)
     return list(fresh.values())
 
@@ -204,10 +206,20 @@ def _put_aside(write: Writing, change: Change, why: Refused, sender: Greeting) -
 
 
 def _learn(write: Writing, keys: dict[str, bytes], origins: set[str]) -> None:
-    origins -= {origin for origin, *_ in write.session.rows("signer_list")}
-    for origin in sorted(origins & keys.keys()):
+    own = {origin for origin, *_ in write.session.rows("signer_list")}
+    for origin in sorted((origins - own) & keys.keys()):
         write.session.do("author_add", origin=origin, public_key=keys[origin], node=node_of(origin), now=write.now)
-    write.learnt.update(origins)
+    write.learnt.update(origins - {write.origin})
+
+
+def _rest(write: Writing, page: Page, scope: Scope) -> None:
+    """Believe who may tell everything up to where all changes of an origin are in what was told."""
+    if not page.bases or EVERYTHING not in scope.take:
+        return
+    known = numbers(write.session)
+    for origin, reached in page.bases.items():
+        if origin != write.origin and reached.n > known.get(origin, 0):
+            write.rested[origin] = reached
 
 
 def must_be_another(here: Greeting, there: Greeting) -> None:

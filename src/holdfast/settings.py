@@ -72,6 +72,24 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a million tokens of answers cost, in the same."""
     keep_recalls: Annotated[int, Meta(ge=0, le=36_500)] = 30
     """Days for which questions are kept with what was found, for `feedback`; 0: questions are not kept."""
+    sync_peers: tuple[str, ...] = ()
+    """Servers of other stores that `holdfast sync-daemon`, and `holdfast serve`, keep this one in step with."""
+    sync_interval_secs: Annotated[float, Meta(gt=0, le=86_400)] = 2
+    """How long between two looks at a peer that has nothing new."""
+    sync_batch_size: Annotated[int, Meta(ge=1, le=10_000)] = 500
+    """About how many changes go over at once."""
+    sync_api_key: str | None = None
+    """The key that peers are asked with."""
+    sync_client_cert: str | None = None
+    """The certificate that is shown to peers, a PEM file."""
+    sync_client_key: str | None = None
+    """The key of that certificate."""
+    sync_ca: str | None = None
+    """Who signs the certificates of peers, a PEM file, instead of those whom this machine trusts."""
+    sync_fingerprint: str | None = None
+    """The SHA-256 of the one certificate that a peer may have."""
+    sync_insecure_skip_server_verify: bool = False
+    """Believe any certificate of a peer; only with a client certificate, by which the peer knows this store."""
     ttl: Lifetimes = Lifetimes()
 
     def __repr__(self) -> str:
@@ -84,7 +102,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def _shown(name: str, value: Any) -> Any:
     """No key, and of an address nothing that may hold a password."""
-    secret = name in ("api_key", "key", "embedding_key", "llm_key")
+    secret = name in ("api_key", "key", "embedding_key", "llm_key", "sync_api_key")
     secret = secret or (name == "db" and value and not _PATH.fullmatch(value))
     secret = secret or (name in ("embedding_url", "llm_url") and value and ("@" in value or "?" in value))
     return "..." if secret and value is not None else value
@@ -137,5 +155,5 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             name = variable.removeprefix("HOLDFAST_").lower()
             if name not in Settings.__struct_fields__:
                 raise Misconfigured(f"There is no setting {variable}: unset it, or correct its name.")
-            values[name] = value.split(",") if name == "allowed_hosts" else value
+            values[name] = value.split(",") if name in ("allowed_hosts", "sync_peers") else value
     return values

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 import holdfast
@@ -16,9 +17,16 @@ PAIR = ("Ada leads the team of twelve.", "Since spring the team of twelve is led
 
 
 @contextmanager
-def opened(db: str, server: Provider) -> Iterator[Any]:
+def opened(db: str, server: Provider, **more: Any) -> Iterator[Any]:
     settings = Settings(
-        db=db, agent_id="ai:tester@here", embedder="none", llm="openai", llm_url=server.url, llm_model="m", llm_key="k"
+        db=db,
+        agent_id="ai:tester@here",
+        embedder="none",
+        llm="openai",
+        llm_url=server.url,
+        llm_model="m",
+        llm_key="k",
+        **more,
     )
     with holdfast.app.open(settings=settings, once=True) as hold:
         yield hold
@@ -121,3 +129,59 @@ def test_a_curator_only_proposes_what_a_model_says(db: str) -> None:
         (offer,) = hold.curate_proposals().proposals
     assert (done.changed, offer.kind, offer.details["method"], offer.details["tags"]) == (0, "tags", "llm", ["gates"])
     assert offer.memory_id == id
+
+
+LIFTS = [f"The old lift got stuck on day {day}." for day in range(3)]
+DRAFT = {"title": "The lift", "text": "The old lift gets stuck every day."}
+
+
+def observed(hold: Any, texts: list[str], namespace: str = "house") -> None:
+    for text in texts:
+        hold.store(title=text, content=text, namespace=namespace)
+
+
+def test_a_model_drafts_what_a_proposal_could_conclude_from_its_sources(db: str) -> None:
+    with provider(saying(DRAFT)) as server, opened(db, server) as hold:
+        observed(hold, LIFTS)
+        (one,) = hold.reflect_suggest().suggestions
+        assert all(text in prompt_of(server.asked[0]) for text in LIFTS)
+        assert hold.get(hold.reflect(one.source_ids, one.draft.title, one.draft.content).id).content == DRAFT["text"]
+    assert (one.draft.title, one.draft.content) == ("The lift", "The old lift gets stuck every day.")
+    assert (one.draft.method, one.draft.model, one.method) == ("llm", "m-1", "heuristic")
+
+
+@pytest.mark.parametrize("how", [{"dry_run": True}, {"draft": False}], ids=["a look", "switched off"])
+def test_no_model_is_asked_for_a_draft_by_a_look_or_if_none_is_wanted(db: str, how: dict[str, bool]) -> None:
+    with provider(saying(DRAFT)) as server, opened(db, server) as hold:
+        observed(hold, LIFTS)
+        (one,) = hold.reflect_suggest(**how).suggestions
+    assert len(server.asked) == 0
+    assert one.draft is msgspec.UNSET if "draft" in how else one.draft.method == "heuristic"
+
+
+@pytest.mark.parametrize(
+    "said", [{"title": "", "text": "It is stuck."}, {"title": "The lift", "text": " "}, {"title": "A\x00", "text": "B"}]
+)
+def test_a_draft_that_could_not_be_kept_is_made_of_the_sources_own_sentences(db: str, said: dict[str, str]) -> None:
+    with provider(saying(said)) as server, opened(db, server) as hold:
+        observed(hold, LIFTS)
+        (one,) = hold.reflect_suggest().suggestions
+    assert (one.draft.method, one.draft.content) == ("heuristic", " ".join(LIFTS))
+    assert one.draft.reason.startswith("what the model drafted cannot be kept: ")
+
+
+def test_drafts_end_with_the_budget_of_a_day_and_the_proposals_do_not(db: str) -> None:
+    with provider(saying(DRAFT)) as server, opened(db, server, llm_daily_tokens=2000) as hold:
+        for place in ("lift", "gate", "stairs"):
+            observed(hold, [text.replace("lift", place) for text in LIFTS], place)
+        methods = [one.draft.method for one in hold.reflect_suggest().suggestions]
+    assert (methods[0], methods[-1]) == ("llm", "heuristic")
+    assert len(server.asked) == methods.count("llm")
+
+
+def test_a_draft_that_is_asked_for_again_is_not_paid_for_again(db: str) -> None:
+    with provider(saying(DRAFT)) as server, opened(db, server) as hold:
+        observed(hold, LIFTS)
+        first = hold.reflect_suggest().suggestions
+        assert hold.reflect_suggest(again=True).suggestions == first
+    assert len(server.asked) == 1

@@ -141,6 +141,8 @@ def furnish(hold: holdfast.Holdfast) -> None:
         named = {"origin": "elsewhere.1-0", "n": 1, "reason": "waits", "detail": "It waits.", "change": "{}"}
         session.do("quarantine_put", **named, peer="elsewhere", now=NOW.at)
         session.do("followed_put", origin="elsewhere.1-0", seq=1, now=NOW.at)
+        dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
+        session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:

@@ -52,7 +52,7 @@ def is_confined(statement: str) -> bool:
 WORDS = {"id": "x", "source_id": "x", "target_id": "x", "context": "deploy", "query": "deploy", "alias": "Ada"}
 WORDS |= {"resource_path": "SKILL.md"}
 SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
-OF_THE_WHOLE = {"verify", "doctor", "backup_list", "sync_digest"}
+OF_THE_WHOLE = {"verify", "doctor", "backup_list", "sync_digest", "quarantine", "quarantine_show"}
 """They look at the store and tell of no memory; but for the first they are not for a key that is confined."""
 WITHOUT_MEMORIES = {
     "curate_runs",

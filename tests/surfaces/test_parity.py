@@ -9,6 +9,7 @@ from four_surfaces import AGENT, Json, Outcome, Surface, steady, surface, within
 
 import holdfast
 from engines import ENGINES, Postgres
+from holdfast.domain import moment
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.operations.registry import SURFACES, Example
 from model_server import provider, repeating
@@ -327,8 +328,10 @@ def test_two_stores_come_together_the_same_way_on_the_command_line(server: Postg
         other = tmp_path / f"other-{which}.db"
         with holdfast.open(str(other)) as there:
             there.store(title="Port", content="It is 9090.")
+        with holdfast.open(str(other), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
+            ahead.store(title="Later", content="It will be.")
         told.append([code for _, code, _ in told_by(which, tmp_path, server, sync_steps(other)).told])
-    assert told == [[None] * 5] * 2
+    assert told == [[None] * 9] * 2
 
 
 def sync_steps(other: Path) -> list[tuple[Any, ...]]:
@@ -338,6 +341,10 @@ def sync_steps(other: Path) -> list[tuple[Any, ...]]:
         ("conflicts", {}, "found"),
         ("conflicts_show", {"id": "$found.conflicts.0.id"}),
         ("conflicts_resolve", {"id": "$found.conflicts.0.id", "keep": "mine"}),
+        ("quarantine", {}, "aside"),
+        ("quarantine_show", {"id": "$aside.quarantined.0.id"}),
+        ("quarantine_retry", {"ids": ["$aside.quarantined.0.id"]}),
+        ("quarantine_drop", {"ids": ["$aside.quarantined.0.id"]}),
     ]
 
 

@@ -28,6 +28,8 @@ class Caller(Struct, frozen=True):
     """Whether the agent is fixed, by a key or a header, so that a request may not name another."""
     source: str = "library"
     """The `source` of what this caller stores without naming one."""
+    peer: str | None = None
+    """The name of the enrolled peer that a signed request proved, if it did."""
 
     def may(self, right: Right) -> bool:
         return RIGHTS.index(self.right) >= RIGHTS.index(right)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from .clock import Stamp, too_far
+from .clock import STATE, Stamp, too_far
 from .errors import Invalid
 from .merge import AWAITED, Cell
 
@@ -56,6 +56,11 @@ class Name(NamedTuple):
     n: int
 
 
+def node_of(origin: str) -> str:
+    """The node of which an origin is an incarnation."""
+    return origin.partition(".")[0]
+
+
 def digest(body: str | None, delta: str | None) -> str:
     """A digest of what a change says, which remains when that is erased."""
     return sha256(msgspec.json.encode([body if delta is None else None, delta])).hexdigest()
@@ -77,6 +82,8 @@ def must_be_whole(change: Change) -> None:
     """Raise if a change cannot be one, whoever sent it."""
     if change.n < 1 or change.at < 0 or not change.origin or not change.record:
         raise Invalid("A change has an origin, a record, a number from 1 on and a time.")
+    if STATE in (change.origin, change.op):
+        raise Invalid("A whole record is not a change.")
     said = [part for part in (change.body, change.delta, change.erased) if part is not None]
     if len(said) != 1:
         raise Invalid("A change is a whole record, or an edit, or erased: one of them.")

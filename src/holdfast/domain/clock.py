@@ -3,6 +3,8 @@
 from typing import NamedTuple
 
 FUTURE_BOUND_MS = 7 * 24 * 3600 * 1000
+STATE = "state"
+"""The origin, and the op, of what came as a whole record: its place in a journal is its only number."""
 
 
 class Stamp(NamedTuple):

@@ -7,6 +7,7 @@
     │   ├── DepthMismatch    a reflection is not as deep as its caller says
     │   └── SecretRefused    a key or a password where none may be kept
     ├── NotFound             no such record, or none that the caller may see
+    │   └── Folded           of a time of which only the outcome is kept
     ├── Conflict             the store holds something that stands against it
     │   ├── TitleTaken       (namespace, title) is held by another memory
     │   ├── VersionConflict  the expected version is not the stored one
@@ -30,6 +31,7 @@
     ├── Misconfigured        a setting that cannot be used
     ├── EmbedderFailed       a vector could not be made of a text
     ├── ModelFailed          a model gave no answer that can be used
+    ├── PeerFailed           another store gave no answer that can be used
     └── StoreError           the store cannot do it now
         ├── StoreBusy        another writer held the store too long
         ├── StoreFull        no space left; nothing was written
@@ -99,6 +101,12 @@ class NotFound(HoldfastError):
     """There is no such record."""
 
     code = "NOT_FOUND"
+
+
+class Folded(NotFound):
+    """What was then was folded by compact: only what came of it is kept."""
+
+    code = "FOLDED"
 
 
 class Conflict(HoldfastError):
@@ -246,6 +254,12 @@ class ModelFailed(HoldfastError):
         """Whether the model surely did nothing, so that nothing has to be paid."""
         self.answered = answered
         """Whether its host said something, if nothing of use."""
+
+
+class PeerFailed(HoldfastError):
+    """The other store gave no answer that can be used; what it had answered before is kept."""
+
+    code = "PEER_FAILED"
 
 
 class StoreError(HoldfastError):

@@ -4,7 +4,7 @@ A cell holds the values that nobody has knowingly replaced, each under its stamp
 origin. The greatest stamp shows; the other, different values are the conflicts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -75,3 +75,8 @@ def shown(cells: Iterable[Cell]) -> tuple[Any, list[tuple[Stamp, Any]]]:
 def present(cells: Iterable[Cell]) -> bool:
     """Whether an element is there: a concurrent add beats a remove."""
     return any(v is True for cell in cells for v in cell.values.values())
+
+
+def filled(held: Mapping[str, Cell]) -> dict[str, Cell]:
+    """The cells that hold something; a column that never had a value has none."""
+    return {name: cell for name, cell in held.items() if cell.values or cell.seen}

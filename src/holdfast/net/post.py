@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from random import random
-from threading import Thread
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
 from .breaker import Breaker
+from .deadline import within
 from .failure import Failure
 
 if TYPE_CHECKING:
@@ -69,9 +68,8 @@ class Post:
 
     def _asked(self, path: str, body: bytes, deadline: float) -> bytes:
         exchange = _Exchange(self._connection(), deadline)
-        answer = exchange.begin(lambda: self._answered(exchange, path, body))
         try:
-            return answer.result(deadline - monotonic())
+            return within(deadline - monotonic(), lambda: self._answered(exchange, path, body))
         except TimeoutError:
             raise self._late() from None
         finally:
@@ -154,18 +152,13 @@ def _seconds(retry_after: str | None) -> float:
 
 
 class _Exchange:
-    """A request and its answer, in a thread that can be left alone: a name may be looked up for ever."""
+    """A request and its answer."""
 
     def __init__(self, connection: HTTPConnection, deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
         self.sent = False
         """Whether the provider may have got something of the request."""
-
-    def begin(self, work: Callable[[], bytes]) -> Future[bytes]:
-        future: Future[bytes] = Future()
-        Thread(target=_settle, args=(future, work), name="holdfast-provider", daemon=True).start()
-        return future
 
     def send(self, path: str, body: bytes, headers: dict[str, str]) -> HTTPResponse:
         self._connection.connect()
@@ -181,10 +174,3 @@ class _Exchange:
             with suppress(OSError):
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
         self._connection.close()
-
-
-def _settle(future: Future[bytes], work: Callable[[], bytes]) -> None:
-    try:
-        future.set_result(work())
-    except Exception as error:  # noqa: BLE001 - raised again where the answer is waited for
-        future.set_exception(error)

@@ -74,6 +74,8 @@ class History(Request, frozen=True):
 class HistoryPage(Struct, frozen=True, kw_only=True):
     changes: list[Change]
     count: int
+    folded_before: str | UnsetType = UNSET
+    """What happened before this moment was folded by compact; only what came of it is kept."""
 
 
 @operation(
@@ -87,7 +89,12 @@ def history(hold: Hold, request: History) -> HistoryPage:
     """Show every change of a memory, oldest first."""
     with hold.reading() as session:
         entries = past.entries_of(hold, session, request.id, after=request.after, limit=request.limit)
-    return HistoryPage(changes=[change_of(entry) for entry in entries], count=len(entries))
+        since = past.folded_before(session, entries[0]) if entries else None
+    return HistoryPage(
+        changes=[change_of(entry) for entry in entries],
+        count=len(entries),
+        folded_before=UNSET if since is None else to_text(since),
+    )
 
 
 class Undo(Request, frozen=True):

@@ -10,10 +10,12 @@ from ..services import intake
 from ..services import reflect as reflecting
 from ..services.hold import Hold, Progress
 from .core import OnConflictField, moment
+from .deriving import Reasoned, reasoned
 from .fields import Actor, Confidence, Content, Id, Metadata, Moment, Namespace, Priority, Tags, TierField, Title
 from .registry import Effect, Example, Request, operation
 
 if TYPE_CHECKING:
+    from ..services.conclude import Conclusion
     from ..services.suggest import Offer
 
 MemoryId = Annotated[
@@ -279,12 +281,20 @@ class ReflectSuggest(Request, frozen=True):
     max_size: Annotated[int, Meta(ge=2, le=64, description="At most so many sources.")] = 12
     limit: Annotated[int, Meta(ge=1, le=100, description="At most so many proposals.")] = 10
     again: Annotated[bool, Meta(description="What was proposed before and not dismissed, too.")] = False
+    draft: Annotated[bool, Meta(description="Draft a conclusion for each, with a model if one is set.")] = True
     dry_run: Annotated[bool, Meta(description="Do not note that these were proposed.")] = False
 
 
 class Observed(Struct, frozen=True, kw_only=True):
     id: str
     title: str
+
+
+class Drafted(Reasoned, frozen=True, kw_only=True):
+    """What `reflect` could be given; nothing of it is kept."""
+
+    title: str
+    content: str
 
 
 class Suggestion(Struct, frozen=True, kw_only=True):
@@ -297,6 +307,8 @@ class Suggestion(Struct, frozen=True, kw_only=True):
     """Words that most of them have."""
     reason: str
     method: Literal["heuristic"]
+    """By which way they were put together."""
+    draft: Drafted | UnsetType = UNSET
 
 
 class Suggestions(Struct, frozen=True, kw_only=True):
@@ -309,9 +321,11 @@ class Suggestions(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/reflections/suggest",
     family="power",
+    asks=True,
+    human="holdfast.surfaces.human_reflecting:suggestions",
     examples=(
         Example({"namespace": "team"}),
-        Example({"dry_run": True, "again": True}),
+        Example({"dry_run": True, "again": True, "draft": False}),
         Example({"min_size": 5, "max_size": 4}, error="VALIDATION_FAILED"),
     ),
 )
@@ -319,27 +333,34 @@ def reflect_suggest(hold: Hold, request: ReflectSuggest) -> Suggestions:
     """Propose what to reflect on: recent observations of one namespace that share many of their words.
 
     The same observations give the same proposals. Each is made once, which is noted; nothing is reflected on by itself.
+    A draft of the conclusion comes with it: sentences of the sources, or what the model that is set makes of them. A
+    dry run asks no model.
     """
     from ..services import suggest
 
     which = suggest.Which(request.namespace, request.days, request.min_size, request.max_size, request.again)
-    found = suggest.suggest(hold, which, limit=request.limit, dry_run=request.dry_run)
-    shown = [_suggestion(offer, suggest.shared(offer)) for offer in found]
+    found = suggest.suggest(hold, which, limit=request.limit, draft=request.draft, dry_run=request.dry_run)
+    shown = [_suggestion(offer) for offer in found]
     return Suggestions(count=len(shown), suggestions=shown, dry_run=request.dry_run)
 
 
-def _suggestion(offer: "Offer", words: list[str]) -> Suggestion:
-    about = f"share: {', '.join(words)}" if words else "are alike"
+def _suggestion(offer: "Offer") -> Suggestion:
+    about = f"share: {', '.join(offer.shared)}" if offer.shared else "are alike"
     return Suggestion(
         offer_id=offer.id,
         namespace=offer.namespace,
         source_ids=list(offer.group.ids),
         sources=[Observed(id=source.id, title=source.title) for source in offer.sources],
         likeness=round(offer.group.likeness, 3),
-        shared=words,
+        shared=offer.shared,
         reason=f"{len(offer.sources)} recent observations {about}.",
         method="heuristic",
+        draft=UNSET if offer.draft is None else _draft(offer.draft),
     )
+
+
+def _draft(made: "Conclusion") -> Drafted:
+    return Drafted(title=made.title, content=made.content, **reasoned(made.how))
 
 
 class ReflectDismiss(Request, frozen=True):

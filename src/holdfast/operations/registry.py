@@ -79,6 +79,8 @@ class Operation(Struct, frozen=True):
     """It takes a progress as its third parameter."""
     asks: bool = False
     """It asks the model that is set, if there is one, and may wait for it for long."""
+    most_bytes: int | None = None
+    """Of a request over HTTP, if others than the settings say; both it and the answer may come compressed then."""
     waits: bool = False
     """It may answer that what was asked for is not done yet, but waits for somebody's consent."""
     human: str | None = None

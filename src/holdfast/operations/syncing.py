@@ -28,7 +28,7 @@ class Sync(Request, frozen=True):
         Meta(
             min_length=1,
             max_length=4096,
-            description="The other store: a path, or postgresql://USER:PASSWORD@HOST/DATABASE.",
+            description="The other store: a path, postgresql://USER:PASSWORD@HOST/DATABASE, or https://HOST:PORT.",
             extra={"argument": True},
         ),
     ]
@@ -101,8 +101,8 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
     """
     from ..services import sync as syncing
 
-    with syncing.remote(hold, request.remote) as there:
-        done = syncing.sync(hold, there, request.direction, dry_run=request.dry_run, trust_source=request.trust_source)
+    with syncing.meeting(hold, request.remote, trust_source=request.trust_source) as (here, there):
+        done = syncing.together(here, there, request.direction, dry_run=request.dry_run, progress=progress)
     sides = (done.pulled, done.pushed)
     errors = [_not_taken("here", done.pulled), _not_taken("there", done.pushed)]
     return SyncDone(

@@ -1,14 +1,18 @@
 """Taking what another store tells: checked, joined and journalled in one transaction a page, with an outcome each."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from ..domain.change import Change, Name, signed
+from ..domain.change import Change, Name, node_of, signed
+from ..domain.clock import STATE
 from ..domain.errors import Conflict
-from ..storage import signer
-from ..storage.exchange import Greeting, Page
+from ..domain.scope import ALL, EVERYTHING, Scope
+from ..domain.state import as_change, from_change
+from ..storage import quarantine, signer
+from ..storage.exchange import Greeting, Page, numbers
+from ..storage.peers import enrolled, scope_of
 from ..storage.port import Session
 from ..storage.records import Writing
 from ..storage.taking import Outcome, Reason, Refused, Taking
@@ -42,6 +46,11 @@ class Taken:
         """What was not taken in the end."""
         return list(self.refused.values())
 
+    def is_forged(self, change: Change) -> bool:
+        """Whether nobody vouched for a change that was told."""
+        rejected = self.refused.get(Name(change.origin, change.n))
+        return rejected is not None and rejected.reason in ("forged", "unsigned")
+
     def note(self, change: Change, outcome: Outcome) -> None:
         self.conflicts += outcome == "conflict"
         if change.kind == "link" and outcome != "noop":
@@ -63,72 +72,109 @@ class Taken:
         return len(self.new | self.updated)
 
 
-def take_page(write: Writing, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None) -> None:
+def take_page(
+    write: Writing, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None, scope: Scope = ALL
+) -> None:
     """Take a page inside a transaction. What cannot be taken is kept in quarantine with its reason."""
     keys = _keys(write.session, sender)
-    taking = Taking(write, owner=owner, files=page.files)
-    fresh = _unknown(write.session, page.changes)
+    taking = Taking(write, owner=owner, files=page.files, scope=scope)
+    fresh = [*map(as_change, page.states), *_unknown(write.session, _changes(page, taken))]
     while fresh:
         took = _take(write, taking, fresh, keys, taken, sender)
-        fresh = _waiting(write.session) if took else []
+        fresh = _waiting(write.session, scope) if took else []
     taking.finish()
-    _learn(write, sender, {change.origin for change in page.changes})
+    _rest(write, page, scope)
+    _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})
 
 
 def _take(
     write: Writing, taking: Taking, changes: Sequence[Change], keys: dict[str, bytes], taken: Taken, sender: Greeting
 ) -> int:
     """How many were taken; what waited may be next."""
-    took = 0
+    took, dropped = 0, quarantine.dropped(write.session)
     for change in changes:
         name = Name(change.origin, change.n)
         try:
-            _must_be_theirs(write, change)
-            _must_be_signed(change, keys)
-            taken.note(change, taking.take(change))
+            _must_be_wanted(dropped, change)
+            taken.note(change, _joined(write, taking, change, keys))
             write.session.do("quarantine_drop", origin=change.origin, n=change.n)
             taken.refused.pop(name, None)
             took += 1
         except Refused as error:
-            _put_aside(write, change, error, sender)
+            if error.reason != "dropped":
+                _put_aside(write, change, error, sender)
             taken.refused[name] = Rejected(change, error.reason, error.detail)
     return took
 
 
+def _changes(page: Page, taken: Taken) -> list[Change]:
+    """The changes of a page; one that poses as a whole record is refused."""
+    for change in page.changes:
+        if change.origin == STATE:
+            taken.refused[Name(STATE, change.n)] = Rejected(change, "invalid", "A whole record is not a change.")
+    return [change for change in page.changes if change.origin != STATE]
+
+
+def _joined(write: Writing, taking: Taking, change: Change, keys: dict[str, bytes]) -> Outcome:
+    """A record that was told whole, for which its sender vouches; or a change, for which its author does."""
+    if change.origin == STATE:
+        return taking.take_state(from_change(change))
+    _must_be_theirs(write, change)
+    _must_be_signed(change, keys)
+    return taking.take(change)
+
+
 def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
     """Those that are not here yet, each once."""
-    numbers: dict[str, set[int]] = {}
+    told: dict[str, set[int]] = {}
     for change in changes:
-        numbers.setdefault(change.origin, set()).add(change.n)
+        told.setdefault(change.origin, set()).add(change.n)
+    rested = numbers(session)
     known = {
         Name(origin, row[0])
-        for origin, many in numbers.items()
+        for origin, many in told.items()
         for row in session.rows("change_known", origin=origin, numbers=sorted(many))
     }
     fresh: dict[Name, Change] = {}
     for change in changes:
         name = Name(change.origin, change.n)
-        if name not in known:
+        if name not in known and change.n > rested.get(change.origin, 0):
             fresh.setdefault(name, change)
     return list(fresh.values())
 
 
-def _waiting(session: Session) -> list[Change]:
-    rows = session.rows("quarantine_list")
-    return [msgspec.json.decode(row[4], type=Change) for row in rows if row[2] in RETRIED]
+def _waiting(session: Session, scope: Scope) -> list[Change]:
+    """What was put aside and may be taken now: of whom no more is taken than of the sender, and no less."""
+    rows = [row for row in session.rows("quarantine_list") if row[2] in RETRIED]
+    alike = {node for node in {row[5] for row in rows} if scope_of(session, node) == scope}
+    return [msgspec.json.decode(row[4], type=Change) for row in rows if row[5] in alike]
 
 
 def _keys(session: Session, sender: Greeting) -> dict[str, bytes]:
-    """By which each origin signs: as it was told first."""
+    """By which each origin signs: as it was told first, and of an enrolled peer by nobody but who enrolled it."""
+    peers = {peer.node: peer.public_key for peer in enrolled(session)}
+    told = {origin: peers.get(node_of(origin)) or _key(key) for origin, key in sender.authors.items()}
     known = {origin: key for origin, key, _ in session.rows("author_list")}
     own = {origin: key for origin, key, _ in session.rows("signer_list")}
-    return {origin: bytes.fromhex(key) for origin, key in sender.authors.items()} | known | own
+    return {origin: key for origin, key in told.items() if key} | known | own
+
+
+def _key(told: str) -> bytes | None:
+    try:
+        return bytes.fromhex(told)
+    except ValueError:
+        return None
 
 
 def _must_be_theirs(write: Writing, change: Change) -> None:
     """What this store gave a number to is here; another change of that number is by a copy that took its name."""
     if change.origin == write.origin:
         raise Refused("forked", "It bears the name of this store, which did not make it: a copy of its file did.")
+
+
+def _must_be_wanted(dropped: Collection[str], change: Change) -> None:
+    if dropped and quarantine.digest_of(change) in dropped:
+        raise Refused("dropped", "Somebody here dropped it from quarantine.")
 
 
 def _must_be_signed(change: Change, keys: dict[str, bytes]) -> None:
@@ -159,12 +205,21 @@ def _put_aside(write: Writing, change: Change, why: Refused, sender: Greeting) -
     )
 
 
-def _learn(write: Writing, sender: Greeting, origins: set[str]) -> None:
-    origins -= {origin for origin, *_ in write.session.rows("signer_list")}
-    for origin in sorted(origins & sender.authors.keys()):
-        key = bytes.fromhex(sender.authors[origin])
-        write.session.do("author_add", origin=origin, public_key=key, node=origin.partition(".")[0], now=write.now)
-    write.learnt.update(origins)
+def _learn(write: Writing, keys: dict[str, bytes], origins: set[str]) -> None:
+    own = {origin for origin, *_ in write.session.rows("signer_list")}
+    for origin in sorted((origins - own) & keys.keys()):
+        write.session.do("author_add", origin=origin, public_key=keys[origin], node=node_of(origin), now=write.now)
+    write.learnt.update(origins - {write.origin})
+
+
+def _rest(write: Writing, page: Page, scope: Scope) -> None:
+    """Believe who may tell everything up to where all changes of an origin are in what was told."""
+    if not page.bases or EVERYTHING not in scope.take:
+        return
+    known = numbers(write.session)
+    for origin, reached in page.bases.items():
+        if origin != write.origin and reached.n > known.get(origin, 0):
+            write.rested[origin] = reached
 
 
 def must_be_another(here: Greeting, there: Greeting) -> None:

@@ -5,15 +5,16 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from ..domain import cells
-from ..domain.errors import ChangedSince, Conflict, NotFound
+from ..domain.errors import ChangedSince, Conflict, Folded, NotFound
 from ..domain.link import Grant, Link
 from ..domain.memory import Memory
 from ..domain.merge import canonical
-from ..domain.moment import OPEN_END
+from ..domain.moment import OPEN_END, to_text
 from ..domain.policy import Policy
 from ..domain.reflection import never_lower
 from ..domain.skill import SkillVersion
 from ..storage import audit, invalidations, journal, memories, records, skills
+from ..storage import floor as floors
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from ..storage.then import true_from
@@ -28,6 +29,7 @@ BATCH_PAGE = 256
 def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
     """A memory as this store knew it at one moment, as it was true at another; deleted since or not."""
     id = memories.resolve(session, hold.caller, id, hold.now(), view="any").id
+    _must_be_told(session, id, as_of, known_at)
     rows = session.rows("journal_known", record=id, known_at=OPEN_END if known_at is None else known_at)
     entries = [_readable(hold, session, journal.Entry(*row)) for row in rows]
     bodies = [records.body_of(MEMORY, entry) for entry in entries if entry.kind == "memory" and entry.body is not None]
@@ -40,11 +42,35 @@ def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known
     return bodies[-1]
 
 
+def _must_be_told(session: Session, id: str, as_of: int | None, known_at: int | None) -> None:
+    """Raise if the states of a memory from before a moment were folded into a later one."""
+    first = session.row("journal_of", record=id, kind=MEMORY.name, after=0, limit=1)
+    if first is None or folded_before(session, entry := journal.Entry(*first)) is None:
+        return
+    too_early = known_at is not None and known_at < entry.kept_at
+    if as_of is not None and entry.body is not None:
+        too_early = too_early or as_of < true_from(records.body_of(MEMORY, entry))
+    if too_early:
+        raise Folded(
+            f"What the memory {id} said before {to_text(entry.kept_at)} was folded by compact: only what came of it "
+            "is kept.",
+            id=id,
+            since=to_text(entry.kept_at),
+        )
+
+
 def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int) -> list[journal.Entry]:
     """Every change of one memory, oldest first, deletion included."""
     memory = memories.resolve(session, hold.caller, id, hold.now(), view="any")
     rows = session.rows("journal_of", record=memory.id, kind="memory", after=after, limit=limit)
     return [_readable(hold, session, journal.Entry(*row)) for row in rows]
+
+
+def folded_before(session: Session, entry: journal.Entry) -> int | None:
+    """When an entry was kept that stands for all that were before it; None: it does not."""
+    if not floors.gone(session, entry.seq):
+        return None
+    return entry.kept_at if session.row("folded_get", record=entry.record, kind=entry.kind) else None
 
 
 def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Entry:
@@ -122,7 +148,7 @@ def _together(session: Session, seq: int) -> list[journal.Entry]:
     """Every entry of the transaction of one."""
     row = session.row("journal_one", seq=seq)
     if row is None:
-        raise NotFound(f"There is no change {seq}.", change=seq)
+        raise _no_change(session, seq)
     batch, found = journal.Entry(*row).batch, list[journal.Entry]()
     while page := session.rows("journal_page", after=found[-1].seq if found else batch - 1, limit=BATCH_PAGE):
         entries = [journal.Entry(*row) for row in page]
@@ -189,11 +215,17 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
             must_be_free(hold, write, undone)
 
 
+def _no_change(session: Session, seq: int) -> NotFound:
+    if seq > 0 and floors.gone(session, seq):
+        return Folded(f"Change {seq} was folded by compact: only what came of it is kept.", change=seq)
+    return NotFound(f"There is no change {seq}.", change=seq)
+
+
 def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
     row = session.row("journal_one", seq=seq)
     missing = NotFound(f"There is no change {seq}.", change=seq)
     if row is None:
-        raise missing
+        raise _no_change(session, seq)
     entry = journal.Entry(*row)
     if entry.about is None and "*" not in hold.caller.namespaces:
         raise missing
@@ -208,6 +240,11 @@ def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
 
 def _before(hold: Hold, session: Session, entry: journal.Entry) -> Any:
     row = session.row("journal_last", record=entry.record, kind=entry.kind, before=entry.seq)
+    if row is None and session.row("folded_get", record=entry.record, kind=entry.kind):
+        raise Folded(
+            f"What was there before change {entry.seq} was folded by compact: it cannot be taken back.",
+            change=entry.seq,
+        )
     if row is None:
         return None
     earlier = _readable(hold, session, journal.Entry(*row))
@@ -251,6 +288,8 @@ def verify(hold: Hold, session: Session, witness: str | None = None) -> list[jou
     if witness is not None:
         seq, hash = witness.split(":")
         row = session.row("journal_one", seq=int(seq))
-        if row is None or journal.Entry(*row).hash.hex() != hash:
+        if row is None and floors.gone(session, int(seq)):
+            found.append(journal.Break(int(seq), "it was folded: a head noted before that cannot be compared any more"))
+        elif row is None or journal.Entry(*row).hash.hex() != hash:
             found.append(journal.Break(int(seq), "the chain is not the one whose head was noted"))
     return [*found, *audit.differing(session), *skills.differing(session)]

@@ -16,6 +16,7 @@ from ..domain.invalidation import Invalidation
 from ..domain.lifetime import Lifetimes
 from ..domain.spending import Allowance
 from ..embedding.port import Embedder
+from ..net.access import Access
 from ..storage import journal
 from ..storage.candidates import Usual
 from ..storage.port import Session, Store
@@ -26,6 +27,7 @@ from .recent import Recent
 if TYPE_CHECKING:
     from ..llm.port import Model
 
+NO_ACCESS = Access()
 SETTLE_SECONDS = 10.0
 """How long a database is waited for that went away in the middle of a commit."""
 AGAIN_SECONDS = 0.5
@@ -116,6 +118,8 @@ class Hold:
     """What the model may take in a day, and its prices."""
     recent: Recent = field(default_factory=Recent)
     usual: Usual = field(default_factory=Usual)
+    access: Access = NO_ACCESS
+    """With what other stores are asked over a network."""
     kept: Callable[[], None] = lambda: None
     """Told when something was committed."""
     keeping: Callable[[], AbstractContextManager[None]] = nullcontext

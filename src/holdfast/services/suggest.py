@@ -1,4 +1,4 @@
-"""Propose what could be reflected on: recent observations that have to do with one another. No model is asked."""
+"""Propose what could be reflected on: recent observations that have to do with one another, with a draft."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from ..storage import memories
 from ..storage.memories import Filter
 from ..storage.port import Session
 from ..storage.tokens import found_by
+from .conclude import Conclusion, conclude
 from .hold import Hold
 from .reflect import offer_id
 
@@ -28,6 +29,9 @@ class Offer(NamedTuple):
     namespace: str
     sources: list[Memory]
     group: Group
+    shared: list[str]
+    """The words that most of the sources have, as they are written there."""
+    draft: Conclusion | None = None
 
 
 class Which(NamedTuple):
@@ -41,17 +45,30 @@ class Which(NamedTuple):
     """Also what was offered before and neither dismissed nor reflected on."""
 
 
-def suggest(hold: Hold, which: Which, *, limit: int, dry_run: bool) -> list[Offer]:
-    """Groups that were not offered before; that they are now is noted, unless this is only a look."""
+def suggest(hold: Hold, which: Which, *, limit: int, draft: bool, dry_run: bool) -> list[Offer]:
+    """Groups that were not offered before; that they are now is noted, unless this is only a look.
+
+    A look asks no model, and what cannot be drafted is not noted: nothing is offered that nobody saw.
+    """
     if which.most < which.least:
         raise Invalid("max_size: must not be less than min_size", fields=["max_size"])
     with hold.reading() as session:
         found = _offers(hold, session, which, hold.now())[:limit]
+    if draft:
+        found = _drafted(hold, found, ask=not dry_run)
     if dry_run or not found:
         return found
     with hold.writing() as write:
         fresh = {offer.id for offer in found if _noted(write.session, offer, write.now)}
     return [offer for offer in found if which.again or offer.id in fresh]
+
+
+def _drafted(hold: Hold, found: list[Offer], *, ask: bool) -> list[Offer]:
+    drafted: list[Offer] = []
+    for number, offer in enumerate(found):
+        hold.progress(number, len(found), "drafting")
+        drafted.append(offer._replace(draft=conclude(hold, offer.sources, offer.shared, ask=ask)))
+    return drafted
 
 
 def dismiss(hold: Hold, id: str) -> str:
@@ -73,12 +90,21 @@ def _offers(hold: Hold, session: Session, which: Which, now: int) -> list[Offer]
         by_id = {memory.id: memory for memory in looked_at}
         words = {memory.id: _words(memory) for memory in looked_at}
         found += [
-            Offer(offer_id(group.ids), namespace, _in_order([by_id[id] for id in group.ids]), group)
+            _offer(namespace, _in_order([by_id[id] for id in group.ids]), group)
             for group in groups(words, alike=ALIKE, least=which.least, most=which.most)
         ]
     known = {row[0]: row[1] for row in session.rows("offer_some", ids=[offer.id for offer in found])}
     open_ones = [offer for offer in found if offer.id not in known or (which.again and known[offer.id] == "offered")]
     return sorted(open_ones, key=lambda offer: (-len(offer.sources), offer.namespace, offer.id))
+
+
+def _offer(namespace: str, sources: list[Memory], group: Group) -> Offer:
+    written: dict[str, str] = {}
+    for source in sources:
+        for word in runs(f"{source.title} {source.content}"):
+            for stem in found_by(word):
+                written.setdefault(stem, word)
+    return Offer(offer_id(group.ids), namespace, sources, group, [written[stem] for stem in group.shared])
 
 
 def _in_order(sources: list[Memory]) -> list[Memory]:
@@ -116,13 +142,3 @@ def _noted(session: Session, offer: Offer, now: int) -> bool:
     sources = msgspec.json.encode([source.id for source in offer.sources]).decode()
     made = session.row("offer_add", id=offer.id, namespace=offer.namespace, sources=sources, offered_at=now)
     return made is not None
-
-
-def shared(offer: Offer) -> list[str]:
-    """The words that most of the sources have, as they are written there."""
-    written: dict[str, str] = {}
-    for source in offer.sources:
-        for word in runs(f"{source.title} {source.content}"):
-            for stem in found_by(word):
-                written.setdefault(stem, word)
-    return [written[stem] for stem in offer.group.shared]

@@ -1,31 +1,40 @@
 """Two stores, brought to say the same: what one has and the other misses goes over, and nothing else."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from ..storage import exchange as telling
 from ..storage.candidates import Usual
 from ..storage.locate import open_existing
-from ..storage.port import Session
 from .backup import must_be_local, must_reach_all
-from .exchange import Taken, must_be_another, take_page
-from .hold import Hold, Uses
-from .intake import Rehearsed
+from .ends import End, StoreEnd
+from .exchange import Taken, must_be_another
+from .hold import SILENT, Hold, Progress, Uses
 from .recent import Recent
 
 Direction = Literal["pull", "push", "merge"]
 PAGE = 500
+_URL = re.compile(r"https?://", re.IGNORECASE)
 
 
 @contextmanager
-def remote(here: Hold, address: str) -> Iterator[Hold]:
-    """The other store, which is not made if there is none, seen by the same caller."""
+def meeting(here: Hold, address: str, *, trust_source: bool) -> Iterator[tuple[End, End]]:
+    """This store and another: what is pulled becomes the caller's own unless its source is trusted."""
     must_reach_all(here)
     must_be_local(here, "remote")
+    owner = None if trust_source else here.caller.agent
+    if _URL.match(address):
+        from ..net.peer import Link
+        from .peer_end import facing
+
+        with closing(Link(address, here.access)) as link:
+            yield facing(here, link, owner)
+        return
     with closing(open_existing(address)) as store:
-        yield replace(here, store=store, uses=Uses(), recent=Recent(), usual=Usual(), notified=[])
+        there = replace(here, store=store, uses=Uses(), recent=Recent(), usual=Usual(), notified=[])
+        yield StoreEnd(here, owner=owner), StoreEnd(there)
 
 
 class Synced(NamedTuple):
@@ -37,62 +46,42 @@ class Synced(NamedTuple):
 
 def sync(here: Hold, there: Hold, direction: Direction, *, dry_run: bool = False, trust_source: bool = False) -> Synced:
     """Bring two stores together. What is pulled becomes the caller's own unless its source is trusted."""
-    with here.reading() as mine, there.reading() as theirs:
-        must_be_another(telling.greet(mine, here.now()), telling.greet(theirs, there.now()))
-    pulled, pushed = Taken(), Taken()
-    if direction in ("pull", "merge"):
-        _bring(there, here, pulled, dry_run=dry_run, owner=None if trust_source else here.caller.agent)
-    if direction in ("push", "merge"):
-        _bring(here, there, pushed, dry_run=dry_run, owner=None)
-    return Synced(pulled, pushed)
+    mine = StoreEnd(here, owner=None if trust_source else here.caller.agent)
+    return together(mine, StoreEnd(there), direction, dry_run=dry_run, progress=here.progress)
 
 
-def _bring(source: Hold, target: Hold, taken: Taken, *, dry_run: bool, owner: str | None) -> None:
+def together(
+    here: End, there: End, direction: Direction, *, dry_run: bool = False, limit: int = 0, progress: Progress = SILENT
+) -> Synced:
+    """Bring two ends together, first what is missing here and then what is missing there."""
+    must_be_another(here.greet(), there.greet())
+    done = Synced(Taken(), Taken())
+    ways = {"pull": (there, here, done.pulled), "push": (here, there, done.pushed)}
+    for source, target, taken in ways.values() if direction == "merge" else [ways[direction]]:
+        if dry_run:
+            with target.rehearsing() as pretended:
+                bring(source, pretended, taken, limit=limit or PAGE, progress=progress)
+        else:
+            bring(source, target, taken, limit=limit or PAGE, progress=progress)
+    return done
+
+
+def bring(source: End, target: End, taken: Taken, *, limit: int, progress: Progress = SILENT) -> None:
     """Everything that the target misses, a page at a time; each page is durable before the next is asked for."""
-    with target.reading() as session:
-        known, after = _known(session), _followed(session, source)
-    if dry_run:
-        _rehearse(source, target, taken, known, after, owner)
-        return
+    known = {origin: reached.n for origin, reached in target.greet().vector.items()}
+    after = _place(source, target)
     while True:
-        greeting, page = _page(source, after, known)
-        if page.upto > after:
-            with target.writing() as write:
-                take_page(write, page, greeting, taken, owner=owner)
-                write.session.do("followed_put", origin=greeting.origin, seq=page.upto, now=write.now)
-        target.progress(page.upto, greeting.seq, "exchanging")
+        page, sender = source.tell(after, known, limit), source.greet()
+        if page.upto > after or page.states:
+            target.take(page, sender, taken)
+        progress(page.upto, sender.seq, "exchanging")
         after = page.upto
         if not page.more:
             return
 
 
-def _rehearse(source: Hold, target: Hold, taken: Taken, known: dict[str, int], after: int, owner: str | None) -> None:
-    """The same, in one transaction that is rolled back."""
-    try:
-        with target.writing() as write:
-            more = True
-            while more:
-                greeting, page = _page(source, after, known)
-                take_page(write, page, greeting, taken, owner=owner)
-                after, more = page.upto, page.more
-            raise Rehearsed
-    except Rehearsed:
-        pass
-
-
-def _page(source: Hold, after: int, known: dict[str, int]) -> tuple[telling.Greeting, telling.Page]:
-    with source.reading() as session:
-        key = source.store.signing_key(session)
-        assert key is not None, "a store has a key from its birth on"
-        return telling.greet(session, source.now()), telling.feed(session, key, after, known, PAGE)
-
-
-def _known(session: Session) -> dict[str, int]:
-    return {origin: reached.n for origin, reached in telling.vector(session).items()}
-
-
-def _followed(session: Session, source: Hold) -> int:
-    with source.reading() as other:
-        origin = telling.greet(other, source.now()).origin
-    row = session.row("followed_get", origin=origin)
-    return row[0] if row else 0
+def _place(source: End, target: End) -> int:
+    """Where to go on; from the beginning if the source's journal has no such place, whoever is wrong about it."""
+    sender = source.greet()
+    followed = target.followed(sender)
+    return followed if followed <= sender.seq else 0

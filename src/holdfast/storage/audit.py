@@ -9,11 +9,13 @@ import msgspec
 from ..domain import cells
 from ..domain.clock import Stamp
 from ..domain.memory import Memory, audience
-from ..domain.merge import Cell, join
+from ..domain.merge import filled
 from ..domain.moment import OPEN_END
+from .floor import digest_of
 from .journal import Break, Entry, pages
 from .port import Row, Session
 from .records import KINDS, Kind, body_of, content_hash, order_columns
+from .replay import changes_of, replayed
 
 PAGE = 500
 MOST_STRAYS = 100
@@ -42,6 +44,9 @@ def differing(session: Session) -> Iterator[Break]:
                 yield Break(entry.seq, f"the {name} {entry.record} is gone from its table")
             elif not _agrees(session, KINDS[name], entry, kept[entry.record]):
                 yield Break(entry.seq, f"the {name} {entry.record} was edited in its table")
+    for record, kind, folded, digest in session.rows("folded_list"):
+        if folded is not None and digest_of(folded) != digest:
+            yield Break(0, f"what was folded of the {kind} {record} was edited")
     for name, id in session.rows("journal_strays", limit=MOST_STRAYS):
         yield Break(0, f"the {name} {id} was put into its table past the journal")
 
@@ -118,27 +123,9 @@ def _cells_hold(session: Session, kind: Kind[Any], entry: Entry, record: Any, ow
     """Whether the stamps beside the columns are those that the journal's changes make together."""
     if record.version == 1 and kept.cells == cells.pack(cells.Cells(Stamp(entry.at, entry.origin), {}), {}):
         return True
-    rows = session.rows("journal_said", record=entry.record, kind=kind.name)
-    first, *later = ((Entry(*row[:-1]), row[-1]) for row in rows)
-    shows = cells.flatten(kind.shape, body_of(kind, first[0])) if first[0].body is not None else {}
-    made = cells.Cells(Stamp(first[0].at, first[0].origin), {})
-    for change, said in (first, *later):
-        for name, cell in _written(kind, change, said).items():
-            made.own[name] = join(made.cell(name, shows.get(name)), cell)
-    found = cells.unpack(kept.cells, cells.flatten(kind.shape, record)).all(cells.flatten(kind.shape, own))
-    if first[0].body is None:  # a purge took some of the changes: only what the others wrote is known
-        return all(found.get(name) == cell for name, cell in cells.swept(kind.shape, made.own).items())
-    return found == cells.swept(kind.shape, made.all(shows))
-
-
-def _written(kind: Kind[Any], change: Entry, said: str | None) -> dict[str, Cell]:
-    """The cells that a change wrote, as its author said it."""
-    if change.delta is not None:
-        return cells.decode(change.delta.encode())
-    words = said or change.body
-    if words is None:
-        return {}
-    raw = msgspec.json.decode(words)
-    record = msgspec.convert(raw, kind.type)
-    unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
-    return cells.made(kind.shape, record, Stamp(change.at, change.origin), unknown)
+    changes = changes_of(session, kind.name, entry.record)
+    made, whole = replayed(session, kind, changes)
+    found = filled(cells.unpack(kept.cells, cells.flatten(kind.shape, record)).all(cells.flatten(kind.shape, own)))
+    if not whole:  # a purge took some of the changes: only what the others wrote is known
+        return all(found.get(name) == cell for name, cell in made.items())
+    return found == made

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -10,13 +10,20 @@ from msgspec.structs import replace
 
 from ..domain import cells
 from ..domain.change import Change, mark, signed
-from ..domain.merge import Cell, canonical
+from ..domain.clock import STATE
+from ..domain.merge import canonical
+from ..domain.scope import ALL, Scope
 from ..domain.skill import SkillVersion
-from . import journal, signer, skills, titles
+from ..domain.state import State
+from . import floor as floors
+from . import journal, signer, skills, states
 from .port import Row, Session
-from .records import KINDS, Kind
+from .records import KINDS
+from .scoping import Telling
 
 SCAN = 1000
+MOST_READ = 20 * SCAN
+"""Entries of the journal that one page goes over at most: a peer may hear of few of them."""
 
 
 class Reached(NamedTuple):
@@ -48,6 +55,10 @@ class Page(NamedTuple):
     more: bool
     files: dict[str, bytes] = {}
     """What the files of skills say that were registered in it, compressed, by the digest of what they say."""
+    states: list[State] = []
+    """Records whole, whose changes are not told one by one."""
+    bases: dict[str, Reached] = {}
+    """Up to which number the changes of some origins are in what was told up to here, states included."""
 
 
 def greet(session: Session, now: int) -> Greeting:
@@ -59,47 +70,107 @@ def greet(session: Session, now: int) -> Greeting:
 
 def vector(session: Session) -> dict[str, Reached]:
     """For every origin, how far its changes are all here."""
-    reached = [*session.rows("own_numbers"), *session.rows("heard_list")]
-    return {origin: Reached(n, mark_of(session, origin, n) or "") for origin, n in reached if n}
+    return {origin: Reached(n, mark_of(session, origin, n) or "") for origin, n in numbers(session).items() if n}
+
+
+def numbers(session: Session) -> dict[str, int]:
+    """For every origin, up to which number its changes are all here, in the journal or in what was folded."""
+    own, known = journal.head_of(session).origin, dict[str, int]()
+    for origin, n in session.rows("own_numbers"):
+        known[origin] = n
+    for origin, n in session.rows("heard_list"):
+        known[origin] = known.get(origin, 0) if origin == own else n
+    for base in floors.bases(session):
+        known[base.origin] = max(base.n, known.get(base.origin, 0))
+    return known
 
 
 def mark_of(session: Session, origin: str, n: int) -> str | None:
     """What the change of a number was here."""
-    row = session.row("change_mark", origin=origin, n=n)
-    return mark(origin, n, *row) if row else None
+    if row := session.row("change_mark", origin=origin, n=n):
+        return mark(origin, n, *row)
+    row = session.row("base_mark", origin=origin, n=n)
+    return row[0] if row else None
 
 
-def feed(session: Session, key: bytes, after: int, known: Mapping[str, int], limit: int) -> Page:
-    """The changes behind a place that the other one does not have; no transaction is cut.
+def feed(session: Session, key: bytes, after: int, known: Mapping[str, int], limit: int, scope: Scope = ALL) -> Page:
+    """The changes behind a place that the other one does not have and may see; no transaction is cut.
 
     Its vector only spares bytes: what is above a gap there is sent again, and is known there.
     """
-    own = {row[0] for row in session.rows("signer_list")}
-    changes: list[Change] = []
-    upto = after
-    for row in _behind(session, after):
-        if len(changes) >= limit and row[1] != changes[-1].group:
-            return Page(changes, upto, more=True, files=_files(session, changes))
-        upto = row[0]
-        if row[3] > known.get(row[2], 0):
-            changes.append(_change(row, own, key))
-    return Page(changes, upto, more=False, files=_files(session, changes))
+    reading = _Reading(session, key, known, scope)
+    for row, told in reading.behind(after):
+        if (reading.size >= limit or reading.read >= MOST_READ) and row[1] != reading.batch:
+            return reading.page(after, more=True)
+        reading.take(row, told=told)
+    return reading.page(after, more=False)
 
 
-def _files(session: Session, changes: Sequence[Change]) -> dict[str, bytes]:
-    bodies = [change.body for change in changes if change.kind == "skill_version" and change.body is not None]
+class _Reading:
+    """One page while the journal is read."""
+
+    def __init__(self, session: Session, key: bytes, known: Mapping[str, int], scope: Scope) -> None:
+        self._session, self._key, self._known, self._scope = session, key, known, scope
+        self._own = {row[0] for row in session.rows("signer_list")}
+        self._telling = Telling(session, scope)
+        self._bases = floors.bases(session)
+        self._has_all = all(known.get(base.origin, 0) >= base.n for base in self._bases)
+        self._changes: list[Change] = []
+        self._states: dict[tuple[str, str], State] = {}
+        self._upto, self.batch, self.read = 0, 0, 0
+
+    @property
+    def size(self) -> int:
+        return len(self._changes) + len(self._states)
+
+    def behind(self, after: int) -> Iterator[tuple[Row, bool]]:
+        self._upto = after
+        while rows := self._session.rows("change_feed", after=after, limit=SCAN):
+            yield from self._telling.told(rows)
+            after = rows[-1][0]
+
+    def take(self, row: Row, *, told: bool) -> None:
+        """One entry: as the change that it is, or, if that can be told no more, as all that came of its record."""
+        self._upto, self.batch, self.read = row[0], row[1], self.read + 1
+        if not told:
+            return
+        for state in self._telling.entering(row):
+            self._states[state.kind, state.record] = state
+        if row[2] == STATE or row[-1]:
+            self._tell_whole(row)
+        elif row[3] > self._known.get(row[2], 0):
+            self._changes.append(_change(row, self._own, self._key))
+
+    def _tell_whole(self, row: Row) -> None:
+        """A record and what it cannot be without, unless all of that is among the numbers that the other one knows."""
+        covered = row[2] != STATE or row[6] == STATE
+        if covered and self._has_all:
+            return
+        for state in states.with_ends(self._session, row[7], row[8]):
+            if self._telling.tells(state.kind, state.record):
+                told = replace(state, covered=covered and self._scope.tells_all)
+                self._states.setdefault((state.kind, state.record), told)
+
+    def page(self, after: int, *, more: bool) -> Page:
+        whole = list(self._states.values())
+        files = _files(self._session, self._changes, whole)
+        return Page(self._changes, self._upto, more, files=files, states=whole, bases=self._rested(after))
+
+    def _rested(self, after: int) -> dict[str, Reached]:
+        """Up to which numbers all is told by the end of this page; who hears of a part only is never told so."""
+        passed = [base for base in self._bases if after < base.seq <= self._upto and self._scope.tells_all]
+        return {base.origin: Reached(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
+
+
+def _files(session: Session, changes: Sequence[Change], whole: Sequence[State]) -> dict[str, bytes]:
+    told: list[Change | State] = [*changes, *whole]
+    bodies = [one.body for one in told if one.kind == "skill_version" and one.body is not None]
     digests = {file.digest for body in bodies for file in msgspec.json.decode(body, type=SkillVersion).files}
     return {digest: skills.packed(session, digest) for digest in sorted(digests)}
 
 
-def _behind(session: Session, after: int) -> Iterator[Row]:
-    while rows := session.rows("change_feed", after=after, limit=SCAN):
-        yield from rows
-        after = rows[-1][0]
-
-
 def _change(row: Row, own: set[str], key: bytes) -> Change:
-    _, batch, origin, n, at, actor, op, kind, record, about, body, delta, signature, digest, said = row
+    _, batch, origin, n, at, actor, op, kind, record, about, body, delta, signature, digest, said, _ = row
     erased = (digest or "purged") if body is None and delta is None else None
     change = Change(
         origin=origin,
@@ -124,6 +195,8 @@ def _change(row: Row, own: set[str], key: bytes) -> Change:
 def advance(session: Session, origins: Sequence[str]) -> None:
     """Note how far the changes of some origins are all here now: never over a gap."""
     heard = {row[0]: row[1] for row in session.rows("heard_list")}
+    for base in floors.bases(session):
+        heard[base.origin] = max(base.n, heard.get(base.origin, 0))
     for origin in origins:
         row = session.row("heard_gapless", origin=origin, after=heard.get(origin, 0))
         assert row is not None
@@ -136,19 +209,10 @@ def digest(session: Session) -> str:
     for name, id in session.rows("record_list"):
         if name not in KINDS or not session.row(f"{name}_cells", id=id):
             continue
-        for cell, held in _cells(session, KINDS[name], id).items():
+        state = states.state_of(session, name, id)
+        assert state is not None
+        for cell, held in cells.decode(state.cells.encode()).items():
             values = sorted([s.time, s.origin, canonical(v).decode()] for s, v in held.values.items())
             said = msgspec.json.encode([name, id, cell, values, sorted(held.seen.items())])
             total += int.from_bytes(sha256(said).digest()[:16], "big")
     return f"{total % (1 << 128):032x}"
-
-
-def _cells(session: Session, kind: Kind[Any], id: str) -> dict[str, Cell]:
-    if kind.name == "memory":
-        (member,) = titles.read(session, [id])
-        return member.all
-    row, raw = session.row(f"{kind.name}_get", id=id), session.row(f"{kind.name}_cells", id=id)
-    assert row is not None
-    assert raw is not None
-    shows = cells.flatten(kind.shape, kind.load(row))
-    return cells.unpack(raw[0], shows).all(shows)

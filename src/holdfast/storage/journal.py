@@ -1,18 +1,23 @@
 """The journal: one append-only, hash-chained table that is history, audit trail and feed at once."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ..domain.clock import STATE
 from ..domain.errors import StoreDamaged
+from . import floor as floors
 from . import signer
 from .port import Session, Store
 
 GENESIS = b""
 UNSIGNED = b""
+PORTION = 256
+"""Entries that are written together."""
 
 
 class Entry(NamedTuple):
@@ -180,11 +185,12 @@ def renew(session: Session, owner: Owner, node: str, incarnation: int, *, adopt:
     renewed = renewed._replace(signature=signer.sign(key, witness_of(renewed)) if whole else UNSIGNED)
     session.do("chain_renew", was=head.node, **renewed._asdict())
     session.do("signer_add", origin=renewed.origin, public_key=renewed.public_key, since=head.seq + 1)
+    floors.renew(session, node, head.public_key if ours else UNSIGNED, key)
     return renewed
 
 
-def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], actor: str, now: int) -> list[Place]:
-    """Append entries at the end of the chain, dense and in commit order, and sign the new head.
+def place(session: Session, head: Head, key: bytes, entries: Collection[Pending], actor: str, now: int) -> list[Place]:
+    """Append entries at the end of the chain, dense and in commit order, and sign the new head; the first and the last.
 
     A head that this key did not sign is extended unsigned: what was done to it stays to be found.
     """
@@ -196,23 +202,37 @@ def place(session: Session, head: Head, key: bytes, entries: Sequence[Pending], 
     seq, n, previous, kept_at, signature = taken
     before = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
     whole = signer.sign(key, witness_of(before)) == signature
-    kept_at, batch, group, rows = max(now, kept_at), seq + 1, None, []
-    for entry in entries:
-        seq += 1
-        if entry.author is None:
-            n += 1
-        author = entry.author or Author(head.origin, n, actor, 0)
-        if (author.origin, author.group) != group:
-            batch, group = seq, (author.origin, author.group)
-        fields = (seq, author.origin, author.n, batch, entry.at, kept_at, author.actor, *entry[1:-1])
-        digest = digest_of(entry.body, entry.delta)
-        previous = link_of(previous, fields[:ABOUT], digest)
-        rows.append(dict(zip(Entry._fields, (*fields, digest, previous), strict=True)))
-    session.many("journal_add", rows)
-    after = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
+    end = _End(before, actor, max(now, kept_at))
+    rows, first = map(end.add, entries), Place(0, GENESIS)
+    while portion := list(islice(rows, PORTION)):
+        first = first if first.seq else Place(portion[0]["seq"], portion[0]["hash"])
+        session.many("journal_add", portion)
+    after = head._replace(seq=end.seq, n=end.n, hash=end.hash, kept_at=end.kept_at)
     signature = signer.sign(key, witness_of(after)) if whole else UNSIGNED
-    session.do("chain_set", node=head.node, hash=previous, kept_at=kept_at, signature=signature)
-    return [Place(row["seq"], row["hash"]) for row in rows]
+    session.do("chain_set", node=head.node, hash=end.hash, kept_at=end.kept_at, signature=signature)
+    return [first, Place(end.seq, end.hash)]
+
+
+class _End:
+    """The end of the chain, as entries are added to it."""
+
+    def __init__(self, head: Head, actor: str, kept_at: int) -> None:
+        self.seq, self.n, self.hash, self.kept_at = head.seq, head.n, head.hash, kept_at
+        self._origin, self._actor = head.origin, actor
+        self._batch, self._group = head.seq + 1, ("", -1)
+
+    def add(self, entry: Pending) -> dict[str, Any]:
+        """The row of an entry that follows."""
+        self.seq += 1
+        self.n += entry.author is None
+        author = entry.author or Author(self._origin, self.n, self._actor, 0)
+        if (author.origin, author.group) != self._group:
+            self._batch, self._group = self.seq, (author.origin, author.group)
+        at = (self.seq, author.origin, author.n or self.seq, self._batch, entry.at, self.kept_at, author.actor)
+        fields = (*at, *entry[1:-1])
+        digest = digest_of(entry.body, entry.delta)
+        self.hash = link_of(self.hash, fields[:ABOUT], digest)
+        return dict(zip(Entry._fields, (*fields, digest, self.hash), strict=True))
 
 
 def holds(session: Session, place: Place) -> bool:
@@ -247,36 +267,98 @@ def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
 
 
 def _breaks(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
-    head, own = head_of(session), {origin for origin, *_ in session.rows("signer_list")}
-    previous, expected, kept_at = GENESIS, 1, 0
-    numbers, began, last_own = dict[str, int](), dict[str, tuple[int, int]](), 0
-    erased: dict[tuple[str, str], list[int]] = {}
+    head, walk = head_of(session), _Walk(session)
     for entry in pages(session):
-        if entry.seq != expected:
-            yield Break(expected, f"entries {expected} to {entry.seq - 1} are missing")
+        yield from walk.step(entry)
+    yield from walk.end()
+    if walk.reached(head) != head:
+        yield Break(head.seq, "the journal does not end where its head says: its tail was cut or added to")
+    yield from _unsigned(head, own_public_key)
+    yield from _unsigned_floor(head, walk.floor)
+    yield from _unknown_signers(session, head, walk.began)
+
+
+class _Walk:
+    """The way along the chain: what stays below the floor by its sum, the rest link by link."""
+
+    def __init__(self, session: Session) -> None:
+        self.floor, self._own = floors.floor_of(session), _reigns(session)
+        self._bases, self._session, self._below = floors.bases(session), session, floors.NOTHING
+        self._previous, self._expected, self._kept_at = GENESIS, 1, 0
+        self._numbers: dict[str, int] = {}
+        self.began: dict[str, tuple[int, int]] = {}
+        self._last_own = 0
+        self._erased: dict[tuple[str, str], list[int]] = {}
+        self._passed = self.floor is None
+
+    def step(self, entry: Entry) -> Iterator[Break]:
+        if self.floor is not None and entry.seq > self.floor.seq:
+            yield from self._pass(self.floor)
+        yield from self._says(entry)
+        if self._passed:
+            yield from self._follows(entry)
+        else:
+            item = floors.entry_item(entry[:ABOUT], entry.digest, entry.hash)
+            self._below = floors.summed(self._below, [item])
+        self.began.setdefault(entry.origin, (self._last_own, entry.seq))
+        self._last_own = entry.seq if entry.origin in self._own else self._last_own
+
+    def end(self) -> Iterator[Break]:
+        if self.floor is not None:
+            yield from self._pass(self.floor)
+        for seq in sorted(seq for many in self._erased.values() for seq in many):
+            yield Break(seq, "the entry was erased without a purge")
+
+    def reached(self, head: Head) -> Head:
+        """The head that the entries make."""
+        n = self._numbers.get(head.origin, 0)
+        return head._replace(seq=self._expected - 1, n=n, hash=self._previous, kept_at=self._kept_at)
+
+    def _says(self, entry: Entry) -> Iterator[Break]:
         if (entry.body, entry.delta) == (None, None):
-            erased.setdefault((entry.kind, entry.record), []).append(entry.seq)
+            self._erased.setdefault((entry.kind, entry.record), []).append(entry.seq)
         elif digest_of(entry.body, entry.delta) != entry.digest:
             yield Break(entry.seq, "what the entry says was edited")
         elif entry.op == "purge":
-            erased.pop((entry.kind, entry.record), None)
-        if link_of(previous, entry[:ABOUT], entry.digest) != entry.hash:
+            self._erased.pop((entry.kind, entry.record), None)
+
+    def _follows(self, entry: Entry) -> Iterator[Break]:
+        if entry.seq != self._expected:
+            yield Break(self._expected, f"entries {self._expected} to {entry.seq - 1} are missing")
+        if link_of(self._previous, entry[:ABOUT], entry.digest) != entry.hash:
             yield Break(entry.seq, "the entry was edited, or does not follow from the one before it")
-        if entry.origin in own and entry.n != numbers.get(entry.origin, 0) + 1:
+        if entry.seq < self._own.get(entry.origin, 0) and entry.n != self._numbers.get(entry.origin, 0) + 1:
             yield Break(entry.seq, f"change {entry.n} of {entry.origin} is out of order")
-        if entry.kept_at < kept_at:
+        if entry.kept_at < self._kept_at:
             yield Break(entry.seq, "it was kept before the one before it")
-        began.setdefault(entry.origin, (last_own, entry.seq))
-        last_own = entry.seq if entry.origin in own else last_own
-        numbers[entry.origin], kept_at = entry.n, entry.kept_at
-        previous, expected = entry.hash, entry.seq + 1
-    for seq in sorted(seq for many in erased.values() for seq in many):
-        yield Break(seq, "the entry was erased without a purge")
-    reached = head._replace(seq=expected - 1, n=numbers.get(head.origin, 0), hash=previous, kept_at=kept_at)
-    if reached != head:
-        yield Break(head.seq, "the journal does not end where its head says: its tail was cut or added to")
-    yield from _unsigned(head, own_public_key)
-    yield from _unknown_signers(session, head, began)
+        self._numbers[entry.origin], self._kept_at = entry.n, entry.kept_at
+        self._previous, self._expected = entry.hash, entry.seq + 1
+
+    def _pass(self, floor: floors.Floor) -> Iterator[Break]:
+        """Go on from the floor, once what stays below is what the node signed."""
+        if self._passed:
+            return
+        self._passed = True
+        folded = self._session.rows("folded_list")
+        items = (floors.folded_item(record, kind, digest) for record, kind, _, digest in folded)
+        if floors.summed(self._below, items) != floor.kept:
+            yield Break(floor.seq, "what stayed of the folded entries was edited")
+        self._previous, self._expected, self._kept_at = floor.hash, floor.seq + 1, floor.kept_at
+        for base in self._bases:
+            if base.seq <= floor.seq:
+                self._numbers[base.origin] = max(base.n, self._numbers.get(base.origin, 0))
+
+
+def _reigns(session: Session) -> dict[str, int]:
+    """Up to which place this store gave numbers under each of its names; behind that they came back from elsewhere."""
+    signers = session.rows("signer_list")
+    ends = [*(since for _, _, since in signers[1:]), 1 << 62]
+    return {origin: end for (origin, *_), end in zip(signers, ends, strict=True)}
+
+
+def _unsigned_floor(head: Head, floor: floors.Floor | None) -> Iterator[Break]:
+    if floor is not None and not signer.verifies(head.public_key, floor.signature, floors.witness_of(floor)):
+        yield Break(floor.seq, "the floor of the journal is not signed by this node's key: it was edited")
 
 
 def _unknown_signers(session: Session, head: Head, began: dict[str, tuple[int, int]]) -> Iterator[Break]:
@@ -284,7 +366,7 @@ def _unknown_signers(session: Session, head: Head, began: dict[str, tuple[int, i
     known = {origin: (public_key, since) for origin, public_key, since in session.rows("signer_list")}
     elsewhere = {row[0] for row in session.rows("author_list")}
     for origin, (before, seq) in began.items():
-        if origin not in elsewhere and (origin not in known or not before < known[origin][1] <= seq):
+        if origin not in (*elsewhere, STATE) and (origin not in known or not before < known[origin][1] <= seq):
             yield Break(seq, f"the record of who signed for {origin} was edited")
     if known.get(head.origin, (b"", 0))[0] != head.public_key:
         yield Break(head.seq, f"the record of who signs for {head.origin} was edited")

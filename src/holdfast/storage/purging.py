@@ -11,6 +11,7 @@ def erase(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> 
     for origin, at in seen.items():
         session.do("record_purged", id=record, kind=kind, origin=origin, at=at)
         session.do("relayed_purged", id=record, kind=kind, origin=origin, at=at)
+    session.do("folded_purged", id=record, kind=kind)
     if kind == "memory":
         session.do("memory_access_purged", id=record)
         session.do("restated_purged", id=record)

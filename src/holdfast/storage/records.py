@@ -1,6 +1,6 @@
 """The journalled record kinds: their tables, and one way to write them all."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from hashlib import sha256
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..domain import cells
+from ..domain.aside import Aside
 from ..domain.clock import Stamp, tick
 from ..domain.errors import VersionConflict
 from ..domain.invalidation import INVALIDATION_SHAPE, Happened, Invalidation
@@ -32,7 +33,9 @@ from ..domain.purged import stub
 from ..domain.reflection import never_lower
 from ..domain.scripts import spelled
 from ..domain.skill import SKILL_SHAPE, SKILL_VERSION_SHAPE, Composes, File, Skill, SkillVersion
+from . import floor as floors
 from . import gists, journal, signer
+from .floor import Floor
 from .parsed import parse
 from .port import Row, Session, Store, Texts
 
@@ -152,6 +155,30 @@ def strand_of(memory: Memory) -> str | None:
     return f"s {memory.namespace}"
 
 
+class Said(MutableMapping[str, Memory]):
+    """What memories say, by their ids, in little room: a transaction may write very many."""
+
+    def __init__(self) -> None:
+        self._memories = Aside(Memory)
+        self._places: dict[str, int] = {}
+
+    def __setitem__(self, id: str, memory: Memory) -> None:
+        self._places[id] = len(self._memories)
+        self._memories.append(memory)
+
+    def __getitem__(self, id: str) -> Memory:
+        return self._memories[self._places[id]]
+
+    def __delitem__(self, id: str) -> None:
+        del self._places[id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 class Writing:
     """One transaction's changes: rows at once, journal entries last."""
 
@@ -162,15 +189,18 @@ class Writing:
         self._lifetimes = lifetimes
         self._head, self._key = journal.settle(session, store)
         self._last = 0
-        self._entries: list[journal.Pending] = []
-        self.said: dict[str, Memory] = {}
+        self._entries = Aside(journal.Pending)
+        self.said = Said()
         """What memories say themselves that were written in it; of those that share a title, columns show more."""
         self._happened = Happened()
         self.notified: list[Invalidation] = []
         """What was told that something it stands on fell; known once all is written."""
         self.places: list[journal.Place] = []
+        """Those of its first and of its last change."""
         self.learnt: set[str] = set()
         """Origins whose changes were taken in it."""
+        self.rested: dict[str, tuple[int, str]] = {}
+        """Up to which number, with its mark, all of an origin is in what was taken in it, though not each by itself."""
 
     @property
     def actor(self) -> str:
@@ -188,6 +218,10 @@ class Writing:
     def sign(self, message: bytes) -> str:
         """A text that proves that this node said it."""
         return signer.sign(self._key, message).hex()
+
+    def put_floor(self, floor: Floor) -> None:
+        """Sign and keep up to where the journal is folded."""
+        floors.put(self.session, floor, self._key)
 
     def get(self, kind: Kind[R], id: str) -> R | None:
         """A record as this transaction sees it, in whatever state."""
@@ -301,10 +335,11 @@ class Writing:
 
             self.notified = settle(self, self._happened)
         self.places = journal.place(self.session, self._head, self._key, self._entries, self._actor, self.now)
-        if self.learnt:
+        if self.learnt or self.rested:
             from .exchange import advance
 
-            advance(self.session, sorted(self.learnt))
+            floors.rest(self.session, self.rested, self.places[-1].seq if self.places else self._head.seq)
+            advance(self.session, sorted({*self.learnt, *self.rested}))
 
     def stamp(self, floors: Iterable[int], *, tidying: bool = False) -> Stamp:
         """A stamp of this node's, above all that was seen."""

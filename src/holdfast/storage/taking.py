@@ -10,19 +10,32 @@ from msgspec.structs import replace
 
 from ..domain import admit, cells
 from ..domain.change import Change, ahead, digest, must_agree, must_be_whole
+from ..domain.clock import STATE
 from ..domain.errors import HoldfastError
-from ..domain.invalidation import Invalidation
 from ..domain.learnt import learn
-from ..domain.link import Alias, Grant, Link, Standard
+from ..domain.link import Grant, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
 from ..domain.merge import Cell, join
+from ..domain.policy import Policy
 from ..domain.purged import stub
-from ..domain.skill import File, Skill, SkillVersion, digest_of, version_id
+from ..domain.scope import ALL, EVERYTHING, Scope
+from ..domain.skill import File, SkillVersion, digest_of, version_id
+from ..domain.state import State
+from ..domain.state import ahead as state_ahead
+from ..domain.state import read as read_state
 from . import conflicts, consulted, journal, purging, skills, titles
-from .records import KINDS, MEMORY, SKILL_VERSION, Kind, Writing, body_text
+from .records import KINDS, Kind, Writing, body_text
+from .scoping import Bounds
+from .states import ends_of
 
 Outcome = Literal["new", "updated", "noop", "conflict"]
-Reason = Literal["future", "waits", "unknown_kind", "invalid", "forged", "unsigned", "forked"]
+Reason = Literal[
+    "future", "waits", "unknown_kind", "invalid", "forged", "unsigned", "forked", "scope", "governance", "dropped"
+]
+
+
+GOVERNING = (Policy, Grant, Standard)
+"""Records that say what others may or must do."""
 
 
 class Refused(Exception):
@@ -47,11 +60,15 @@ class Held(NamedTuple):
 class Taking:
     """One transaction that takes changes. What shares a title is found out at its end."""
 
-    def __init__(self, write: Writing, *, owner: str | None = None, files: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, write: Writing, *, owner: str | None = None, files: Mapping[str, bytes] | None = None, scope: Scope = ALL
+    ) -> None:
         self._write = write
         self._files = files or {}
         self._owner = owner
         """Whose a memory becomes that is new here; None: its author's."""
+        self._scope = scope
+        self._bounds = Bounds(write.session, scope.takes)
         self._touched: set[str] = set()
         self._left: set[titles.Slot] = set()
         self._purged = False
@@ -62,13 +79,13 @@ class Taking:
             must_be_whole(change)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
-        if change.erased is not None:
+        kind = KINDS.get(change.kind)
+        if kind is None and change.erased is None:
+            raise Refused("unknown_kind", f"This release knows no {change.kind}.")
+        held = self._held(kind, change.record) if kind else None
+        if kind is None or change.erased is not None:
             self._enter(change, None, None)
             return "noop"
-        kind = KINDS.get(change.kind)
-        if kind is None:
-            raise Refused("unknown_kind", f"This release knows no {change.kind}.")
-        held = self._held(kind, change.record)
         created, written = self._read(kind, change)
         if ahead(change, written, self._write.now // 1000):
             raise Refused("future", "It was made by a clock that is more than seven days ahead.")
@@ -79,6 +96,79 @@ class Taking:
                 raise Refused("waits", f"The {change.kind} that it edits is not here.")
             return self._add(kind, change, created, written)
         return self._join(kind, change, held, written)
+
+    def take_state(self, state: State) -> Outcome:
+        """Join a record that was sent whole. Raises Refused before it writes anything."""
+        kind = KINDS.get(state.kind)
+        if kind is None:
+            raise Refused("unknown_kind", f"This release knows no {state.kind}.")
+        theirs, written = self._read_state(kind, state)
+        if state_ahead(written, self._write.now // 1000):
+            raise Refused("future", "It was made by a clock that is more than seven days ahead.")
+        held = self._held(kind, state.record)
+        if held is None:
+            return self._add_state(kind, state, theirs, written)
+        return self._join_state(kind, state, theirs, held, written)
+
+    def _read_state(self, kind: Kind[Any], state: State) -> tuple[Any, dict[str, Cell]]:
+        try:
+            written = read_state(state)
+            learn(kind.type)
+            values = cells.shows(kind.shape, {name: [cell] for name, cell in written.items()})
+            record = cells.rebuilt(kind.shape, msgspec.json.decode(state.body, type=kind.type), values)
+        except HoldfastError as error:
+            raise Refused("invalid", error.message) from None
+        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
+            raise Refused("invalid", f"It cannot be read: {error}") from None
+        if record.id != state.record or kind.about(record) != state.about:
+            raise Refused("invalid", "It is about another record than it says.")
+        return record, written
+
+    def _add_state(self, kind: Kind[Any], state: State, theirs: Any, written: dict[str, Cell]) -> Outcome:
+        record = self._owned(replace(theirs, version=1))
+        self._admit(record)
+        shows = cells.flatten(kind.shape, record)
+        self._put(kind, None, None, record, cells.pack(cells.least(cells.Cells(state.base, written), shows), shows))
+        self._enter_state(state, record, written)
+        return "conflict" if conflicts.found_in(self._write, kind, record, cells.Cells(state.base, written)) else "new"
+
+    def _join_state(self, kind: Kind[Any], state: State, theirs: Any, held: Held, written: dict[str, Cell]) -> Outcome:
+        shows = cells.flatten(kind.shape, held.own)
+        before = held.cells.all(shows)
+        joined = {name: join(before.get(name, Cell({}, {})), cell) for name, cell in written.items()}
+        after = cells.Cells(held.cells.base, cells.swept(kind.shape, {**before, **joined}))
+        if after.own == before:
+            return "noop"
+        purged = cells.PURGED in written and cells.PURGED not in before
+        values = cells.shows(kind.shape, {name: [cell] for name, cell in after.own.items()})
+        try:
+            said = cells.rebuilt(kind.shape, theirs if purged else held.own, values)
+        except msgspec.ValidationError as error:
+            raise Refused("invalid", str(error)) from None
+        newest = max(held.own.updated_at, theirs.updated_at)
+        record = replace(said, version=held.own.version + 1, updated_at=newest)
+        self._admit(record)
+        now_shows = cells.flatten(kind.shape, record)
+        self._put(kind, held.row, held.own, record, cells.pack(cells.least(after, now_shows), now_shows))
+        if purged:
+            purging.erase(self._write.session, kind.name, state.record, written[cells.PURGED].seen)
+            self._purged = True
+        self._enter_state(state, record, written, "purge" if purged else None)
+        lost = conflicts.found_in(self._write, kind, record, after) if _doubtful(held.cells, after) else 0
+        if lost:
+            return "conflict"
+        return "noop" if now_shows == shows else "updated"
+
+    def _enter_state(self, state: State, record: Any, written: dict[str, Cell], op: str | None = None) -> None:
+        """A state has no number of an author's: its place in this journal is its number."""
+        author = journal.Author(STATE, 0, self._write.actor, 0)
+        at = max((stamp.time for cell in written.values() for stamp in cell.values), default=state.at)
+        said = (body_text(record), state.cells, author)
+        self._write.enter(
+            journal.Pending(
+                at, op or (STATE if state.covered else "moved"), state.kind, state.record, state.about, *said
+            )
+        )
 
     def finish(self) -> None:
         """Show what is live under the titles that were touched; of what was purged no word is left to find."""
@@ -92,6 +182,7 @@ class Taking:
         if row is None:
             return None
         own = titles.own(self._write, id) if isinstance(row, Memory) and self._shows_more(row) else row
+        self._must_be_within(own)
         return Held(row, own, self._write.cells_of(kind, row))
 
     def _shows_more(self, memory: Memory) -> bool:
@@ -179,11 +270,19 @@ class Taking:
                 admit.whole(record)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
-        if isinstance(record, SkillVersion) and record.state == "live":
-            self._admit_files(record)
-        for kind, end in _ends(record):
+        for kind, end in ends_of(record):
             if self._write.get(kind, end) is None:
                 raise Refused("waits", f"The {kind.name} {end} is not here.")
+        self._must_be_within(record)
+        if isinstance(record, SkillVersion) and record.state == "live":
+            self._admit_files(record)
+
+    def _must_be_within(self, record: Struct) -> None:
+        """A peer writes only where it may, before and after; what governs others is an admin peer's to say."""
+        if isinstance(record, GOVERNING) and not self._scope.admin:
+            raise Refused("governance", "It decides what others may do, and the peer that sent it is not marked admin.")
+        if EVERYTHING not in self._scope.take and not self._bounds.hold(record):
+            raise Refused("scope", "It belongs to a namespace of which nothing is taken from the peer that sent it.")
 
     def _admit_files(self, version: SkillVersion) -> None:
         """A version of a skill is what its digest says, down to what every file says."""
@@ -237,20 +336,3 @@ def _said(packed: bytes, file: File) -> bytes:
 
 def _doubtful(before: cells.Cells, after: cells.Cells) -> bool:
     return any(len(cell.values) > 1 for held in (before, after) for cell in held.own.values())
-
-
-def _ends(record: Struct) -> list[tuple[Kind[Any], str]]:
-    """What a record cannot be without."""
-    match record:
-        case Link():
-            return [(MEMORY, record.source), (MEMORY, record.target)]
-        case Alias():
-            return [(MEMORY, record.entity)]
-        case Grant() | Standard():
-            return [(MEMORY, record.memory)]
-        case Invalidation():
-            return [(MEMORY, record.dependent)]
-        case Skill():
-            return [(SKILL_VERSION, record.current)]
-        case _:
-            return []

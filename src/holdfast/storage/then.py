@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ..domain.caller import Caller, under
 from ..domain.memory import Memory
 from ..domain.moment import OPEN_END
+from . import floor as floors
 from . import journal, memories, records
 from .memories import Filter, seen_from
 from .port import Session
@@ -53,6 +54,8 @@ class State(NamedTuple):
 
 def then(session: Session, now: int, *, as_of: int | None, known_at: int | None) -> Then:
     newest = journal.head_of(session).seq
+    if known_at is not None:
+        floors.must_reach(session, known_at)
     known = newest if known_at is None else _kept_by(session, known_at, newest)
     moment = as_of if known_at is None else known_at
     at = now if moment is None else min(now, moment)
@@ -60,8 +63,9 @@ def then(session: Session, now: int, *, as_of: int | None, known_at: int | None)
 
 
 def _kept_by(session: Session, at: int, newest: int) -> int:
-    """The last entry that was kept by a moment. They are dense, and kept one after another."""
-    first, last = 0, newest
+    """The last entry that was kept by a moment. Above the floor they are dense, and kept one after another."""
+    floor = floors.floor_of(session)
+    first, last = floor.seq if floor else 0, newest
     while first < last:
         middle = (first + last + 1) // 2
         row = session.row("past_kept_at", seq=middle)

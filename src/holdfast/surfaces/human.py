@@ -186,6 +186,8 @@ def changes(answer: Any) -> Iterator[str]:
         ),
         ("CHANGE", "AT", "WHAT", "VERSION", "BY", "AFTER IT"),
     )
+    if isinstance(answer.folded_before, str):
+        yield f"What happened before {answer.folded_before} was folded by compact."
 
 
 def events(answer: Any) -> Iterator[str]:

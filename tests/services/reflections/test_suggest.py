@@ -38,6 +38,15 @@ def test_observations_that_share_their_words_are_proposed_together(
     assert one.reason.startswith("4 recent observations share: ")
 
 
+def test_without_a_model_a_draft_is_made_of_sentences_of_the_sources(
+    hold: holdfast.Holdfast, told: Callable[..., list[str]]
+) -> None:
+    told(DEPLOYS)
+    (one,) = hold.reflect_suggest(dry_run=True).suggestions
+    assert all(sentence in DEPLOYS for sentence in one.draft.content.replace(". ", ".|").split("|"))
+    assert (one.draft.title, one.draft.method) == (", ".join(one.shared), "heuristic")
+
+
 def test_every_namespace_is_looked_at_unless_one_is_named(
     hold: holdfast.Holdfast, told: Callable[..., list[str]]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 import holdfast
 from holdfast.domain.change import Change
 from holdfast.domain.errors import Conflict, NotAStore, NotFound
+from holdfast.services import ends
 from holdfast.services import exchange as taking
 from holdfast.services import sync as syncing
 from holdfast.services.sync import sync
@@ -204,7 +205,7 @@ def test_an_exchange_that_is_cut_goes_on_where_it_was(
             raise KeyboardInterrupt
         taking.take_page(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(syncing, "take_page", cut)
+    monkeypatch.setattr(ends, "take_page", cut)
     with pytest.raises(KeyboardInterrupt):
         sync(here.hold, there.hold, "pull")
     assert here.stats().total == 2

@@ -19,10 +19,12 @@ select n from journal where origin = :origin and n = any(:numbers)
 -- name: change_mark
 select at, op, kind, record from journal where origin = :origin and n = :n
 -- name: change_feed
--- The changes behind a place in this store's journal, as they travel.
+-- The changes behind a place in this store's journal, as they travel; the last says whether others were folded into one.
 select j.seq, j.batch, j.origin, j.n, j.at, j.actor, j.op, j.kind, j.record, j.about, j.body, j.delta, r.signature,
-  r.digest, r.said
+  r.digest, r.said,
+  case when f.record is not null and j.seq <= (select coalesce(max(b.seq), 0) from floor b) then 1 else 0 end
 from journal j left join relayed r on r.origin = j.origin and r.n = j.n
+left join folded f on f.record = j.record and f.kind = j.kind
 where j.seq > :after order by j.seq limit :limit
 -- name: relayed_add
 insert into relayed (origin, n, signature, digest, said) values (:origin, :n, :signature, :digest, :said)

@@ -22,7 +22,7 @@ from ...operations.views import MemoryView
 from ...services.hold import Progress
 from ...version import __version__
 from .. import wire
-from . import compat, feed, openapi
+from . import compat, feed, openapi, packing
 from .asking import arguments_of, body_of, is_carrying
 from .chores import chores
 from .front import Front
@@ -120,7 +120,7 @@ class Site:
         body = b""
         if is_carrying(request):
             await self.admit(request.scope)
-            body = await body_of(request, self.holdfast.settings)
+            body = await body_of(request, self.holdfast.settings, operation.most_bytes)
         writes = operation.effect is not Effect.READ
         watched = gone(request) if writes or operation.reports else None
         threads = self.pool_for(operation)
@@ -138,13 +138,14 @@ class Site:
     ) -> tuple[bytes, int, dict[str, str]]:
         """The part of it that blocks. Without a body the caller is looked up here: one thread's turn instead of two."""
         caller = request.scope["state"].get("caller") or authenticate(self.holdfast, request.scope["headers"])
-        arguments = arguments_of(operation, request, body)
+        arguments = arguments_of(operation, request, packing.unpacked(operation, request, body))
         call = partial(self.call, caller, progress)
         answer = call(operation, arguments)
         shown = compat.shaped(operation.name, answer, compat.Asked(body, lambda id: call(REGISTRY["get"], {"id": id})))
         headers = {"etag": f'"{answer.version}"'} if isinstance(answer, MemoryView) else {}
         waits = operation.waits and answer.status == "pending"
-        return wire.encode(shown), wire.WAITING if waits else operation.status, headers
+        content, more = packing.packed(operation, request, wire.encode(shown))
+        return content, wire.WAITING if waits else operation.status, headers | more
 
     def call(self, caller: Caller, progress: Progress, operation: Operation, arguments: dict[str, Any]) -> Any:
         return operation.call(self.holdfast.hold, caller, arguments, progress)

@@ -28,10 +28,10 @@ def is_carrying(request: Request) -> bool:
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-async def body_of(request: Request, settings: Settings) -> bytes:
-    """The whole body, JSON by its own word, not over the limit and not later than the time limit."""
+async def body_of(request: Request, settings: Settings, most: int | None = None) -> bytes:
+    """The whole body as it was sent, JSON by its own word, not over the limit and not later than the time limit."""
     must_be_json(request)
-    limit, declared = settings.body_limit, request.headers.get("content-length", "")
+    limit, declared = most or settings.body_limit, request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise TooLarge(f"A body has at most {limit} bytes.")
     body = bytearray()

@@ -1,0 +1,61 @@
+"""What a peer signs of a request: to whom, what, when, and a number that it uses once."""
+
+import re
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+FORM = "holdfast request 1"
+"""What stands before all else: the key signs other things too."""
+WINDOW_SECONDS = 300
+"""How far the clocks of two peers may be apart; for twice as long a nonce is remembered."""
+
+PEER, TO, TIME, NONCE, SIGNATURE = (
+    "Holdfast-Peer",
+    "Holdfast-To",
+    "Holdfast-Time",
+    "Holdfast-Nonce",
+    "Holdfast-Signature",
+)
+HEADERS = (PEER, TO, TIME, NONCE, SIGNATURE)
+_NONCE = re.compile(r"[A-Za-z0-9_-]{16,64}")
+
+
+class Signed(NamedTuple):
+    """What the headers of a signed request say."""
+
+    peer: str
+    """The node that sends it."""
+    to: str
+    """The node that it is meant for; empty while that is not known, which only a hello may be."""
+    at: int
+    """When it was signed, in microseconds."""
+    nonce: str
+    signature: bytes
+
+
+def message(method: str, path: str, body: bytes, at: int, nonce: str, *, to: str = "") -> bytes:
+    """What is signed. The path comes with its query, as it is sent."""
+    return msgspec.json.encode([FORM, to, method.upper(), path, sha256(body).hexdigest(), at, nonce])
+
+
+def headers(signed: Signed) -> dict[str, str]:
+    """A signature as it travels."""
+    values = (signed.peer, signed.to, str(signed.at), signed.nonce, signed.signature.hex())
+    return dict(zip(HEADERS, values, strict=True))
+
+
+def signed_by(given: dict[str, str]) -> Signed | None:
+    """What the headers say, by their names; None if they are not all there, or not well formed."""
+    try:
+        peer, to, at, nonce, signature = (given[name] for name in HEADERS)
+        read = Signed(peer, to, int(at), nonce, bytes.fromhex(signature))
+    except (KeyError, ValueError):
+        return None
+    return read if _NONCE.fullmatch(nonce) and at.isascii() and at.isdecimal() and len(at) < 20 else None
+
+
+def in_time(at: int, now: int) -> bool:
+    """Whether a request was signed within the window around now, both in microseconds."""
+    return abs(now - at) <= WINDOW_SECONDS * 1_000_000

@@ -1,0 +1,68 @@
+"""Of which namespaces a peer hears, of which it may tell, and whether it may govern."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from . import admit
+from .errors import Invalid
+
+EVERYTHING = "**"
+EVERYWHERE = "*"
+"""In the place of a namespace: all of them. No pattern but ** reaches that."""
+MOST_PATTERNS = 32
+
+
+class Scope(NamedTuple):
+    """What goes over to a peer, and what is taken from it."""
+
+    tell: tuple[str, ...]
+    take: tuple[str, ...]
+    admin: bool = False
+
+    def tells(self, namespace: str) -> bool:
+        return _fits(self.tell, namespace)
+
+    def takes(self, namespace: str) -> bool:
+        return _fits(self.take, namespace)
+
+    @property
+    def tells_all(self) -> bool:
+        return EVERYTHING in self.tell
+
+
+ALL = Scope((EVERYTHING,), (EVERYTHING,), admin=True)
+
+
+@lru_cache(maxsize=4096)
+def _fits(patterns: tuple[str, ...], namespace: str) -> bool:
+    segments = namespace.split("/")
+    return EVERYTHING in patterns or any(_matches(pattern.split("/"), segments) for pattern in patterns)
+
+
+def _matches(pattern: list[str], segments: list[str]) -> bool:
+    """`*` stands for any part of a segment; `**` for any number of segments, also none."""
+    if not pattern:
+        return not segments
+    first, *rest = pattern
+    if first == EVERYTHING:
+        return any(_matches(rest, segments[skipped:]) for skipped in range(len(segments) + 1))
+    return bool(segments) and _like(first).fullmatch(segments[0]) is not None and _matches(rest, segments[1:])
+
+
+@lru_cache(maxsize=256)
+def _like(segment: str) -> re.Pattern[str]:
+    return re.compile(re.escape(segment).replace(r"\*", "[^*]*"), re.DOTALL)
+
+
+def admit_patterns(given: Iterable[str], field: str) -> tuple[str, ...]:
+    """Patterns that can be kept, each once: `team/**` is `team` and all below it, `team/*` what is just below."""
+    patterns = tuple(dict.fromkeys(given))
+    if len(patterns) > MOST_PATTERNS:
+        raise Invalid(f"{field}: at most {MOST_PATTERNS} patterns", fields=[field])
+    for pattern in patterns:
+        if any("**" in part and part != "**" for part in pattern.split("/")):
+            raise Invalid(f"{field}: ** stands alone between slashes, as in team/**", fields=[field])
+        admit.namespace(pattern.replace("*", "x"), field)
+    return patterns

@@ -1,0 +1,98 @@
+"""What one store asks another, as docs/protocol.md says it."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from ..services.hold import Hold
+from .registry import Effect, Example, Request, operation
+
+MOST_BYTES = 32 * 1024 * 1024
+
+
+class Message(Request, frozen=True):
+    message: Annotated[
+        dict[str, Any], Meta(description="What the other store says, in the form that the protocol gives it.")
+    ]
+
+
+NOTHING_SAID = (Example({"message": {}}, error="VALIDATION_FAILED"),)
+
+
+class PeerHello(Struct, frozen=True, kw_only=True):
+    protocol: int
+    release: str
+    kinds: list[str]
+    greeting: Any
+    followed: int
+    """Up to where the asker's journal was taken here."""
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/peer/hello",
+    family="other",
+    surfaces=("library", "http"),
+    whole="message",
+    most_bytes=MOST_BYTES,
+    examples=NOTHING_SAID,
+)
+def peer_hello(hold: Hold, request: Message) -> PeerHello:
+    """Tell another store who this one is, what it has, and how far it has followed the other."""
+    from ..services import hosting
+
+    return PeerHello(**asdict(hosting.hello(hold, request.message)))
+
+
+class PeerFeed(Struct, frozen=True, kw_only=True):
+    protocol: int
+    origin: str
+    seq: int
+    authors: dict[str, str]
+    changes: list[Any]
+    upto: int
+    more: bool
+    files: dict[str, bytes]
+    states: list[Any]
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/peer/feed",
+    family="other",
+    surfaces=("library", "http"),
+    whole="message",
+    most_bytes=MOST_BYTES,
+    examples=NOTHING_SAID,
+)
+def peer_feed(hold: Hold, request: Message) -> PeerFeed:
+    """Tell another store what it misses of this one."""
+    from ..services import hosting
+
+    return PeerFeed(**asdict(hosting.feed(hold, request.message)))
+
+
+class PeerTaken(Struct, frozen=True, kw_only=True):
+    protocol: int
+    followed: int
+    outcomes: list[str]
+    """What became of each change, in their order: new, updated, noop, conflict, known or rejected."""
+    others: list[Any]
+    """The rejected ones with their reasons, and what had waited for this page."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/peer/take",
+    family="other",
+    surfaces=("library", "http"),
+    whole="message",
+    most_bytes=MOST_BYTES,
+    examples=NOTHING_SAID,
+)
+def peer_take(hold: Hold, request: Message) -> PeerTaken:
+    """Take what another store tells, in one transaction, with an outcome for each change."""
+    from ..services import hosting
+
+    return PeerTaken(**asdict(hosting.take(hold, request.message)))

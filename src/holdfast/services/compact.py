@@ -1,0 +1,60 @@
+"""Folding history: what every peer has and nobody will ask for again takes no more room than what came of it."""
+
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from ..domain.moment import DAY
+from ..storage import compact as folding
+from ..storage import floor as floors
+from ..storage import journal
+from ..storage.port import Session
+from .backup import must_reach_all
+from .hold import Hold
+from .rehearse import rehearsed
+
+RETENTION_DAYS = 30
+
+
+class Compacted(NamedTuple):
+    """What was folded, and what holds more of it back."""
+
+    dropped: int
+    records: int
+    before: folding.Size
+    after: folding.Size
+    floor: floors.Floor | None
+    held_back: int
+    """Entries that are old enough, and that a peer does not have yet."""
+    slowest: str | None
+
+
+def compact(hold: Hold, older_than_days: int, *, dry_run: bool = False) -> Compacted:
+    """Fold what is older than so many days and what every enrolled peer has, a bounded transaction at a time."""
+    must_reach_all(hold)
+    with rehearsed(hold) if dry_run else nullcontext(hold) as there:
+        return _fold(there, hold.now() - older_than_days * DAY)
+
+
+def _fold(hold: Hold, until: int) -> Compacted:
+    with hold.reading() as session:
+        before, reach = folding.size(session), folding.reach(session, journal.head_of(session).seq)
+        first = _floor_seq(session)
+    dropped = records = 0
+    while step := _step(hold, reach.seq, until):
+        dropped, records = dropped + step.dropped, records + step.records
+        hold.progress(step.upto - first, reach.seq - first, "folding")
+    with hold.reading() as session:
+        floor = floors.floor_of(session)
+        held_back = folding.older(session, max(reach.seq, _floor_seq(session)), until)
+        slowest = reach.slowest if held_back else None
+        return Compacted(dropped, records, before, folding.size(session), floor, held_back, slowest)
+
+
+def _step(hold: Hold, upto: int, until: int) -> folding.Step | None:
+    with hold.writing() as write:
+        return folding.fold(write, upto, until)
+
+
+def _floor_seq(session: Session) -> int:
+    floor = floors.floor_of(session)
+    return floor.seq if floor else 0

@@ -1,0 +1,66 @@
+"""The two ends of an exchange: each says who it is, tells what the other misses, and takes what it is told."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from ..domain.scope import ALL, Scope
+from ..storage import exchange as telling
+from ..storage.exchange import Greeting, Page
+from .exchange import Taken, take_page
+from .hold import Hold
+from .rehearse import rehearsed
+
+
+class End(Protocol):
+    """One side of an exchange, wherever its store is."""
+
+    def greet(self) -> Greeting:
+        """Who it is and what it has, now."""
+
+    def followed(self, sender: Greeting) -> int:
+        """Up to where it has taken what another store told, by that store's own numbers."""
+
+    def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
+        """What is behind a place in its journal and not known."""
+
+    def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
+        """Take a page in one transaction: durable when this returns, with what became of each change noted."""
+
+    def rehearsing(self) -> AbstractContextManager["End"]:
+        """The same end, which forgets afterwards whatever it took."""
+
+
+class StoreEnd:
+    """The end that is a store within reach of this process."""
+
+    def __init__(self, hold: Hold, *, owner: str | None = None, scope: Scope = ALL) -> None:
+        self._hold = hold
+        self._scope = scope
+        self._owner = owner
+        """Whose a memory becomes that is new here; None: its author's."""
+
+    def greet(self) -> Greeting:
+        with self._hold.reading() as session:
+            return telling.greet(session, self._hold.now())
+
+    def followed(self, sender: Greeting) -> int:
+        with self._hold.reading() as session:
+            row = session.row("followed_get", origin=sender.origin)
+        return row[0] if row else 0
+
+    def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
+        with self._hold.reading() as session:
+            key = self._hold.store.signing_key(session)
+            assert key is not None, "a store has a key from its birth on"
+            return telling.feed(session, key, after, known, limit, self._scope)
+
+    def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
+        with self._hold.writing() as write:
+            take_page(write, page, sender, taken, owner=self._owner, scope=self._scope)
+            write.session.do("followed_put", origin=sender.origin, seq=page.upto, now=write.now)
+
+    @contextmanager
+    def rehearsing(self) -> Iterator[End]:
+        with rehearsed(self._hold) as hold:
+            yield StoreEnd(hold, owner=self._owner, scope=self._scope)

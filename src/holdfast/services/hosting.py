@@ -1,0 +1,85 @@
+"""What a store answers to another that asks it over a network."""
+
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..domain.errors import Forbidden, Invalid
+from ..domain.learnt import learn
+from ..storage import peers
+from . import messages
+from .ends import StoreEnd
+from .exchange import must_be_another
+from .hold import Hold
+from .messages import Feed, FeedAnswer, Hello, HelloAnswer, Noted, Take, TakeAnswer
+
+M = TypeVar("M", Hello, Feed, Take)
+MOST_LIMIT = 10_000
+
+
+def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
+    """Who this store is, what it has, and how far it has followed the one that asks."""
+    said = _read(message, Hello)
+    protocol = messages.must_speak(said.protocol, "The store that asks")
+    end = _end(hold)
+    return HelloAnswer(
+        protocol=protocol, greeting=end.greet(), kinds=messages.kinds(), followed=end.followed(said.greeting)
+    )
+
+
+def feed(hold: Hold, message: dict[str, Any]) -> FeedAnswer:
+    """What is behind a place in the journal here, and not known there."""
+    asked = _read(message, Feed)
+    protocol = messages.must_speak(asked.protocol, "The store that asks")
+    if asked.after < 0 or not 0 < asked.limit <= MOST_LIMIT:
+        raise Invalid(f"after: from 0 on; limit: 1 to {MOST_LIMIT:,}", fields=["after", "limit"])
+    end = _end(hold)
+    page = end.tell(asked.after, asked.known, asked.limit)
+    greeting = messages.introduced(end.greet(), page.changes)
+    return FeedAnswer(
+        protocol=protocol,
+        origin=greeting.origin,
+        seq=greeting.seq,
+        authors=greeting.authors,
+        changes=page.changes,
+        upto=page.upto,
+        more=page.more,
+        files=page.files,
+        states=page.states,
+    )
+
+
+def take(hold: Hold, message: dict[str, Any]) -> TakeAnswer:
+    """What became of each change of a page: durable when this is answered, unless it was a rehearsal."""
+    told = _read(message, Take)
+    protocol = messages.must_speak(told.protocol, "The store that asks")
+    own, noted, page = _end(hold), Noted(), told.page()
+    must_be_another(own.greet(), told.sender)
+    if not own.followed(told.sender) <= told.upto <= told.sender.seq:
+        raise Invalid("upto: behind what was taken before, and not beyond the sender's journal", fields=["upto"])
+    with own.rehearsing() if told.dry_run else nullcontext(own) as end:
+        end.take(page, told.sender, noted)
+        return messages.answered(page, noted, end.followed(told.sender), protocol)
+
+
+def _read(message: dict[str, Any], form: type[M]) -> M:
+    """A message in its form. What it has beyond that is of another release, and passed over."""
+    learn(form)
+    try:
+        return msgspec.convert(message, form)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The message cannot be read: {error}") from None
+
+
+def _end(hold: Hold) -> StoreEnd:
+    """This store, as far as whoever asks may see and change it."""
+    caller = hold.caller
+    if caller.peer is not None:
+        with hold.reading() as session:
+            peer = peers.by_name(session, caller.peer)
+        if peer is not None:
+            return StoreEnd(hold, scope=peer.scope)
+    if not caller.may("admin") or "*" not in caller.namespaces:
+        raise Forbidden("Only an enrolled store, or a key with every right, may exchange with this one.")
+    return StoreEnd(hold)

@@ -1,0 +1,163 @@
+"""What two stores say to one another over a network. Fields that a release does not know are passed over."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..domain.change import Change, Name
+from ..domain.errors import Conflict
+from ..domain.state import State, as_change
+from ..storage.exchange import Greeting, Page
+from ..storage.records import KINDS
+from ..storage.taking import Outcome
+from ..version import __version__
+from .exchange import Rejected, Taken
+
+PROTOCOL = 1
+"""The newest form of these messages that this release speaks."""
+OLDEST = 1
+"""The oldest one."""
+HELLO, FEED, TAKE = (f"/api/v1/peer/{name}" for name in ("hello", "feed", "take"))
+
+
+class Spoken(Struct, frozen=True, kw_only=True):
+    """What every message begins with."""
+
+    protocol: int = PROTOCOL
+
+
+class Hello(Spoken, frozen=True, kw_only=True):
+    greeting: Greeting
+    kinds: list[str]
+    """The kinds of records that the sender's release knows."""
+    release: str = __version__
+
+
+class HelloAnswer(Hello, frozen=True, kw_only=True):
+    followed: int
+    """Up to where it has taken what the asker told, by the asker's own numbers."""
+
+
+class Feed(Spoken, frozen=True, kw_only=True):
+    after: int
+    known: dict[str, int]
+    limit: int
+
+
+class FeedAnswer(Spoken, frozen=True, kw_only=True):
+    origin: str
+    seq: int
+    authors: dict[str, str]
+    """Who signs for the changes of this page."""
+    changes: list[Change]
+    upto: int
+    more: bool
+    files: dict[str, bytes] = {}
+    states: list[State] = []
+
+    def page(self) -> Page:
+        return Page(self.changes, self.upto, self.more, self.files, self.states)
+
+
+class Take(Spoken, frozen=True, kw_only=True):
+    sender: Greeting
+    """Without a vector, and with those authors alone whose changes are in the page."""
+    changes: list[Change]
+    upto: int
+    files: dict[str, bytes] = {}
+    states: list[State] = []
+    dry_run: bool = False
+
+    def page(self) -> Page:
+        return Page(self.changes, self.upto, more=False, files=self.files, states=self.states)
+
+
+class Other(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change of which something is told that is not in the page, or more than a word."""
+
+    origin: str
+    n: int
+    kind: str
+    record: str
+    op: str
+    outcome: str
+    reason: str = ""
+    detail: str = ""
+
+
+class TakeAnswer(Spoken, frozen=True, kw_only=True):
+    followed: int
+    outcomes: list[str]
+    """What became of each change and then of each state, in their order: new, updated, noop, conflict, known, or
+    rejected."""
+    others: list[Other]
+    """The rejected ones with their reasons, and what had waited for something in this page."""
+
+
+class Noted(Taken):
+    """What became of the changes that were told, each by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: dict[Name, tuple[Change, str]] = {}
+
+    def note(self, change: Change, outcome: Outcome) -> None:
+        super().note(change, outcome)
+        self.outcomes[Name(change.origin, change.n)] = (change, outcome)
+
+
+def kinds() -> list[str]:
+    return sorted(KINDS)
+
+
+def must_speak(protocol: int, who: str) -> int:
+    """The form in which both speak; raises if there is none."""
+    if protocol < OLDEST:
+        raise Conflict(
+            f"{who} speaks protocol {protocol}, and this release {OLDEST} to {PROTOCOL}: upgrade the older of both."
+        )
+    return min(protocol, PROTOCOL)
+
+
+def told_of(page: Page) -> list[Change]:
+    """The changes of a page, and its states in their form."""
+    return [*page.changes, *map(as_change, page.states)]
+
+
+def introduced(sender: Greeting, changes: Sequence[Change]) -> Greeting:
+    """A greeting with no more in it than a page needs."""
+    origins = {change.origin for change in changes}
+    return replace(sender, vector={}, authors={o: key for o, key in sender.authors.items() if o in origins})
+
+
+def answered(page: Page, noted: Noted, followed: int, protocol: int) -> TakeAnswer:
+    """What became of a page, as it is told to its sender."""
+    names = [Name(change.origin, change.n) for change in told_of(page)]
+    rest = [(change, outcome) for name, (change, outcome) in noted.outcomes.items() if name not in set(names)]
+    others = [_other(one.change, "rejected", one) for one in noted.rejected]
+    return TakeAnswer(
+        protocol=protocol,
+        followed=followed,
+        outcomes=[_outcome(noted, name) for name in names],
+        others=others + [_other(change, outcome) for change, outcome in rest],
+    )
+
+
+def _outcome(noted: Noted, name: Name) -> str:
+    if name in noted.refused:
+        return "rejected"
+    return noted.outcomes[name][1] if name in noted.outcomes else "known"
+
+
+def _other(change: Change, outcome: str, why: Rejected | None = None) -> Other:
+    return Other(
+        origin=change.origin,
+        n=change.n,
+        kind=change.kind,
+        record=change.record,
+        op=change.op,
+        outcome=outcome,
+        reason=why.reason if why else "",
+        detail=why.detail if why else "",
+    )

@@ -1,0 +1,174 @@
+"""The end of an exchange that is a server: asked over HTTP, and believed no further than can be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from secrets import token_urlsafe
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from ..domain.change import Change, Name
+from ..domain.errors import Invalid, PeerFailed
+from ..domain.learnt import learn
+from ..domain.request_signature import Signed, headers, message
+from ..net.failure import Failure
+from ..net.peer import MOST_BYTES, Link
+from ..storage import exchange as telling
+from ..storage import journal, peers, signer
+from ..storage.exchange import Greeting, Page
+from . import messages
+from .ends import End, StoreEnd
+from .exchange import Rejected, Taken
+from .hold import Hold
+from .messages import FEED, HELLO, TAKE, Feed, FeedAnswer, Hello, HelloAnswer, Take, TakeAnswer
+
+A = TypeVar("A", HelloAnswer, FeedAnswer, TakeAnswer)
+OUTCOMES = frozenset({"new", "updated", "noop", "conflict"})
+
+
+def facing(hold: Hold, link: Link, owner: str | None) -> tuple[End, End]:
+    """This store as far as it shows itself to a server, and that server."""
+    there = PeerEnd(hold, link)
+    with hold.reading() as session:
+        enrolled = peers.by_url(session, link.name)
+        node = there.greet().node
+        scope = enrolled.scope if enrolled else peers.scope_of(session, node)
+    if enrolled and enrolled.node != node:
+        raise PeerFailed(f"{link.name} is not the store that was enrolled as {enrolled.name}: nothing was exchanged.")
+    return StoreEnd(hold, owner=owner, scope=scope), there
+
+
+class PeerEnd:
+    """One exchange with a server: what it said of itself counts until the exchange is over."""
+
+    def __init__(self, hold: Hold, link: Link) -> None:
+        self._hold = hold
+        self._link = link
+        self._said: HelloAnswer | None = None
+
+    def greet(self) -> Greeting:
+        return self._hello().greeting
+
+    def followed(self, sender: Greeting) -> int:
+        return self._hello().followed
+
+    def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
+        answer = self._ask(FEED, Feed(after=after, known=dict(known), limit=limit), FeedAnswer)
+        said = self._hello()
+        self._must(answer.origin == said.greeting.origin, "became another store meanwhile: begin again")
+        self._must(after <= answer.upto <= answer.seq, "contradicts itself about the place in its journal")
+        moved = answer.upto > after or bool(answer.states)
+        self._must(moved or not (answer.more or answer.changes), "tells the same place again and again")
+        authors = said.greeting.authors | answer.authors
+        self._said = replace(said, greeting=replace(said.greeting, seq=answer.seq, authors=authors))
+        return answer.page()
+
+    def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
+        self._give(page, sender, taken, dry_run=False)
+
+    def _give(self, page: Page, sender: Greeting, taken: Taken, *, dry_run: bool) -> None:
+        told = messages.told_of(page)
+        answer = self._ask(
+            TAKE,
+            Take(
+                sender=messages.introduced(sender, page.changes),
+                changes=page.changes,
+                upto=page.upto,
+                files=page.files,
+                states=page.states,
+                dry_run=dry_run,
+            ),
+            TakeAnswer,
+        )
+        self._must(len(answer.outcomes) == len(told), "does not say of each change what became of it")
+        self._must(answer.followed >= page.upto, "did not keep what it was told")
+        _note(answer, told, taken)
+        self._said = replace(self._hello(), followed=answer.followed)
+
+    @contextmanager
+    def rehearsing(self) -> Iterator[End]:
+        """All of it goes over in one message, since nothing of it is there when the next one comes."""
+        pretended = _Rehearsing(self._hold, self._link)
+        yield pretended
+        pretended.ask()
+
+    def _hello(self) -> HelloAnswer:
+        if self._said is None:
+            with self._hold.reading() as session:
+                mine = telling.greet(session, self._hold.now())
+            said = self._ask(HELLO, Hello(greeting=mine, kinds=messages.kinds()), HelloAnswer)
+            messages.must_speak(said.protocol, self._link.name)
+            self._must(said.followed >= 0, "contradicts itself about the place in its journal")
+            self._said = said
+        return self._said
+
+    def _ask(self, path: str, question: Hello | Feed | Take, form: type[A]) -> A:
+        said = msgspec.json.encode(question)
+        if len(said) > MOST_BYTES:
+            raise Invalid(f"This is more than {MOST_BYTES:,} bytes: exchange some of it first.")
+        try:
+            answer = self._link.ask(path, said, self._sign)
+            learn(form)
+            return msgspec.json.decode(answer, type=form)
+        except Failure as failure:
+            raise PeerFailed(f"{self._link.name} {failure.what}.", retryable=failure.retryable) from None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self._link.close()
+            raise PeerFailed(f"{self._link.name} answers in a form that this release cannot read.") from None
+
+    def _must(self, holds: bool, what: str) -> None:
+        if not holds:
+            self._link.close()
+            raise PeerFailed(f"{self._link.name} {what}.")
+
+    def _sign(self, path: str, body: bytes) -> Mapping[str, str]:
+        """Who asks, for this request alone and for the store that is meant."""
+        to = self._said.greeting.node if self._said is not None else ""
+        at, nonce = self._hold.now(), token_urlsafe(18)
+        with self._hold.reading() as session:
+            node, key = journal.head_of(session).node, self._hold.store.signing_key(session)
+        assert key is not None, "a store has a key from its birth on"
+        return headers(Signed(node, to, at, nonce, signer.sign(key, message("POST", path, body, at, nonce, to=to))))
+
+
+class _Rehearsing(PeerEnd):
+    """Collects what it is told, to ask at last what would become of it."""
+
+    def __init__(self, hold: Hold, link: Link) -> None:
+        super().__init__(hold, link)
+        self._page = Page([], 0, more=False)
+        self._asking: Callable[[], None] = lambda: None
+
+    def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
+        before = self._page
+        self._page = Page(
+            before.changes + page.changes,
+            page.upto,
+            more=False,
+            files=before.files | page.files,
+            states=before.states + page.states,
+        )
+        self._asking = lambda: self._give(self._page, sender, taken, dry_run=True)
+
+    def ask(self) -> None:
+        self._asking()
+
+
+def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
+    """What became of each change over there. An outcome of a newer release counts as an update."""
+    by_name = {Name(change.origin, change.n): change for change in told}
+    for change, outcome in zip(told, answer.outcomes, strict=True):
+        if outcome not in ("known", "rejected"):
+            taken.note(change, outcome if outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
+    for other in answer.others:
+        name = Name(other.origin, other.n)
+        change = by_name.get(name) or Change(
+            origin=other.origin, n=other.n, at=0, actor="", op=other.op, kind=other.kind, record=other.record
+        )
+        if other.outcome == "rejected":
+            taken.refused[name] = Rejected(change, other.reason, other.detail)  # type: ignore[arg-type]
+        elif name not in by_name:
+            taken.note(change, other.outcome if other.outcome in OUTCOMES else "updated")  # type: ignore[arg-type]

@@ -1,0 +1,81 @@
+"""What could not be taken from other stores: seen, tried again, or let go."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from ..domain.clock import STATE
+from ..domain.scope import ALL, Scope
+from ..domain.state import from_change
+from ..storage import peers, quarantine
+from ..storage.exchange import Greeting, Page
+from ..storage.port import Session
+from ..storage.quarantine import Quarantined
+from ..storage.records import Writing
+from .backup import must_reach_all
+from .exchange import Taken, take_page
+from .hold import Hold
+
+
+class Retried(NamedTuple):
+    """What became of a change that was tried again: why it is still aside, or None."""
+
+    held: Quarantined
+    still: Quarantined | None
+
+
+def listed(hold: Hold, *, limit: int, skip: int) -> tuple[list[Quarantined], int]:
+    """Some of it, newest first, and how much there is. It may be of any namespace."""
+    must_reach_all(hold)
+    with hold.reading() as session:
+        return quarantine.page(session, limit=limit, skip=skip)
+
+
+def show(hold: Hold, id: str) -> Quarantined:
+    must_reach_all(hold)
+    with hold.reading() as session:
+        return quarantine.one(session, id)
+
+
+def retry(hold: Hold, ids: Sequence[str], *, trust_source: bool = False) -> list[Retried]:
+    """Take changes as if they had just come, in one transaction; without ids, all that there are."""
+    must_reach_all(hold)
+    owner = None if trust_source else hold.caller.agent
+    with hold.writing() as write:
+        held = [quarantine.one(write.session, id) for id in dict.fromkeys(ids)] or quarantine.every(write.session)
+        for (peer, beyond), many in groupby(sorted(held, key=_sender), key=_sender):
+            _take_again(write, peer, _scope(write.session, peer, beyond=beyond), list(many), owner)
+        left = {one.id: one for one in quarantine.every(write.session)}
+    return [Retried(one, left.get(one.id)) for one in held]
+
+
+def _sender(held: Quarantined) -> tuple[str, bool]:
+    """Who sent it, and whether it went beyond what its sender may tell."""
+    return held.peer, held.reason in ("scope", "governance")
+
+
+def _scope(session: Session, node: str, *, beyond: bool) -> Scope:
+    """What is taken from a node: nothing that went too far, once it is no peer any more."""
+    peer = peers.by_node(session, node)
+    if peer is None:
+        return Scope((), ()) if beyond else ALL
+    return peer.scope
+
+
+def _take_again(write: Writing, peer: str, scope: Scope, held: list[Quarantined], owner: str | None) -> None:
+    """Under the name of who sent them, and by the keys that are known by now."""
+    sender = Greeting(node=peer, origin="", seq=0, now=write.now, vector={}, authors={})
+    states = [from_change(one.change) for one in held if one.change.origin == STATE]
+    changes = [one.change for one in held if one.change.origin != STATE]
+    page = Page(changes, 0, more=False, states=states)
+    take_page(write, page, sender, Taken(), owner=owner, scope=scope)
+
+
+def drop(hold: Hold, ids: Sequence[str]) -> list[Quarantined]:
+    """Let changes go for good: what was dropped, which is not taken if it comes again."""
+    must_reach_all(hold)
+    with hold.writing() as write:
+        held = [quarantine.one(write.session, id) for id in dict.fromkeys(ids)]
+        for one in held:
+            quarantine.drop(write.session, one, hold.caller.agent, write.now)
+    return held

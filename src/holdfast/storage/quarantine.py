@@ -1,0 +1,75 @@
+"""Changes that could not be taken, each with its reason; and those that nobody here wants."""
+
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from ..domain import ids
+from ..domain.change import Change, signed
+from ..domain.errors import NotFound
+from .port import Row, Session
+
+
+class Quarantined(NamedTuple):
+    """A change that waits for somebody, or for its time."""
+
+    change: Change
+    reason: str
+    detail: str
+    peer: str
+    """The node that sent it last."""
+    kept_at: int
+    tried_at: int
+    tries: int
+
+    @property
+    def id(self) -> str:
+        return id_of(self.change.origin, self.change.n)
+
+
+def id_of(origin: str, n: int) -> str:
+    """By which a change is asked for; names that come from elsewhere stand in no path."""
+    return ids.derived("quarantined", origin, str(n))
+
+
+def page(session: Session, *, limit: int, skip: int) -> tuple[list[Quarantined], int]:
+    """Some of what was put aside, newest first, and how much there is."""
+    rows = session.rows("quarantine_page", limit=limit, skip=skip)
+    return [_quarantined(row[:-1]) for row in rows], rows[0][-1] if rows else len(session.rows("quarantine_names"))
+
+
+def every(session: Session) -> list[Quarantined]:
+    """All of it, in the order in which it came."""
+    return [_quarantined(row) for row in session.rows("quarantine_list")]
+
+
+def one(session: Session, id: str) -> Quarantined:
+    for origin, n in session.rows("quarantine_names"):
+        if id_of(origin, n) == id:
+            row = session.row("quarantine_get", origin=origin, n=n)
+            assert row is not None
+            return _quarantined(row)
+    raise NotFound("There is no such change in quarantine: `holdfast quarantine list` shows what there is.", id=id)
+
+
+def drop(session: Session, held: Quarantined, agent: str, now: int) -> None:
+    """Take a change away, and remember not to take it again."""
+    change = held.change
+    session.do("quarantine_drop", origin=change.origin, n=change.n)
+    names = {"origin": change.origin, "n": change.n, "reason": held.reason}
+    session.do("dropped_put", digest=digest_of(change), **names, now=now, agent=agent)
+
+
+def dropped(session: Session) -> frozenset[str]:
+    """The digests of what was dropped here: a change that says something else under the same name is not in it."""
+    return frozenset(row[0] for row in session.rows("dropped_list"))
+
+
+def digest_of(change: Change) -> str:
+    return sha256(signed(change) + change.signature.encode()).hexdigest()
+
+
+def _quarantined(row: Row) -> Quarantined:
+    _, _, reason, detail, change, peer, kept_at, tried_at, tries = row
+    return Quarantined(msgspec.json.decode(change, type=Change), reason, detail, peer, kept_at, tried_at, tries)

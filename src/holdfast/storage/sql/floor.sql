@@ -1,0 +1,49 @@
+-- name: floor_get
+select node, seq, hash, kept_at, folded_at, dropped, kept, signature from floor
+-- name: floor_clear
+delete from floor
+-- name: floor_put
+insert into floor (node, seq, hash, kept_at, folded_at, dropped, kept, signature)
+values (:node, :seq, :hash, :kept_at, :folded_at, :dropped, :kept, :signature)
+-- name: folded_get
+select cells, digest from folded where record = :record and kind = :kind
+-- name: folded_list
+select record, kind, cells, digest from folded order by record, kind
+-- name: folded_put
+insert into folded (record, kind, cells, digest) values (:record, :kind, :cells, :digest)
+on conflict (record, kind) do update set cells = excluded.cells, digest = excluded.digest
+-- name: folded_purged
+-- What a purged record said is also gone from what was folded; its digest stays.
+update folded set cells = null where record = :id and kind = :kind
+-- name: base_list
+select origin, n, mark, seq from base order by seq, origin, n
+-- name: base_mark
+select mark from base where origin = :origin and n = :n
+-- name: base_put
+insert into base (origin, n, mark, seq) values (:origin, :n, :mark, :seq) on conflict (origin, n) do nothing
+-- name: base_drop
+delete from base where origin = :origin and n < :n and seq <= :seq
+-- name: base_gapless
+-- How far the changes of an origin are all here up to a place, on from a number.
+select coalesce(max(g.n), :after) from (
+  select j.n, row_number() over (order by j.n) as place from journal j
+  where j.origin = :origin and j.n > :after and j.seq <= :upto) g
+where g.n = :after + g.place
+-- name: fold_window
+-- Entries behind a place, without what they say.
+select j.seq, j.origin, j.n, j.batch, j.at, j.kept_at, j.actor, j.op, j.kind, j.record, j.about, j.digest, j.hash
+from journal j where j.seq > :after and j.seq <= :upto and j.kept_at < :before order by j.seq limit :limit
+-- name: fold_drop
+delete from journal where record = :record and kind = :kind and seq < :newest
+-- name: fold_unrelay
+delete from relayed where origin = :origin and n = any(:numbers)
+-- name: acknowledged_put
+insert into acknowledged (node, seq, at) values (:node, :seq, :now)
+on conflict (node) do update set seq = excluded.seq, at = excluded.at where acknowledged.seq < excluded.seq
+-- name: acknowledged_list
+select node, seq, at from acknowledged order by node
+-- name: fold_older
+select count(*) from journal where seq > :after and kept_at < :before
+-- name: journal_size
+select count(*), coalesce(sum(length(body)), 0) + coalesce(sum(length(delta)), 0)
+  + (select coalesce(sum(length(cells)), 0) from folded) from journal

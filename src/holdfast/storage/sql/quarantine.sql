@@ -1,0 +1,13 @@
+-- name: quarantine_page
+-- What was put aside, newest first, and how much there is of it.
+select origin, n, reason, detail, change, peer, kept_at, tried_at, tries, count(*) over () from quarantine
+order by kept_at desc, origin, n limit :limit offset :skip
+-- name: quarantine_names
+select origin, n from quarantine order by kept_at, origin, n
+-- name: quarantine_get
+select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine where origin = :origin and n = :n
+-- name: dropped_put
+insert into dropped (digest, origin, n, reason, dropped_at, dropped_by)
+values (:digest, :origin, :n, :reason, :now, :agent) on conflict (digest) do nothing
+-- name: dropped_list
+select digest from dropped

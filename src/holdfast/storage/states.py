@@ -1,0 +1,81 @@
+"""Records whole, for those who cannot get their changes any more."""
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..domain import cells
+from ..domain.invalidation import Invalidation
+from ..domain.link import Alias, Grant, Link, Standard
+from ..domain.memory import IMPORTED_FROM, Memory
+from ..domain.merge import filled
+from ..domain.skill import Skill
+from ..domain.state import State
+from . import titles
+from .port import Session
+from .records import KINDS, MEMORY, SKILL_VERSION, Kind, body_text
+
+
+def state_of(session: Session, kind: str, id: str) -> State | None:
+    """A record with all its cells, in whatever state it is; None if it is not here."""
+    found = _held(session, KINDS[kind], id)
+    if found is None:
+        return None
+    own, held = found
+    said = held.all(cells.flatten(KINDS[kind].shape, own))
+    return State(
+        kind=kind,
+        record=id,
+        about=KINDS[kind].about(own),
+        at=held.base.time,
+        origin=held.base.origin,
+        body=body_text(_first_said(own)),
+        cells=cells.encode(filled(said)).decode(),
+    )
+
+
+def _held(session: Session, kind: Kind[Any], id: str) -> tuple[Any, cells.Cells] | None:
+    if kind.name == "memory":
+        members = titles.read(session, [id])
+        return (members[0].own, members[0].cells) if members else None
+    row, raw = session.row(f"{kind.name}_get", id=id), session.row(f"{kind.name}_cells", id=id)
+    if row is None or raw is None:
+        return None
+    record = kind.load(row)
+    return record, cells.unpack(raw[0], cells.flatten(kind.shape, record))
+
+
+def _first_said(record: Any) -> Any:
+    """A memory as its first author's: whose it became here is of this store alone."""
+    if not isinstance(record, Memory) or IMPORTED_FROM not in record.extra:
+        return record
+    extra = {key: value for key, value in record.extra.items() if key != IMPORTED_FROM}
+    return replace(record, agent=record.extra[IMPORTED_FROM], extra=extra)
+
+
+def with_ends(session: Session, kind: str, id: str) -> list[State]:
+    """A record whole, after those whole that it cannot be without."""
+    found = _held(session, KINDS[kind], id)
+    if found is None:
+        return []
+    named = [(end.name, one) for end, one in ends_of(found[0])]
+    states = [state_of(session, *name) for name in (*named, (kind, id))]
+    return [state for state in states if state is not None]
+
+
+def ends_of(record: Struct) -> list[tuple[Kind[Any], str]]:
+    """What a record cannot be without."""
+    match record:
+        case Link():
+            return [(MEMORY, record.source), (MEMORY, record.target)]
+        case Alias():
+            return [(MEMORY, record.entity)]
+        case Grant() | Standard():
+            return [(MEMORY, record.memory)]
+        case Invalidation():
+            return [(MEMORY, record.dependent)]
+        case Skill():
+            return [(SKILL_VERSION, record.current)]
+        case _:
+            return []

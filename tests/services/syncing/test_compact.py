@@ -1,0 +1,201 @@
+"""Folding history: what came of it stays, can be verified, and reaches whoever was away."""
+
+from collections.abc import Callable
+
+import pytest
+
+import holdfast
+from holdfast.domain.errors import Folded, NotFound
+from holdfast.services.compact import compact
+from holdfast.storage import exchange as telling
+
+DAY = 86_400 * 10**6
+Make = Callable[..., holdfast.Holdfast]
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at = 1_790_000_000_000_000
+
+    def __call__(self) -> int:
+        self.at += 1000
+        return self.at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def old(make: Make, clock: Clock) -> holdfast.Holdfast:
+    """A store with a history of 60 days."""
+    store = make(now=clock)
+    kept = store.store(title="Plan", content="First draft.", tags=["a"], tier="long")
+    other = store.store(title="Other", content="It stays as it is.", tier="long")
+    gone = store.store(title="Gone", content="It goes.", tier="long")
+    for draft in ("Second draft.", "Third draft."):
+        store.update(id=kept.id, content=draft)
+    store.update(id=kept.id, tags=["b"])
+    store.link(source_id=kept.id, target_id=other.id, relation="related_to")
+    store.delete(id=gone.id)
+    clock.at += 60 * DAY
+    return store
+
+
+def digest(store: holdfast.Holdfast) -> str:
+    with store.hold.reading() as session:
+        return telling.digest(session)
+
+
+def same(*stores: holdfast.Holdfast) -> bool:
+    return len({digest(store) for store in stores}) == 1
+
+
+def test_folding_drops_what_was_replaced_and_changes_nothing_that_can_be_found(old: holdfast.Holdfast) -> None:
+    before, said = digest(old), old.list(limit=100).memories
+    done = compact(old.hold, 30)
+    assert (done.dropped, done.records, done.held_back) == (4, 2, 0)
+    assert done.after.entries == done.before.entries - 4
+    assert digest(old) == before
+    assert old.list(limit=100).memories == said
+    assert old.verify().intact
+
+
+def test_a_dry_run_says_what_would_be_folded_and_folds_nothing(old: holdfast.Holdfast) -> None:
+    planned = compact(old.hold, 30, dry_run=True)
+    assert planned.dropped == 4
+    assert compact(old.hold, 30).dropped == 4
+    assert compact(old.hold, 30).dropped == 0
+
+
+def plan(store: holdfast.Holdfast) -> str:
+    return next(memory.id for memory in store.list(limit=100).memories if memory.title == "Plan")
+
+
+def test_what_is_younger_than_the_retention_stays_whole(old: holdfast.Holdfast) -> None:
+    assert compact(old.hold, 90).dropped == 0
+    old.update(id=plan(old), content="A young draft.")
+    compact(old.hold, 30)
+    old.update(id=plan(old), content="A younger draft.")
+    history = old.history(id=plan(old))
+    assert [change.memory["content"] for change in history.changes] == [
+        "Third draft.",
+        "A young draft.",
+        "A younger draft.",
+    ]
+    assert history.folded_before == history.changes[0].at
+    old.undo(change=history.changes[-1].seq)
+    assert old.get(id=plan(old)).content == "A young draft."
+    assert old.verify().intact
+
+
+def test_the_past_below_the_floor_is_said_to_be_folded(old: holdfast.Holdfast) -> None:
+    first, second, *_ = old.history(id=plan(old)).changes
+    last = old.history(id=plan(old)).changes[-1]
+    compact(old.hold, 30)
+    with pytest.raises(Folded):
+        old.undo(change=second.seq)
+    with pytest.raises(Folded):
+        old.undo(change=last.seq)
+    with pytest.raises(Folded):
+        old.get(id=plan(old), known_at=first.at)
+    with pytest.raises(Folded):
+        old.recall(context="draft", known_at=first.at)
+    with pytest.raises(NotFound):
+        old.undo(change=10_000)
+
+
+def test_who_was_never_there_gets_what_was_folded_whole(old: holdfast.Holdfast, make: Make) -> None:
+    compact(old.hold, 30)
+    new, third = make(), make()
+    mine = new.store(title="Mine", content="Nobody has seen this yet.")
+    done = new.sync(remote=old.settings.db)
+    assert (done.pulled, done.pushed, done.rejected) == (3, 1, 0)
+    assert same(old, new)
+    assert new.get(id=mine.id).content == "Nobody has seen this yet."
+    third.sync(remote=new.settings.db)
+    assert same(old, new, third)
+    assert all(store.verify().intact for store in (old, new, third))
+    assert vectors(old) == vectors(new) == vectors(third)
+    assert new.sync(remote=old.settings.db).pulled == 0
+
+
+def vectors(store: holdfast.Holdfast) -> dict[str, telling.Reached]:
+    with store.hold.reading() as session:
+        return telling.vector(session)
+
+
+def test_who_was_away_while_it_was_folded_keeps_his_own_changes(
+    old: holdfast.Holdfast, make: Make, clock: Clock
+) -> None:
+    away = make(now=clock)
+    away.sync(remote=old.settings.db)
+    away.update(id=plan(away), priority=9)
+    away.update(id=plan(away), content="Written far away.")
+    old.update(id=plan(old), content="Written at home.")
+    old.update(id=plan(old), content="Written at home twice.")
+    clock.at += 60 * DAY
+    assert compact(old.hold, 30).dropped > 0
+    away.sync(remote=old.settings.db)
+    away.sync(remote=old.settings.db)
+    assert same(old, away)
+    assert [store.conflicts().count for store in (old, away)] == [1, 1]
+    assert old.get(id=plan(old)).priority == 9
+    assert old.verify().intact
+    assert away.verify().intact
+
+
+def test_folding_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
+    compact(old.hold, 30)
+    new = make(now=clock)
+    new.sync(remote=old.settings.db)
+    new.update(id=plan(new), content="Fourth draft.")
+    new.update(id=plan(new), content="Fifth draft.")
+    clock.at += 60 * DAY
+    new.sync(remote=old.settings.db)
+    for store in (old, new):
+        compact(store.hold, 30)
+        assert store.verify().intact
+    latest = make(now=clock)
+    latest.sync(remote=new.settings.db)
+    assert same(old, new, latest)
+    assert vectors(old) == vectors(latest)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "update journal set actor = 'somebody' where seq = (select min(seq) from journal)",
+        "delete from journal where seq = (select min(seq) from journal)",
+        "update folded set cells = '{}'",
+        "update folded set digest = hash from floor",
+        "delete from folded",
+        "update floor set dropped = 0",
+        "update floor set kept_at = 1",
+        "delete from floor",
+    ],
+)
+def test_an_edit_below_the_floor_is_found(old: holdfast.Holdfast, harm: str) -> None:
+    compact(old.hold, 30)
+    with old.hold.store.writing() as session:
+        session.tell(harm, [{}])
+    assert not old.verify().intact
+
+
+def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -> None:
+    compact(old.hold, 30)
+    id = plan(old)
+    old.archive(ids=[id])
+    old.archive_purge(ids=[id])
+    with old.hold.reading() as session:
+        said = session.ask("select count(*) from folded where cells like '%draft%'", {})
+        said += session.ask("select count(*) from journal where body like '%draft%' or delta like '%draft%'", {})
+    assert said == [(0,), (0,)]
+    new = make()
+    new.sync(remote=old.settings.db)
+    assert same(old, new)
+    assert old.verify().intact
+    assert new.verify().intact

@@ -1,0 +1,133 @@
+"""What could not be taken from another store can be seen, tried again and let go, and does not come back by itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import Forbidden, NotFound
+from holdfast.services import exchange as taking
+from holdfast.storage import exchange as telling
+
+DAY = 86_400 * 10**6
+
+
+@pytest.fixture
+def clock() -> list[int]:
+    return [1_790_000_000_000_000]
+
+
+@pytest.fixture
+def here(make: Callable[..., holdfast.Holdfast], clock: list[int]) -> holdfast.Holdfast:
+    return make(now=lambda: clock[0])
+
+
+@pytest.fixture
+def there(make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock: list[int]) -> holdfast.Holdfast:
+    """A store whose clock is a month ahead."""
+    return make(agent_id="ai:bob@away", now=lambda: clock[0] + 30 * DAY)
+
+
+def send(there: holdfast.Holdfast, here: holdfast.Holdfast, **altered: Any) -> taking.Taken:
+    """Everything that one store tells, its first change altered on the way."""
+    with there.hold.reading() as session:
+        key = there.hold.store.signing_key(session)
+        assert key is not None
+        greeting, page = telling.greet(session, there.hold.now()), telling.feed(session, key, 0, {}, 100)
+    changes = [msgspec.structs.replace(change, **altered if change.n == 1 else {}) for change in page.changes]
+    taken = taking.Taken()
+    with here.hold.writing() as write:
+        taking.take_page(write, page._replace(changes=changes), greeting, taken)
+    return taken
+
+
+def test_what_was_put_aside_is_listed_with_its_reason_its_sender_and_how_often_it_was_tried(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    kept = there.store(title="Later", content="It will be.")
+    for _ in range(2):
+        send(there, here)
+    (one,) = here.quarantine().quarantined
+    assert (one.reason, one.kind, one.record, one.action, one.tries) == ("future", "memory", kept.id, "store", 2)
+    assert (one.peer, one.number, one.actor) == (one.origin.partition(".")[0], 1, "ai:bob@away")
+    assert "It will be." in here.quarantine_show(id=one.id).says
+
+
+def test_what_is_tried_again_when_its_time_has_come_is_taken_as_if_it_had_just_arrived(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, clock: list[int]
+) -> None:
+    kept = there.store(title="Later", content="It will be.")
+    send(there, here)
+    clock[0] += 25 * DAY
+    (id,) = [one.id for one in here.quarantine().quarantined]
+    done = here.quarantine_retry(ids=[id])
+    assert (done.applied, done.rejected, here.quarantine().total) == (1, 0, 0)
+    mine = here.get(id=kept.id)
+    assert (mine.content, mine.agent_id, mine.metadata["imported_from_agent_id"]) == (
+        "It will be.",
+        "human:ann@home",
+        "ai:bob@away",
+    )
+    assert here.verify().intact
+
+
+def test_what_still_cannot_be_taken_stays_with_its_reason_and_is_counted(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, clock: list[int]
+) -> None:
+    there.store(title="Forged", content="They said that.")
+    there.store(title="Later", content="It will be.")
+    send(there, here, actor="ai:eve@away")
+    clock[0] += 25 * DAY
+    done = here.quarantine_retry()
+    assert sorted((one.outcome, one.reason) for one in done.outcomes if one.outcome == "rejected") == [
+        ("rejected", "forged")
+    ]
+    assert (done.applied, done.rejected) == (1, 1)
+    assert [(one.reason, one.tries) for one in here.quarantine().quarantined] == [("forged", 2)]
+
+
+def test_what_was_dropped_is_named_and_not_put_aside_again_when_it_comes_again(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, clock: list[int]
+) -> None:
+    kept = there.store(title="Later", content="It will be.")
+    send(there, here)
+    before = here.verify().head
+    (one,) = here.quarantine_drop(ids=[here.quarantine().quarantined[0].id]).dropped
+    assert (one.record, one.reason, here.verify().head) == (kept.id, "future", before)
+    clock[0] += 25 * DAY
+    assert [again.reason for again in send(there, here).rejected] == ["dropped"]
+    assert (here.quarantine().total, here.stats().total) == (0, 0)
+
+
+def test_who_drops_a_forged_change_still_takes_the_true_one_of_its_name(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, clock: list[int]
+) -> None:
+    kept = there.store(title="Later", content="It will be.")
+    send(there, here, actor="ai:eve@away")
+    here.quarantine_drop(ids=[here.quarantine().quarantined[0].id])
+    clock[0] += 25 * DAY
+    assert send(there, here).rejected == []
+    assert here.get(id=kept.id).content == "It will be."
+
+
+def test_a_key_of_some_namespaces_neither_sees_nor_settles_what_may_be_of_any(here: holdfast.Holdfast) -> None:
+    narrow = Caller("ai:narrow@here", namespaces=("open",))
+    for name, arguments in (
+        ("quarantine", {}),
+        ("quarantine_show", {"id": "x"}),
+        ("quarantine_retry", {}),
+        ("quarantine_drop", {"ids": ["x"]}),
+    ):
+        with pytest.raises(Forbidden):
+            here.call(name, arguments, caller=narrow)
+
+
+def test_nothing_is_dropped_if_one_of_the_named_is_not_there(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    there.store(title="Later", content="It will be.")
+    send(there, here)
+    with pytest.raises(NotFound):
+        here.quarantine_drop(ids=[here.quarantine().quarantined[0].id, "no-such-change"])
+    assert here.quarantine().total == 1

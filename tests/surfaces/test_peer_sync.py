@@ -1,0 +1,128 @@
+"""Two stores that meet over HTTP: as two files do, whatever stands behind the server."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from serving import listening
+
+import holdfast
+from engines import ENGINES
+from holdfast.domain.errors import Conflict, Invalid, PeerFailed
+from holdfast.settings import Settings
+from holdfast.surfaces.http.app import build
+
+OWNER = "human:ann@home"
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@contextmanager
+def served(hold: holdfast.Holdfast) -> Iterator[str]:
+    with listening(build(hold)) as url:
+        yield url
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(str(tmp_path / "here.db"), agent_id=OWNER) as opened:
+        yield opened
+
+
+@pytest.fixture
+def there(db: str) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id=OWNER) as opened:
+        yield opened
+
+
+@pytest.fixture
+def url(there: holdfast.Holdfast) -> Iterator[str]:
+    with served(there) as found:
+        yield found
+
+
+def digests(*stores: holdfast.Holdfast) -> set[str]:
+    return {store.sync_digest().digest for store in stores}
+
+
+def test_what_one_has_goes_to_the_other_and_the_second_time_nothing_does(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
+) -> None:
+    ground = here.store(title="Mine", content="I said this.")
+    here.reflect(source_ids=[ground.id], title="Drawn", content="So it is.")
+    theirs = there.store(title="Theirs", content="They said that.")
+    there.delete(id=there.store(title="Gone", content="Not any more.").id)
+    first, second = (here.sync(remote=url) for _ in range(2))
+    assert (first.pulled, first.pushed, first.deletes, first.rejected) == (2, 2, 1, 0)
+    assert (second.pulled, second.pushed) == (0, 0)
+    assert len(digests(here, there)) == 1
+    here.update(id=theirs.id, content="They said that, and more.")
+    assert here.sync(remote=url).pushed == 1
+    assert there.get(id=theirs.id).content == "They said that, and more."
+
+
+def test_a_dry_run_over_the_network_says_what_the_run_does_and_changes_nothing(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
+) -> None:
+    for number in range(3):
+        kept = here.store(title=f"Number {number}", content=f"It is {number}.")
+        here.update(id=kept.id, priority=9)
+    there.store(title="Theirs", content="They said that.")
+    heads = [store.verify().head for store in (here, there)]
+    planned = here.sync(remote=url, dry_run=True)
+    assert (planned.push.new, planned.push.update, planned.pull.new) == (3, 0, 1)
+    assert [store.verify().head for store in (here, there)] == heads
+    done = here.sync(remote=url)
+    assert (done.pushed, done.pulled) == (3, 1)
+
+
+def test_three_stores_meet_through_the_one_in_the_middle(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, tmp_path: Path
+) -> None:
+    with holdfast.open(str(tmp_path / "third.db"), agent_id=OWNER) as third:
+        here.store(title="Mine", content="I said this.")
+        third.store(title="Third", content="I said it third.")
+        here.sync(remote=url, trust_source=True)
+        done = third.sync(remote=url, trust_source=True)
+        here.sync(remote=url, trust_source=True)
+        assert (done.pulled, done.pushed) == (1, 1)
+        assert len(digests(here, there, third)) == 1
+        assert all(store.verify().intact for store in (here, there, third))
+
+
+def test_a_skill_goes_over_with_what_its_files_say(here: holdfast.Holdfast, there: holdfast.Holdfast, url: str) -> None:
+    kept = here.skill_register(inline_skill="---\nname: tidy\ndescription: Tidies up.\n---\nSweep first.\n")
+    here.sync(remote=url)
+    assert there.skill_get(skill_id=kept.id).body == here.skill_get(skill_id=kept.id).body
+
+
+def test_a_store_does_not_exchange_with_itself_nor_under_an_address_that_is_none(here: holdfast.Holdfast) -> None:
+    with served(here) as own, pytest.raises(Conflict, match="same store"):
+        here.sync(remote=own)
+    for wrong in ("http://", "https://u:secret@host/", "http://host/?key=secret", "http://host:port/"):
+        with pytest.raises(Invalid) as refused:
+            here.sync(remote=wrong)
+        assert "secret" not in refused.value.message
+
+
+def test_a_server_that_wants_a_key_says_so_and_takes_it_from_the_settings(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    secret = there.key_create(name="peer", scope="admin").key
+    confined = there.key_create(name="confined", scope="write").key
+    here.store(title="Mine", content="I said this.")
+    with served(there) as url, ExitStack() as stack:
+        with pytest.raises(PeerFailed, match="UNAUTHENTICATED"):
+            here.sync(remote=url)
+
+        def asking(key: str) -> holdfast.Holdfast:
+            chosen = Settings(db=here.settings.db, agent_id=OWNER, sync_api_key=key, embedder="none")
+            return stack.enter_context(holdfast.open(settings=chosen))
+
+        with pytest.raises(PeerFailed, match="FORBIDDEN"):
+            asking(confined).sync(remote=url)
+        assert asking(secret).sync(remote=url).pushed == 1

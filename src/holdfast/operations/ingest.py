@@ -14,6 +14,8 @@ from .skills import must_be_local
 from .views import known
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..domain.pipeline import Pipeline
     from ..services.ingest import Gone, Report, Source
     from ..storage.ingests import Outcome
@@ -219,7 +221,7 @@ def _view(report: "Report") -> Ingested:
     )
 
 
-def _segment(one: "Outcome", titles: dict[int, str]) -> SegmentOutcome:
+def _segment(one: "Outcome", titles: "Mapping[int, str]") -> SegmentOutcome:
     return SegmentOutcome(
         index=one.place,
         decision=cast(Any, one.decision),

@@ -6,8 +6,9 @@ What was taken in is noted by what it says and by which pipeline it went through
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain import helpers, ids
 from ..domain.admit import Draft
+from ..domain.aside import Aside
 from ..domain.errors import HoldfastError, Invalid, StoreError
 from ..domain.link import Link
 from ..domain.memory import Citation, Memory, Scope, Span
@@ -74,8 +76,8 @@ class Report(NamedTuple):
     """It was taken in before; nothing was done."""
     dry_run: bool
     document: str | None
-    outcomes: list[Outcome]
-    titles: dict[int, str]
+    outcomes: Collection[Outcome]
+    titles: Mapping[int, str]
     """Of the memory that holds what a segment says, or would be made of it."""
     vanished: list[Gone]
     """Kept from this source, and not said by it any more."""
@@ -89,10 +91,10 @@ class Report(NamedTuple):
     """Whether all questions about a part began with the same words, so that a provider can keep them."""
 
     @property
-    def told(self) -> list[Outcome]:
+    def told(self) -> Iterable[Outcome]:
         """What became of each segment by now: of a document that is known, nothing is new any more."""
         gone = {one.memory for one in self.gone}
-        return [_once(one, gone) for one in self.outcomes] if self.known else self.outcomes
+        return (_once(one, gone) for one in self.outcomes) if self.known else self.outcomes
 
     @property
     def counts(self) -> Counter[str]:
@@ -159,11 +161,11 @@ def _said_last(hold: Hold, session: Session, source: Source, id: str) -> Taken |
     return taken if taken and last[0].content_hash == taken.content_hash else None
 
 
-def _memories(outcomes: Sequence[Outcome]) -> list[str]:
+def _memories(outcomes: Iterable[Outcome]) -> list[str]:
     return list(dict.fromkeys(one.memory for one in outcomes if one.memory))
 
 
-def _titles(kept: dict[str, ingests.Kept], outcomes: Sequence[Outcome]) -> dict[int, str]:
+def _titles(kept: dict[str, ingests.Kept], outcomes: Iterable[Outcome]) -> dict[int, str]:
     """What the memory is called that holds what a segment says."""
     return {one.place: kept[one.memory].title for one in outcomes if one.memory in kept}
 
@@ -192,8 +194,9 @@ class _Taking:
         self._made: dict[str, int] = {}
         """The memories that were made, and of which piece."""
         self._as_planned: dict[int, Memory] = {}
-        """Those of them that say exactly what their vectors were made of."""
-        self._taken_titles: set[str] = set()
+        """The last of them, if they say exactly what their vectors were made of."""
+        self._taken_titles: set[bytes] = set()
+        """Digests of titles."""
         self._kept: dict[int, str] = {}
         """Which memory holds what a piece says."""
 
@@ -211,61 +214,68 @@ class _Taking:
             private=self._source.scope == "private",
             keep_seen=self._pipeline.asking,
         )
-        judged = list(planner.judged(text.pieces))
-        parts = ingest_model.asked(self._hold, self._pipeline, judged, planner.seen)
-        added = ingest_model.added(judged, parts)
-        whole = sorted(
-            [*added.judged, *planner.judged(added.further), *added.repeated], key=lambda one: one.piece.place
-        )
-        if planner.without_vectors:
-            self._notes.append(f"Not all was compared by its meaning: {planner.without_vectors}")
-        stages = self._stages(whole, planner, parts)
-        report = self._written(text, whole, planner, added, stages, dry_run)
+        with planner.vectors:
+            judged = Aside(Judged, planner.judged(text.pieces))
+            parts = ingest_model.asked(self._hold, self._pipeline, judged, planner.seen)
+            added = ingest_model.added(judged, parts)
+            if parts:
+                several = (*added.judged, *planner.judged(added.further), *added.repeated)
+                judged = Aside(Judged, sorted(several, key=lambda one: one.piece.place))
+            if planner.without_vectors:
+                self._notes.append(f"Not all was compared by its meaning: {planner.without_vectors}")
+            stages = self._stages(judged, planner, parts)
+            report = self._written(text, judged, planner, added, stages, dry_run)
         return report._replace(parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts))
 
     def _written(
         self,
         text: Parted,
-        judged: Sequence[Judged],
+        judged: Aside[Judged],
         planner: Planner,
         added: ingest_model.Added,
         stages: list[dict[str, Any]],
         dry_run: bool,
     ) -> Report:
         """Everything in one transaction; a dry run rolls it back."""
-        outcomes: list[Outcome] = []
+        outcomes, count = Aside(Outcome), len(judged)
         vanished: list[Gone] = []
         try:
             with self._hold.writing() as write:
                 if not self._again and _said_last(self._hold, write.session, self._source, self._id):
                     raise _Overtaken
-                for number, one in enumerate(judged):
+                for number, one in enumerate(judged.drained()):
                     if number % STEP == 0:
-                        self._hold.progress(number, len(judged), "storing")
+                        self._hold.progress(number, count, "storing")
+                        self._keep_vectors(write, planner)
                     outcomes.append(self._one(write, self._still_so(write, one)))
-                document = self._document(write, text, added, len(judged)) if self._made else None
+                self._keep_vectors(write, planner)
+                document = self._document(write, text, added, count) if self._made else None
                 if document is not None:
                     self._tied(write, document, outcomes)
-                self._keep_vectors(write, planner)
-                self._titles |= _titles(
-                    ingests.kept(write.session, self._hold.caller, _memories(outcomes), write.now), outcomes
-                )
+                self._note_titles(write, outcomes)
                 vanished = self._vanished(write, outcomes)
                 last = self._last.document if self._last else None
                 ingests.put(write.session, self._taken(document.id if document else last, stages, write.now), outcomes)
                 if dry_run:
                     raise Rehearsed
         except Rehearsed:
-            outcomes = [one._replace(memory=None) if one.memory in self._made else one for one in outcomes]
+            found = (one._replace(memory=None) if one.memory in self._made else one for one in outcomes)
+            outcomes = Aside(Outcome, found)
         except _Overtaken:
-            found = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
-            assert found is not None
-            return found
+            known = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
+            assert known is not None
+            return known
         kept = None if dry_run or document is None else document.id
         return Report(
             self._source, self._pipeline, self._hash, False, dry_run, kept, outcomes, self._titles, vanished, [],
             stages, self._notes,
         )  # fmt: skip
+
+    def _note_titles(self, write: Writing, outcomes: Iterable[Outcome]) -> None:
+        left = iter(outcomes)
+        while some := list(islice(left, STEP)):
+            kept = ingests.kept(write.session, self._hold.caller, _memories(some), write.now)
+            self._titles |= _titles(kept, some)
 
     def _taken(self, document: str | None, stages: list[dict[str, Any]], now: int) -> Taken:
         return Taken(
@@ -382,19 +392,19 @@ class _Taking:
         changeable = memories.may_change(write.session, self._hold.caller, memory.id)
         return changeable and memory.source_uri == self._source.uri
 
-    def _tied(self, write: Writing, document: Memory, outcomes: Sequence[Outcome]) -> None:
+    def _tied(self, write: Writing, document: Memory, outcomes: Iterable[Outcome]) -> None:
         """What was made of a document stands on it; what says nearly the same is named beside it."""
-        links = [_derived(self._hold, write, id, document.id) for id in self._made]
-        for link in links if document.reflection_depth else ():
-            stand(write, None, link)
-        write.add_all(LINK, links, "link")
+        made = iter(self._made)
+        while links := [_derived(self._hold, write, id, document.id) for id in islice(made, STEP)]:
+            for link in links if document.reflection_depth else ():
+                stand(write, None, link)
+            write.add_all(LINK, links, "link")
         for one in outcomes:
             if one.decision == "near-duplicate" and one.other:
                 tie(self._hold, write, document.id, one.other, "related_to")
 
     def _stored(self, write: Writing, piece: Piece) -> Memory:
-        title = piece.title if piece.title not in self._taken_titles else f"{piece.title} [{piece.digest[:8]}]"
-        self._taken_titles.add(title)
+        title = self._free(piece)
         sure = piece.classified
         metadata: dict[str, Any] = {
             "method": piece.method,
@@ -415,6 +425,13 @@ class _Taking:
             self._as_planned[piece.place] = kept
         return kept
 
+    def _free(self, piece: Piece) -> str:
+        """The title of a piece, told from those before it."""
+        taken = sha256(piece.title.encode()).digest()[:8] in self._taken_titles
+        title = f"{piece.title} [{piece.digest[:8]}]" if taken else piece.title
+        self._taken_titles.add(sha256(title.encode()).digest()[:8])
+        return title
+
     def _link(self, write: Writing, judged: Judged, kept: Memory) -> None:
         """To what a kept piece replaces, contradicts, or would replace if somebody said so."""
         if judged.other is None:
@@ -425,10 +442,11 @@ class _Taking:
             tie(self._hold, write, kept.id, judged.other, "supersedes" if judged.replaces else "related_to")
 
     def _keep_vectors(self, write: Writing, planner: Planner) -> None:
-        """The vectors of what was kept, which need not be made again then."""
+        """The vectors of what was just kept, which need not be made again then."""
+        planned, self._as_planned = self._as_planned, {}
         if (embedder := self._hold.embedder) is None:
             return
-        made = ((memory, planner.vectors.get(place, ())) for place, memory in self._as_planned.items())
+        made = ((memory, planner.vectors.get(place)) for place, memory in planned.items())
         many = [
             vectors.Kept(
                 memory.id,
@@ -445,7 +463,7 @@ class _Taking:
         ]
         vectors.put_all(write.session, many)
 
-    def _vanished(self, write: Writing, outcomes: Sequence[Outcome]) -> list[Gone]:
+    def _vanished(self, write: Writing, outcomes: Iterable[Outcome]) -> list[Gone]:
         """What was kept from this source the last time and is neither said any more nor replaced."""
         said = {id for one in outcomes for id in (one.memory, one.other) if id}
         left = [
@@ -457,7 +475,7 @@ class _Taking:
         return [Gone(id, own[id].title, one.place) for id, one in found.items() if id in own]
 
     def _stages(
-        self, judged: Sequence[Judged], planner: Planner, parts: Sequence[ingest_model.Part]
+        self, judged: Collection[Judged], planner: Planner, parts: Sequence[ingest_model.Part]
     ) -> list[dict[str, Any]]:
         """What each stage came to, for the report."""
         found = []
@@ -521,7 +539,7 @@ def _outcome(judged: Judged, memory: str | None) -> Outcome:
 
 
 def _summed(
-    stage: Segmenting | Searching | Helping, judged: Sequence[Judged], counts: Counter[str]
+    stage: Segmenting | Searching | Helping, judged: Collection[Judged], counts: Counter[str]
 ) -> tuple[str, dict[str, Any]]:
     """What a stage that computes found over all pieces."""
     match stage:

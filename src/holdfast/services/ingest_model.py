@@ -4,7 +4,7 @@ Whatever it answers is checked before it comes here, and only adds: titles, tags
 prove to be new.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -48,17 +48,19 @@ class Part(NamedTuple):
     """Digests of what the questions about it begin with: one, if a provider can keep it between them."""
 
 
-def asked(hold: Hold, pipeline: Pipeline, judged: Sequence[Judged], seen: Seen) -> list[Part]:
+def asked(hold: Hold, pipeline: Pipeline, judged: Collection[Judged], seen: Seen) -> list[Part]:
     """Ask every stage about every part in which something is to be kept."""
+    if not pipeline.asking:
+        return []
     parts = [part for part in _parts(judged) if any(one.decision in KEPT for one in part)]
     found = []
-    for number, pieces in enumerate(parts if pipeline.asking else []):
+    for number, pieces in enumerate(parts):
         hold.progress(number, len(parts), "asking a model")
         found.append(_asked(hold, pipeline, pieces, seen))
     return found
 
 
-def _parts(judged: Sequence[Judged]) -> Iterator[list[Judged]]:
+def _parts(judged: Iterable[Judged]) -> Iterator[list[Judged]]:
     part: list[Judged] = []
     size = 0
     for one in judged:
@@ -135,7 +137,7 @@ def _json(value: Any) -> str:
 class Added(NamedTuple):
     """What a model's answers come to."""
 
-    judged: list[Judged]
+    judged: Collection[Judged]
     """The pieces, with tags and kinds that it gave."""
     further: list[Piece]
     """Sentences of its own, to be judged like any piece."""
@@ -146,8 +148,10 @@ class Added(NamedTuple):
     model: str | None
 
 
-def added(judged: Sequence[Judged], parts: Sequence[Part]) -> Added:
+def added(judged: Collection[Judged], parts: Sequence[Part]) -> Added:
     """The pieces with what the model said of them, and what it said besides."""
+    if not parts:
+        return Added(judged, [], [], None, None, None)
     by_place = {one.piece.place: one for one in judged}
     further: list[Piece] = []
     repeated: list[Judged] = []

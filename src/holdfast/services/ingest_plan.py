@@ -6,13 +6,15 @@ Nothing is written here. A model of vectors is asked between looks at the store,
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from time import monotonic
 from typing import Literal, NamedTuple
 
 from ..domain import helpers
 from ..domain.alike import Likeness, compare_titled
+from ..domain.aside import Aside
 from ..domain.errors import EmbedderFailed
 from ..domain.helpers import Classified, MemoryHandle
 from ..domain.memory import Memory
@@ -31,6 +33,7 @@ from . import embed
 from .backup import LOCAL
 from .hold import Hold
 from .hygiene import pasted
+from .spool import Made, Spool
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
 Method = Literal["heuristic", "llm"]
@@ -101,7 +104,7 @@ class Parted(NamedTuple):
 
     title: str | None
     headings: list[str]
-    pieces: list[Piece]
+    pieces: Aside[Piece]
 
 
 def parted(text: str, pipeline: Pipeline) -> Parted:
@@ -109,7 +112,7 @@ def parted(text: str, pipeline: Pipeline) -> Parted:
     found = outline(text, pipeline.segmenting.longest)
     before, line_of = places(text), _LineOf(text)
     block_at = _BlockAt(text)
-    pieces = []
+    pieces = Aside(Piece)
     for place, one in enumerate(found.segments):
         said = text[one.start : one.end]
         begins, ends = before(one.start), before(one.end)
@@ -229,10 +232,6 @@ class Seen:
         self.cosines: dict[int, list[tuple[str, str, float | None]]] = {}
 
 
-Made = tuple[int, int, Vector]
-"""From where to where, and the vector; places below zero are no part of the text."""
-
-
 def _said(made: Sequence[Made]) -> list[Vector]:
     return [vector for begins, _, vector in made if begins >= 0]
 
@@ -256,7 +255,7 @@ class Planner:
         private: bool = False,
         keep_seen: bool = False,
     ) -> None:
-        self.vectors: dict[int, list[Made]] = {}
+        self.vectors = Spool()
         """Of pieces that are to be kept."""
         self.seen = Seen()
         self.without_vectors: str | None = None
@@ -282,13 +281,16 @@ class Planner:
         self._embedder = hold.embedder if pipeline.searching.vectors else None
         self._until = None if hold.caller.source in LOCAL else monotonic() + REMOTE_SECONDS
 
-    def judged(self, pieces: Sequence[Piece], *, total: int | None = None) -> Iterator[Judged]:
+    def judged(self, pieces: Collection[Piece]) -> Iterator[Judged]:
         """What to do with each piece, in their order."""
-        self._said |= {one.digest for one in pieces}
-        self._still |= {self._known[one.digest].memory or "" for one in pieces if one.digest in self._known}
-        for start in range(0, len(pieces), BATCH):
-            self._hold.progress(start, total or len(pieces), "comparing")
-            yield from self._batch(pieces[start : start + BATCH])
+        said = {one.digest for one in pieces}
+        self._said |= said
+        self._still |= {self._known[digest].memory or "" for digest in said if digest in self._known}
+        left, done = iter(pieces), 0
+        while batch := list(islice(left, BATCH)):
+            self._hold.progress(done, len(pieces), "comparing")
+            yield from self._batch(batch)
+            done += len(batch)
 
     def _batch(self, pieces: Sequence[Piece]) -> list[Judged]:
         decided: dict[int, Judged] = {}
@@ -513,11 +515,15 @@ class Planner:
         return digest(memory.content, memory.metadata.get("path", ())) in self._said
 
     def _keep(self, piece: Piece, judged: Judged, made: dict[int, list[Made]]) -> None:
-        """Hold vectors of what will be kept, as long as there is room."""
+        """Hold vectors of what will be kept, as long as there is room; a disk may be full."""
         many = made.get(piece.place, [])
-        if judged.decision in ("new", "update", "conflict") and self._held + len(many) <= MOST_VECTORS:
+        if not many or judged.decision not in ("new", "update", "conflict") or self._held + len(many) > MOST_VECTORS:
+            return
+        try:
             self.vectors[piece.place] = many
             self._held += len(many)
+        except OSError:
+            self._held = MOST_VECTORS
 
 
 def _fitting(words: Iterable[str], held: Mapping[str, int]) -> Iterator[str]:

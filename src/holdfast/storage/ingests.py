@@ -1,6 +1,6 @@
 """Which documents were taken in, and what became of their segments: of this store alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -74,7 +74,7 @@ def outcomes(session: Session, id: str) -> list[Outcome]:
     return [Outcome(*row) for row in session.rows("ingest_segments", ingest=id)]
 
 
-def put(session: Session, taken: Taken, found: Sequence[Outcome]) -> None:
+def put(session: Session, taken: Taken, found: Iterable[Outcome]) -> None:
     """Note a document and its segments, in the place of what was noted under its id."""
     session.do("ingest_segments_forget", ingest=taken.id)
     session.do("ingest_forget", id=taken.id)

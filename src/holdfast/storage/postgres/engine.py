@@ -39,6 +39,8 @@ CONNECT_SECONDS = 10
 GONE_SECONDS = 30
 """How long a machine that does not answer any more is believed to be there."""
 BEGINNINGS = 3
+MANY = 256
+"""So many rows do not wait for the next statement: one way to the database is little beside them."""
 IN_LINE_SECONDS = 0.1
 """Who waits in line and then for the head waits twice: both together end so long after one wait would."""
 PLANNING = ("set local jit = off", "set local max_parallel_workers_per_gather = 0", "set local random_page_cost = 1.1")
@@ -127,7 +129,7 @@ class PostgresSession:
         self.must_be_whole()
         if given := [bound(one) for one in params]:
             self._waiting.append((text, given))
-            if not self._writes:
+            if not self._writes or len(given) >= MANY:
                 self.finish()
 
     def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:

@@ -22,6 +22,7 @@
     ├── Forbidden            the key or the agent may not do this
     │   ├── Unconfirmed      an irreversible command without its confirmation
     │   └── ApprovalRequired somebody else has to agree first
+    ├── BudgetExceeded       more than may be spent of a model
     ├── Misaddressed         Host or Origin name another site
     ├── NotAllowed           the path is there, the method is not
     ├── WrongMediaType       a body that does not say that it is JSON
@@ -191,6 +192,12 @@ class ApprovalRequired(Forbidden):
     """Somebody else has to agree to this first."""
 
     code = "APPROVAL_REQUIRED"
+
+
+class BudgetExceeded(HoldfastError):
+    """This would take more than may be spent."""
+
+    code = "BUDGET_EXCEEDED"
 
 
 class Misaddressed(HoldfastError):

@@ -32,6 +32,7 @@ from . import (
     tasks,
     transfer,
     upkeep,
+    usage,
 )
 from .registry import REGISTRY, Effect, Operation
 
@@ -70,4 +71,5 @@ __all__ = [
     "tasks",
     "transfer",
     "upkeep",
+    "usage",
 ]

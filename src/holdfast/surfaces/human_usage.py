@@ -1,0 +1,61 @@
+"""What models took, for a person."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from .human import one_line, table
+
+GROUPS = ("day", "principal", "model", "session")
+KINDS = ("input", "output", "cache_read", "cache_write")
+
+
+def reported(answer: Any) -> Iterator[str]:
+    """A line for each group, with what it cost."""
+    if not answer.usage:
+        yield f"Nothing was used from {answer.since} to {answer.until}."
+        return
+    groups = [name for name in GROUPS if any(isinstance(getattr(one, name), str) for one in answer.usage)]
+    rows = [
+        (
+            *(one_line(_text(getattr(one, name)), 40) for name in groups),
+            f"{one.calls:,}",
+            f"{one.input_tokens:,}",
+            f"{one.output_tokens:,}",
+            f"{one.cache_read_tokens:,}",
+            f"{one.cache_write_tokens:,}",
+            f"{one.cost} {_text(one.currency)}".strip()
+            + (f" ({one.unpriced_calls} unpriced)" if one.unpriced_calls else ""),
+        )
+        for one in answer.usage
+    ]
+    head = (*(name.upper() for name in groups), "CALLS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "COST")
+    yield from table(rows, head)
+
+
+def prices(answer: Any) -> Iterator[str]:
+    if not answer.prices:
+        yield "No prices are set."
+        return
+    rows = [
+        (one.model, one.since, one.currency, *(_text(getattr(one, kind)) for kind in KINDS)) for one in answer.prices
+    ]
+    yield from table(rows, ("MODEL", "SINCE", "CURRENCY", *(kind.upper().replace("_", " ") for kind in KINDS)))
+
+
+def budgets(answer: Any) -> Iterator[str]:
+    if not answer.budgets:
+        yield "There are no budgets."
+        return
+    rows = [
+        (one.principal, one.model, one.period, _of(one.tokens_left, one.tokens), _of(one.cost_left, one.cost))
+        for one in answer.budgets
+    ]
+    yield from table(rows, ("PRINCIPAL", "MODEL", "PERIOD", "TOKENS LEFT", "MONEY LEFT"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _of(left: Any, whole: Any) -> str:
+    return f"{left} of {whole}" if isinstance(whole, str | int) else ""

@@ -101,8 +101,9 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
     """
     from ..services import sync as syncing
 
-    with syncing.meeting(hold, request.remote, trust_source=request.trust_source) as (here, there):
-        done = syncing.together(here, there, request.direction, dry_run=request.dry_run, progress=progress)
+    done = syncing.sync_with(
+        hold, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source
+    )
     sides = (done.pulled, done.pushed)
     errors = [_not_taken("here", done.pulled), _not_taken("there", done.pushed)]
     return SyncDone(

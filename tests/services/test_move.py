@@ -142,6 +142,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
         session.do("quarantine_put", **named, peer="elsewhere", now=NOW.at)
         session.do("followed_put", origin="elsewhere.1-0", seq=1, now=NOW.at)
         dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
+        session.do("told_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
         session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
 
 

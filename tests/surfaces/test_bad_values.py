@@ -214,6 +214,8 @@ def good_value(op: Operation, field: msgspec.structs.FieldInfo) -> Any:
 
     if op.name == "import" and field.encode_name == "envelope":
         return {"memories": [], "links": []}
+    if op.name == "sync_push":
+        return {"sender_agent_id": AGENT}
     if op.name == "invalidations" and field.encode_name == "status":
         return ["open"]
     if field.encode_name in FIELDS:

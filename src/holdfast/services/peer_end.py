@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..domain.change import Change, Name
-from ..domain.errors import Cancelled, HoldfastError, Invalid, PeerFailed, StoreError
+from ..domain.errors import HoldfastError, Invalid, PeerFailed, StoreError
 from ..domain.learnt import learn
 from ..domain.request_signature import Signed, headers, message
 from ..domain.scope import Scope
@@ -40,9 +40,8 @@ def exchange(
     try:
         here = StoreEnd(hold, owner=owner, scope=_scope(hold, there, link.name))
         done = together(here, there, direction, dry_run=dry_run, limit=limit, progress=hold.progress)
-    except Cancelled:
-        raise
     except HoldfastError as error:
+        hold.progress.check()
         if not dry_run:
             with suppress(StoreError):  # why it failed is told either way
                 status.failed(hold, link.name, error)

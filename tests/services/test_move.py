@@ -17,10 +17,11 @@ from engines import ENGINES, Postgres
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Cancelled, Forbidden, HoldfastError
 from holdfast.domain.moment import SECOND, from_text, to_text
+from holdfast.domain.peer_token import Token, written
 from holdfast.domain.vector import unit
 from holdfast.services import use
 from holdfast.services.hold import Progress
-from holdfast.storage import consulted, leases, vectors
+from holdfast.storage import consulted, leases, peers, vectors
 from holdfast.storage.locate import open_store, tables
 from holdfast.storage.postgres.address import address_of
 
@@ -131,6 +132,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     hold.feedback(found.recall_id, "used", [found.memories[0].id])
     use.flush(hold.hold)
     furnish_with_curating(hold)
+    hold.peer_add(name="desk", token=written(Token("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True)
     disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
     said = "A paragraph that says the same as one that was said before it."
     assert [hold.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
@@ -141,7 +143,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
         named = {"origin": "elsewhere.1-0", "n": 1, "reason": "waits", "detail": "It waits.", "change": "{}"}
         session.do("quarantine_put", **named, peer="elsewhere", now=NOW.at)
         session.do("followed_put", origin="elsewhere.1-0", seq=1, now=NOW.at)
+        peers.use_nonce(session, "elsewhere", "a nonce of some length", NOW.at, 0)
         dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
+        session.do("told_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
         session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
 
 

@@ -33,9 +33,9 @@ def reached(hold: Holdfast, operations: Iterable[Operation] = REGISTRY, **settin
 
 
 @contextmanager
-def listening(app: Starlette) -> Iterator[str]:
+def listening(app: Starlette, port: int = 0) -> Iterator[str]:
     """The URL of an application behind a real socket."""
-    bound = socket.create_server(("127.0.0.1", 0))
+    bound = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(
         uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=3)
     )

@@ -152,7 +152,9 @@ FIELDS: dict[str, Any] = {
     "source_uri_prefix": "doc:",
     "steps": ["duplicates"],
     "tags": ["ops"],
+    "take": ["team/**"],
     "target_id": "m-2",
+    "tell": ["notes/*"],
     "timestamp_iso": "2026-01-31",
     "title": "T",
     "tool_calls": [{"tool": "Read", "brief": "a file"}],
@@ -214,6 +216,8 @@ def good_value(op: Operation, field: msgspec.structs.FieldInfo) -> Any:
 
     if op.name == "import" and field.encode_name == "envelope":
         return {"memories": [], "links": []}
+    if op.name == "sync_push":
+        return {"sender_agent_id": AGENT}
     if op.name == "invalidations" and field.encode_name == "status":
         return ["open"]
     if field.encode_name in FIELDS:

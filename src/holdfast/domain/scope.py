@@ -57,8 +57,11 @@ def _like(segment: str) -> re.Pattern[str]:
 
 
 def admit_patterns(given: Iterable[str], field: str) -> tuple[str, ...]:
-    """Patterns that can be kept, each once: `team/**` is `team` and all below it, `team/*` what is just below."""
-    patterns = tuple(dict.fromkeys(given))
+    """Patterns that can be kept, each once: `team/**` is `team` and all below it, `team/*` what is just below.
+
+    An empty one stands for nothing.
+    """
+    patterns = tuple(pattern for pattern in dict.fromkeys(given) if pattern)
     if len(patterns) > MOST_PATTERNS:
         raise Invalid(f"{field}: at most {MOST_PATTERNS} patterns", fields=[field])
     for pattern in patterns:

@@ -30,7 +30,7 @@ class PeerHello(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ,
+    Effect.WRITE,
     "POST /api/v1/peer/hello",
     family="other",
     surfaces=("library", "http"),

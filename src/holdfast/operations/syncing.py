@@ -15,6 +15,7 @@ from .views import known
 if TYPE_CHECKING:
     from ..services.conflicts import Shown
     from ..services.exchange import Taken
+    from ..services.status import Standing
     from ..services.sync import Synced
     from ..storage.conflicts import Side
 
@@ -101,8 +102,9 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
     """
     from ..services import sync as syncing
 
-    with syncing.meeting(hold, request.remote, trust_source=request.trust_source) as (here, there):
-        done = syncing.together(here, there, request.direction, dry_run=request.dry_run, progress=progress)
+    done = syncing.sync_with(
+        hold, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source
+    )
     sides = (done.pulled, done.pushed)
     errors = [_not_taken("here", done.pulled), _not_taken("there", done.pushed)]
     return SyncDone(
@@ -326,3 +328,102 @@ def sync_digest(hold: Hold, request: Nothing) -> Digest:
             quarantined=len(session.rows("quarantine_list")),
             conflicts=settling.browse(hold, session, limit=1, skip=0)[1],
         )
+
+
+class PeerStanding(Struct, frozen=True, kw_only=True):
+    """How it stands with one other store, as far as is known."""
+
+    peer: str
+    """The name under which it was enrolled, or where it was asked, or its node."""
+    state: Literal["ok", "failing", "unheard"]
+    url: str | UnsetType = UNSET
+    node: str | UnsetType = UNSET
+    release: str | UnsetType = UNSET
+    behind_here: int | UnsetType = UNSET
+    """Entries of its journal that were not looked at here, when it was last heard."""
+    behind_there: int | UnsetType = UNSET
+    """Entries of the journal here that it had not looked at."""
+    last_heard: str | UnsetType = UNSET
+    last_success: str | UnsetType = UNSET
+    last_failure: str | UnsetType = UNSET
+    last_error: str | UnsetType = UNSET
+    """Why the last exchange failed; not there once one has succeeded."""
+    failures: int
+    """In a row."""
+    pulled: int
+    pushed: int
+    conflicts: int
+    """What was found to stand against one another when it was exchanged."""
+    quarantined: int
+    clock_ahead_secs: float | UnsetType = UNSET
+    """By how much its clock is ahead of the one here, if by more than two minutes."""
+
+
+class SyncStatus(Struct, frozen=True, kw_only=True):
+    node: str
+    seq: int
+    peers: list[PeerStanding]
+    conflicts: int
+    """Of the whole store, and not resolved."""
+    quarantined: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/sync/status",
+    family="other",
+    admin=True,
+    human="holdfast.surfaces.human_sync:status",
+    examples=(Example({}),),
+)
+def sync_status(hold: Hold, request: Nothing) -> SyncStatus:
+    """Say how far this store and each of its peers are behind one another, and how the last exchanges went."""
+    from ..services import status
+
+    must_reach_all(hold)
+    found = status.overview(hold)
+    return SyncStatus(
+        node=found.node,
+        seq=found.seq,
+        peers=[_peer_standing(one) for one in found.peers],
+        conflicts=found.conflicts,
+        quarantined=found.quarantined,
+    )
+
+
+WORTH_TELLING = 120 * 10**6
+"""Microseconds by which a clock may be wrong before that is told."""
+
+
+def _peer_standing(one: "Standing") -> PeerStanding:
+    seen, made = one.seen, one.attempts
+    ahead = seen.ahead if seen else 0
+    return PeerStanding(
+        peer=one.name,
+        state=_state(one),
+        url=known(one.url),
+        node=known(one.node),
+        release=seen.release if seen else UNSET,
+        behind_here=known(one.behind_here),
+        behind_there=known(one.behind_there),
+        last_heard=_moment(seen.at if seen else None),
+        last_success=_moment(made.succeeded_at if made else None),
+        last_failure=_moment(made.failed_at if made else None),
+        last_error=known(made.error) if made else UNSET,
+        failures=made.failures if made else 0,
+        pulled=made.pulled if made else 0,
+        pushed=made.pushed if made else 0,
+        conflicts=made.conflicts if made else 0,
+        quarantined=one.quarantined,
+        clock_ahead_secs=round(ahead / 10**6, 1) if abs(ahead) > WORTH_TELLING else UNSET,
+    )
+
+
+def _state(one: "Standing") -> Literal["ok", "failing", "unheard"]:
+    if one.attempts is not None and one.attempts.error is not None:
+        return "failing"
+    return "ok" if one.seen is not None else "unheard"
+
+
+def _moment(at: int | None) -> str | UnsetType:
+    return UNSET if at is None else to_text(at)

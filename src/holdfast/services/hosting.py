@@ -8,7 +8,7 @@ import msgspec
 from ..domain.errors import Forbidden, Invalid
 from ..domain.learnt import learn
 from ..storage import peers
-from . import messages
+from . import messages, status
 from .ends import StoreEnd
 from .exchange import must_be_another
 from .hold import Hold
@@ -23,9 +23,10 @@ def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
     said = _read(message, Hello)
     protocol = messages.must_speak(said.protocol, "The store that asks")
     end = _end(hold)
-    return HelloAnswer(
-        protocol=protocol, greeting=end.greet(), kinds=messages.kinds(), followed=end.followed(said.greeting)
-    )
+    greeting, asker = end.greet(), said.greeting
+    if asker.origin != greeting.origin:
+        status.heard(hold, asker, said.reached.get(greeting.origin, 0), said.release)
+    return HelloAnswer(protocol=protocol, greeting=greeting, kinds=messages.kinds(), followed=end.followed(asker))
 
 
 def feed(hold: Hold, message: dict[str, Any]) -> FeedAnswer:

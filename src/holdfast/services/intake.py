@@ -131,11 +131,15 @@ class Intake:
             "skills": self._skill,
         }
 
+    def outcome(self, array: str, raw: Any) -> Outcome:
+        """Take one row of an array. Raises before anything of it is written."""
+        return self._arrays[array](raw)
+
     def tried(self, taken: Taken, name: str, index: int, raw: Any) -> None:
         """One row, or one field that we do not know; what is wrong with it is its own matter."""
         try:
             if name in self._arrays:
-                taken.counts[name][self._arrays[name](raw)] += 1
+                taken.counts[name][self.outcome(name, raw)] += 1
             else:
                 self._unknown(name, raw)
                 taken.kept.append(name)
@@ -145,6 +149,15 @@ class Intake:
             taken.rejected.append(Rejected(name, index, error))
 
     def _memory(self, raw: Any, state: Literal["live", "archived"]) -> Outcome:
+        given, used = self._given(raw, state)
+        stored = self._write.get(MEMORY, given.id)
+        return self._new(given, used) if stored is None else self._known(stored, given, used)
+
+    def read_memory(self, raw: Any) -> Memory:
+        """A memory that is new here, as it would be kept."""
+        return self._owned(self._given(raw, "live")[0])
+
+    def _given(self, raw: Any, state: Literal["live", "archived"]) -> tuple[Memory, tuple[int, int]]:
         given, used = envelope.memory_of(
             raw,
             state,
@@ -155,9 +168,7 @@ class Intake:
             times=self._hold.lifetimes,
         )
         self._hold.caller.must_reach(given.namespace)
-        given = self._timed(hygiene.taken_in(self._write.session, given))
-        stored = self._write.get(MEMORY, given.id)
-        return self._new(given, used) if stored is None else self._known(stored, given, used)
+        return self._timed(hygiene.taken_in(self._write.session, given)), used
 
     def _timed(self, record: R) -> R:
         """The record with its own times and version, or as if it began now."""

@@ -63,8 +63,12 @@ def restore(hold: Hold, id: str) -> Memory:
         memory = _put_away(hold, write, id)
         must_change(hold, write, memory)
         must_be_free(hold, write, memory)
-        live = replace(memory, state="live", reason=None, expires_at=_new_end(hold, memory, write.now))
-        return write.change(MEMORY, memory, live, "restore")
+        return bring_back(hold, write, memory)
+
+
+def bring_back(hold: Hold, write: Writing, memory: Memory) -> Memory:
+    live = replace(memory, state="live", reason=None, expires_at=_new_end(hold, memory, write.now))
+    return write.change(MEMORY, memory, live, "restore")
 
 
 def _put_away(hold: Hold, write: Writing, id: str) -> Memory:

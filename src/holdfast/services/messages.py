@@ -31,12 +31,17 @@ class Hello(Spoken, frozen=True, kw_only=True):
     greeting: Greeting
     kinds: list[str]
     """The kinds of records that the sender's release knows."""
+    reached: dict[str, int] = {}
+    """Up to where it has taken the journals of others, by their own numbers."""
     release: str = __version__
 
 
-class HelloAnswer(Hello, frozen=True, kw_only=True):
+class HelloAnswer(Spoken, frozen=True, kw_only=True):
+    greeting: Greeting
+    kinds: list[str]
     followed: int
     """Up to where it has taken what the asker told, by the asker's own numbers."""
+    release: str = __version__
 
 
 class Feed(Spoken, frozen=True, kw_only=True):

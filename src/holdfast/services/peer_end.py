@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from secrets import token_urlsafe
 from typing import TypeVar
 
@@ -11,34 +11,57 @@ import msgspec
 from msgspec.structs import replace
 
 from ..domain.change import Change, Name
-from ..domain.errors import Invalid, PeerFailed
+from ..domain.errors import HoldfastError, Invalid, PeerFailed, StoreError
 from ..domain.learnt import learn
 from ..domain.request_signature import Signed, headers, message
+from ..domain.scope import Scope
 from ..net.failure import Failure
 from ..net.peer import MOST_BYTES, Link
 from ..storage import exchange as telling
 from ..storage import journal, peers, signer
 from ..storage.exchange import Greeting, Page
-from . import messages
+from ..storage.status import followed
+from . import messages, status
 from .ends import End, StoreEnd
 from .exchange import Rejected, Taken
 from .hold import Hold
 from .messages import FEED, HELLO, TAKE, Feed, FeedAnswer, Hello, HelloAnswer, Take, TakeAnswer
+from .sync import Direction, Synced, together
 
 A = TypeVar("A", HelloAnswer, FeedAnswer, TakeAnswer)
 OUTCOMES = frozenset({"new", "updated", "noop", "conflict"})
 
 
-def facing(hold: Hold, link: Link, owner: str | None) -> tuple[End, End]:
-    """This store as far as it shows itself to a server, and that server."""
+def exchange(
+    hold: Hold, link: Link, direction: Direction, *, owner: str | None = None, dry_run: bool = False, limit: int = 0
+) -> Synced:
+    """Bring this store together with a server, and note for `sync status` how that went."""
     there = PeerEnd(hold, link)
+    try:
+        here = StoreEnd(hold, owner=owner, scope=_scope(hold, there, link.name))
+        done = together(here, there, direction, dry_run=dry_run, limit=limit, progress=hold.progress)
+    except HoldfastError as error:
+        hold.progress.check()
+        if not dry_run:
+            with suppress(StoreError):  # why it failed is told either way
+                status.failed(hold, link.name, error)
+        raise
+    if not dry_run:
+        there.note()
+        status.succeeded(hold, link.name, there.greet().node, done)
+    return done
+
+
+def _scope(hold: Hold, there: End, address: str) -> Scope:
+    """What is exchanged with a server: as it was enrolled; it must be the store that was."""
+    node = there.greet().node
     with hold.reading() as session:
-        enrolled = peers.by_url(session, link.name)
-        node = there.greet().node
-        scope = enrolled.scope if enrolled else peers.scope_of(session, node)
-    if enrolled and enrolled.node != node:
-        raise PeerFailed(f"{link.name} is not the store that was enrolled as {enrolled.name}: nothing was exchanged.")
-    return StoreEnd(hold, owner=owner, scope=scope), there
+        enrolled = peers.by_url(session, address)
+        if enrolled is None:
+            return peers.scope_of(session, node)
+    if enrolled.node != node:
+        raise PeerFailed(f"{address} is not the store that was enrolled as {enrolled.name}: nothing was exchanged.")
+    return enrolled.scope
 
 
 class PeerEnd:
@@ -95,11 +118,17 @@ class PeerEnd:
         yield pretended
         pretended.ask()
 
+    def note(self) -> None:
+        """Write down what it said of itself."""
+        said = self._hello()
+        status.heard(self._hold, said.greeting, said.followed, said.release)
+
     def _hello(self) -> HelloAnswer:
         if self._said is None:
             with self._hold.reading() as session:
-                mine = telling.greet(session, self._hold.now())
-            said = self._ask(HELLO, Hello(greeting=mine, kinds=messages.kinds()), HelloAnswer)
+                mine, reached = telling.greet(session, self._hold.now()), followed(session)
+            question = Hello(greeting=mine, kinds=messages.kinds(), reached=reached)
+            said = self._ask(HELLO, question, HelloAnswer)
             messages.must_speak(said.protocol, self._link.name)
             self._must(said.followed >= 0, "contradicts itself about the place in its journal")
             self._said = said

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from ..storage.candidates import Usual
+from ..storage.exchange import Greeting, Page
 from ..storage.locate import open_existing
 from .backup import must_be_local, must_reach_all
 from .ends import End, StoreEnd
@@ -19,35 +20,41 @@ PAGE = 500
 _URL = re.compile(r"https?://", re.IGNORECASE)
 
 
-@contextmanager
-def meeting(here: Hold, address: str, *, trust_source: bool) -> Iterator[tuple[End, End]]:
-    """This store and another: what is pulled becomes the caller's own unless its source is trusted."""
-    must_reach_all(here)
-    must_be_local(here, "remote")
-    owner = None if trust_source else here.caller.agent
-    if _URL.match(address):
-        from ..net.peer import Link
-        from .peer_end import facing
-
-        with closing(Link(address, here.access)) as link:
-            yield facing(here, link, owner)
-        return
-    with closing(open_existing(address)) as store:
-        there = replace(here, store=store, uses=Uses(), recent=Recent(), usual=Usual(), notified=[])
-        yield StoreEnd(here, owner=owner), StoreEnd(there)
-
-
 class Synced(NamedTuple):
     """What went which way."""
 
     pulled: Taken
     pushed: Taken
+    moved: bool = False
+    """Whether either of them read on in the other's journal."""
+
+
+def sync_with(
+    here: Hold, address: str, direction: Direction, *, dry_run: bool = False, trust_source: bool = False
+) -> Synced:
+    """Bring this store together with a server, or with one within reach, which is not made if there is none."""
+    must_reach_all(here)
+    must_be_local(here, "remote")
+    if _URL.match(address):
+        from ..net.peer import Link
+        from .peer_end import exchange
+
+        with closing(Link(address, here.access)) as link:
+            return exchange(here, link, direction, dry_run=dry_run, owner=owner_of(here, trust_source))
+    with closing(open_existing(address)) as store:
+        there = replace(here, store=store, uses=Uses(), recent=Recent(), usual=Usual(), notified=[])
+        return sync(here, there, direction, dry_run=dry_run, trust_source=trust_source)
 
 
 def sync(here: Hold, there: Hold, direction: Direction, *, dry_run: bool = False, trust_source: bool = False) -> Synced:
-    """Bring two stores together. What is pulled becomes the caller's own unless its source is trusted."""
-    mine = StoreEnd(here, owner=None if trust_source else here.caller.agent)
+    """Bring two stores together that are both within reach."""
+    mine = StoreEnd(here, owner=owner_of(here, trust_source))
     return together(mine, StoreEnd(there), direction, dry_run=dry_run, progress=here.progress)
+
+
+def owner_of(here: Hold, trust_source: bool) -> str | None:
+    """Whose a memory becomes that is pulled: the caller's own, unless its source is trusted."""
+    return None if trust_source else here.caller.agent
 
 
 def together(
@@ -57,27 +64,41 @@ def together(
     must_be_another(here.greet(), there.greet())
     done = Synced(Taken(), Taken())
     ways = {"pull": (there, here, done.pulled), "push": (here, there, done.pushed)}
-    for source, target, taken in ways.values() if direction == "merge" else [ways[direction]]:
-        if dry_run:
-            with target.rehearsing() as pretended:
-                bring(source, pretended, taken, limit=limit or PAGE, progress=progress)
-        else:
-            bring(source, target, taken, limit=limit or PAGE, progress=progress)
-    return done
+    goes = rehearse if dry_run else bring
+    chosen = ways.values() if direction == "merge" else [ways[direction]]
+    moved = [goes(source, target, taken, limit or PAGE, progress) for source, target, taken in chosen]
+    return done._replace(moved=any(moved))
 
 
-def bring(source: End, target: End, taken: Taken, *, limit: int, progress: Progress = SILENT) -> None:
-    """Everything that the target misses, a page at a time; each page is durable before the next is asked for."""
+def bring(source: End, target: End, taken: Taken, limit: int, progress: Progress = SILENT) -> bool:
+    """Everything that the target misses; each page is durable before the next is asked for. Whether there was any."""
+    moved = False
+    for page, sender in _pages(source, target, limit, progress):
+        target.take(page, sender, taken)
+        moved = True
+    return moved
+
+
+def rehearse(source: End, target: End, taken: Taken, limit: int, progress: Progress = SILENT) -> bool:
+    """The same, forgotten at its end. All of it is asked for first: nobody is kept waiting for the source."""
+    pages = list(_pages(source, target, limit, progress))
+    with target.rehearsing() as pretended:
+        for page, sender in pages:
+            pretended.take(page, sender, taken)
+    return bool(pages)
+
+
+def _pages(source: End, target: End, limit: int, progress: Progress) -> Iterator[tuple[Page, Greeting]]:
+    """What the target misses, a page at a time, each with what the source says of itself by then."""
     known = {origin: reached.n for origin, reached in target.greet().vector.items()}
     after = _place(source, target)
-    while True:
+    more = after < source.greet().seq
+    while more:
         page, sender = source.tell(after, known, limit), source.greet()
         if page.upto > after or page.states:
-            target.take(page, sender, taken)
+            yield page, sender
         progress(page.upto, sender.seq, "exchanging")
-        after = page.upto
-        if not page.more:
-            return
+        after, more = page.upto, page.more
 
 
 def _place(source: End, target: End) -> int:

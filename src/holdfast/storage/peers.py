@@ -69,8 +69,10 @@ def put(session: Session, peer: Peer) -> None:
     )
 
 
-def remove(session: Session, name: str) -> None:
-    session.do("peer_remove", name=name)
+def remove(session: Session, peer: Peer) -> None:
+    """Forget a peer, and what of it was put aside: nobody says any more how much of that may be taken."""
+    session.do("peer_remove", name=peer.name)
+    session.do("peer_put_aside_drop", node=peer.node)
 
 
 def use_nonce(session: Session, node: str, nonce: str, at: int, floor: int) -> bool:

@@ -189,6 +189,14 @@ def change_shared(
     return memory_of(row)
 
 
+def add_beside(write: Writing, memory: Memory, op: str) -> None:
+    """Keep a new memory whose title another one holds: both are shown as one."""
+    stamp = write.stamp(())
+    write.put_unshown(MEMORY, None, memory, cells.pack(cells.Cells(stamp, {}), {}))
+    write.note(MEMORY, memory, op, stamp, None)
+    settle(write, [memory.id])
+
+
 def rename_one(write: Writing, id: str, title: str, op: str) -> None:
     """Give one of several that share a title another one: it is shown by itself again, with all that it says."""
     (member,) = members(write, [id])

@@ -430,6 +430,32 @@ def serve(host: str | None, port: int | None, **given: Any) -> None:
         leave(run(settings, hold) or 0)
 
 
+@cli.command("sync-daemon", params=global_options())
+@click.option("--peers", metavar="URL,...", help="Servers of other stores: https://desk.example:9077.")
+@click.option("--interval", type=float, metavar="SECONDS", help="Between two looks at a peer [default: 2].")
+@click.option("--batch-size", type=int, metavar="N", help="About so many changes at once [default: 500].")
+@click.option("--api-key", metavar="KEY", help="The key that peers want (or HOLDFAST_SYNC_API_KEY).")
+@click.option("--client-cert", metavar="FILE", help="The certificate that is shown to peers, PEM.")
+@click.option("--client-key", metavar="FILE", help="The key of that certificate.")
+@click.option("--ca", metavar="FILE", help="Who signs the certificates of peers, PEM.")
+@click.option("--fingerprint", metavar="SHA256", help="The one certificate that a peer may have.")
+@click.option("--insecure-skip-server-verify", is_flag=True, default=None, help="Believe any certificate of a peer.")
+def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None:
+    """Keep this store in step with others, until interrupted."""
+    wanted = choices(given)
+    named = ("batch_size", "api_key", "client_cert", "client_key", "ca", "fingerprint", "insecure_skip_server_verify")
+    flags = {f"sync_{name}": given[name] for name in named}
+    settings = setting.load(
+        {"db": wanted["db"], "agent_id": wanted["agent_id"], "sync_interval_secs": interval, **flags}
+        | {"sync_peers": peers.split(",") if peers else None}
+    )
+    from ..app import open as open_memory
+    from .syncing import keep_in_step
+
+    with open_memory(settings=settings, source="cli") as hold:
+        leave(keep_in_step(hold))
+
+
 @cli.command(params=global_options())
 @click.option("--profile", help="core, graph, admin, power, full, or families: core,archive [default: core].")
 def mcp(profile: str | None, **given: Any) -> None:

@@ -59,6 +59,28 @@ def resolved(answer: Any) -> Iterator[str]:
         yield f"The other is {answer.other_id} now."
 
 
+def status(answer: Any) -> Iterator[str]:
+    if not answer.peers:
+        yield "No peers yet: `holdfast sync-daemon --peers URL` keeps this store in step with others."
+    rows = ((safe(one.peer), one.state, *map(_known, _columns(one))) for one in answer.peers)
+    if answer.peers:
+        yield from table(rows, ("PEER", "STATE", "BEHIND HERE", "BEHIND THERE", "CONFLICTS", "ASIDE", "LAST SUCCESS"))
+    for one in answer.peers:
+        if one.last_error is not UNSET:
+            yield click.style(f"{safe(one.peer)}: {safe(one.last_error)} ({many(one.failures, 'failure')})", fg="red")
+        if one.clock_ahead_secs is not UNSET:
+            yield f"{safe(one.peer)}: its clock is {one.clock_ahead_secs:+.0f} seconds from the one here"
+    yield f"{many(answer.conflicts, 'conflict')} not resolved, {answer.quarantined} in quarantine"
+
+
+def _columns(one: Any) -> tuple[Any, ...]:
+    return one.behind_here, one.behind_there, one.conflicts, one.quarantined, one.last_success
+
+
+def _known(value: Any) -> str:
+    return "-" if value is UNSET else str(value)
+
+
 def _short(side: Any) -> str:
     text = safe(str(side.value)).replace("\n", " ")
     return text if len(text) <= 40 else text[:39] + "…"

@@ -13,6 +13,8 @@ on conflict (name) do update set node = excluded.node, public_key = excluded.pub
   tell = excluded.tell, take = excluded.take, admin = excluded.admin, fingerprint = excluded.fingerprint
 -- name: peer_remove
 delete from peer where name = :name
+-- name: peer_put_aside_drop
+delete from quarantine where peer = :node
 -- name: nonce_add
 -- A number that a peer used in a request; nothing, if it did before.
 insert into peer_nonce (node, nonce, at) values (:node, :nonce, :at) on conflict (node, nonce) do nothing returning at

@@ -1,9 +1,9 @@
-"""What a server does on the side: write down uses, collect what has expired."""
+"""What a server does on the side: write down uses, collect what has expired, keep in step with peers."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from ...app import Holdfast
 from ...operations import REGISTRY
@@ -22,12 +22,32 @@ async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> As
     if holdfast.settings.gc_interval_secs and "gc" in REGISTRY.operations:
         tasks.append(asyncio.create_task(every(holdfast.settings.gc_interval_secs, lambda: holdfast.call("gc", {}))))
     try:
-        yield
+        with in_step(holdfast):
+            yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(use.flush, holdfast.hold)
+
+
+@contextmanager
+def in_step(holdfast: Holdfast) -> Iterator[None]:
+    """Exchange with the peers of the settings, if there are any, until the block ends."""
+    settings = holdfast.settings
+    if not settings.sync_peers:
+        yield
+        return
+    from ...services.daemon import Daemon
+
+    daemon = Daemon(
+        holdfast.hold, settings.sync_peers, interval=settings.sync_interval_secs, batch=settings.sync_batch_size
+    )
+    daemon.start()
+    try:
+        yield
+    finally:
+        daemon.stop()
 
 
 async def every(seconds: float, chore: Callable[[], object]) -> None:

@@ -15,3 +15,10 @@ create table unreplicated (
   record text not null,
   since integer not null
 );
+-- What a peer that speaks as ai-memory does said last of a memory, and which version here that became.
+create table told (
+  memory text primary key,
+  peer text not null,
+  version integer not null,
+  updated_at integer not null
+);

@@ -1,0 +1,18 @@
+-- name: told_feed
+-- Memories with their last changes behind a place, who stands for each, and what a peer said of it; who may see it follows.
+select j.seq, j.kept_at, m.id, m.shown, m.version, t.peer, t.version
+from journal j join memory m on m.id = j.record left join told t on t.memory = j.record
+where j.seq > :after and j.kind = 'memory' and not exists (
+  select 1 from journal k where k.record = j.record and k.kind = 'memory' and k.seq > j.seq)
+-- name: told_feed.page
+ order by j.seq limit :limit
+-- name: told_before
+-- The last place that surely lies before a moment.
+select coalesce(max(seq), 0) from journal where kept_at < :at
+-- name: told_at
+select kept_at from journal where seq = :seq
+-- name: told_get
+select version, updated_at from told where memory = :memory
+-- name: told_put
+insert into told (memory, peer, version, updated_at) values (:memory, :peer, :version, :updated_at)
+on conflict (memory) do update set peer = excluded.peer, version = excluded.version, updated_at = excluded.updated_at

@@ -1,0 +1,28 @@
+"""Keep in step with peers until told to stop."""
+
+import signal
+import sys
+import threading
+
+from ..app import Holdfast
+from ..services.daemon import Daemon
+
+
+def keep_in_step(holdfast: Holdfast) -> int:
+    """Exchange until SIGTERM or SIGINT; the exit code is 0 then, and nothing is half done."""
+    settings = holdfast.settings
+    daemon = Daemon(
+        holdfast.hold, settings.sync_peers, interval=settings.sync_interval_secs, batch=settings.sync_batch_size
+    )
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    print(
+        f"Holdfast keeps {holdfast.hold.store.path} in step with {', '.join(settings.sync_peers)}",
+        file=sys.stderr,
+        flush=True,
+    )
+    daemon.start()
+    stop.wait()
+    daemon.stop()
+    return 0

@@ -1,0 +1,314 @@
+"""Peers that speak as ai-memory's daemon does: what they are told and what they tell arrives whole, or is named."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from serving import reached
+
+import holdfast
+from holdfast import Holdfast
+from holdfast.services.sync import sync
+
+Json = dict[str, Any]
+LATER, LATEST = "2031-01-31T09:00:00.123456789+00:00", "2032-01-31T09:00:00+00:00"
+LONG_AGO = "2001-01-31T09:00:00+00:00"
+
+
+class Peer:
+    """A store of ai-memory's, as far as its daemon goes: rows by id, and two cursors that only move forward."""
+
+    def __init__(self, server: httpx.Client, agent: str = "ai:old@desk", batch: int = 500, key: str = "") -> None:
+        self.rows: dict[str, Json] = {}
+        self._server = server
+        self._agent = agent
+        self._batch = batch
+        self._seen = ""
+        self._headers = {"x-peer-id": agent} | ({"x-api-key": key} if key else {"x-agent-id": agent})
+
+    def pull(self) -> Json:
+        """One cycle of its daemon: the cursor is the time of the last row, compared as text."""
+        query = {"limit": str(self._batch), "peer": self._agent} | ({"since": self._seen} if self._seen else {})
+        answer = self._server.get("/api/v1/sync/since", params=query, headers=self._headers)
+        assert answer.status_code == 200, answer.text
+        told: Json = answer.json()
+        for row in told["memories"]:
+            if row["updated_at"] > self.rows.get(row["id"], {}).get("updated_at", ""):
+                self.rows[row["id"]] = row
+        if told["memories"]:
+            self._seen = max(self._seen, told["memories"][-1]["updated_at"])
+        return told
+
+    def drain(self) -> int:
+        """Cycles until nothing comes any more; how many there were."""
+        cycles = 1
+        while self.pull()["count"]:
+            cycles += 1
+        return cycles
+
+    def edit(self, id: str, at: str = LATER, **fields: Any) -> None:
+        self.rows[id] = {**self.rows[id], **fields, "updated_at": at}
+
+    def push(self, *ids: str, **lists: Any) -> Json:
+        body = {
+            "sender_agent_id": self._agent,
+            "sender_clock": {"entries": {}},
+            "memories": [self.rows[id] for id in ids],
+            "dry_run": False,
+            **lists,
+        }
+        answer = self._server.post("/api/v1/sync/push", json=body, headers=self._headers)
+        assert answer.status_code == 200, answer.text
+        pushed: Json = answer.json()
+        return pushed
+
+
+def row(id: str, title: str, content: str, at: str = LATER, **more: Any) -> Json:
+    """A memory as ai-memory writes it."""
+    made = {"tier": "long", "namespace": "global", "tags": [], "priority": 5, "confidence": 1.0, "source": "api"}
+    times = {"access_count": 0, "created_at": LONG_AGO, "updated_at": at, "metadata": {"agent_id": "ai:old@desk"}}
+    return {"id": id, "title": title, "content": content, **made, **times, **more}
+
+
+@pytest.fixture
+def client(hold: Holdfast) -> Iterator[httpx.Client]:
+    with reached(hold) as client:
+        yield client
+
+
+@pytest.fixture
+def peer(client: httpx.Client) -> Peer:
+    return Peer(client)
+
+
+def outcomes(pushed: Json) -> list[str]:
+    return [one["outcome"] for one in pushed["outcomes"]]
+
+
+def test_a_row_is_told_with_every_field_that_it_has(hold: Holdfast, peer: Peer) -> None:
+    source = hold.store(title="Seen", content="It is so.", source_uri="doc:seen", tags=["a"], kind="claim")
+    drawn = hold.reflect(source_ids=[source.id], title="Drawn", content="It will be so.")
+    peer.drain()
+    first, second = peer.rows[source.id], peer.rows[drawn.id]
+    assert (first["memory_kind"], first["source_uri"], first["tags"]) == ("claim", "doc:seen", ["a"])
+    assert (second["memory_kind"], second["reflection_depth"], second["version"]) == ("reflection", 1, 1)
+
+
+def test_rows_of_one_transaction_are_all_told_though_the_pages_cut_it(hold: Holdfast, client: httpx.Client) -> None:
+    hold.bulk_store(memories=[{"title": f"Number {n}", "content": f"It is {n}."} for n in range(7)])
+    peer = Peer(client, batch=2)
+    peer.drain()
+    assert len(peer.rows) == 7
+
+
+def test_what_another_store_made_long_ago_is_told_when_it_comes_here(hold: Holdfast, peer: Peer, db: str) -> None:
+    hold.store(title="New", content="Made today.")
+    peer.drain()
+    with holdfast.open(f"{db}.other", now=lambda: 10**15) as other:
+        old = other.store(title="Old", content="Made in 2001.", tier="long")
+        sync(hold.hold, other.hold, "pull", trust_source=True)
+    peer.drain()
+    assert peer.rows[old.id]["content"] == "Made in 2001."
+
+
+def test_a_clock_that_is_put_back_hides_nothing(db: str) -> None:
+    clock = [1_800_000_000_000_000]
+    with holdfast.open(db, now=lambda: clock[0]) as hold, reached(hold) as client:
+        peer = Peer(client)
+        hold.store(title="First", content="x", tier="long")
+        peer.drain()
+        clock[0] -= 3_600_000_000
+        late = hold.store(title="Second", content="y", tier="long").id
+        peer.drain()
+        assert late in peer.rows
+
+
+def test_pages_of_what_the_caller_may_not_see_do_not_hold_it_up(hold: Holdfast, client: httpx.Client) -> None:
+    for number in range(5):
+        hold.store(title=f"Mine {number}", content="Nobody else's.", scope="private")
+    shared = hold.store(title="Ours", content="Everybody's.")
+    peer = Peer(client, batch=2)
+    assert [one["id"] for one in peer.pull()["memories"]] == [shared.id]
+
+
+def test_a_deletion_is_told_as_one_and_stays_one_when_an_old_row_comes_back(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Fleeting", content="It was so.")
+    peer.drain()
+    old = dict(peer.rows[kept.id])
+    hold.delete(id=kept.id)
+    assert [one["id"] for one in peer.pull()["deletions"]] == [kept.id]
+    peer.rows["a"] = {**old, "id": kept.id, "updated_at": LONG_AGO, "content": "It was otherwise."}
+    assert outcomes(peer.push(kept.id, "a")) == ["noop", "conflict"]
+    assert hold.list().memories == []
+
+
+def test_a_deletion_of_the_peers_is_a_tombstone_that_undo_takes_back(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Fleeting", content="It was so.")
+    pushed = peer.push(deletions=[kept.id, "never-there"])
+    assert (pushed["deleted"], outcomes(pushed)) == (1, ["applied", "noop"])
+    assert hold.history(id=kept.id).changes[-1].op == "delete"
+    hold.undo(change=hold.verify().entries)
+    assert hold.get(id=kept.id).title == "Fleeting"
+
+
+def test_a_deletion_that_says_when_it_was_made_loses_to_a_later_edit(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Fleeting", content="It was so.")
+    pushed = peer.push(deletions=[{"id": kept.id, "deleted_at": LONG_AGO}])
+    assert (pushed["deleted"], outcomes(pushed), hold.stats().total) == (0, ["conflict"], 1)
+
+
+def test_a_renamed_row_arrives_under_its_new_title(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Before", content="It is so.")
+    peer.drain()
+    peer.edit(kept.id, title="After")
+    assert peer.push(kept.id)["applied"] == 1
+    assert hold.get(id=kept.id).title == "After"
+
+
+def test_a_title_that_both_gave_keeps_both_ids_and_each_can_be_named(hold: Holdfast, peer: Peer) -> None:
+    mine = hold.store(title="Port", content="It is 8080.")
+    theirs = "00000000-0000-4000-8000-000000000001"
+    peer.rows[theirs] = row(theirs, "Port", "It is 9090.")
+    assert outcomes(peer.push(theirs)) == ["applied"]
+    assert hold.get(id=mine.id).id == hold.get(id=theirs).id == theirs
+    assert {hold.conflicts().conflicts[0].shown.value, hold.conflicts().conflicts[0].other.value} == {
+        "It is 8080.",
+        "It is 9090.",
+    }
+    peer.edit(theirs, LATEST, content="It is 7070.")
+    assert (outcomes(peer.push(theirs)), hold.get(id=theirs).content) == (["applied"], "It is 7070.")
+    assert hold.verify().intact
+
+
+def test_a_row_renamed_onto_a_title_that_is_held_is_shown_as_one_with_its_holder(hold: Holdfast, peer: Peer) -> None:
+    held, kept = hold.store(title="Port", content="It is 8080."), hold.store(title="Socket", content="It is 9090.")
+    peer.drain()
+    peer.edit(kept.id, title="Port", content="It is 7070.")
+    assert outcomes(peer.push(kept.id)) == ["applied"]
+    assert hold.get(id=kept.id).id == hold.get(id=held.id).id
+    assert hold.stats().total == 1
+
+
+def test_an_older_row_changes_nothing_and_says_so(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Port", content="It is 8080.")
+    peer.rows[kept.id] = row(kept.id, "Port", "It was 80.", LONG_AGO)
+    dry, pushed = peer.push(kept.id, dry_run=True), peer.push(kept.id)
+    assert (outcomes(dry), outcomes(pushed), pushed["applied"]) == (["conflict"], ["conflict"], 0)
+    assert hold.get(id=kept.id).content == "It is 8080."
+
+
+def test_a_peer_whose_clock_is_slow_is_heard_as_long_as_only_it_speaks(hold: Holdfast, peer: Peer) -> None:
+    peer.rows["p-1"] = row("p-1", "Port", "It is 1.", "2001-01-01T00:00:00Z")
+    peer.push("p-1")
+    peer.edit("p-1", "2001-01-01T00:00:05Z", content="It is 2.")
+    assert (outcomes(peer.push("p-1")), hold.get(id="p-1").content) == (["applied"], "It is 2.")
+    hold.update(id="p-1", content="It is 3.")
+    peer.edit("p-1", "2001-01-01T00:00:09Z", content="It is 4.")
+    assert (outcomes(peer.push("p-1")), hold.get(id="p-1").content) == (["conflict"], "It is 3.")
+
+
+def test_what_is_pushed_back_as_it_was_told_is_no_change(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Port", content="It is 8080.")
+    peer.drain()
+    hold.update(id=kept.id, content="It is 9090.")
+    before = hold.verify().head
+    assert outcomes(peer.push(kept.id)) == ["noop"]
+    assert (hold.verify().head, hold.get(id=kept.id).content) == (before, "It is 9090.")
+
+
+def test_a_peer_does_not_hear_again_what_it_said_itself_and_others_do(
+    hold: Holdfast, peer: Peer, client: httpx.Client
+) -> None:
+    peer.rows["p-1"] = row("p-1", "Port", "It is 8080.")
+    peer.push("p-1")
+    assert peer.pull()["count"] == 0
+    assert Peer(client, agent="ai:other@desk").pull()["count"] == 1
+
+
+def test_every_item_has_an_outcome_and_a_bad_one_leaves_the_others_be(hold: Holdfast, peer: Peer) -> None:
+    peer.rows = {"p-1": row("p-1", "Good", "It is good."), "p-2": row("p-2", "Bad", " "), "p-3": row("p-3", "", "x")}
+    pushed = peer.push("p-1", "p-2", "p-3", surprises=[1])
+    assert (pushed["applied"], pushed["skipped"], pushed["ids"], pushed["ignored"]) == (1, 2, ["p-1"], ["surprises"])
+    assert [(one["index"], one.get("code")) for one in pushed["outcomes"]] == [
+        (0, None),
+        (1, "VALIDATION_FAILED"),
+        (2, "VALIDATION_FAILED"),
+    ]
+    assert hold.stats().total == 1
+
+
+def test_a_dry_run_says_what_the_run_does_and_leaves_nothing(hold: Holdfast, peer: Peer) -> None:
+    peer.rows = {"p-1": row("p-1", "Good", "It is good.")}
+    before = hold.verify().head
+    dry = peer.push("p-1", dry_run=True)
+    assert (hold.verify().head, hold.stats().total) == (before, 0)
+    assert {**peer.push("p-1"), "dry_run": True} == dry
+
+
+def test_a_link_keeps_its_validity_its_observer_and_its_signature(hold: Holdfast, peer: Peer) -> None:
+    one, other = hold.store(title="One", content="1"), hold.store(title="Other", content="2")
+    link = {
+        "source_id": one.id,
+        "target_id": other.id,
+        "relation": "supersedes",
+        "created_at": "2026-01-01T00:00:00Z",
+        "valid_from": "2026-01-01T00:00:00Z",
+        "valid_until": "2026-02-01T00:00:00Z",
+        "observed_by": "ai:scout@desk",
+        "signature": "abc",
+    }
+    assert [peer.push(links=[link])["links_applied"] for _ in range(2)] == [1, 0]
+    (kept,) = hold.export()["links"]
+    assert {name: kept[name][:19] for name in ("valid_until", "observed_by", "signature")} == {
+        "valid_until": "2026-02-01T00:00:00",
+        "observed_by": "ai:scout@desk",
+        "signature": "abc",
+    }
+
+
+def test_archives_and_restores_go_over(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Rare", content="It is rare.")
+    assert peer.push(archives=[kept.id])["archived"] == 1
+    assert [one["id"] for one in peer.pull()["archives"]] == [kept.id]
+    assert peer.push(restores=[kept.id])["restored"] == 1
+    assert hold.get(id=kept.id).state == "live"
+
+
+def test_a_key_that_may_write_somewhere_pushes_there_only_and_becomes_the_owner(hold: Holdfast) -> None:
+    outside = hold.store(title="Out", content="It is outside.", namespace="closed")
+    with reached(hold, api_key="every-right") as client:
+        secret = hold.key_create(name="desk", scope="write", namespaces=["open"]).key
+        peer = Peer(client, key=secret)
+        peer.rows = {
+            "p-1": row("p-1", "In", "It is inside.", namespace="open"),
+            "p-2": row("p-2", "Out", "It is outside.", namespace="closed"),
+            outside.id: row(outside.id, "Out", "Overwritten.", LATEST, namespace="open"),
+        }
+        governing = {"namespace_meta": [{"namespace": "open", "standard_id": "p-1"}], "pendings": [{"id": "x"}]}
+        pushed = peer.push("p-1", "p-2", outside.id, deletions=[outside.id], **governing)
+        assert outcomes(pushed) == ["applied", "rejected", "rejected", "noop", "rejected", "rejected"]
+        assert [one["id"] for one in peer.pull()["memories"]] == []
+    assert hold.get(id=outside.id).content == "It is outside."
+    assert hold.get(id="p-1").metadata["imported_from_agent_id"] == "ai:old@desk"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"memories": []},
+        {"sender_agent_id": "../daemon"},
+        {"sender_agent_id": "ai:old@desk", "deletions": "all"},
+        {"sender_agent_id": "ai:old@desk", "memories": [{}] * 1001},
+    ],
+)
+def test_a_batch_that_cannot_be_one_is_refused_whole(client: httpx.Client, body: Json) -> None:
+    assert client.post("/api/v1/sync/push", json=body).status_code == 400
+
+
+def test_a_cursor_of_another_journal_goes_by_its_moment(hold: Holdfast, client: httpx.Client) -> None:
+    kept = hold.store(title="Port", content="It is 8080.")
+    for since in ("2001-01-31T09:00:00.000000000000999999Z", "2001-01-31T09:00:00+00:00", "2001-01-31"):
+        told = client.get("/api/v1/sync/since", params={"since": since}).json()
+        assert [one["id"] for one in told["memories"]] == [kept.id]
+    assert client.get("/api/v1/sync/since", params={"since": LATEST}).json()["count"] == 0

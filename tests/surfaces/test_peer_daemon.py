@@ -1,0 +1,153 @@
+"""Keeping in step with peers: at once where something changes, patiently where nobody answers."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from serving import listening, with_settings
+
+import holdfast
+from holdfast.domain.errors import Invalid
+from holdfast.net.access import Access
+from holdfast.services.daemon import LONGEST_PAUSE, Daemon, must_be_set, pause_after
+from holdfast.surfaces.http.app import build
+
+NEVER = 3600.0
+OFTEN = 0.02
+
+
+Make = Callable[[], holdfast.Holdfast]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    with ExitStack() as stack:
+        numbers = count()
+        yield lambda: stack.enter_context(
+            holdfast.open(str(tmp_path / f"{next(numbers)}.db"), agent_id="human:ann@home")
+        )
+
+
+@pytest.fixture
+def here(make: Make) -> holdfast.Holdfast:
+    return make()
+
+
+@pytest.fixture
+def there(make: Make) -> holdfast.Holdfast:
+    return make()
+
+
+@contextmanager
+def served(hold: holdfast.Holdfast) -> Iterator[str]:
+    with listening(build(hold)) as url:
+        yield url
+
+
+@contextmanager
+def kept_in_step(hold: holdfast.Holdfast, *peers: str, interval: float = NEVER) -> Iterator[Daemon]:
+    daemon = Daemon(hold.hold, peers, interval=interval, batch=500)
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+def until(holds: Callable[[], bool], hold: holdfast.Holdfast) -> None:
+    """Come back when something is so; looked at whenever a store was written to."""
+    while not holds():
+        hold.hold.store.wait(0.1)
+
+
+def titles(hold: holdfast.Holdfast) -> set[str]:
+    return {memory.title for memory in hold.list().memories}
+
+
+def test_what_is_stored_here_is_there_at_once_however_seldom_the_peer_is_looked_at(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    there.store(title="Old", content="It was there before.")
+    with served(there) as url, kept_in_step(here, url):
+        until(lambda: "Old" in titles(here), here)
+        here.store(title="New", content="It was stored just now.")
+        until(lambda: "New" in titles(there), there)
+
+
+def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    with served(there) as url, kept_in_step(here, url, interval=OFTEN):
+        there.store(title="New", content="It was stored just now.")
+        until(lambda: "New" in titles(here), here)
+    (standing,) = here.sync_status().peers
+    assert (standing.state, standing.peer, standing.failures) == ("ok", url, 0)
+
+
+def test_two_that_watch_each_other_come_to_rest(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    with served(there) as theirs, served(here) as mine:
+        with kept_in_step(here, theirs, interval=OFTEN), kept_in_step(there, mine, interval=OFTEN):
+            for number in range(5):
+                here.store(title=f"Mine {number}", content="I said this.")
+                there.store(title=f"Theirs {number}", content="They said that.")
+            until(lambda: len(titles(here)) == len(titles(there)) == 10, here)
+        here.sync(remote=theirs)
+        for hold in (here, there):
+            (standing,) = hold.sync_status().peers
+            assert (standing.behind_here, standing.behind_there, standing.quarantined) == (0, 0, 0)
+        assert here.sync_digest().seq == there.sync_digest().seq == 10
+
+
+def test_a_peer_that_is_away_keeps_nobody_waiting_and_is_found_again(make: Make) -> None:
+    here, there, away = make(), make(), make()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    absent = f"http://127.0.0.1:{port}"
+    with served(there) as url, kept_in_step(here, absent, url, interval=OFTEN):
+        here.store(title="New", content="It was stored just now.")
+        until(lambda: "New" in titles(there), there)
+        until(lambda: any(one.state == "failing" for one in here.sync_status().peers), here)
+        failing = next(one for one in here.sync_status().peers if one.peer == absent)
+        assert "cannot be reached" in failing.last_error
+        with listening(build(away), port=port):
+            until(lambda: "New" in titles(away), away)
+            until(lambda: all(one.state == "ok" for one in here.sync_status().peers), here)
+
+
+def test_it_ends_although_a_peer_takes_a_request_and_never_answers(here: holdfast.Holdfast) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        daemon = Daemon(here.hold, [f"http://127.0.0.1:{silent.getsockname()[1]}"], interval=OFTEN, batch=500)
+        daemon.start()
+        silent.accept()
+        daemon.stop()
+        assert not any(thread.is_alive() for thread in daemon._threads)
+
+
+def test_a_peer_that_fails_is_left_alone_longer_each_time_and_not_all_at_the_same_moment() -> None:
+    longest = [pause_after(failures, 2.0, 1.0) for failures in range(8)]
+    assert longest == [2.0, 4.0, 8.0, 16.0, 32.0, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+    assert [pause_after(failures, 2.0, 0.0) for failures in range(8)] == [one / 2 for one in longest]
+    assert pause_after(9, 300.0, 1.0) == 300.0
+
+
+@pytest.mark.parametrize(
+    ("peers", "access", "said"),
+    [
+        ((), Access(), "at least one peer"),
+        (("https://desk",), Access(insecure=True), "both --client-cert and --client-key"),
+        (("https://desk",), Access(insecure=True, client_cert="a.pem"), "both --client-cert and --client-key"),
+        (("https://desk",), Access(client_key="a.key"), "needs its key"),
+    ],
+)
+def test_what_nobody_should_begin_with_is_refused(peers: tuple[str, ...], access: Access, said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        must_be_set(peers, access)
+
+
+def test_a_server_keeps_in_step_by_its_settings(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    with served(there) as url, served(with_settings(here, sync_peers=(url,), sync_interval_secs=OFTEN)):
+        here.store(title="New", content="It was stored just now.")
+        until(lambda: "New" in titles(there), there)

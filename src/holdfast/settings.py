@@ -42,6 +42,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most bytes that the body of an HTTP request has."""
     allowed_hosts: tuple[str, ...] = ()
     """Names besides the loopback ones under which the HTTP server may be addressed."""
+    tls_cert: str | None = None
+    """The certificate that `holdfast serve` shows, a PEM file: it serves HTTPS then."""
+    tls_key: str | None = None
+    """The key of that certificate."""
+    client_ca: str | None = None
+    """Who signs the certificates of clients, a PEM file: nobody is heard without one then."""
+    client_fingerprints: str | None = None
+    """A file with the SHA-256 of each certificate that clients may have, one a line; read again when it changes."""
     gc_interval_secs: Annotated[int, Meta(ge=0, le=86_400)] = 1800
     """How often `holdfast serve` collects what has expired; 0: never."""
     embedder: Literal["minilm", "openai", "ollama", "none"] = "minilm"
@@ -90,6 +98,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The SHA-256 of the one certificate that a peer may have."""
     sync_insecure_skip_server_verify: bool = False
     """Believe any certificate of a peer; only with a client certificate, by which the peer knows this store."""
+    quorum_writes: Annotated[int, Meta(ge=0, le=100)] = 0
+    """How many stores must have a change, this one included, before `holdfast serve` says that it is kept; 0: this one."""
+    quorum_peers: tuple[str, ...] = ()
+    """Servers of the other stores that count for it."""
+    quorum_timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 2000
+    """How long they are waited for."""
     ttl: Lifetimes = Lifetimes()
 
     def __repr__(self) -> str:
@@ -146,6 +160,7 @@ def _from_file(file: Path | None, *, named: bool) -> dict[str, Any]:
 
 
 _NOT_SETTINGS = {"HOLDFAST_CONFIG"}
+_LISTS = ("allowed_hosts", "sync_peers", "quorum_peers")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -155,5 +170,5 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             name = variable.removeprefix("HOLDFAST_").lower()
             if name not in Settings.__struct_fields__:
                 raise Misconfigured(f"There is no setting {variable}: unset it, or correct its name.")
-            values[name] = value.split(",") if name in ("allowed_hosts", "sync_peers") else value
+            values[name] = value.split(",") if name in _LISTS else value
     return values

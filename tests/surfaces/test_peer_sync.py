@@ -11,6 +11,7 @@ import holdfast
 from engines import ENGINES
 from holdfast.domain.errors import Conflict, Invalid, PeerFailed
 from holdfast.settings import Settings
+from holdfast.storage import exchange as telling
 from holdfast.surfaces.http.app import build
 
 OWNER = "human:ann@home"
@@ -126,3 +127,15 @@ def test_a_server_that_wants_a_key_says_so_and_takes_it_from_the_settings(
         with pytest.raises(PeerFailed, match="FORBIDDEN"):
             asking(confined).sync(remote=url)
         assert asking(secret).sync(remote=url).pushed == 1
+
+
+def test_a_transaction_that_is_larger_than_a_message_goes_over_in_several(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "MOST_BYTES", 5000)
+    here.bulk_store(memories=[{"title": f"Number {number}", "content": "so " * 500} for number in range(9)])
+    assert here.sync(remote=url, direction="push").exported == 9
+    assert len(digests(here, there)) == 1
+    with there.hold.reading() as session:
+        taken = {row[0] for row in session.ask("select kept_at from journal", {})}
+    assert len(taken) > 1

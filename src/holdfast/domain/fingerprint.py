@@ -17,7 +17,7 @@ def admit(text: str, field: str = "fingerprint") -> str:
 
 
 def listed(text: str) -> frozenset[str]:
-    """The fingerprints of a file, one a line; what follows a # is a comment. To hold none or anything else is an error."""
+    """The fingerprints of a file, one a line; what follows a # is a comment. None, or anything else, is an error."""
     found = set()
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         said = line.partition("#")[0].strip()

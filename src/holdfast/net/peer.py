@@ -6,14 +6,16 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, RemoteDisconnected
-from ssl import SSLEOFError, SSLError
+from ssl import SSLContext, SSLEOFError, SSLError
 from time import monotonic
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from ..domain import fingerprint
 from ..domain.errors import Invalid
 from .access import Access
 from .deadline import within
@@ -80,14 +82,22 @@ class Link:
         except (OSError, HTTPException) as error:
             raise _broken(error) from None
 
+    @cached_property
+    def _tls(self) -> SSLContext:
+        from .tls import client_context
+
+        asked = self._access
+        pinned = fingerprint.admit(asked.fingerprint) if asked.fingerprint else None
+        return client_context(
+            asked.ca, asked.client_cert, asked.client_key, fingerprint=pinned, insecure=asked.insecure
+        )
+
     def _connect(self, deadline: float) -> HTTPConnection:
         host, port, left = self.address.hostname or "", self.address.port, max(deadline - monotonic(), 0.001)
         if self.address.scheme == "http":
             made = HTTPConnection(host, port, timeout=left)
         else:
-            from ssl import create_default_context
-
-            made = HTTPSConnection(host, port, timeout=left, context=create_default_context())
+            made = HTTPSConnection(host, port, timeout=left, context=self._tls)
         self._connection = made
         made.connect()
         return made

@@ -55,6 +55,9 @@ class PeerFeed(Struct, frozen=True, kw_only=True):
     more: bool
     files: dict[str, bytes]
     states: list[Any]
+    """Records whole, whose changes are folded here."""
+    bases: dict[str, Any]
+    """Up to which number the changes of some origins are in what was told up to here."""
 
 
 @operation(

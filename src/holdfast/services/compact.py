@@ -12,8 +12,6 @@ from .backup import must_reach_all
 from .hold import Hold
 from .rehearse import rehearsed
 
-RETENTION_DAYS = 30
-
 
 class Compacted(NamedTuple):
     """What was folded, and what holds more of it back."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from ..domain.errors import StoreError
 from ..domain.moment import DAY, SECOND, to_text
 from ..storage import journal
+from ..storage.floor import floor_of
 from ..storage.port import Fault
 from . import backup, history
 from .hold import Hold
@@ -121,9 +122,12 @@ def _modes(private_files: list[Path]) -> Iterator[Finding]:
 def _journal(hold: Hold) -> Examined:
     with hold.reading() as session:
         head = journal.head_of(session)
-        breaks = history.verify(hold, session)
+        breaks, floor = history.verify(hold, session), floor_of(session)
     findings = [Finding("critical", f"change {broken.seq}: {broken.what}") for broken in breaks]
-    return {"entries": head.seq, "node": head.node, "origin": head.origin}, findings
+    facts = {"entries": head.seq, "node": head.node, "origin": head.origin}
+    if floor is not None:
+        facts |= {"folded": floor.dropped, "floor": floor.seq, "whole_since": to_text(floor.kept_at)}
+    return facts, findings
 
 
 def _clock(hold: Hold) -> Examined:

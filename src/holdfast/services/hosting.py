@@ -48,6 +48,7 @@ def feed(hold: Hold, message: dict[str, Any]) -> FeedAnswer:
         more=page.more,
         files=page.files,
         states=page.states,
+        bases=page.bases,
     )
 
 

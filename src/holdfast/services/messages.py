@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ..domain.change import Change, Name
 from ..domain.errors import Conflict
 from ..domain.state import State, as_change
-from ..storage.exchange import Greeting, Page
+from ..storage.exchange import Greeting, Page, Reached
 from ..storage.records import KINDS
 from ..storage.taking import Outcome
 from ..version import __version__
@@ -60,9 +60,10 @@ class FeedAnswer(Spoken, frozen=True, kw_only=True):
     more: bool
     files: dict[str, bytes] = {}
     states: list[State] = []
+    bases: dict[str, Reached] = {}
 
     def page(self) -> Page:
-        return Page(self.changes, self.upto, self.more, self.files, self.states)
+        return Page(self.changes, self.upto, self.more, self.files, self.states, self.bases)
 
 
 class Take(Spoken, frozen=True, kw_only=True):
@@ -72,10 +73,11 @@ class Take(Spoken, frozen=True, kw_only=True):
     upto: int
     files: dict[str, bytes] = {}
     states: list[State] = []
+    bases: dict[str, Reached] = {}
     dry_run: bool = False
 
     def page(self) -> Page:
-        return Page(self.changes, self.upto, more=False, files=self.files, states=self.states)
+        return Page(self.changes, self.upto, False, self.files, self.states, self.bases)
 
 
 class Other(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -38,7 +38,7 @@ def exchange(
     """Bring this store together with a server, and note for `sync status` how that went."""
     there = PeerEnd(hold, link)
     try:
-        here = StoreEnd(hold, owner=owner, scope=_scope(hold, there, link.name))
+        here = StoreEnd(hold, owner=owner, scope=scope_with(hold, there, link.name))
         done = together(here, there, direction, dry_run=dry_run, limit=limit, progress=hold.progress)
     except HoldfastError as error:
         hold.progress.check()
@@ -52,7 +52,7 @@ def exchange(
     return done
 
 
-def _scope(hold: Hold, there: End, address: str) -> Scope:
+def scope_with(hold: Hold, there: End, address: str) -> Scope:
     """What is exchanged with a server: as it was enrolled; it must be the store that was."""
     node = there.greet().node
     with hold.reading() as session:
@@ -102,6 +102,7 @@ class PeerEnd:
                 upto=page.upto,
                 files=page.files,
                 states=page.states,
+                bases=page.bases,
                 dry_run=dry_run,
             ),
             TakeAnswer,
@@ -179,6 +180,7 @@ class _Rehearsing(PeerEnd):
             more=False,
             files=before.files | page.files,
             states=before.states + page.states,
+            bases=before.bases | page.bases,
         )
         self._asking = lambda: self._give(self._page, sender, taken, dry_run=True)
 
@@ -190,7 +192,9 @@ def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
     """What became of each change over there. An outcome of a newer release counts as an update."""
     by_name = {Name(change.origin, change.n): change for change in told}
     for change, outcome in zip(told, answer.outcomes, strict=True):
-        if outcome not in ("known", "rejected"):
+        if outcome == "rejected":
+            taken.refused[Name(change.origin, change.n)] = Rejected(change, "invalid", "It was rejected.")
+        elif outcome != "known":
             taken.note(change, outcome if outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
     for other in answer.others:
         name = Name(other.origin, other.n)

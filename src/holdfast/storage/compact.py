@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ..domain import cells
 from ..domain.clock import STATE
-from . import exchange, states
+from . import exchange, states, status
 from . import floor as floors
 from .floor import Base, Floor
 from .journal import ABOUT, GENESIS, Entry
@@ -55,15 +55,10 @@ class Placed(NamedTuple):
         return floors.entry_item(self[:ABOUT], self.digest, self.hash)
 
 
-def acknowledge(session: Session, node: str, seq: int, now: int) -> None:
-    """Note that another store has taken everything up to a place of this journal, durably."""
-    session.do("acknowledged_put", node=node, seq=seq, now=now)
-
-
 def reach(session: Session, head: int) -> Reach:
     """How much of the journal every enrolled peer has."""
-    taken = {node: seq for node, seq, _ in session.rows("acknowledged_list")}
-    peers = sorted((taken.get(peer.node, 0), peer.name) for peer in enrolled(session))
+    heard = status.seen(session)
+    peers = sorted((heard[one.node].followed if one.node in heard else 0, one.name) for one in enrolled(session))
     return Reach(*peers[0]) if peers and peers[0][0] < head else Reach(head, None)
 
 

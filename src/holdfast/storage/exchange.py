@@ -13,7 +13,7 @@ from ..domain.change import Change, mark, signed
 from ..domain.clock import STATE
 from ..domain.merge import canonical
 from ..domain.scope import ALL, Scope
-from ..domain.skill import SkillVersion
+from ..domain.skill import File, SkillVersion
 from ..domain.state import State
 from . import floor as floors
 from . import journal, signer, skills, states
@@ -22,6 +22,10 @@ from .records import KINDS
 from .scoping import Telling
 
 SCAN = 1000
+FULL_BYTES = 2 * 1024 * 1024
+"""Of a page, at which it ends with the transaction that is being told."""
+MOST_BYTES = 2 * FULL_BYTES
+"""Of a page, at which it ends within one."""
 MOST_READ = 20 * SCAN
 """Entries of the journal that one page goes over at most: a peer may hear of few of them."""
 
@@ -94,13 +98,13 @@ def mark_of(session: Session, origin: str, n: int) -> str | None:
 
 
 def feed(session: Session, key: bytes, after: int, known: Mapping[str, int], limit: int, scope: Scope = ALL) -> Page:
-    """The changes behind a place that the other one does not have and may see; no transaction is cut.
+    """The changes behind a place that the other one does not have and may see; no transaction of usual size is cut.
 
     Its vector only spares bytes: what is above a gap there is sent again, and is known there.
     """
     reading = _Reading(session, key, known, scope)
     for row, told in reading.behind(after):
-        if (reading.size >= limit or reading.read >= MOST_READ) and row[1] != reading.batch:
+        if reading.is_over() or (reading.is_full(limit) and row[1] != reading.batch):
             return reading.page(after, more=True)
         reading.take(row, told=told)
     return reading.page(after, more=False)
@@ -117,11 +121,15 @@ class _Reading:
         self._has_all = all(known.get(base.origin, 0) >= base.n for base in self._bases)
         self._changes: list[Change] = []
         self._states: dict[tuple[str, str], State] = {}
-        self._upto, self.batch, self.read = 0, 0, 0
+        self._upto, self.batch, self._read, self._bytes = 0, 0, 0, 0
 
-    @property
-    def size(self) -> int:
-        return len(self._changes) + len(self._states)
+    def is_full(self, limit: int) -> bool:
+        size = len(self._changes) + len(self._states)
+        return size >= limit or self._read >= MOST_READ or self._bytes >= FULL_BYTES
+
+    def is_over(self) -> bool:
+        """Whether even a transaction has to be cut: it may be larger than one message can be."""
+        return self._bytes >= MOST_BYTES
 
     def behind(self, after: int) -> Iterator[tuple[Row, bool]]:
         self._upto = after
@@ -131,15 +139,21 @@ class _Reading:
 
     def take(self, row: Row, *, told: bool) -> None:
         """One entry: as the change that it is, or, if that can be told no more, as all that came of its record."""
-        self._upto, self.batch, self.read = row[0], row[1], self.read + 1
+        self._upto, self.batch, self._read = row[0], row[1], self._read + 1
         if not told:
             return
         for state in self._telling.entering(row):
-            self._states[state.kind, state.record] = state
+            self._add(state)
         if row[2] == STATE or row[-1]:
             self._tell_whole(row)
         elif row[3] > self._known.get(row[2], 0):
-            self._changes.append(_change(row, self._own, self._key))
+            change = _change(row, self._own, self._key)
+            self._changes.append(change)
+            self._bytes += len(change.words or "") + _bytes_of_files(change)
+
+    def _add(self, state: State) -> None:
+        self._states[state.kind, state.record] = state
+        self._bytes += len(state.body) + len(state.cells) + _bytes_of_files(state)
 
     def _tell_whole(self, row: Row) -> None:
         """A record and what it cannot be without, unless all of that is among the numbers that the other one knows."""
@@ -147,9 +161,9 @@ class _Reading:
         if covered and self._has_all:
             return
         for state in states.with_ends(self._session, row[7], row[8]):
-            if self._telling.tells(state.kind, state.record):
-                told = replace(state, covered=covered and self._scope.tells_all)
-                self._states.setdefault((state.kind, state.record), told)
+            told = (state.kind, state.record) in self._states
+            if not told and self._telling.tells(state.kind, state.record):
+                self._add(replace(state, covered=covered and self._scope.tells_all))
 
     def page(self, after: int, *, more: bool) -> Page:
         whole = list(self._states.values())
@@ -164,9 +178,18 @@ class _Reading:
 
 def _files(session: Session, changes: Sequence[Change], whole: Sequence[State]) -> dict[str, bytes]:
     told: list[Change | State] = [*changes, *whole]
-    bodies = [one.body for one in told if one.kind == "skill_version" and one.body is not None]
-    digests = {file.digest for body in bodies for file in msgspec.json.decode(body, type=SkillVersion).files}
+    digests = {file.digest for one in told for file in _files_of(one)}
     return {digest: skills.packed(session, digest) for digest in sorted(digests)}
+
+
+def _files_of(told: Change | State) -> Sequence[File]:
+    if told.kind != "skill_version" or told.body is None:
+        return ()
+    return msgspec.json.decode(told.body, type=SkillVersion).files
+
+
+def _bytes_of_files(told: Change | State) -> int:
+    return sum(file.size for file in _files_of(told))
 
 
 def _change(row: Row, own: set[str], key: bytes) -> Change:

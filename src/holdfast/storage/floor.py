@@ -14,6 +14,8 @@ from .port import Session
 WIDTH = 256
 """Bytes of a sum: wide enough that nobody finds other entries with the same one."""
 NOTHING = bytes(WIDTH)
+RETENTION_DAYS = 30
+"""Of how many days history stays whole, unless somebody says otherwise."""
 
 
 class Floor(NamedTuple):

@@ -419,10 +419,16 @@ def cli(**_: Any) -> None:
 @cli.command(params=global_options())
 @click.option("--host", help="Address to listen on [default: 127.0.0.1].")
 @click.option("--port", type=int, help="Port to listen on [default: 9077].")
+@click.option("--tls-cert", metavar="FILE", help="The certificate to show, PEM: serves HTTPS.")
+@click.option("--tls-key", metavar="FILE", help="The key of that certificate.")
+@click.option("--client-ca", metavar="FILE", help="Who signs the certificates that clients must show, PEM.")
+@click.option("--client-fingerprints", metavar="FILE", help="SHA-256 of each certificate that clients may have.")
 def serve(host: str | None, port: int | None, **given: Any) -> None:
     """Serve the HTTP API, and MCP at /mcp, until interrupted."""
     wanted = choices(given)
-    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], "host": host, "port": port})
+    named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints")
+    flags = {"host": host, "port": port, **{name: given[name] for name in named}}
+    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], **flags})
     from ..app import open as open_memory
     from .serve import serve as run
 

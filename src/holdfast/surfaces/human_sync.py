@@ -73,6 +73,17 @@ def status(answer: Any) -> Iterator[str]:
     yield f"{many(answer.conflicts, 'conflict')} not resolved, {answer.quarantined} in quarantine"
 
 
+def compacted(answer: Any) -> Iterator[str]:
+    would = "would be folded" if answer.dry_run else "folded"
+    said = f"{answer.bytes_before:,} to {answer.bytes_after:,} bytes"
+    yield f"{many(answer.folded, 'entry', 'entries')} of {many(answer.records, 'record')} {would}: {said}"
+    if answer.since is not UNSET:
+        yield f"history is whole since {answer.since} (change {answer.floor})"
+    if answer.waits_for is not UNSET:
+        held = many(answer.held_back, "older entry", "older entries")
+        yield f"{held} kept until {safe(answer.waits_for)} has taken them"
+
+
 def _columns(one: Any) -> tuple[Any, ...]:
     return one.behind_here, one.behind_there, one.conflicts, one.quarantined, one.last_success
 

@@ -12,6 +12,7 @@ from ..domain.errors import Misconfigured
 from ..settings import Settings
 from .http.app import build
 from .http.guard import must_have_a_key
+from .http.tls import context_of
 
 GRACE_SECONDS = 3
 """How long an answer that is under way may take once the server is told to stop."""
@@ -27,9 +28,10 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
     """
     if must_have_a_key(holdfast):
         raise Misconfigured(
-            f"{settings.host or 'Every address'} can be reached from other machines, and there is no key: "
+            f"{settings.host or 'Every address'} can be reached from other machines, and there is no key and no peer: "
             "make one with `holdfast keys create NAME`, or serve on 127.0.0.1."
         )
+    tls = context_of(settings)
     from .mcp.streamable import endpoint
 
     app = build(holdfast, endpoint(holdfast))
@@ -43,8 +45,10 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=IDLE_SECONDS,
     )
+    config.load()
+    config.ssl = tls
     listening = listen(settings.host, settings.port)
-    greeting = f"Holdfast serves {holdfast.hold.store.path} on {url_of(listening)}"
+    greeting = f"Holdfast serves {holdfast.hold.store.path} on {url_of(listening, 'https' if tls else 'http')}"
     Server(config, app.state.closing, greeting).run([listening])
     return 0
 
@@ -57,9 +61,9 @@ def listen(host: str, port: int) -> socket.socket:
         raise Misconfigured(f"{host}:{port} cannot be served on: {error.strerror or error}.") from None
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, scheme: str = "http") -> str:
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class Server(uvicorn.Server):

@@ -37,11 +37,6 @@ from journal j where j.seq > :after and j.seq <= :upto and j.kept_at < :before o
 delete from journal where record = :record and kind = :kind and seq < :newest
 -- name: fold_unrelay
 delete from relayed where origin = :origin and n = any(:numbers)
--- name: acknowledged_put
-insert into acknowledged (node, seq, at) values (:node, :seq, :now)
-on conflict (node) do update set seq = excluded.seq, at = excluded.at where acknowledged.seq < excluded.seq
--- name: acknowledged_list
-select node, seq, at from acknowledged order by node
 -- name: fold_older
 select count(*) from journal where seq > :after and kept_at < :before
 -- name: journal_size

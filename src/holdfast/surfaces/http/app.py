@@ -22,7 +22,7 @@ from ...operations.views import MemoryView
 from ...services.hold import Progress
 from ...version import __version__
 from .. import wire
-from . import compat, feed, openapi, packing
+from . import compat, feed, guard_peer, openapi, packing
 from .asking import arguments_of, body_of, is_carrying
 from .chores import chores
 from .front import Front
@@ -113,14 +113,24 @@ class Site:
         headers = scope["headers"]
         scope["state"]["caller"] = await self.threads.run(lambda _: authenticate(self.holdfast, headers))
 
+    async def claimed(self, scope: Scope) -> guard_peer.Claim | None:
+        """Which store a request says it is from, if only stores ask for what it asks for."""
+        if not guard_peer.is_for_peers(scope["path"]):
+            return None
+        return await self.threads.run(lambda _: guard_peer.claimed(self.holdfast, scope))
+
     async def answer(self, operation: Operation, request: Request) -> Response:
         """What an operation answers to a request."""
         if operation.feed and feed.is_wanted(request):
             return await self.stream(operation, request)
-        body = b""
+        body, claim = b"", await self.claimed(request.scope)
         if is_carrying(request):
-            await self.admit(request.scope)
+            if claim is None:
+                await self.admit(request.scope)
             body = await body_of(request, self.holdfast.settings, operation.most_bytes)
+        if claim is not None:
+            proof = partial(guard_peer.proven, self.holdfast, claim, request.scope, body)
+            request.scope["state"]["caller"] = await self.writers.run(lambda _: proof())
         writes = operation.effect is not Effect.READ
         watched = gone(request) if writes or operation.reports else None
         threads = self.pool_for(operation)

@@ -16,6 +16,7 @@ from ...domain.errors import Forbidden, Invalid, Misaddressed, Unauthenticated
 from ...services import keys
 from ...services.keys import Key
 from ...settings import Settings
+from ...storage.peers import enrolled
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
@@ -144,8 +145,8 @@ def holder(key: Key, agent: str | None) -> Caller:
 
 
 def must_have_a_key(holdfast: Holdfast) -> bool:
-    """Whether the server would be open to strangers: reached from outside, and without any key."""
+    """Whether the server would be of use to strangers alone: reached from outside, without any key or peer."""
     if is_loopback(holdfast.settings.host) or holdfast.settings.api_key:
         return False
     with holdfast.hold.reading() as session:
-        return not keys.any_active(session)
+        return not keys.any_active(session) and not enrolled(session)

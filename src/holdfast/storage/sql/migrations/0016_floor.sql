@@ -26,9 +26,3 @@ create table base (
   primary key (origin, n)
 );
 create index base_seq on base (seq);
--- Up to which place of this journal another store has taken everything.
-create table acknowledged (
-  node text primary key,
-  seq integer not null,
-  at integer not null
-);

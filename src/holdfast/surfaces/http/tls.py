@@ -1,0 +1,76 @@
+"""Serving over TLS, to listed clients alone if there is a list."""
+
+import os
+import ssl
+import sys
+import threading
+
+from ...domain import fingerprint
+from ...domain.errors import Invalid, Misconfigured
+from ...net.tls import server_context
+from ...settings import Settings
+
+
+def context_of(settings: Settings) -> ssl.SSLContext | None:
+    """How the settings want it served; None: without TLS."""
+    cert, key, ca, listed = settings.tls_cert, settings.tls_key, settings.client_ca, settings.client_fingerprints
+    if cert is None and key is None:
+        if ca or listed:
+            raise Misconfigured("Clients show certificates over TLS alone: give tls_cert and tls_key, too.")
+        return None
+    if not (cert and key):
+        raise Misconfigured("tls_cert and tls_key belong together: give both.")
+    if listed and not ca:
+        raise Misconfigured("client_fingerprints needs client_ca: who signed the certificates that clients show.")
+    return server_context(cert, key, ca, Allowlist(listed).allows if listed else None)
+
+
+class Allowlist:
+    """Fingerprints of a file, read again when it was changed.
+
+    What cannot be read or says nothing never opens the door: the last list that could be read counts.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._mark = self._marked()
+        try:
+            self._listed = self._read()
+        except (OSError, Invalid) as error:
+            raise Misconfigured(f"client_fingerprints: {path} cannot be used: {_why(error)}.") from None
+
+    def allows(self, found: str) -> bool:
+        if (mark := self._marked()) != self._mark:
+            self._again(mark)
+        return found in self._listed
+
+    def _again(self, mark: tuple[int, ...]) -> None:
+        with self._lock:
+            if mark == self._mark:
+                return
+            self._mark = mark
+            try:
+                self._listed = self._read()
+            except (OSError, Invalid) as error:
+                print(
+                    f"{self._path} cannot be used: {_why(error)}; who was listed before is still.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+    def _read(self) -> frozenset[str]:
+        with open(self._path, "rb") as file:
+            return fingerprint.listed(file.read().decode("utf-8", "replace"))
+
+    def _marked(self) -> tuple[int, ...]:
+        """By which a changed file is known; a new one in its place is another."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _why(error: OSError | Invalid) -> str:
+    return error.message if isinstance(error, Invalid) else str(error.strerror)

@@ -25,6 +25,7 @@ from .merge import canonical
 from .moment import from_text, to_text
 from .notice import Notice
 from .policy import Policy
+from .principal import Principal
 from .skill import MOST_FILES, Skill, SkillVersion
 
 SCHEMA = "v1"
@@ -41,6 +42,7 @@ ARRAYS = (
     "grants",
     "notices",
     "policies",
+    "principals",
     "invalidations",
     "skill_versions",
     "skills",
@@ -145,6 +147,13 @@ class AgentRow(Row, frozen=True, kw_only=True):
     agent_type: str
     capabilities: Annotated[list[Annotated[str, Meta(min_length=1, max_length=128)]], Meta(max_length=64)] = []
     registered_at: Moment | None = None
+
+
+class PrincipalRow(Row, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(min_length=1, max_length=128)]
+    stands_for: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    display: Annotated[str, Meta(max_length=256)] = ""
+    created_at: Moment | None = None
 
 
 class NamespaceRow(Row, frozen=True, kw_only=True):
@@ -448,6 +457,11 @@ def agent_row(agent: Agent) -> dict[str, Any]:
         "registered_at": stamps.pop("created_at"),
         **stamps,
     }
+
+
+def principal_row(principal: Principal) -> dict[str, Any]:
+    said = {"name": principal.name, "stands_for": principal.stands_for, "display": principal.display}
+    return {**said, **_stamps(principal)}
 
 
 def namespace_row(namespace: str, standard: Standard | None) -> dict[str, Any]:

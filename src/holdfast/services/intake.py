@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain import cells, envelope, ids
+from ..domain import principal as principals
 from ..domain.admit import Draft
 from ..domain.caller import RESERVED_AGENTS, admit_agent, admit_agent_type
 from ..domain.envelope import moment
@@ -32,6 +33,7 @@ from ..storage.records import (
     LINK,
     MEMORY,
     POLICY,
+    PRINCIPAL,
     SKILL,
     SKILL_VERSION,
     STANDARD,
@@ -126,6 +128,7 @@ class Intake:
             "grants": self._grant,
             "notices": self._notice,
             "policies": self._policy,
+            "principals": self._principal,
             "invalidations": self._invalidation,
             "skill_versions": self._skill_version,
             "skills": self._skill,
@@ -397,6 +400,20 @@ class Intake:
         )
         known = self._write.get(AGENT, agent.id)
         return self._aside("agents", agent.id, rest, self._settled(AGENT, known, self._timed(agent)))
+
+    def _principal(self, raw: Any) -> Outcome:
+        row, rest = self._read(envelope.PrincipalRow, raw)
+        name = principals.admit_name(row.name, "name")
+        stands_for = None if row.stands_for is None else principals.admit_name(row.stands_for, "stands_for")
+        principal = principals.Principal(
+            id=principals.id_of(name),
+            name=name,
+            stands_for=stands_for,
+            display=row.display,
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(PRINCIPAL, principal.id)
+        return self._aside("principals", principal.id, rest, self._settled(PRINCIPAL, known, self._timed(principal)))
 
     def _namespace(self, raw: Any) -> Outcome:
         row, rest = self._read(envelope.NamespaceRow, raw)

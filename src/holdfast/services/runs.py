@@ -10,6 +10,7 @@ from ..domain.moment import SECOND
 from ..domain.phases import Phase, PhaseState, Run, RunState, Shape, stepped
 from ..storage import runs
 from ..storage.port import Session
+from ..storage.principals import known_as
 from ..storage.runs import ProviderSession, Scope
 from .hold import Hold
 
@@ -206,7 +207,7 @@ def session_of(hold: Hold, scope: Scope, provider: str | None) -> ProviderSessio
         row = session.row(
             "provider_session_get",
             channel=scope.channel,
-            principals=[scope.principal],
+            principals=list(known_as(session, scope.principal)),
             namespace=scope.namespace,
             now=hold.now(),
         )
@@ -218,7 +219,8 @@ def session_of(hold: Hold, scope: Scope, provider: str | None) -> ProviderSessio
 def clear_sessions(hold: Hold, principal: str, scope: Scope | None) -> int:
     """Forget the session of one place, or all of a principal; how many there were."""
     with hold.store.writing(hold.progress.commit) as session:
+        names = list(known_as(session, principal))
         if scope is None:
-            return len(session.rows("provider_session_drop_all", principals=[principal]))
+            return len(session.rows("provider_session_drop_all", principals=names))
         params = {"channel": scope.channel, "namespace": scope.namespace}
-        return len(session.rows("provider_session_drop", principals=[principal], **params))
+        return len(session.rows("provider_session_drop", principals=names, **params))

@@ -12,7 +12,7 @@ from ..domain.invalidation import Invalidation
 from ..domain.moment import to_text
 from ..storage import memories, skills
 from ..storage.port import Session
-from ..storage.records import AGENT, ALIAS, GRANT, INVALIDATION, LINK, POLICY, STANDARD, Kind, memory_of
+from ..storage.records import AGENT, ALIAS, GRANT, INVALIDATION, LINK, POLICY, PRINCIPAL, STANDARD, Kind, memory_of
 from ..version import __version__
 from .agents import notice_of
 from .hold import Hold
@@ -63,6 +63,11 @@ def export(hold: Hold, session: Session, under: str | None = None) -> Row:
                 beside.added("policies", policy.id, envelope.policy_row(policy))
                 for policy in _records(session, POLICY)
                 if hold.caller.reaches(policy.id) and (under is None or within(policy.id, under))
+            ],
+            "principals": [
+                beside.added("principals", one.id, envelope.principal_row(one))
+                for one in _records(session, PRINCIPAL)
+                if whole
             ],
             **_skills(hold, session, under, beside),
         }

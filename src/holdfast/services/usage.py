@@ -10,6 +10,7 @@ from ..domain.price import Period, Price, Tokens
 from ..domain.spending import amount
 from ..storage import usage
 from ..storage.port import Session
+from ..storage.principals import known_as
 from ..storage.usage import Budget, Use
 from .hold import Hold
 
@@ -68,7 +69,7 @@ def reserve(hold: Hold, called: Called, seconds: int = RESERVED_SECONDS) -> tupl
         now = hold.now()
         session.do("usage_over", now=now)
         use = _use(hold, session, called)._replace(state="reserved", ends_at=now + seconds * SECOND)
-        names = (called.principal,)
+        names = known_as(session, called.principal)
         left = [_left(session, one, names, now) for one in usage.budgets(session) if one.covers(names, called.model)]
         for one in left:
             _must_fit(one, use, called.tokens.total)
@@ -156,12 +157,9 @@ def left(hold: Hold) -> list[Left]:
     """Every budget that concerns the caller, with what is left of it."""
     with hold.reading() as session:
         found = usage.budgets(session)
-        mine = (
-            found
-            if hold.caller.may("admin")
-            else [one for one in found if one.principal in (price.ANY, hold.caller.agent)]
-        )
-        return [_left(session, one, (one.principal,), hold.now()) for one in mine]
+        own = (price.ANY, *known_as(session, hold.caller.agent))
+        mine = found if hold.caller.may("admin") else [one for one in found if one.principal in own]
+        return [_left(session, one, known_as(session, one.principal), hold.now()) for one in mine]
 
 
 def set_price(hold: Hold, new: Price) -> None:
@@ -199,4 +197,4 @@ def set_budget(
                 raise NotFound("There is no such budget.")
         else:
             session.do("budget_put", **made._asdict(), set_by=hold.caller.agent, set_at=hold.now())
-        return _left(session, made, (principal,), hold.now())
+        return _left(session, made, known_as(session, principal), hold.now())

@@ -29,6 +29,7 @@ from ..domain.link import (
 )
 from ..domain.memory import MEMORY_SHAPE, Citation, Memory, Span
 from ..domain.policy import POLICY_SHAPE, Policy
+from ..domain.principal import PRINCIPAL_SHAPE, Principal
 from ..domain.purged import stub
 from ..domain.reflection import never_lower
 from ..domain.scripts import spelled
@@ -91,6 +92,7 @@ GRANT = Kind("memory_grant", Grant, GRANT_SHAPE, lambda grant: grant.memory, lam
 STANDARD = Kind("standard", Standard, STANDARD_SHAPE, lambda standard: standard.memory, lambda row: Standard(*row))
 AGENT = Kind("agent", Agent, AGENT_SHAPE, lambda agent: None, agent_of)
 POLICY = Kind("policy", Policy, POLICY_SHAPE, lambda policy: None, policy_of)
+PRINCIPAL = Kind("principal", Principal, PRINCIPAL_SHAPE, lambda principal: None, lambda row: Principal(*row))
 INVALIDATION = Kind(
     "invalidation", Invalidation, INVALIDATION_SHAPE, lambda told: told.dependent, lambda row: Invalidation(*row)
 )
@@ -98,7 +100,7 @@ SKILL = Kind("skill", Skill, SKILL_SHAPE, lambda skill: None, lambda row: Skill(
 SKILL_VERSION = Kind("skill_version", SkillVersion, SKILL_VERSION_SHAPE, lambda version: None, skill_version_of)
 KINDS: dict[str, Kind[Any]] = {
     kind.name: kind
-    for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT, POLICY, INVALIDATION, SKILL, SKILL_VERSION)
+    for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT, POLICY, PRINCIPAL, INVALIDATION, SKILL, SKILL_VERSION)
 }
 
 

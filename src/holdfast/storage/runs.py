@@ -9,6 +9,7 @@ from ..domain.caller import Caller
 from ..domain.errors import NotFound
 from ..domain.phases import Phase, Run, RunState
 from .port import Part, Row, Session
+from .principals import all_known_as, known_as
 
 
 class Scope(NamedTuple):
@@ -49,13 +50,13 @@ def get(session: Session, id: str) -> Run | None:
 def seen(session: Session, caller: Caller, id: str) -> Run:
     """A run that the caller may see: one that it made or that is its own; who administers the store sees all."""
     run = get(session, id)
-    if run is None or not (_may(caller, run) and caller.reaches(run.namespace)):
+    if run is None or not (_may(session, caller, run) and caller.reaches(run.namespace)):
         raise NotFound(f"There is no run {id!r} of yours.")
     return run
 
 
-def _may(caller: Caller, run: Run) -> bool:
-    return caller.may("admin") or caller.agent in (run.agent, run.principal)
+def _may(session: Session, caller: Caller, run: Run) -> bool:
+    return caller.may("admin") or caller.agent == run.agent or run.principal in known_as(session, caller.agent)
 
 
 def phases(session: Session, run: str) -> list[Phase]:
@@ -70,10 +71,10 @@ def select(
     params: dict[str, Any] = {"limit": limit, "skip": skip}
     if not caller.may("admin"):
         parts.append("run.of_agent")
-        params["agent"] = caller.agent
+        params |= {"agent": caller.agent, "mine": list(known_as(session, caller.agent))}
     if principals:
         parts.append("run.of_principal")
-        params["principals"] = list(principals)
+        params["principals"] = list(all_known_as(session, principals))
     if state is not None:
         parts.append("run.state")
         params["state"] = state

@@ -10,6 +10,7 @@ from ..domain.caller import Caller
 from ..domain.errors import AmbiguousId, Invalid, NotFound
 from ..domain.task import Run, State, Task
 from .port import Part, Row, Session
+from .principals import all_known_as, known_as
 
 SHORTEST_PREFIX = 6
 LONGEST_TEXT = "\U0010ffff"
@@ -57,13 +58,13 @@ def add_run(session: Session, run: Run) -> None:
 
 def select(session: Session, caller: Caller, which: Which, limit: int, skip: int = 0) -> list[Task]:
     """Tasks that the caller may see, the one that is due first first."""
-    parts, params = _narrowed(caller, which)
+    parts, params = _narrowed(session, caller, which)
     rows = session.assembled(("task_select", *parts, "task.page"), params | {"limit": limit, "skip": skip})
     return [task_of(row) for row in rows]
 
 
 def count(session: Session, caller: Caller, which: Which) -> int:
-    parts, params = _narrowed(caller, which)
+    parts, params = _narrowed(session, caller, which)
     return int(session.assembled(("task_count", *parts), params)[0][0])
 
 
@@ -71,7 +72,7 @@ def named(session: Session, caller: Caller, id: str, principals: Sequence[str] =
     """The one task that an id or the beginning of one means, among those that the caller may see."""
     if len(id) < SHORTEST_PREFIX:
         raise Invalid(f"id: give at least {SHORTEST_PREFIX} characters of it", fields=["id"])
-    parts, params = _narrowed(caller, Which(principals=tuple(principals)))
+    parts, params = _narrowed(session, caller, Which(principals=tuple(principals)))
     asked = params | {"prefix": id, "beyond": id + LONGEST_TEXT}
     rows = session.assembled(("task_select", *parts, "task.begins"), asked)
     if not rows:
@@ -83,24 +84,26 @@ def named(session: Session, caller: Caller, id: str, principals: Sequence[str] =
 
 def keyed(session: Session, principal: str, key: str) -> Task | None:
     """The task that was made under a key."""
-    rows = session.assembled(("task_select", "task.keyed"), {"principal": principal, "unique_key": key})
+    params = {"principals": list(known_as(session, principal)), "unique_key": key}
+    rows = session.assembled(("task_select", "task.of_principal", "task.keyed"), params)
     return task_of(rows[0]) if rows else None
 
 
 def same(session: Session, task: Task) -> list[Task]:
     """What waits for the same time under the same words."""
-    params = {"principal": task.principal, "title": task.title, "due_at": task.due_at}
-    return [task_of(row) for row in session.assembled(("task_select", "task.same"), params)]
+    params = {"principals": list(known_as(session, task.principal)), "title": task.title, "due_at": task.due_at}
+    return [task_of(row) for row in session.assembled(("task_select", "task.of_principal", "task.same"), params)]
 
 
 def near(session: Session, principal: str, earliest: int, latest: int, limit: int) -> list[Task]:
-    params = {"principal": principal, "earliest": earliest, "latest": latest, "limit": limit}
-    return [task_of(row) for row in session.assembled(("task_select", "task.near"), params)]
+    names = list(known_as(session, principal))
+    params = {"principals": names, "earliest": earliest, "latest": latest, "limit": limit}
+    return [task_of(row) for row in session.assembled(("task_select", "task.of_principal", "task.near"), params)]
 
 
 def claimable(session: Session, caller: Caller, which: Which, now: int, limit: int) -> list[Task]:
     """What could be claimed, the longest waiting first."""
-    parts, params = _narrowed(caller, which)
+    parts, params = _narrowed(session, caller, which)
     asked = params | {"now": now, "limit": limit}
     return [task_of(row) for row in session.assembled(("task_select", *parts, "task.claimable"), asked)]
 
@@ -110,13 +113,15 @@ def runs(session: Session, task: str, limit: int) -> list[Run]:
     return [run_of(row) for row in session.rows("task_run_page", task=task, limit=limit)]
 
 
-def _narrowed(caller: Caller, which: Which) -> tuple[list[Part], dict[str, Any]]:
-    """The clauses of who may see what, and of what is asked for."""
+def _narrowed(session: Session, caller: Caller, which: Which) -> tuple[list[Part], dict[str, Any]]:
+    """The clauses of who may see what, and of what is asked for; a principal is meant by every one of its names."""
     parts: list[Part] = []
     params: dict[str, Any] = {}
     if not caller.may("admin"):
         parts.append("task.of_agent")
-        params["agent"] = caller.agent
+        params |= {"agent": caller.agent, "mine": list(known_as(session, caller.agent))}
+    if which.principals:
+        which = which._replace(principals=all_known_as(session, which.principals))
     if "*" not in caller.namespaces:
         reach = list(caller.namespaces) or [" "]
         parts += [("task.reach_more" if number else "task.reach_first", number) for number in range(len(reach))]

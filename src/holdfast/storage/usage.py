@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from ..domain.caller import Caller
 from ..domain.price import ANY, Period, Price, Tokens
 from .port import Part, Session
+from .principals import all_known_as, known_as
 
 
 class Budget(NamedTuple):
@@ -106,10 +107,10 @@ def sums(session: Session, caller: Caller, asked: Asked) -> list[Sum]:
     params |= {f"by_{name}": name in asked.by for name in ("day", "principal", "model", "session")}
     if not caller.may("admin"):
         parts.append("usage_sums.agent")
-        params["agent"] = caller.agent
+        params |= {"agent": caller.agent, "mine": list(known_as(session, caller.agent))}
     if asked.principals:
         parts.append("usage_sums.principals")
-        params["principals"] = list(asked.principals)
+        params["principals"] = list(all_known_as(session, asked.principals))
     for name in ("session", "model"):
         if (value := getattr(asked, name)) is not None:
             parts.append(f"usage_sums.{name}")

@@ -13,7 +13,7 @@ select {run.columns} from run r where r.id = :id
 -- name: run_select
 select {run.columns} from run r where true
 -- name: run.of_agent
- and (r.agent = :agent or r.principal = :agent)
+ and (r.agent = :agent or r.principal = any(:mine))
 -- name: run.of_principal
  and r.principal = any(:principals)
 -- name: run.state

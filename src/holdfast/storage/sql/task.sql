@@ -21,7 +21,7 @@ select {task.columns} from task t where true
 select count(*) from task t where true
 -- name: task.of_agent
 -- What an agent may see: what it made, and what is its own.
- and (t.agent = :agent or t.principal = :agent)
+ and (t.agent = :agent or t.principal = any(:mine))
 -- name: task.of_principal
  and t.principal = any(:principals)
 -- name: task.reach_first
@@ -38,12 +38,12 @@ select count(*) from task t where true
 -- name: task.due
  and t.ready_at <= :now
 -- name: task.keyed
- and t.principal = :principal and t.unique_key = :unique_key
+ and t.unique_key = :unique_key
 -- name: task.same
 -- The same thing at the same time.
- and t.principal = :principal and t.state = 'pending' and t.title = :title and t.due_at = :due_at
+ and t.state = 'pending' and t.title = :title and t.due_at = :due_at
 -- name: task.near
- and t.principal = :principal and t.state = 'pending' and t.due_at >= :earliest and t.due_at <= :latest order by t.due_at, t.id
+ and t.state = 'pending' and t.due_at >= :earliest and t.due_at <= :latest order by t.due_at, t.id
   limit :limit
 -- name: task.claimable
  and t.ready_at <= :now order by t.ready_at, t.id limit :limit

@@ -27,7 +27,7 @@ select case when :by_day then day end, case when :by_principal then principal en
   cast(coalesce(sum(cost), 0) as bigint), cast(sum(case when cost is null then 1 else 0 end) as bigint)
 from usage where state = 'kept' and day >= :since and day <= :until
 -- name: usage_sums.agent
- and (agent = :agent or principal = :agent)
+ and (agent = :agent or principal = any(:mine))
 -- name: usage_sums.principals
  and principal = any(:principals)
 -- name: usage_sums.session

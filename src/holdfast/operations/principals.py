@@ -1,0 +1,153 @@
+"""People and agents: which names stand for one and the same."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from ..services.hold import Hold
+from .fields import Actor, Limit
+from .registry import Effect, Example, Request, operation
+
+if TYPE_CHECKING:
+    from ..services.principals import Known
+
+Name = Annotated[
+    str, Meta(min_length=1, max_length=128, description="A name, such as ann or slack:U42.", extra={"argument": True})
+]
+
+
+class PrincipalView(Struct, frozen=True, kw_only=True):
+    principal: str
+    """Whom all of the names stand for."""
+    names: list[str]
+    """Every one of them, that of the principal first."""
+    display: str
+
+
+def _view(known: "Known") -> PrincipalView:
+    return PrincipalView(principal=known.principal, names=list(known.names), display=known.display)
+
+
+class PrincipalMerge(Request, frozen=True):
+    alias: Annotated[Name, Meta(description="The name that is to stand for another.")]
+    principal: Annotated[Name, Meta(description="For whom it is to stand.")]
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/principals/merge",
+    family="power",
+    admin=True,
+    cli=("principal", "merge"),
+    human="holdfast.surfaces.human_principals:shown",
+    examples=(
+        Example({"alias": "slack:U42", "principal": "ann"}),
+        Example({"alias": "ann", "principal": "slack:U42"}, error="VALIDATION_FAILED"),
+        Example({"alias": "", "principal": "ann"}, error="VALIDATION_FAILED"),
+    ),
+)
+def principal_merge(hold: Hold, request: PrincipalMerge) -> PrincipalView:
+    """Let a name stand for a person from now on: what is known of either is then known of both.
+
+    What was written keeps the name that it was written under, so `principal split` parts them again.
+    """
+    from ..services import principals
+
+    return _view(principals.merge(hold, request.alias, request.principal))
+
+
+class PrincipalSplit(Request, frozen=True):
+    alias: Annotated[Name, Meta(description="The name that is to stand for itself.")]
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/principals/split",
+    family="power",
+    admin=True,
+    cli=("principal", "split"),
+    human="holdfast.surfaces.human_principals:shown",
+    examples=(Example({"alias": "nobody-yet"}, error="NOT_FOUND"),),
+)
+def principal_split(hold: Hold, request: PrincipalSplit) -> PrincipalView:
+    """Let a name stand for itself again, with all that was written under it."""
+    from ..services import principals
+
+    return _view(principals.split(hold, request.alias))
+
+
+class PrincipalDescribe(Request, frozen=True):
+    name: Name
+    display: Annotated[str, Meta(max_length=256, description="How they are called.")]
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/principals/describe",
+    family="power",
+    admin=True,
+    cli=("principal", "describe"),
+    human="holdfast.surfaces.human_principals:shown",
+    examples=(Example({"name": "ann", "display": "Ann Example"}),),
+)
+def principal_describe(hold: Hold, request: PrincipalDescribe) -> PrincipalView:
+    """Say how a person or an agent is called."""
+    from ..services import principals
+
+    return _view(principals.describe(hold, request.name, request.display))
+
+
+class PrincipalShow(Request, frozen=True):
+    name: Name
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/principals/{name}",
+    family="power",
+    cli=("principal", "show"),
+    human="holdfast.surfaces.human_principals:shown",
+    examples=(Example({"name": "ann"}),),
+)
+def principal_show(hold: Hold, request: PrincipalShow) -> PrincipalView:
+    """Say whom a name stands for, and by which other names they are known."""
+    from ..services import principals
+
+    return _view(principals.show(hold, request.name))
+
+
+class PrincipalList(Request, frozen=True):
+    limit: Limit = 100
+    after: Annotated[str, Meta(max_length=128, description="Names that come after this one.")] = ""
+
+
+class NameView(Struct, frozen=True, kw_only=True):
+    name: str
+    stands_for: str | None
+    display: str
+
+
+class Names(Struct, frozen=True, kw_only=True):
+    names: list[NameView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/principals",
+    family="power",
+    admin=True,
+    cli=("principal", "list"),
+    human="holdfast.surfaces.human_principals:listed",
+    examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+)
+def principal_list(hold: Hold, request: PrincipalList) -> Names:
+    """List names that something was said of, and whom they stand for."""
+    from ..services import principals
+
+    found = principals.browse(hold, request.limit, request.after)
+    shown = [NameView(name=one.name, stands_for=one.stands_for, display=one.display) for one in found]
+    return Names(names=shown, count=len(shown))

@@ -1,0 +1,88 @@
+"""One person across channels: names are merged and split on purpose, never by guess."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ..domain.errors import Conflict, Invalid, NotFound
+from ..domain.principal import Principal, admit_name, id_of
+from ..storage import principals
+from ..storage.records import PRINCIPAL, Writing
+from .hold import Hold
+
+
+class Known(NamedTuple):
+    """Whom a name stands for, and every name that does."""
+
+    principal: str
+    names: tuple[str, ...]
+    display: str
+
+
+def merge(hold: Hold, alias: str, into: str) -> Known:
+    """Let a name stand for another from now on; what is known of either is then known of both."""
+    alias, into = admit_name(alias, "alias"), admit_name(into, "principal")
+    with hold.writing() as write:
+        whose, target = (principals.resolve(write.session, name) for name in (alias, into))
+        if whose == target:
+            if alias == target:
+                raise Invalid(f"{alias!r} would stand for itself.", fields=["alias"])
+            return _known(write, target)
+        if whose != alias:
+            raise Conflict(f"{alias!r} stands for {whose!r} already: split it first.", principal=whose)
+        _point(write, alias, target)
+        return _known(write, target)
+
+
+def split(hold: Hold, alias: str) -> Known:
+    """Let a name stand for itself again; what was written under it is its own, as it was all the time."""
+    with hold.writing() as write:
+        known = write.get(PRINCIPAL, id_of(admit_name(alias, "alias")))
+        if known is None or known.state != "live" or known.stands_for is None:
+            raise NotFound(f"{alias!r} stands for nobody else.")
+        write.change(PRINCIPAL, known, replace(known, stands_for=None), "split")
+        return _known(write, alias)
+
+
+def describe(hold: Hold, name: str, display: str) -> Known:
+    """Say how somebody is called."""
+    with hold.writing() as write:
+        whose = principals.resolve(write.session, admit_name(name))
+        known = write.get(PRINCIPAL, id_of(whose))
+        if known is None:
+            write.add(PRINCIPAL, _fresh(write, whose, None, display), "principal")
+        else:
+            write.change(PRINCIPAL, known, replace(known, display=display, state="live"), "principal")
+        return _known(write, whose)
+
+
+def show(hold: Hold, name: str) -> Known:
+    """Whom a name stands for; nobody need have said anything of it."""
+    with hold.reading() as session:
+        names = principals.known_as(session, admit_name(name))
+        row = session.row("principal_get", id=id_of(names[0]))
+    return Known(names[0], names, PRINCIPAL.load(row).display if row else "")
+
+
+def browse(hold: Hold, limit: int, after: str) -> list[Principal]:
+    """Names that somebody said something of, in their order."""
+    with hold.reading() as session:
+        return [PRINCIPAL.load(row) for row in session.rows("principal_live", after=after, limit=limit)]
+
+
+def _point(write: Writing, alias: str, target: str) -> None:
+    known = write.get(PRINCIPAL, id_of(alias))
+    if known is None:
+        write.add(PRINCIPAL, _fresh(write, alias, target, ""), "merge")
+    else:
+        write.change(PRINCIPAL, known, replace(known, stands_for=target, state="live"), "merge")
+
+
+def _fresh(write: Writing, name: str, stands_for: str | None, display: str) -> Principal:
+    return Principal(id_of(name), name, stands_for, display, write.now, write.now, write.origin, 1)
+
+
+def _known(write: Writing, name: str) -> Known:
+    names = principals.known_as(write.session, name)
+    row = write.get(PRINCIPAL, id_of(names[0]))
+    return Known(names[0], names, row.display if row else "")

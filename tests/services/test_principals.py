@@ -1,0 +1,93 @@
+"""One person across channels: names that stand for one another, on every way in, and apart again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import holdfast
+from holdfast.domain.errors import Conflict, Invalid, NotFound
+from holdfast.domain.principal import canonical, chain_of
+
+
+def test_a_name_stands_for_a_person_and_for_itself_again(timed: holdfast.Holdfast) -> None:
+    assert timed.principal_show(name="slack:U42").names == ["slack:U42"]
+    merged = timed.principal_merge(alias="slack:U42", principal="ann")
+    assert (merged.principal, merged.names) == ("ann", ["ann", "slack:U42"])
+    timed.principal_merge(alias="mail:ann@example.org", principal="slack:U42")
+    assert timed.principal_show(name="mail:ann@example.org").names == ["ann", "mail:ann@example.org", "slack:U42"]
+    assert timed.principal_split(alias="slack:U42").names == ["slack:U42"]
+    assert timed.principal_show(name="ann").names == ["ann", "mail:ann@example.org"]
+    with pytest.raises(NotFound):
+        timed.principal_split(alias="slack:U42")
+
+
+def test_what_others_stand_for_takes_them_along(timed: holdfast.Holdfast) -> None:
+    timed.principal_merge(alias="b1", principal="bob")
+    timed.principal_merge(alias="bob", principal="robert")
+    assert timed.principal_show(name="b1").principal == "robert"
+    timed.principal_split(alias="bob")
+    assert timed.principal_show(name="b1").principal == "bob"
+
+
+def test_no_circle_and_no_second_master(timed: holdfast.Holdfast) -> None:
+    timed.principal_merge(alias="a", principal="b")
+    for alias, principal in (("b", "a"), ("b", "b")):
+        with pytest.raises(Invalid):
+            timed.principal_merge(alias=alias, principal=principal)
+    with pytest.raises(Conflict, match="stands for 'b' already"):
+        timed.principal_merge(alias="a", principal="c")
+    assert timed.principal_merge(alias="a", principal="b").principal == "b"
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdef")))
+def test_whatever_stores_made_of_it_together_every_name_of_a_circle_means_one(stands_for: dict[str, str]) -> None:
+    """Two stores that were apart may each point at the other."""
+    whose = {name: canonical(chain_of(name, stands_for)) for name in "abcdef"}
+    for name, other in stands_for.items():
+        assert whose[name] == whose[other]
+    assert all(whose[one] == one for one in whose.values())
+
+
+def test_every_way_in_knows_all_names_of_a_person(timed: holdfast.Holdfast) -> None:
+    timed.principal_merge(alias="slack:U42", principal="ann")
+    task = timed.task_add(title="Pay the rent", due_at="2020-01-01", principal="slack:U42").task
+    assert [one.id for one in timed.task_list(principal=["ann"]).tasks] == [task.id]
+    assert timed.task_add(title="Pay the rent", due_at="2020-01-01", principal="ann").created is False
+    timed.usage_record(model="m", input_tokens=3, principal="slack:U42")
+    assert timed.usage_report(principal=["ann"]).usage[0].input_tokens == 3
+    timed.budget_set(principal="ann", tokens=10)
+    assert timed.budget_list().budgets[0].tokens_left == 7
+    timed.session_keep(session_id="s", provider="p", principal="slack:U42")
+    assert timed.session_get(principal="ann").session.session_id == "s"
+    timed.run_open(topology="t", phases=["one"], id="r", principal="slack:U42")
+    assert timed.run_list(principal=["ann"]).count == 1
+    timed.principal_split(alias="slack:U42")
+    assert timed.task_list(principal=["ann"]).count == 0
+    assert timed.usage_report(principal=["ann"]).usage == []
+
+
+def test_somebody_is_called_by_a_name(timed: holdfast.Holdfast) -> None:
+    timed.principal_merge(alias="slack:U42", principal="ann")
+    assert timed.principal_describe(name="slack:U42", display="Ann").display == "Ann"
+    assert timed.principal_show(name="ann").display == "Ann"
+    assert {(one.name, one.stands_for) for one in timed.principal_list().names} == {("ann", None), ("slack:U42", "ann")}
+
+
+def test_names_travel_with_an_export_and_with_an_exchange(timed: holdfast.Holdfast, tmp_path: Path) -> None:
+    timed.principal_merge(alias="slack:U42", principal="ann")
+    with holdfast.open(str(tmp_path / "imported.db")) as other:
+        other.call("import", {"envelope": timed.export()})
+        assert other.principal_show(name="slack:U42").principal == "ann"
+    holdfast.open(str(tmp_path / "synced.db")).close()
+    timed.sync(remote=str(tmp_path / "synced.db"))
+    with holdfast.open(str(tmp_path / "synced.db")) as other:
+        assert other.principal_show(name="slack:U42").principal == "ann"
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 129, "a\x00b"])
+def test_a_name_is_a_line_of_text(timed: holdfast.Holdfast, name: Any) -> None:
+    with pytest.raises(Invalid):
+        timed.principal_merge(alias=name, principal="ann")

@@ -142,7 +142,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
         consulted.reserve(session, **asked, now=NOW.at)
         named = {"origin": "elsewhere.1-0", "n": 1, "reason": "waits", "detail": "It waits.", "change": "{}"}
         session.do("quarantine_put", **named, peer="elsewhere", now=NOW.at)
-        session.do("followed_put", origin="elsewhere.1-0", seq=1, now=NOW.at)
+        session.do("followed_put", origin="elsewhere.1-0", seq=1, scope="", now=NOW.at)
         peers.use_nonce(session, "elsewhere", "a nonce of some length", NOW.at, 0)
         dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
         session.do("told_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)

@@ -42,12 +42,12 @@ class StoreEnd:
 
     def greet(self) -> Greeting:
         with self._hold.reading() as session:
-            return telling.greet(session, self._hold.now())
+            return telling.greet(session, self._hold.now(), self._scope)
 
     def followed(self, sender: Greeting) -> int:
         with self._hold.reading() as session:
             row = session.row("followed_get", origin=sender.origin)
-        return row[0] if row else 0
+        return row[0] if row and row[1] == sender.scope else 0
 
     def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
         with self._hold.reading() as session:
@@ -58,7 +58,8 @@ class StoreEnd:
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
         with self._hold.writing() as write:
             take_page(write, page, sender, taken, owner=self._owner, scope=self._scope)
-            write.session.do("followed_put", origin=sender.origin, seq=page.upto, now=write.now)
+            place = {"origin": sender.origin, "seq": page.upto, "scope": sender.scope}
+            write.session.do("followed_put", **place, now=write.now)
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:

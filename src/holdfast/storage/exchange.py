@@ -49,6 +49,8 @@ class Greeting(Struct, frozen=True, kw_only=True):
     vector: dict[str, Reached]
     authors: dict[str, str]
     """The public key by which each origin signs that it can tell of."""
+    scope: str = ""
+    """Names the patterns of what it tells of, if that is not all: under others its journal is to be read anew."""
 
 
 class Page(NamedTuple):
@@ -65,11 +67,19 @@ class Page(NamedTuple):
     """Up to which number the changes of some origins are in what was told up to here, states included."""
 
 
-def greet(session: Session, now: int) -> Greeting:
+def greet(session: Session, now: int, scope: Scope = ALL) -> Greeting:
     head = journal.head_of(session)
     authors = {origin: key.hex() for origin, key, _ in session.rows("author_list")}
     authors |= {origin: head.public_key.hex() for origin, *_ in session.rows("signer_list")}
-    return Greeting(node=head.node, origin=head.origin, seq=head.seq, now=now, vector=vector(session), authors=authors)
+    return Greeting(
+        node=head.node,
+        origin=head.origin,
+        seq=head.seq,
+        now=now,
+        vector=vector(session),
+        authors=authors,
+        scope=scope.told_as,
+    )
 
 
 def vector(session: Session) -> dict[str, Reached]:

@@ -366,6 +366,9 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     conflicts: int
     """Of the whole store, and not resolved."""
     quarantined: int
+    pending_replication: int
+    """Changes of this store that too few others have, of those that quorum writes count."""
+    pending_since: str | UnsetType = UNSET
 
 
 @operation(
@@ -388,6 +391,8 @@ def sync_status(hold: Hold, request: Nothing) -> SyncStatus:
         peers=[_peer_standing(one) for one in found.peers],
         conflicts=found.conflicts,
         quarantined=found.quarantined,
+        pending_replication=found.pending,
+        pending_since=_moment(found.pending_since),
     )
 
 

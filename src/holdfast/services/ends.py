@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from ..domain.scope import ALL, Scope
@@ -35,7 +36,8 @@ class StoreEnd:
     """The end that is a store within reach of this process."""
 
     def __init__(self, hold: Hold, *, owner: str | None = None, scope: Scope = ALL) -> None:
-        self._hold = hold
+        self._hold = replace(hold, quorum=None)
+        """What is exchanged waits for nobody else."""
         self._scope = scope
         self._owner = owner
         """Whose a memory becomes that is new here; None: its author's."""

@@ -71,6 +71,8 @@ def status(answer: Any) -> Iterator[str]:
         if one.clock_ahead_secs is not UNSET:
             yield f"{safe(one.peer)}: its clock is {one.clock_ahead_secs:+.0f} seconds from the one here"
     yield f"{many(answer.conflicts, 'conflict')} not resolved, {answer.quarantined} in quarantine"
+    if answer.pending_replication:
+        yield f"{many(answer.pending_replication, 'change')} that too few others have, since {answer.pending_since}"
 
 
 def compacted(answer: Any) -> Iterator[str]:

@@ -106,7 +106,7 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
         hold, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source
     )
     sides = (done.pulled, done.pushed)
-    errors = [_not_taken("here", done.pulled), _not_taken("there", done.pushed)]
+    errors = [not_taken("here", done.pulled), not_taken("there", done.pushed)]
     return SyncDone(
         direction=request.direction,
         deletes=sum(len(side.deleted) for side in sides),
@@ -118,7 +118,7 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
     )
 
 
-def _not_taken(by: Literal["here", "there"], taken: "Taken") -> list[NotTaken]:
+def not_taken(by: Literal["here", "there"], taken: "Taken") -> list[NotTaken]:
     return [
         NotTaken(
             by=by,

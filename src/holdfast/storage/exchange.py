@@ -99,6 +99,21 @@ def numbers(session: Session) -> dict[str, int]:
     return known
 
 
+def numbers_at(session: Session, place: int) -> dict[str, int]:
+    """For every origin, up to which number its changes were all here at a place of the journal, or at its floor."""
+    floor = floors.floor_of(session)
+    upto = max(place, floor.seq if floor else 0)
+    known = {origin: 0 for origin in numbers(session)}
+    for base in floors.bases(session):
+        if base.seq <= upto:
+            known[base.origin] = max(base.n, known[base.origin])
+    for origin, after in known.items():
+        row = session.row("base_gapless", origin=origin, after=after, upto=upto)
+        assert row is not None
+        known[origin] = row[0]
+    return {origin: n for origin, n in known.items() if n}
+
+
 def mark_of(session: Session, origin: str, n: int) -> str | None:
     """What the change of a number was here."""
     if row := session.row("change_mark", origin=origin, n=n):

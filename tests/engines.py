@@ -47,6 +47,15 @@ class Postgres:
         return name
 
     @contextmanager
+    def copy_of(self, database: str) -> Iterator[str]:
+        """The address of a store that holds what the one of another database does; it is gone afterwards."""
+        name = f"{database}_{next(_numbers)}"
+        with self.admin() as connection:
+            connection.execute(f"create database {name} template {database} strategy file_copy")
+            yield self.url(name)
+            connection.execute(f"drop database {name} with (force)")
+
+    @contextmanager
     def new_store(self) -> Iterator[str]:
         """The address of a store that is not there yet; it is gone afterwards."""
         schema = f"store_{next(_numbers)}"

@@ -21,7 +21,7 @@ from holdfast.domain.peer_token import Token, written
 from holdfast.domain.vector import unit
 from holdfast.services import use
 from holdfast.services.hold import Progress
-from holdfast.storage import consulted, leases, peers, vectors
+from holdfast.storage import consulted, journal, leases, peers, unreplicated, vectors
 from holdfast.storage.locate import open_store, tables
 from holdfast.storage.postgres.address import address_of
 
@@ -142,9 +142,11 @@ def furnish(hold: holdfast.Holdfast) -> None:
         consulted.reserve(session, **asked, now=NOW.at)
         named = {"origin": "elsewhere.1-0", "n": 1, "reason": "waits", "detail": "It waits.", "change": "{}"}
         session.do("quarantine_put", **named, peer="elsewhere", now=NOW.at)
-        session.do("followed_put", origin="elsewhere.1-0", seq=1, now=NOW.at)
+        session.do("followed_put", origin="elsewhere.1-0", seq=1, scope="", now=NOW.at)
         peers.use_nonce(session, "elsewhere", "a nonce of some length", NOW.at, 0)
         dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
+        places = [journal.Place(1, b""), journal.Place(2, b"")]
+        unreplicated.mark(session, places, journal.head_of(session).origin, NOW.at)
         session.do("told_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
         session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 import pytest
-from plans import Plans, fill, plans_of
+from plans import ME, Plans, fill, plans_of
 from schemas import SECRET
 
+import holdfast
 from engines import ENGINES, Postgres
 from holdfast.app import Holdfast
 from holdfast.domain import moment
@@ -25,9 +26,25 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def address(db: str) -> str:
-    """Where a new store of an engine is."""
-    return db
+def address(engine: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where a store of an engine is: one with nothing in it, or with enough for a test of plans."""
+    if engine == "sqlite":
+        yield request.getfixturevalue("db")
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    wants_plans = "plans" in request.fixturenames
+    with server.copy_of(request.getfixturevalue("filled")) if wants_plans else server.empty_store() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def filled(postgres: Postgres) -> str:
+    """The database of a store with enough in it: filling one costs six times as much as copying it."""
+    database = postgres.new_database()
+    url = postgres.url(database)
+    with holdfast.open(settings=Settings(db=url, agent_id=ME.agent, embedder="none")) as hold:
+        fill(hold, url)
+    return database
 
 
 @pytest.fixture
@@ -74,7 +91,6 @@ def hold(store: Store, held: Callable[..., Holdfast]) -> Holdfast:
 
 
 @pytest.fixture
-def plans(store: Store, hold: Holdfast, address: str, monkeypatch: pytest.MonkeyPatch) -> Plans:
+def plans(store: Store, monkeypatch: pytest.MonkeyPatch) -> Plans:
     """What the engine does for statements, in a store with enough in it."""
-    fill(hold, address)
     return plans_of(store, monkeypatch)

@@ -14,15 +14,15 @@ from holdfast.storage.locate import open_store
 from holdfast.storage.port import Store
 
 
-@pytest.mark.parametrize("round", range(10))
-def test_eight_processes_that_open_a_new_store_at_once_all_get_the_same_one(address: str, round: int) -> None:
+@pytest.mark.parametrize("round", range(4))
+def test_eight_processes_that_open_a_new_store_at_once_all_get_the_same_one(db: str, round: int) -> None:
     def first_open(number: int) -> str:
-        with closing(open_store(address)) as store, store.writing() as session:
+        with closing(open_store(db)) as store, store.writing() as session:
             session.do("kept_put", name=str(number), body="here")
             return journal.head_of(session).node
 
     answers = at_once(8, first_open)
-    with closing(open_store(address)) as store, store.reading() as session:
+    with closing(open_store(db)) as store, store.reading() as session:
         assert answers == [{"answer": journal.head_of(session).node}] * 8
         assert len(session.rows("kept_all")) == 8
         assert len(session.rows("migration_list")) == len({number for number, _ in session.rows("migration_list")})

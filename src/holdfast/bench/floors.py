@@ -7,7 +7,7 @@ import apsw
 
 from ..domain.words import asked
 from ..embedding.port import Embedder
-from ..storage.sqlite.engine import use_log, wait
+from ..storage.sqlite.engine import CACHE_KB, use_log, wait
 
 _TABLE = """
 create table if not exists kept (rowno integer primary key, title text not null, content text not null);
@@ -29,7 +29,7 @@ def connect(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     connection.set_busy_handler(wait)
     use_log(connection)
-    for setting in ("synchronous=full", "cache_size=-16000"):
+    for setting in ("synchronous=full", f"cache_size=-{CACHE_KB}"):
         connection.execute(f"pragma {setting}").fetchall()
     return connection
 

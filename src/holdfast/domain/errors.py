@@ -33,6 +33,7 @@
     ├── EmbedderFailed       a vector could not be made of a text
     ├── ModelFailed          a model gave no answer that can be used
     ├── PeerFailed           another store gave no answer that can be used
+    ├── QuorumNotMet         kept here, but too few other stores have it yet
     └── StoreError           the store cannot do it now
         ├── StoreBusy        another writer held the store too long
         ├── StoreFull        no space left; nothing was written
@@ -267,6 +268,12 @@ class PeerFailed(HoldfastError):
     """The other store gave no answer that can be used; what it had answered before is kept."""
 
     code = "PEER_FAILED"
+
+
+class QuorumNotMet(HoldfastError):
+    """Too few other stores have this yet. It is kept here and goes over later: do not send it again."""
+
+    code = "QUORUM_NOT_MET"
 
 
 class StoreError(HoldfastError):

@@ -70,7 +70,7 @@ OVER_FACTOR = 0.7
 """For what holds no longer: superseded, or past its time."""
 
 
-class Piece(Struct, frozen=True):
+class Piece(Struct, frozen=True, gc=False):
     """A passage: where it stands, how often each asked stem stands in it, who says it, how near it is."""
 
     begins: int
@@ -80,7 +80,7 @@ class Piece(Struct, frozen=True):
     cosine: float | None = None
 
 
-class Candidate(Struct, frozen=True):
+class Candidate(Struct, frozen=True, gc=False):
     """A memory that may be an answer, as far as the order needs it."""
 
     id: str
@@ -152,7 +152,11 @@ class Parts(NamedTuple):
     linked: float = 0.0
 
     def sum(self, weights: Weights = WEIGHTS) -> float:
-        return float(sum(map(mul, self, weights)))
+        return _sum(self, weights)
+
+
+def _sum(parts: Sequence[float], weights: Weights) -> float:
+    return float(sum(map(mul, parts, weights)))
 
 
 class Ranked(NamedTuple):
@@ -271,9 +275,12 @@ def ranked(
     scored = []
     for one in candidates:
         parts, factor = order.parts(one), adjustment(one, now)
-        scored.append((-parts.sum(weights) * factor, -one.updated_at, one.id, parts, factor, one))
+        scored.append((-_sum(parts, weights) * factor, -one.updated_at, one.id, parts, factor, one))
     scored.sort()
-    return [order.ranked(one, -score, parts, factor) for score, _, _, parts, factor, one in scored[:most]]
+    return [order.ranked(one, -score, Parts(*parts), factor) for score, _, _, parts, factor, one in scored[:most]]
+
+
+NO_THREAD = (0.0, 0.0)
 
 
 class Order:
@@ -289,7 +296,7 @@ class Order:
         self._speaks = {one.id: voice(one, voices) for one in everyone}
         raw = {id: value + SPEAKER_WORDS * self._speaks[id] for id, value in self.bm25.items()}
         best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
-        self._words = {id: value / best for id, value in raw.items()}
+        self._words: dict[str | None, float] = {id: value / best for id, value in raw.items()}
         self._asking = {one.id for one in everyone if one.asks and self.bm25[one.id]}
         self._cosine = {one.id: nearness(one, voices) for one in candidates}
         self._vector = self._calibrated()
@@ -302,30 +309,30 @@ class Order:
         span = max(SPAN, max(known.values(), default=0.0) - UNRELATED)
         return {id: max(0.0, (near - UNRELATED) / span) for id, near in known.items()}
 
-    def _best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str, tuple[float, float]]:
+    def _best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str | None, tuple[float, float]]:
         """The best word and vector part in each thread of more than one memory."""
-        found: dict[str, tuple[float, float]] = {}
+        found: dict[str | None, tuple[float, float]] = {}
         for one in candidates:
             if one.group is not None and (one.before or one.after):
-                words, vector = found.get(one.group, (0.0, 0.0))
+                words, vector = found.get(one.group, NO_THREAD)
                 found[one.group] = (max(words, self._words[one.id]), max(vector, self._vector.get(one.id, 0.0)))
         return found
 
-    def parts(self, one: Candidate) -> Parts:
-        thread = self._threads.get(one.group or "", (0.0, 0.0))
-        return Parts(
-            words=self._words[one.id],
-            vector=self._vector.get(one.id, 0.0),
-            speaker=self._speaks[one.id],
-            before=self._words.get(one.before or "", 0.0),
-            long_before=self._words.get(one.long_before or "", 0.0),
-            after=self._words.get(one.after or "", 0.0),
-            answers=self._words[one.before] if one.before in self._asking else 0.0,
-            thread_words=thread[0],
-            thread_vector=thread[1],
-            asks=float(one.asks),
-            date=one.date + self._beside_events(one) if self._told else one.date,
-            linked=max([self._words.get(id, 0.0) for id in one.linked], default=0.0) if one.linked else 0.0,
+    def parts(self, one: Candidate) -> tuple[float, ...]:
+        """Those of `Parts`, in their order: of most candidates nobody will ask for one by its name."""
+        words, before = self._words, one.before
+        return (
+            words[one.id],
+            self._vector.get(one.id, 0.0),
+            self._speaks[one.id],
+            words.get(before, 0.0),
+            words.get(one.long_before, 0.0),
+            words.get(one.after, 0.0),
+            words[before] if before in self._asking else 0.0,
+            *self._threads.get(one.group, NO_THREAD),
+            float(one.asks),
+            one.date + self._beside_events(one) if self._told else one.date,
+            max([words.get(id, 0.0) for id in one.linked], default=0.0) if one.linked else 0.0,
         )
 
     def _beside_events(self, one: Candidate) -> float:
@@ -333,7 +340,7 @@ class Order:
         return max(sidedness(event, told, one.at) for event, told in self._told)
 
     def ranked(self, one: Candidate, score: float, parts: Parts, factor: float) -> Ranked:
-        held = {stem for piece in one.pieces for stem in piece.counts} | set(one.labels)
+        held = set(one.labels).union(*(piece.counts for piece in one.pieces))
         return Ranked(
             id=one.id,
             score=score,
@@ -347,6 +354,8 @@ class Order:
 
     def _best_piece(self, one: Candidate) -> Piece | None:
         """The passage with the most of words and nearness together."""
+        if len(one.pieces) == 1:
+            return one.pieces[0]
 
         def bearing(piece: Piece) -> float:
             return passage_words(one, piece, self._weights) / self._most + (piece.cosine or 0.0)

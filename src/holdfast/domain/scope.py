@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 from typing import NamedTuple
 
 from . import admit
@@ -30,6 +31,11 @@ class Scope(NamedTuple):
     @property
     def tells_all(self) -> bool:
         return EVERYTHING in self.tell
+
+    @property
+    def told_as(self) -> str:
+        """A name of what goes over, by which a change of it is noticed; nothing, if it is all."""
+        return "" if self.tells_all else sha256("\n".join(sorted(self.tell)).encode()).hexdigest()[:16]
 
 
 ALL = Scope((EVERYTHING,), (EVERYTHING,), admin=True)

@@ -103,14 +103,27 @@ _SIGNS = (
 
 def suspicions(text: str) -> list[str]:
     """What in a text looks like an order or a forgery, each named once."""
-    low = text[:MOST_CHARACTERS].translate(_UNSEEN).lower()
-    hinted = dict.fromkeys(number for hint, number in _HINTS if hint in low)
+    low = text[:MOST_CHARACTERS].lower() if text.isascii() else text[:MOST_CHARACTERS].translate(_UNSEEN).lower()
+    marked = [hints for mark, hints in _HINTS.items() if mark in low]
+    hinted = sorted({number for hints in marked for hint, number in hints if hint in low})
     return list(dict.fromkeys(_SIGNS[number].label for number in hinted if _compiled(number).search(low)))
 
 
 _UNSEEN = dict.fromkeys([0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF])
 """Characters nobody sees, which would part a word for a pattern and not for a reader."""
-_HINTS = [(hint, number) for number, sign in enumerate(_SIGNS) for hint in sign.hints]
+_MARKS = "<[#=_"
+
+
+def _by_mark() -> dict[str, list[tuple[str, int]]]:
+    """The hints by a mark that several of them have, or by themselves: a text without the mark has none of them."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for number, sign in enumerate(_SIGNS):
+        for hint in sign.hints:
+            found.setdefault(next((mark for mark in _MARKS if mark in hint), hint), []).append((hint, number))
+    return found
+
+
+_HINTS = _by_mark()
 
 
 @cache

@@ -112,7 +112,9 @@ class Operation(Struct, frozen=True):
                 for namespace in [value] if isinstance(value, str) else value:
                     caller.must_reach(namespace)
         seen = hold.seen_by(caller, progress)
-        return self.run(seen, request, progress) if self.reports else self.run(seen, request)
+        answer = self.run(seen, request, progress) if self.reports else self.run(seen, request)
+        seen.agreed()
+        return answer
 
     def admit(self, arguments: Mapping[str, Any]) -> Request:
         """The typed request, or an error that names the field."""

@@ -106,7 +106,7 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
         hold, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source
     )
     sides = (done.pulled, done.pushed)
-    errors = [_not_taken("here", done.pulled), _not_taken("there", done.pushed)]
+    errors = [not_taken("here", done.pulled), not_taken("there", done.pushed)]
     return SyncDone(
         direction=request.direction,
         deletes=sum(len(side.deleted) for side in sides),
@@ -118,7 +118,7 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
     )
 
 
-def _not_taken(by: Literal["here", "there"], taken: "Taken") -> list[NotTaken]:
+def not_taken(by: Literal["here", "there"], taken: "Taken") -> list[NotTaken]:
     return [
         NotTaken(
             by=by,
@@ -366,6 +366,9 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     conflicts: int
     """Of the whole store, and not resolved."""
     quarantined: int
+    pending_replication: int
+    """Changes of this store that too few others have, of those that quorum writes count."""
+    pending_since: str | UnsetType = UNSET
 
 
 @operation(
@@ -388,6 +391,8 @@ def sync_status(hold: Hold, request: Nothing) -> SyncStatus:
         peers=[_peer_standing(one) for one in found.peers],
         conflicts=found.conflicts,
         quarantined=found.quarantined,
+        pending_replication=found.pending,
+        pending_since=_moment(found.pending_since),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..domain.errors import StoreError
 from ..domain.moment import DAY, SECOND, to_text
-from ..storage import journal
+from ..storage import journal, unreplicated
 from ..storage.floor import floor_of
 from ..storage.port import Fault
 from . import backup, history
@@ -21,6 +21,7 @@ LARGE_LOG = 64 << 20
 LITTLE_SPACE = 256 << 20
 NO_SPACE = 32 << 20
 SLOW_CLOCK = 120 * SECOND
+SLOW_PEERS = 30 * SECOND
 WRONG_CLOCK = 7 * DAY
 MANY_CONNECTIONS = 0.9
 MOST_FINDINGS = 20
@@ -59,6 +60,7 @@ def examine(hold: Hold) -> list[Section]:
         "clock": lambda: _clock(hold),
         "schema": lambda: _schema(hold),
         "counts": lambda: _counts(hold),
+        "replication": lambda: _replication(hold),
         "backups": lambda: _backups(hold),
     }
     sections = []
@@ -153,6 +155,20 @@ def _counts(hold: Hold) -> Examined:
         memories = {row[0]: row[1] for row in session.rows("transfer_states", now=hold.now())}
         others = {row[0]: row[1] for row in session.rows("transfer_counts")}
     return {"memories": memories, **others}, []
+
+
+def _replication(hold: Hold) -> Examined:
+    """What other stores should have by now, and what this one could not take from them."""
+    with hold.reading() as session:
+        pending, since = unreplicated.waiting(session)
+        aside = len(session.rows("quarantine_names"))
+    facts = {"pending": pending, "since": to_text(since) if since else None, "quarantined": aside}
+    findings = []
+    if since is not None and hold.now() - since > SLOW_PEERS:
+        findings.append(Finding("warn", f"{pending} changes wait for other stores since {facts['since']}."))
+    if aside:
+        findings.append(Finding("warn", f"{aside} changes are in quarantine: `holdfast quarantine list` says why."))
+    return facts, findings
 
 
 def _backups(hold: Hold) -> Examined:

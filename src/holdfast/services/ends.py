@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from ..domain.scope import ALL, Scope
@@ -35,19 +36,20 @@ class StoreEnd:
     """The end that is a store within reach of this process."""
 
     def __init__(self, hold: Hold, *, owner: str | None = None, scope: Scope = ALL) -> None:
-        self._hold = hold
+        self._hold = replace(hold, quorum=None)
+        """What is exchanged waits for nobody else."""
         self._scope = scope
         self._owner = owner
         """Whose a memory becomes that is new here; None: its author's."""
 
     def greet(self) -> Greeting:
         with self._hold.reading() as session:
-            return telling.greet(session, self._hold.now())
+            return telling.greet(session, self._hold.now(), self._scope)
 
     def followed(self, sender: Greeting) -> int:
         with self._hold.reading() as session:
             row = session.row("followed_get", origin=sender.origin)
-        return row[0] if row else 0
+        return row[0] if row and row[1] == sender.scope else 0
 
     def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
         with self._hold.reading() as session:
@@ -58,7 +60,8 @@ class StoreEnd:
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
         with self._hold.writing() as write:
             take_page(write, page, sender, taken, owner=self._owner, scope=self._scope)
-            write.session.do("followed_put", origin=sender.origin, seq=page.upto, now=write.now)
+            place = {"origin": sender.origin, "seq": page.upto, "scope": sender.scope}
+            write.session.do("followed_put", **place, now=write.now)
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:

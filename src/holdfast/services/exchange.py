@@ -83,7 +83,7 @@ def take_page(
         took = _take(write, taking, fresh, keys, taken, sender)
         fresh = _waiting(write.session, scope) if took else []
     taking.finish()
-    _rest(write, page, scope)
+    _rest(write, page, sender, scope)
     _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})
 
 
@@ -212,13 +212,17 @@ def _learn(write: Writing, keys: dict[str, bytes], origins: set[str]) -> None:
     write.learnt.update(origins - {write.origin})
 
 
-def _rest(write: Writing, page: Page, scope: Scope) -> None:
-    """Believe who may tell everything up to where all changes of an origin are in what was told."""
+def _rest(write: Writing, page: Page, sender: Greeting, scope: Scope) -> None:
+    """Believe who may tell everything up to where all changes of an origin are in what was told.
+
+    Of another's changes that is believed from an admin peer alone: who overstates it keeps them from being asked for.
+    """
     if not page.bases or EVERYTHING not in scope.take:
         return
     known = numbers(write.session)
     for origin, reached in page.bases.items():
-        if origin != write.origin and reached.n > known.get(origin, 0):
+        believed = scope.admin or node_of(origin) == sender.node
+        if believed and origin != write.origin and reached.n > known.get(origin, 0):
             write.rested[origin] = reached
 
 

@@ -16,7 +16,7 @@ from ..storage import asking, candidates, links, memories, recalls, tokens, vect
 from ..storage.candidates import Around, Neighbour, Row
 from ..storage.links import Which
 from ..storage.memories import EVERYTHING, Filter
-from ..storage.parsed import is_asking, length_of, pad
+from ..storage.parsed import Parsed, is_asking, length_of, pad
 from ..storage.port import Session
 from ..storage.then import Then
 from ..storage.vectors import REPLY, Kept, Near
@@ -50,6 +50,7 @@ BLOCK = 20
 
 MOST_NAMES = 16
 NOWHERE = Around(None, None, None, None)
+UNUSED = (0, 0)
 REPLIES = (REPLY, REPLY)
 Asked = tuple[str, str]
 """An asked stem, and how it stands in a parsed text."""
@@ -64,6 +65,13 @@ class Looked(NamedTuple):
     now: int
 
 
+class Said(NamedTuple):
+    """How often each asked stem stands in a memory's labels, and in each of its passages."""
+
+    labels: dict[str, int]
+    passages: list[dict[str, int]]
+
+
 class Heard(NamedTuple):
     """What the words of a question found."""
 
@@ -73,6 +81,8 @@ class Heard(NamedTuple):
     rows: dict[str, Row]
     words: dict[str, str]
     """Each asked stem, and a word of it."""
+    said: dict[str, Said]
+    """How often the asked stems stand in what was found: counted while the question's vector is made."""
     named: tuple[str, ...]
     """The speakers whom the question names, in its order; or those of the role that it asks about."""
     scope: rank.Scope
@@ -118,7 +128,9 @@ def listen(look: Looked, question: Question, known: set[str], *, without: Collec
     named = voices(question, known | _speakers(rows.values()))
     stems = stems_of(question.words)
     scope = _scope(look, question, stems, named, last, words.held)
-    return Heard(breadth, ids, rows, stems, named, scope, _around(look, rows.values()))
+    around, asked = _around(look, rows.values()), _asked(stems)
+    said = {id: _said(row.parsed, asked) for id, row in rows.items()}
+    return Heard(breadth, ids, rows, stems, said, named, scope, around)
 
 
 def _names(question: Question) -> list[str]:
@@ -154,11 +166,12 @@ def gather(
     edges.superseded.update(_superseded(look, rows.keys() - set(linking), past.when))
     making = _Making(
         question=question,
-        asked=[(stem, pad(stem)) for stem in heard.words],
+        asked=_asked(heard.words),
+        said={} if past.rows else heard.said,
         named=heard.named,
         near=_near(look, asked, fresh, rows),
         around=beside.around,
-        ids={row.rowno: row.id for row in rows.values()} | {row.rowno: row.id for row in beside.others},
+        ids={**{row.rowno: row.id for row in rows.values()}, **{row.rowno: row.id for row in beside.others}},
         edges=edges,
         uses=memories.uses(look.session, list(rows)),
         utility=recalls.utilities(look.session, list(rows)),
@@ -302,76 +315,81 @@ class _Making(Struct, frozen=True):
 
     question: Question
     asked: list[Asked]
+    said: dict[str, Said]
     named: tuple[str, ...]
     near: dict[str, Near]
     around: dict[int, Around]
-    ids: dict[int, str]
+    ids: dict[int | None, str]
     edges: Edges
     uses: dict[str, tuple[int, int]]
     utility: dict[str, float]
     now: int
 
     def candidate(self, row: Row) -> rank.Candidate:
-        beside, said_at = self.around.get(row.rowno, NOWHERE), row.occurred_at or row.created_at
-        near, held = self.near.get(row.id, {}), self._held(row.parsed.text)
+        """By place: there are many, and by name each would take as long again."""
+        id, beside, said_at = row.id, self.around.get(row.rowno, NOWHERE), row.occurred_at or row.created_at
+        near, said = self.near.get(id, {}), self.said.get(id) or _said(row.parsed, self.asked)
+        over = id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now)
+        date = fitness(self.question.dates, said_at) if self.question.dates else 0.0
         return rank.Candidate(
-            id=row.id,
-            pieces=_pieces(row, near, held),
-            length=row.parsed.length,
-            labels=_counted(row.parsed.labels, held),
-            reply=near.get(REPLIES),
-            speaker=row.speaker,
-            group=_group(row),
-            before=self.ids.get(beside.before or 0),
-            long_before=self.ids.get(beside.long_before or 0),
-            after=self.ids.get(beside.after or 0),
-            asks=row.parsed.asks,
-            date=fitness(self.question.dates, said_at) if self.question.dates else 0.0,
-            linked=self.edges.linked.get(row.id, ()),
-            priority=row.priority,
-            confidence=row.confidence,
-            updated_at=row.updated_at,
-            uses=self.uses.get(row.id, (0, 0))[0],
-            utility=self.utility.get(row.id, 0.0),
-            over=row.id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now),
-            at=said_at,
+            id,
+            _pieces(row, near, said),
+            row.parsed.length,
+            said.labels,
+            near.get(REPLIES),
+            row.speaker,
+            _group(row),
+            self.ids.get(beside.before),
+            self.ids.get(beside.long_before),
+            self.ids.get(beside.after),
+            row.parsed.asks,
+            date,
+            self.edges.linked.get(id, ()),
+            row.priority,
+            row.confidence,
+            row.updated_at,
+            self.uses.get(id, UNUSED)[0],
+            self.utility.get(id, 0.0),
+            over,
+            said_at,
         )
 
     def neighbours(self, rows: Iterable[Neighbour]) -> list[rank.Candidate]:
         """What only counts for others, as far as it does: its words, as if it were one passage, and who says it."""
         return [
             rank.Candidate(
-                row.id,
-                (rank.Piece(0, 0, _counted(row.text, held)),),
-                length_of(row.text),
-                speaker=row.speaker,
-                asks=is_asking(row.text),
+                row.id, (rank.Piece(0, 0, counts),), length_of(row.text), speaker=row.speaker, asks=is_asking(row.text)
             )
             for row in rows
-            if (held := self._held(row.text)) or row.speaker in self.named
+            if (counts := _counted(row.text, self.asked)) or row.speaker in self.named
         ]
 
-    def _held(self, text: str) -> list[Asked]:
-        """Those of the asked stems that stand somewhere in a parsed text."""
-        return [one for one in self.asked if one[1] in text]
+
+def _asked(stems: Iterable[str]) -> list[Asked]:
+    return [(stem, pad(stem)) for stem in stems]
 
 
-def _pieces(row: Row, near: Near, held: Sequence[Asked]) -> list[rank.Piece]:
+def _said(parsed: Parsed, asked: Sequence[Asked]) -> Said:
+    """What is nowhere in a text need not be looked for in each part of it."""
+    held = [one for one in asked if one[1] in parsed.text]
+    return Said(_counted(parsed.labels, held), [_counted(line.stems, held) for line in parsed.lines])
+
+
+def _pieces(row: Row, near: Near, said: Said) -> list[rank.Piece]:
     """The passages of a memory. A vector of something else is one without words."""
-    left = dict(near)
-    left.pop(REPLIES, None)
     found = [
-        rank.Piece(
-            line.begins, line.ends, _counted(line.stems, held), line.speaker, left.pop((line.begins, line.ends), None)
-        )
-        for line in row.parsed.lines
+        rank.Piece(line.begins, line.ends, counts, line.speaker, near.get((line.begins, line.ends)))
+        for line, counts in zip(row.parsed.lines, said.passages, strict=True)
     ]
-    return found + [rank.Piece(*span, {}, row.speaker, cosine) for span, cosine in left.items()] if left else found
+    if len(near) == (REPLIES in near) + sum(piece.cosine is not None for piece in found):
+        return found
+    spans = {(piece.begins, piece.ends) for piece in found} | {REPLIES}
+    return found + [rank.Piece(*span, {}, row.speaker, near[span]) for span in near if span not in spans]
 
 
-def _counted(stems: str, held: Sequence[Asked]) -> dict[str, int]:
-    """How often each asked stem stands in a part of a parsed text, of those that stand in the whole."""
-    return {stem: count for stem, padded in held if (count := stems.count(padded))} if held else {}
+def _counted(stems: str, asked: Sequence[Asked]) -> dict[str, int]:
+    """How often each asked stem stands in a part of a parsed text."""
+    return {stem: count for stem, padded in asked if (count := stems.count(padded))} if asked and stems else {}
 
 
 def _group(row: Row) -> str | None:

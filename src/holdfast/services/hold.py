@@ -26,6 +26,7 @@ from .recent import Recent
 
 if TYPE_CHECKING:
     from ..llm.port import Model
+    from .quorum import Quorum
 
 NO_ACCESS = Access()
 SETTLE_SECONDS = 10.0
@@ -126,9 +127,13 @@ class Hold:
     """Entered while something is kept."""
     notified: list[Invalidation] = field(default_factory=list)
     """What this caller's changes told to others, because something they stand on fell."""
+    quorum: Quorum | None = None
+    """Which other stores must have a change before it counts; None: none."""
+    placed: list[journal.Place] = field(default_factory=list)
+    """Where this caller's changes stand in the journal, if others must have them."""
 
     def seen_by(self, caller: Caller, progress: Progress = SILENT) -> Hold:
-        return replace(self, caller=caller, progress=progress, notified=[])
+        return replace(self, caller=caller, progress=progress, notified=[], placed=[])
 
     def new_id(self) -> str:
         return ids.uuid7(self.now())
@@ -152,6 +157,8 @@ class Hold:
                 yield write
                 write.flush()
                 places, notified = write.places, write.notified
+                if self.quorum is not None and places:
+                    self.quorum.mark(session, places, write.origin, write.now)
             self.kept()
         except OutcomeUnknown as unknown:
             if not places:
@@ -161,6 +168,13 @@ class Hold:
                     "The connection to the database broke; nothing was written: try again.", retryable=True
                 ) from unknown
         self.notified.extend(notified)
+        if self.quorum is not None:
+            self.placed.extend(places)
+
+    def agreed(self) -> None:
+        """Wait until other stores have what this caller changed; raises QuorumNotMet if too few have it in time."""
+        if self.quorum is not None and self.placed:
+            self.quorum.wait(self.placed)
 
     def _was_kept(self, place: journal.Place, unknown: OutcomeUnknown) -> bool:
         """Looked up as a writer, who waits until the transaction that was cut has come to its end."""

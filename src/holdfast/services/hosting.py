@@ -5,9 +5,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..domain.change import node_of
 from ..domain.errors import Forbidden, Invalid
 from ..domain.learnt import learn
 from ..storage import peers
+from ..storage.exchange import Greeting
 from . import messages, status
 from .ends import StoreEnd
 from .exchange import must_be_another
@@ -22,7 +24,7 @@ def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
     """Who this store is, what it has, and how far it has followed the one that asks."""
     said = _read(message, Hello)
     protocol = messages.must_speak(said.protocol, "The store that asks")
-    end = _end(hold)
+    end = _end(hold, said.greeting)
     greeting, asker = end.greet(), said.greeting
     if asker.origin != greeting.origin:
         status.heard(hold, asker, said.reached.get(greeting.origin, 0), said.release)
@@ -56,7 +58,7 @@ def take(hold: Hold, message: dict[str, Any]) -> TakeAnswer:
     """What became of each change of a page: durable when this is answered, unless it was a rehearsal."""
     told = _read(message, Take)
     protocol = messages.must_speak(told.protocol, "The store that asks")
-    own, noted, page = _end(hold), Noted(), told.page()
+    own, noted, page = _end(hold, told.sender), Noted(), told.page()
     must_be_another(own.greet(), told.sender)
     if not own.followed(told.sender) <= told.upto <= told.sender.seq:
         raise Invalid("upto: behind what was taken before, and not beyond the sender's journal", fields=["upto"])
@@ -74,14 +76,15 @@ def _read(message: dict[str, Any], form: type[M]) -> M:
         raise Invalid(f"The message cannot be read: {error}") from None
 
 
-def _end(hold: Hold) -> StoreEnd:
-    """This store, as far as whoever asks may see and change it."""
+def _end(hold: Hold, sender: Greeting | None = None) -> StoreEnd:
+    """This store, as far as whoever asks may see and change it; a peer speaks for itself alone."""
     caller = hold.caller
     if caller.peer is not None:
         with hold.reading() as session:
             peer = peers.by_name(session, caller.peer)
-        if peer is not None:
-            return StoreEnd(hold, scope=peer.scope)
+        if peer is None or (sender and {sender.node, node_of(sender.origin)} != {peer.node}):
+            raise Forbidden("A store exchanges under its own name alone.")
+        return StoreEnd(hold, scope=peer.scope)
     if not caller.may("admin") or "*" not in caller.namespaces:
         raise Forbidden("Only an enrolled store, or a key with every right, may exchange with this one.")
     return StoreEnd(hold)

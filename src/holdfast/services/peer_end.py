@@ -70,12 +70,18 @@ class PeerEnd:
     def __init__(self, hold: Hold, link: Link) -> None:
         self._hold = hold
         self._link = link
+        with hold.reading() as session:
+            self._enrolled = peers.by_url(session, link.name)
+        self._scope = self._enrolled.scope.told_as if self._enrolled else ""
         self._said: HelloAnswer | None = None
 
     def greet(self) -> Greeting:
         return self._hello().greeting
 
     def followed(self, sender: Greeting) -> int:
+        """As it said; for what is told under other patterns than it was asked for, it is asked again."""
+        if sender.scope != self._scope:
+            self._scope, self._said = sender.scope, None
         return self._hello().followed
 
     def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
@@ -128,6 +134,7 @@ class PeerEnd:
         if self._said is None:
             with self._hold.reading() as session:
                 mine, reached = telling.greet(session, self._hold.now()), followed(session)
+            mine = replace(mine, scope=self._scope)
             question = Hello(greeting=mine, kinds=messages.kinds(), reached=reached)
             said = self._ask(HELLO, question, HelloAnswer)
             messages.must_speak(said.protocol, self._link.name)
@@ -156,7 +163,7 @@ class PeerEnd:
 
     def _sign(self, path: str, body: bytes) -> Mapping[str, str]:
         """Who asks, for this request alone and for the store that is meant."""
-        to = self._said.greeting.node if self._said is not None else ""
+        to = self._said.greeting.node if self._said else self._enrolled.node if self._enrolled else ""
         at, nonce = self._hold.now(), token_urlsafe(18)
         with self._hold.reading() as session:
             node, key = journal.head_of(session).node, self._hold.store.signing_key(session)

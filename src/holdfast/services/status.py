@@ -5,7 +5,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ..domain.errors import HoldfastError
-from ..storage import journal, peers
+from ..storage import journal, peers, unreplicated
 from ..storage import status as kept
 from ..storage.exchange import Greeting
 from ..storage.status import Attempts, Seen
@@ -36,6 +36,8 @@ class Overview(NamedTuple):
     peers: list[Standing]
     conflicts: int
     quarantined: int
+    pending: int
+    pending_since: int | None
 
 
 def heard(hold: Hold, greeting: Greeting, followed: int, release: str) -> None:
@@ -104,13 +106,14 @@ def overview(hold: Hold) -> Overview:
         enrolled, links = peers.enrolled(session), kept.attempts(session)
         (conflicts,) = session.row("conflict_total") or (0,)
         node = journal.head_of(session).node
+        pending = unreplicated.waiting(session)
     asked = {one.node: one for one in links if one.node}
     found = [known.of(one.name, one.url, one.node, asked.get(one.node)) for one in enrolled]
     named = {one.node for one in enrolled}
     found += [known.of(one.address, one.address, one.node, one) for one in links if one.node not in named]
     named |= asked.keys()
     found += [known.of(one, None, one, None) for one in known.seen if one not in named]
-    return Overview(node, known.seq, found, conflicts, sum(known.aside.values()))
+    return Overview(node, known.seq, found, conflicts, sum(known.aside.values()), *pending)
 
 
 class _Known(NamedTuple):

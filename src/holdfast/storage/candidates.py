@@ -17,7 +17,7 @@ DEAR = 3000
 """A word that so many memories hold is not counted among those of a filter: its share of all tells enough."""
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """A memory as the order needs it."""
 
     rowno: int
@@ -74,7 +74,7 @@ def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filt
     return [_row(row) for row in found]
 
 
-class Neighbour(Struct, frozen=True):
+class Neighbour(Struct, frozen=True, gc=False):
     """A memory that was said beside another."""
 
     rowno: int

@@ -49,6 +49,8 @@ class Greeting(Struct, frozen=True, kw_only=True):
     vector: dict[str, Reached]
     authors: dict[str, str]
     """The public key by which each origin signs that it can tell of."""
+    scope: str = ""
+    """Names the patterns of what it tells of, if that is not all: under others its journal is to be read anew."""
 
 
 class Page(NamedTuple):
@@ -65,11 +67,19 @@ class Page(NamedTuple):
     """Up to which number the changes of some origins are in what was told up to here, states included."""
 
 
-def greet(session: Session, now: int) -> Greeting:
+def greet(session: Session, now: int, scope: Scope = ALL) -> Greeting:
     head = journal.head_of(session)
     authors = {origin: key.hex() for origin, key, _ in session.rows("author_list")}
     authors |= {origin: head.public_key.hex() for origin, *_ in session.rows("signer_list")}
-    return Greeting(node=head.node, origin=head.origin, seq=head.seq, now=now, vector=vector(session), authors=authors)
+    return Greeting(
+        node=head.node,
+        origin=head.origin,
+        seq=head.seq,
+        now=now,
+        vector=vector(session),
+        authors=authors,
+        scope=scope.told_as,
+    )
 
 
 def vector(session: Session) -> dict[str, Reached]:
@@ -87,6 +97,21 @@ def numbers(session: Session) -> dict[str, int]:
     for base in floors.bases(session):
         known[base.origin] = max(base.n, known.get(base.origin, 0))
     return known
+
+
+def numbers_at(session: Session, place: int) -> dict[str, int]:
+    """For every origin, up to which number its changes were all here at a place of the journal, or at its floor."""
+    floor = floors.floor_of(session)
+    upto = max(place, floor.seq if floor else 0)
+    known = {origin: 0 for origin in numbers(session)}
+    for base in floors.bases(session):
+        if base.seq <= upto:
+            known[base.origin] = max(base.n, known[base.origin])
+    for origin, after in known.items():
+        row = session.row("base_gapless", origin=origin, after=after, upto=upto)
+        assert row is not None
+        known[origin] = row[0]
+    return {origin: n for origin, n in known.items() if n}
 
 
 def mark_of(session: Session, origin: str, n: int) -> str | None:

@@ -13,7 +13,7 @@ from ..domain.passages import Passage, asks, head, passages
 from . import tokens
 
 
-class Line(Struct, frozen=True):
+class Line(Struct, frozen=True, gc=False):
     """A passage as it is kept: where it stands, who says it, and its stems."""
 
     begins: int
@@ -22,7 +22,7 @@ class Line(Struct, frozen=True):
     stems: str
 
 
-class Parsed(Struct, frozen=True):
+class Parsed(Struct, frozen=True, gc=False):
     text: str
     """All of it, as it is kept."""
     asks: bool
@@ -67,7 +67,11 @@ def read(text: str) -> Parsed:
         return NOTHING
     first, *others = text.split("\n")
     asking, length, labels = first.split("\t")
-    return Parsed(text, asking == "1", int(length), labels, list(map(_line, others)))
+    lines = [
+        Line(int(begins), int(ends), speaker or None, stems)
+        for begins, ends, speaker, stems in (other.split("\t") for other in others)
+    ]
+    return Parsed(text, asking == "1", int(length), labels, lines)
 
 
 def length_of(text: str) -> int:
@@ -78,11 +82,6 @@ def length_of(text: str) -> int:
 def is_asking(text: str) -> bool:
     """Whether it asks something, without reading all of it."""
     return text.startswith("1")
-
-
-def _line(text: str) -> Line:
-    begins, ends, speaker, stems = text.split("\t")
-    return Line(int(begins), int(ends), speaker or None, stems)
 
 
 def _joined(stems: list[str]) -> str:

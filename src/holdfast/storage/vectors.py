@@ -169,7 +169,8 @@ def cosines(vector: bytes, others: Sequence[bytes]) -> list[float]:
     import numpy
 
     kept = numpy.frombuffer(b"".join(others), "<f4").reshape(len(others), -1).astype("f8")
-    return numpy.clip(kept @ numpy.frombuffer(vector, "<f4").astype("f8"), -1.0, 1.0).tolist()  # type: ignore[no-any-return]
+    found = kept @ numpy.frombuffer(vector, "<f4").astype("f8")
+    return numpy.minimum(numpy.maximum(found, -1.0), 1.0).tolist()  # type: ignore[no-any-return]
 
 
 class Plain:

@@ -423,11 +423,15 @@ def cli(**_: Any) -> None:
 @click.option("--tls-key", metavar="FILE", help="The key of that certificate.")
 @click.option("--client-ca", metavar="FILE", help="Who signs the certificates that clients must show, PEM.")
 @click.option("--client-fingerprints", metavar="FILE", help="SHA-256 of each certificate that clients may have.")
+@click.option("--quorum-writes", type=int, metavar="W", help="Stores that must have a change, this one included.")
+@click.option("--quorum-peers", metavar="URL,...", help="Servers of the others that count for it.")
+@click.option("--quorum-timeout-ms", type=int, metavar="MS", help="How long they are waited for [default: 2000].")
 def serve(host: str | None, port: int | None, **given: Any) -> None:
     """Serve the HTTP API, and MCP at /mcp, until interrupted."""
     wanted = choices(given)
-    named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints")
+    named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints", "quorum_writes", "quorum_timeout_ms")
     flags = {"host": host, "port": port, **{name: given[name] for name in named}}
+    flags["quorum_peers"] = given["quorum_peers"].split(",") if given["quorum_peers"] else None
     settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], **flags})
     from ..app import open as open_memory
     from .serve import serve as run

@@ -21,6 +21,10 @@ def synced(answer: Any) -> Iterator[str]:
         yield f"pushed {answer.exported} memories to remote"
     else:
         yield f"merged: pulled {answer.pulled}, pushed {answer.pushed}"
+    yield from _besides(answer)
+
+
+def _besides(answer: Any) -> Iterator[str]:
     more = [(answer.deletes, "deletion"), (answer.links, "link"), (answer.conflicts, "conflict")]
     if told := [many(number, what) for number, what in more if number]:
         yield ", ".join(told) + (": see `holdfast conflicts list`" if answer.conflicts else "")
@@ -71,6 +75,24 @@ def status(answer: Any) -> Iterator[str]:
         if one.clock_ahead_secs is not UNSET:
             yield f"{safe(one.peer)}: its clock is {one.clock_ahead_secs:+.0f} seconds from the one here"
     yield f"{many(answer.conflicts, 'conflict')} not resolved, {answer.quarantined} in quarantine"
+    if answer.pending_replication:
+        yield f"{many(answer.pending_replication, 'change')} that too few others have, since {answer.pending_since}"
+
+
+def bundled(answer: Any) -> Iterator[str]:
+    whole = f" and {many(answer.states, 'whole record')}" if answer.states else ""
+    text = f"{many(answer.changes, 'change')}{whole} in {answer.bytes:,} bytes; next time: --since {answer.next}"
+    if answer.file == "-":
+        click.echo(text, err=True)
+    else:
+        yield text
+
+
+def unbundled(answer: Any) -> Iterator[str]:
+    would = "would take" if answer.dry_run else "took"
+    brought = many(answer.imported, "memory", "memories")
+    yield f"{would} {brought} from {safe(answer.node)}, up to its change {answer.next}"
+    yield from _besides(answer)
 
 
 def compacted(answer: Any) -> Iterator[str]:

@@ -31,6 +31,10 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
             f"{settings.host or 'Every address'} can be reached from other machines, and there is no key and no peer: "
             "make one with `holdfast keys create NAME`, or serve on 127.0.0.1."
         )
+    if settings.quorum_writes or settings.quorum_peers:
+        from ..services.quorum import must_be_set
+
+        must_be_set(settings.quorum_writes, settings.quorum_peers)
     tls = context_of(settings)
     from .mcp.streamable import endpoint
 

@@ -33,7 +33,7 @@ where m.rowno > :after and m.state = 'live' and not exists (select 1 from embedd
 delete from embedding where model = :model
 -- name: embedding_replies
 -- What somebody else said just before some memories, if whoever sees them may know it.
-select m.id, p.content from memory m join memory p on p.rowno = ({strand.before})
+select m.id, p.content from memory m join memory p on p.rowno = coalesce(({strand.before}), ({strand.earlier}))
 where m.id = any(:ids) and m.strand is not null and m.speaker <> p.speaker
   and (p.scope <> 'private' or (m.scope = 'private' and m.agent = p.agent))
 -- name: memory_changed

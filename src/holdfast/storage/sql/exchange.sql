@@ -32,10 +32,10 @@ insert into relayed (origin, n, signature, digest, said) values (:origin, :n, :s
 update relayed set said = null where origin = :origin and n in (
   select j.n from journal j where j.record = :id and j.kind = :kind and j.origin = :origin and j.at <= :at)
 -- name: followed_get
-select seq from followed where origin = :origin
+select seq, scope from followed where origin = :origin
 -- name: followed_put
-insert into followed (origin, seq, at) values (:origin, :seq, :now)
-on conflict (origin) do update set seq = excluded.seq, at = excluded.at
+insert into followed (origin, seq, scope, at) values (:origin, :seq, :scope, :now)
+on conflict (origin) do update set seq = excluded.seq, scope = excluded.scope, at = excluded.at
 -- name: quarantine_put
 insert into quarantine (origin, n, reason, detail, change, peer, kept_at, tried_at, tries)
 values (:origin, :n, :reason, :detail, :change, :peer, :now, :now, 1)

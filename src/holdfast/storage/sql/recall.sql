@@ -15,26 +15,29 @@ from (select * from memory where rowno = any(:rows) limit 1000000) as m where tr
 -- How the newest texts begin that were taken apart.
 select substr(parsed, 1, 16) from memory where parsed <> '' order by rowno desc limit :limit
 -- name: strand.before
--- The nearest before a memory, at its spot or at an earlier one. In two parts: SQLite compares no two columns at once if
--- one is a row's number, and would read a whole strand of one spot.
-select near.rowno from (
-  select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
-    and n.spot = m.spot and n.rowno < m.rowno order by n.rowno desc limit 2) as here
-  union all
-  select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
-    and n.spot < m.spot order by n.spot desc, n.rowno desc limit 2) as earlier
-) as near order by near.spot desc, near.rowno desc limit 1
+-- The nearest before a memory that is said at its spot. What comes before it is this, or else the nearest at an earlier
+-- spot: in two parts, for SQLite compares no two columns at once if one is a row's number, and would read a whole strand
+-- of one spot.
+select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
+  and n.spot = m.spot and n.rowno < m.rowno order by n.rowno desc limit 1
+-- name: strand.earlier
+select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
+  and n.spot < m.spot order by n.spot desc, n.rowno desc limit 1
 -- name: strand.after
-select near.rowno from (
-  select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
-    and n.spot = m.spot and n.rowno > m.rowno order by n.rowno limit 2) as here
-  union all
-  select * from (select n.spot, n.rowno from memory n where n.strand = m.strand and n.state = 'live'
-    and n.spot > m.spot order by n.spot, n.rowno limit 2) as later
-) as near order by near.spot, near.rowno limit 1
+select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
+  and n.spot = m.spot and n.rowno > m.rowno order by n.rowno limit 1
+-- name: strand.later
+select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
+  and n.spot > m.spot order by n.spot, n.rowno limit 1
 -- name: strand_around
 -- Which rows come before and after some, two each way, among what was said one after another.
-select m.rowno, ({strand.before}), ({strand.before} offset 1), ({strand.after}), ({strand.after} offset 1)
+select m.rowno,
+  coalesce(({strand.before}), ({strand.earlier})),
+  coalesce(({strand.before} offset 1),
+    case when ({strand.before}) is null then ({strand.earlier} offset 1) else ({strand.earlier}) end),
+  coalesce(({strand.after}), ({strand.later})),
+  coalesce(({strand.after} offset 1),
+    case when ({strand.after}) is null then ({strand.later} offset 1) else ({strand.later}) end)
 from memory m where m.rowno = any(:rows) and m.strand is not null and m.state = 'live'
 -- name: speaker_select
 -- Who speaks under a name, or under one that begins with it; filters follow.

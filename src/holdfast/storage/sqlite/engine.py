@@ -25,6 +25,8 @@ from .vectors import Signs, close, nearest, signs_of
 APPLICATION_ID = 0x484F4C44
 LOG_LIMIT = 16 << 20
 POLL_SECONDS = 0.05
+CACHE_KB = 32_000
+"""Of a connection that needs so much: most of what is asked for among ten thousand memories and their vectors."""
 COMMON = 10_000
 """Counting a word takes 20 ns for each memory that holds it."""
 HERE = Path(__file__).parent
@@ -448,7 +450,7 @@ def connect(file: Path, vfs: str) -> apsw.Connection:
             # Otherwise a statement is planned anew whenever another limit or bound is given to it.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             use_log(connection)
-            connection.execute("pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-16000")
+            connection.execute(f"pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-{CACHE_KB}")
             # What is purged is overwritten, and a log that a long reader let grow shrinks again.
             connection.execute(f"pragma secure_delete=on; pragma journal_size_limit={LOG_LIMIT}").fetchall()
         except BaseException:

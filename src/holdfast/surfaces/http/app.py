@@ -38,6 +38,8 @@ WRITERS = 4
 """Threads for what writes, of which the store takes one at a time: those who wait for it keep no reader waiting."""
 ASKERS = 4
 """Threads for what asks a model."""
+WAITERS = 32
+"""Threads for what writes and then waits for other stores: none of those that these wait for is kept waiting."""
 Lifespan = AbstractAsyncContextManager[Any]
 
 
@@ -88,6 +90,7 @@ class Site:
         self.threads = Threads(holdfast.settings.timeout_secs)
         self.writers = Threads(holdfast.settings.timeout_secs, threads=WRITERS)
         self.askers = Threads(holdfast.settings.timeout_secs, threads=ASKERS)
+        self.waiters = Threads(holdfast.settings.timeout_secs, threads=WAITERS)
         self.probe = Threads(PROBE_SECONDS, threads=1)
         self.metrics = Metrics()
         self.closing = asyncio.Event()
@@ -97,6 +100,7 @@ class Site:
         self.threads.close()
         self.writers.close()
         self.askers.close()
+        self.waiters.close()
         self.probe.close()
 
     def pages(self) -> dict[str, Callable[[Request], Awaitable[Response]]]:
@@ -141,7 +145,10 @@ class Site:
         """Who waits for a model keeps nobody waiting who does not."""
         if operation.asks and self.holdfast.hold.model is not None:
             return self.askers
-        return self.threads if operation.effect is Effect.READ else self.writers
+        if operation.effect is Effect.READ:
+            return self.threads
+        waits = self.holdfast.settings.quorum_writes and not operation.path.startswith(guard_peer.PEERS_ALONE)
+        return self.waiters if waits else self.writers
 
     def work(
         self, operation: Operation, request: Request, body: bytes, progress: Progress

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 
 from ...app import Holdfast
 from ...operations import REGISTRY
@@ -22,13 +23,33 @@ async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> As
     if holdfast.settings.gc_interval_secs and "gc" in REGISTRY.operations:
         tasks.append(asyncio.create_task(every(holdfast.settings.gc_interval_secs, lambda: holdfast.call("gc", {}))))
     try:
-        with in_step(holdfast):
+        with quorate(holdfast), in_step(holdfast):
             yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(use.flush, holdfast.hold)
+
+
+@contextmanager
+def quorate(holdfast: Holdfast) -> Iterator[None]:
+    """Let what is written count only once enough stores have it, if the settings say so, until the block ends."""
+    settings, alone = holdfast.settings, holdfast.hold
+    if not settings.quorum_writes:
+        yield
+        return
+    from ...services.quorum import Quorum
+
+    timeout = settings.quorum_timeout_ms / 1000
+    quorum = Quorum(alone, needed=settings.quorum_writes, peers=settings.quorum_peers, timeout=timeout)
+    quorum.start()
+    holdfast.hold = replace(alone, quorum=quorum)
+    try:
+        yield
+    finally:
+        holdfast.hold = alone
+        quorum.stop()
 
 
 @contextmanager

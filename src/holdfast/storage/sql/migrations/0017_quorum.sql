@@ -10,6 +10,7 @@ create table dropped (
 -- Changes of this store that too few others have acknowledged so far.
 create table unreplicated (
   seq integer primary key,
+  origin text not null,
   n integer not null,
   kind text not null,
   record text not null,

@@ -1,0 +1,120 @@
+"""Bringing one peer everything that it misses, for those who wait until it has it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from dataclasses import replace
+from random import random
+from typing import TYPE_CHECKING
+
+from ..domain.change import Name
+from ..domain.errors import Cancelled, HoldfastError
+from ..net.peer import Link
+from .daemon import pause_after
+from .ends import StoreEnd
+from .exchange import Taken, must_be_another
+from .hold import Hold, Progress
+from .peer_end import PeerEnd, scope_with
+
+if TYPE_CHECKING:
+    from .quorum import Promise, Quorum
+
+PAGE = 200
+LINK_SECONDS = 10.0
+AGAIN_SECONDS = 0.25
+"""Before a peer that failed is asked once more, while somebody may still wait."""
+PAUSE_SECONDS = 1.0
+log = logging.getLogger("holdfast")
+
+
+class Courier:
+    """One peer, in a thread of its own. What fails is tried again, less and less often, until it is delivered."""
+
+    def __init__(self, hold: Hold, url: str, quorum: Quorum, stopping: threading.Event) -> None:
+        self._hold = replace(hold, quorum=None).seen_by(hold.caller, Progress(stop=stopping))
+        self._link = Link(url, hold.access, timeout=LINK_SECONDS)
+        self._quorum = quorum
+        self._stopping = stopping
+        self._woken = threading.Event()
+        self.name = self._link.name
+        self.thread = threading.Thread(target=self._run, name="holdfast-quorum", daemon=True)
+
+    def start(self) -> None:
+        self._woken.set()
+        self.thread.start()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def stop(self) -> None:
+        self._woken.set()
+        self._link.close()
+
+    def _run(self) -> None:
+        pause: float | None = None
+        failures = 0
+        while True:
+            self._woken.wait(pause)
+            self._woken.clear()
+            if self._stopping.is_set():
+                return
+            why = self._round()
+            if why and not failures:
+                log.warning("%s It is tried again, less and less often.", why)
+            failures = failures + 1 if why or self._quorum.open_for(self.name) else 0
+            pause = pause_after(failures, PAUSE_SECONDS, random()) if failures else None  # noqa: S311 - no secret
+
+    def _round(self) -> str | None:
+        """Deliver all that there is; why that failed, if it did, which everybody who waited is told."""
+        waiting = self._quorum.open_for(self.name)
+        try:
+            self._delivered(waiting)
+        except Cancelled:
+            return None
+        except HoldfastError as error:
+            why = error.message
+        except Exception as error:  # noqa: BLE001 - a fault of ours with one peer must not end the others
+            where = "".join(traceback.format_tb(error.__traceback__))
+            why = f"Delivering to {self.name} failed with {type(error).__name__}:\n{where}"
+        else:
+            return None
+        self._quorum.missed(self.name, [one.change.name for one in waiting], why.partition("\n")[0])
+        return why
+
+    def _delivered(self, waiting: list[Promise]) -> None:
+        """Once more if it fails for now: a connection may have ended, or the peer just begins."""
+        try:
+            self._deliver(waiting)
+        except HoldfastError as error:
+            if not error.retryable or self._stopping.wait(AGAIN_SECONDS):
+                raise
+            self._deliver(waiting)
+
+    def _deliver(self, waiting: list[Promise]) -> None:
+        """What somebody waits for is told again even if it was told before: what became of it is what counts."""
+        there = PeerEnd(self._hold, self._link)
+        here = StoreEnd(self._hold, scope=scope_with(self._hold, there, self.name))
+        sender = here.greet()
+        must_be_another(sender, there.greet())
+        known = {origin: reached.n for origin, reached in there.greet().vector.items()}
+        names = [one.change.name for one in waiting]
+        self._quorum.kept(self.name, [name for name in names if name.n <= known.get(name.origin, 0)])
+        followed = there.followed(sender) if there.followed(sender) <= sender.seq else 0
+        after, more = min([followed, *(one.change.seq - 1 for one in waiting)]), True
+        while more:
+            page, sender = here.tell(after, known, PAGE), here.greet()
+            moved = page.upto > after or bool(page.states)
+            after, more = page.upto, page.more
+            if moved:
+                taken = Taken()
+                there.take(page._replace(upto=max(page.upto, there.followed(sender))), sender, taken)
+                self._hear({Name(change.origin, change.n) for change in page.changes}, taken)
+
+    def _hear(self, told: set[Name], taken: Taken) -> None:
+        """What the peer itself says of each change that it was told."""
+        self._quorum.kept(self.name, told - taken.refused.keys())
+        for name in told & taken.refused.keys():
+            why = taken.refused[name]
+            self._quorum.missed(self.name, [name], f"rejected it: {why.detail} [{why.reason}]")

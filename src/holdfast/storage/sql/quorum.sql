@@ -1,0 +1,10 @@
+-- name: unreplicated_add
+-- The changes of this store among those that were just placed.
+insert into unreplicated (seq, origin, n, kind, record, since)
+select seq, origin, n, kind, record, :now from journal where seq >= :first and seq <= :last and origin = :origin
+-- name: unreplicated_list
+select seq, origin, n, kind, record, since from unreplicated where seq >= :first and seq <= :last order by seq
+-- name: unreplicated_drop
+delete from unreplicated where seq = any(:seqs)
+-- name: unreplicated_count
+select count(*), min(since) from unreplicated

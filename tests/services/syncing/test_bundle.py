@@ -1,0 +1,169 @@
+"""Changes by file: checked to the last byte, taken once, and never with a hole."""
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.domain.errors import Conflict, Forbidden, HoldfastError, Invalid
+from holdfast.services import bundle_file
+from holdfast.services.compact import compact
+from holdfast.storage import exchange as telling
+
+Make = Callable[..., holdfast.Holdfast]
+SKILL = "---\nname: deploy\ndescription: How.\n---\nPush the button.\n"
+
+
+@pytest.fixture
+def full(here: holdfast.Holdfast) -> holdfast.Holdfast:
+    first = here.store(title="First", content="Said first.", tier="long")
+    second = here.store(title="Second", content="Said second.", tier="long")
+    here.update(id=first.id, content="Said better.")
+    here.link(source_id=first.id, target_id=second.id)
+    here.skill_register(inline_skill=SKILL)
+    return here
+
+
+@pytest.fixture
+def bundle(full: holdfast.Holdfast, tmp_path: Path) -> Path:
+    full.sync_export_bundle(file=str(tmp_path / "all.bundle"))
+    return tmp_path / "all.bundle"
+
+
+def digest(store: holdfast.Holdfast) -> str:
+    with store.hold.reading() as session:
+        return telling.digest(session)
+
+
+def test_a_bundle_brings_everything_and_the_second_time_nothing(
+    full: holdfast.Holdfast, there: holdfast.Holdfast, bundle: Path
+) -> None:
+    first = there.sync_import_bundle(file=str(bundle), trust_sender=True)
+    head = there.verify().head
+    again = there.sync_import_bundle(file=str(bundle))
+    assert (first.imported, first.links, first.rejected, again.imported) == (2, 1, 0, 0)
+    assert digest(there) == digest(full)
+    assert there.verify().intact
+    assert there.verify().head == head
+    assert there.sync(remote=full.settings.db, direction="pull").imported == 0
+    assert bundle.stat().st_mode & 0o077 == 0
+
+
+def test_a_dry_run_says_what_a_bundle_would_bring(there: holdfast.Holdfast, bundle: Path) -> None:
+    planned = there.sync_import_bundle(file=str(bundle), trust_sender=True, dry_run=True)
+    assert (planned.imported, there.stats().total) == (2, 0)
+
+
+def test_bundles_that_follow_one_another_come_to_the_same_as_one(
+    full: holdfast.Holdfast, there: holdfast.Holdfast, bundle: Path, tmp_path: Path
+) -> None:
+    first = there.sync_import_bundle(file=str(bundle), trust_sender=True)
+    full.delete(id=full.list().memories[0].id)
+    written = full.sync_export_bundle(file=str(tmp_path / "more.bundle"), since=first.next)
+    assert written.changes == 1
+    assert there.sync_import_bundle(file=str(tmp_path / "more.bundle")).deletes == 1
+    assert digest(there) == digest(full)
+
+
+def test_a_bundle_with_a_gap_is_refused_and_says_what_is_missing(
+    full: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    full.sync_export_bundle(file=str(tmp_path / "late.bundle"), since=3)
+    with pytest.raises(Conflict, match=r"changes 1 to 3 of .*--since 0"):
+        there.sync_import_bundle(file=str(tmp_path / "late.bundle"), trust_sender=True)
+    assert there.stats().total == 0
+
+
+def test_what_came_another_way_is_no_gap(
+    full: holdfast.Holdfast, there: holdfast.Holdfast, make: Make, tmp_path: Path
+) -> None:
+    third = make()
+    third.sync(remote=full.settings.db)
+    there.sync(remote=third.settings.db)
+    next_one = full.store(title="Third", content="Said third.")
+    full.sync_export_bundle(file=str(tmp_path / "late.bundle"), since=4)
+    there.sync_import_bundle(file=str(tmp_path / "late.bundle"), trust_sender=True)
+    assert there.get(id=next_one.id).content == "Said third."
+
+
+def test_what_was_folded_goes_whole(full: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path) -> None:
+    compact(full.hold, 0)
+    assert full.sync_export_bundle(file=str(tmp_path / "folded.bundle")).states == 1
+    there.sync_import_bundle(file=str(tmp_path / "folded.bundle"), trust_sender=True)
+    assert digest(there) == digest(full)
+
+
+def test_a_bundle_of_a_stranger_is_refused_unless_somebody_vouches_for_it(
+    there: holdfast.Holdfast, bundle: Path
+) -> None:
+    with pytest.raises(Forbidden, match="not enrolled"):
+        there.sync_import_bundle(file=str(bundle))
+
+
+def test_a_bundle_under_the_name_of_a_known_store_is_refused(
+    full: holdfast.Holdfast, there: holdfast.Holdfast, bundle: Path
+) -> None:
+    there.sync(remote=full.settings.db)
+    with there.hold.store.writing() as session:
+        session.tell("update author set public_key = :key", [{"key": bytes(32)}])
+    with pytest.raises(Forbidden, match="another key"):
+        there.sync_import_bundle(file=str(bundle), trust_sender=True)
+
+
+def test_a_store_does_not_take_its_own_bundle(full: holdfast.Holdfast, bundle: Path) -> None:
+    with pytest.raises(Conflict, match="itself"):
+        full.sync_import_bundle(file=str(bundle))
+
+
+def _repacked(content: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    head, _, packed = content.partition(b"\n")
+    return head + b"\n" + zlib.compress(change(zlib.decompress(packed)))
+
+
+def _bomb() -> bytes:
+    packing = zlib.compressobj(9)
+    line = b'{"change":null}\n' * 65536
+    packed = b"".join(packing.compress(line) for _ in range(200))
+    return b"holdfast bundle 1\n" + packed + packing.flush()
+
+
+HARM: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda content: b"",
+    "something else": lambda content: b"SQLite format 3\x00" + content,
+    "cut off": lambda content: content[:-40],
+    "cut within": lambda content: content[: len(content) // 2],
+    "one bit": lambda content: content[:200] + bytes([content[200] ^ 1]) + content[201:],
+    "longer": lambda content: content + b"more",
+    "another word": lambda content: _repacked(content, lambda text: text.replace(b"Said better.", b"Said worse!.")),
+    "a line less": lambda content: _repacked(
+        content, lambda text: b"\n".join(text.split(b"\n")[:2] + text.split(b"\n")[3:])
+    ),
+    "a line twice": lambda content: _repacked(content, lambda text: text.replace(b"\n", b"\n\n", 3)),
+    "nonsense": lambda content: _repacked(content, lambda text: text.replace(b'{"change', b'{"change":[[[[', 1)),
+    "one long line": lambda content: _repacked(content, lambda text: b" " * (bundle_file.MOST_LINE + 70000)),
+    "a bomb": lambda content: _bomb(),
+    "newer": lambda content: content.replace(b"bundle 1\n", b"bundle 2\n", 1),
+}
+
+
+@pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
+def test_a_bundle_that_is_not_whole_is_refused_and_nothing_is_changed(
+    harm: Callable[[bytes], bytes], there: holdfast.Holdfast, bundle: Path
+) -> None:
+    bundle.write_bytes(harm(bundle.read_bytes()))
+    with pytest.raises(HoldfastError) as refused:
+        there.sync_import_bundle(file=str(bundle), trust_sender=True)
+    assert isinstance(refused.value, Invalid)
+    assert there.stats().total == 0
+    assert there.verify().entries == 0
+
+
+def test_a_bundle_that_cannot_be_written_leaves_nothing_behind(full: holdfast.Holdfast, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(HoldfastError):
+        full.sync_export_bundle(file=str(tmp_path / "taken"))
+    with pytest.raises(Invalid):
+        full.sync_export_bundle(file=str(tmp_path / "x.bundle"), since=1000)
+    assert [path.name for path in tmp_path.iterdir() if "bundle" in path.name or path.name.startswith(".")] == []

@@ -1,0 +1,223 @@
+"""Servers that are no peers, or bad ones: each is named with what is wrong, and nothing here is other than before."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from serving import listening
+
+import holdfast
+from holdfast.domain.errors import PeerFailed
+from holdfast.net.access import Access
+from holdfast.net.peer import MOST_BYTES, Link
+from holdfast.services.peer_end import exchange
+from holdfast.surfaces import wire
+from holdfast.surfaces.http.app import build
+
+Json = dict[str, Any]
+Answer = Callable[[BaseHTTPRequestHandler, str, Json], None]
+SECRET = "a-secret-that-must-not-be-shown"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(str(tmp_path / "here.db"), agent_id="human:ann@home") as opened:
+        opened.store(title="Mine", content="I said this.")
+        yield opened
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(str(tmp_path / "there.db"), agent_id="human:ann@home") as opened:
+        opened.store(title="Theirs", content="They said that.")
+        opened.store(title="Also theirs", content="They said more.")
+        yield opened
+
+
+@contextmanager
+def answering(answer: Answer) -> Iterator[str]:
+    """A server that answers every request as it is told to."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            packed = self.headers.get("Content-Encoding") == "gzip"
+            answer(self, self.path, json.loads(gzip.decompress(body) if packed else body))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, **headers: str) -> None:
+    handler.send_response(status)
+    told = {"Content_Type": "application/json", "Content_Length": str(len(body)), **headers}
+    for name, value in told.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def sent(body: bytes, status: int = 200, **headers: str) -> Answer:
+    return lambda handler, path, asked: send(handler, body, status, **headers)
+
+
+def endless(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
+    """More than anybody can hold, and no word of how much."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    try:
+        while True:
+            handler.wfile.write(b"0" * 1_000_000)
+    except OSError:
+        handler.close_connection = True
+
+
+def cut(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"protocol": 1, ')
+    handler.close_connection = True
+
+
+BOMB = gzip.compress(b" " * (MOST_BYTES + 1))
+BAD: dict[str, tuple[Answer, str]] = {
+    "a page for people": (sent(b"<html>Hello</html>", Content_Type="text/html"), "not as a Holdfast server does"),
+    "a page that says it is JSON": (sent(b"<html>Hello</html>"), "in a form that this release cannot read"),
+    "another JSON": (sent(b'{"status": "ok"}'), "in a form that this release cannot read"),
+    "ten gigabytes, as it says": (sent(b"", Content_Length=str(10**10)), "more than"),
+    "more and more": (endless, "more than"),
+    "half an answer": (cut, "broke off|broke the connection off"),
+    "half a packet": (sent(gzip.compress(b"{}" * 999)[:-9], Content_Encoding="gzip"), "cut off"),
+    "a bomb": (sent(BOMB, Content_Encoding="gzip"), "when it is unpacked"),
+    "no packet": (sent(b"{}", Content_Encoding="gzip"), "not what gzip makes"),
+    "nothing there": (sent(b"", 404), "nothing at this path"),
+    "a fault of its own": (sent(b"oh", 500), "HTTP 500"),
+    "another way": (sent(b"", 307, Location="http://127.0.0.1:1/"), "redirects"),
+    "what it was told": (sent(json.dumps({"code": "NO", "error": SECRET}).encode(), 403), r"\(HTTP 403, NO\)"),
+    "a nest": (sent(b"[" * 100_000), "in a form that this release cannot read"),
+}
+
+
+@pytest.mark.parametrize(("answer", "said"), BAD.values(), ids=BAD)
+def test_what_is_no_peer_is_named_and_nothing_is_changed(here: holdfast.Holdfast, answer: Answer, said: str) -> None:
+    before = here.verify().head
+    with answering(answer) as url, pytest.raises(PeerFailed, match=said) as refused:
+        ask(here, url)
+    assert SECRET not in refused.value.message
+    assert here.verify().head == before
+    assert here.stats().total == 1
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(here: holdfast.Holdfast) -> None:
+    over = Event()
+
+    def drip(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+        try:
+            while not over.wait(0.01):
+                handler.wfile.write(b"x")
+        except OSError:
+            handler.close_connection = True
+
+    with answering(drip) as url, pytest.raises(PeerFailed, match=r"within 0\.5 seconds"):
+        ask(here, url, timeout=0.5)
+    over.set()
+
+
+def tampered(there: holdfast.Holdfast, name: str, tamper: Callable[[Json], None]) -> Answer:
+    """The answers of a real store, one of them altered."""
+
+    def answer(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
+        operation = path.rpartition("/")[2]
+        told = json.loads(wire.encode(there.call(f"peer_{operation}", {"message": asked})))
+        if operation == name:
+            tamper(told)
+        send(handler, json.dumps(told).encode())
+
+    return answer
+
+
+def twice(told: Json) -> None:
+    told["changes"] += told["changes"]
+
+
+LIES: dict[str, tuple[str, Callable[[Json], None], str]] = {
+    "a place beyond its end": ("feed", lambda told: told.update(upto=10**6), "contradicts itself"),
+    "a place behind": ("feed", lambda told: told.update(upto=-1), "contradicts itself"),
+    "the same place for ever": ("feed", lambda told: told.update(upto=0, more=True), "again and again"),
+    "another store": ("feed", lambda told: told.update(origin="another.1"), "became another store"),
+    "less than nothing": ("hello", lambda told: told.update(followed=-1), "contradicts itself"),
+    "an older form": ("hello", lambda told: told.update(protocol=0), "speaks protocol 0"),
+    "no outcomes": ("take", lambda told: told.update(outcomes=[]), "does not say of each change"),
+    "nothing kept": ("take", lambda told: told.update(followed=0), "did not keep"),
+}
+
+
+@pytest.mark.parametrize(("name", "tamper", "said"), LIES.values(), ids=LIES)
+def test_a_peer_that_contradicts_itself_is_refused(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, name: str, tamper: Callable[[Json], None], said: str
+) -> None:
+    way = "push" if name == "take" else "pull"
+    before = here.verify().head
+    with answering(tampered(there, name, tamper)) as url, pytest.raises(holdfast.HoldfastError, match=said):
+        ask(here, url, way=way)
+    assert here.verify().head == before
+    with listening(build(there)) as url:
+        here.sync(remote=url)
+    assert here.sync_digest().digest == there.sync_digest().digest
+
+
+def test_a_peer_that_tells_everything_twice_tells_it_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    with answering(tampered(there, "feed", twice)) as url:
+        assert here.sync(remote=url, direction="pull").imported == 2
+    assert here.verify().intact
+
+
+def test_a_peer_that_lied_about_its_place_once_is_read_again_from_its_beginning(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    def ahead(told: Json) -> None:
+        told.update(upto=10**6, seq=10**6, changes=[])
+
+    with answering(tampered(there, "feed", ahead)) as url:
+        assert here.sync(remote=url, direction="pull").imported == 0
+    with listening(build(there)) as url:
+        assert here.sync(remote=url, direction="pull").imported == 2
+
+
+def test_an_unknown_field_of_a_newer_release_is_passed_over(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    def newer(told: Json) -> None:
+        told.update(protocol=1, of_tomorrow={"so": 1}, changes=[one | {"of_tomorrow": 1} for one in told["changes"]])
+
+    with answering(tampered(there, "feed", newer)) as url:
+        assert here.sync(remote=url, direction="pull").imported == 2
+
+
+def ask(hold: holdfast.Holdfast, url: str, way: Any = "merge", timeout: float = 30.0) -> None:
+    link = Link(url, Access(api_key=SECRET), timeout=timeout)
+    try:
+        exchange(hold.hold, link, way)
+    finally:
+        link.close()

@@ -1,0 +1,241 @@
+"""Writes that count only once enough stores have them: what a peer says of each change decides, not that it answers."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp_wire import stateless
+from serving import listening, with_settings
+
+import holdfast
+from engines import ENGINES
+from holdfast.domain.errors import Misconfigured
+from holdfast.services.quorum import must_be_set
+from holdfast.surfaces.http.app import build
+from holdfast.surfaces.mcp.streamable import endpoint
+
+OWNER = "human:ann@home"
+DAY = 86_400 * 10**6
+MCP = {
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2026-07-28",
+    "mcp-method": "tools/call",
+    "mcp-name": "memory_store",
+}
+
+
+class Stores:
+    """A few stores of one person, each served by a real server or not."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+
+    def open(self, name: str, address: str | None = None, **more: Any) -> holdfast.Holdfast:
+        where = address or str(self._folder / f"{name}.db")
+        return self._stack.enter_context(holdfast.open(where, agent_id=OWNER, **more))
+
+    def serve(self, store: holdfast.Holdfast, *peers: str, needed: int = 0, timeout_ms: int = 10_000) -> str:
+        settings = {"quorum_writes": needed, "quorum_peers": peers, "quorum_timeout_ms": timeout_ms}
+        return self._stack.enter_context(listening(build(with_settings(store, **settings))))
+
+    def peer(self, name: str, **more: Any) -> tuple[holdfast.Holdfast, str]:
+        store = self.open(name, **more)
+        return store, self.serve(store)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[Stores]:
+    with ExitStack() as stack:
+        yield Stores(tmp_path, stack)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def here(stores: Stores, db: str) -> holdfast.Holdfast:
+    return stores.open("here", db)
+
+
+@pytest.fixture
+def nowhere() -> Iterator[str]:
+    """An address at which nobody listens, and nobody else can."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
+def store(url: str, title: str = "Port") -> httpx.Response:
+    return httpx.post(f"{url}/api/v1/memories", json={"title": title, "content": "It is 8080."}, timeout=30)
+
+
+def pending(hold: holdfast.Holdfast) -> int:
+    return int(hold.sync_status().pending_replication)
+
+
+def until(true: Callable[[], bool]) -> None:
+    while not true():
+        pass
+
+
+def test_a_write_is_told_as_kept_when_so_many_stores_have_it(stores: Stores, here: holdfast.Holdfast) -> None:
+    (one, at_one), (other, at_other) = stores.peer("one"), stores.peer("other")
+    url = stores.serve(here, at_one, at_other, needed=3)
+    made = store(url)
+    assert made.status_code == 201
+    assert [hold.get(id=made.json()["id"]).content for hold in (one, other)] == ["It is 8080."] * 2
+    changed = httpx.put(f"{url}/api/v1/memories/{made.json()['id']}", json={"content": "It is 9090."}, timeout=30)
+    assert changed.status_code == 200
+    assert {hold.get(id=made.json()["id"]).content for hold in (here, one, other)} == {"It is 9090."}
+    until(lambda: pending(here) == 0)
+
+
+def test_enough_stores_are_enough_though_one_is_down(stores: Stores, here: holdfast.Holdfast, nowhere: str) -> None:
+    one, at_one = stores.peer("one")
+    made = store(stores.serve(here, at_one, nowhere, needed=2))
+    assert made.status_code == 201
+    assert one.get(id=made.json()["id"]).title == "Port"
+
+
+def test_too_few_stores_are_told_as_such_and_what_was_kept_here_is_marked(
+    stores: Stores, here: holdfast.Holdfast, nowhere: str
+) -> None:
+    one, at_one = stores.peer("one")
+    url = stores.serve(here, at_one, nowhere, needed=3)
+    refused = store(url)
+    said = refused.json()
+    assert (refused.status_code, said["code"], said["got"], said["needed"]) == (503, "QUORUM_NOT_MET", 2, 3)
+    assert (said["peers"][at_one], "retryable" in said) == ("kept", False)
+    (memory,) = here.list().memories
+    assert said["pending"] == [{"kind": "memory", "id": memory.id}]
+    assert one.get(id=memory.id).title == "Port"
+    assert pending(here) == 1
+    (section,) = [section for section in here.doctor().sections if section.name == "replication"]
+    assert section.facts["pending"] == 1
+    assert httpx.get(f"{url}/api/v1/memories/{memory.id}").status_code == 200
+
+
+def test_with_all_others_down_it_is_kept_here_alone_and_goes_over_when_one_comes_back(
+    stores: Stores, here: holdfast.Holdfast, nowhere: str
+) -> None:
+    free = socket.create_server(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    free.close()
+    url = stores.serve(here, f"http://127.0.0.1:{port}", nowhere, needed=2)
+    assert (store(url).json()["got"], pending(here)) == (1, 1)
+    one = stores.open("one")
+    with listening(build(one), port):
+        until(lambda: pending(here) == 0)
+        assert [memory.title for memory in one.list().memories] == ["Port"]
+
+
+def test_a_peer_that_answers_but_puts_the_change_aside_does_not_count(stores: Stores, here: holdfast.Holdfast) -> None:
+    slow, at_slow = stores.peer("slow", now=lambda: here.hold.now() - 30 * DAY)
+    said = store(stores.serve(here, at_slow, needed=2)).json()
+    assert (said["code"], said["got"], slow.quarantine().total) == ("QUORUM_NOT_MET", 1, 1)
+    assert "seven days ahead" in said["peers"][at_slow]
+
+
+@pytest.mark.parametrize("body", [b"{}", b"<html>fine</html>", b'{"protocol":1,"followed":9,"outcomes":[]}'])
+def test_a_peer_that_only_says_that_all_is_well_does_not_count(
+    stores: Stores, here: holdfast.Holdfast, body: bytes
+) -> None:
+    with answering(body) as url:
+        said = store(stores.serve(here, url, needed=2)).json()
+    assert (said["code"], said["got"]) == ("QUORUM_NOT_MET", 1)
+
+
+@contextmanager
+def answering(body: bytes) -> Iterator[str]:
+    """A server that says 200 to everything."""
+
+    class Fine(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Fine)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_peer_that_hangs_is_waited_for_no_longer_than_is_set_and_holds_up_no_reader(
+    stores: Stores, here: holdfast.Holdfast
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = stores.serve(here, f"http://127.0.0.1:{silent.getsockname()[1]}", needed=2, timeout_ms=300)
+        with ThreadPoolExecutor(12) as pool:
+            answers = [pool.submit(store, url, f"Number {n}") for n in range(12)]
+            assert httpx.get(f"{url}/api/v1/memories").status_code == 200
+            said = [answer.result().json() for answer in answers]
+        assert {(one["code"], one["got"], one["reason"]) for one in said} == {("QUORUM_NOT_MET", 1, "timeout")}
+        assert here.stats().total == pending(here) == 12
+
+
+def test_what_was_marked_is_delivered_by_the_next_server_of_the_store(
+    stores: Stores, here: holdfast.Holdfast, nowhere: str
+) -> None:
+    with listening(build(with_settings(here, quorum_writes=2, quorum_peers=(nowhere,)))) as url:
+        assert store(url).status_code == 503
+    one, at_one = stores.peer("one")
+    stores.serve(here, at_one, needed=2)
+    until(lambda: pending(here) == 0)
+    assert [memory.title for memory in one.list().memories] == ["Port"]
+
+
+def test_two_servers_that_wait_for_one_another_hold_up_neither(stores: Stores, here: holdfast.Holdfast) -> None:
+    other, ports = stores.open("other"), []
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            ports.append(free.getsockname()[1])
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    mine, theirs = (
+        with_settings(hold, quorum_writes=2, quorum_peers=(url,), quorum_timeout_ms=20_000)
+        for hold, url in ((here, urls[1]), (other, urls[0]))
+    )
+    with listening(build(mine), ports[0]), listening(build(theirs), ports[1]), ThreadPoolExecutor(20) as pool:
+        answers = [pool.submit(store, urls[n % 2], f"Number {n}") for n in range(20)]
+        assert {answer.result().status_code for answer in answers} == {201}
+    assert here.stats().total == other.stats().total == 20
+
+
+def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
+    stores: Stores, here: holdfast.Holdfast, nowhere: str
+) -> None:
+    served = with_settings(here, quorum_writes=2, quorum_peers=(nowhere,))
+    asked = stateless(1, "tools/call", {"name": "memory_store", "arguments": {"title": "Port", "content": "8080"}})
+    with listening(build(served, endpoint(served))) as url:
+        told = httpx.post(f"{url}/mcp", json=asked, headers=MCP, timeout=30).text
+    assert "QUORUM_NOT_MET" in told
+    assert pending(here) == 1
+
+
+@pytest.mark.parametrize(
+    ("needed", "peers"),
+    [(3, ("http://a:1",)), (2, ("http://a:1", "http://a:1/")), (2, ("ftp://a",)), (0, ("http://a:1",)), (2, ())],
+)
+def test_what_can_never_be_is_refused_at_once(needed: int, peers: tuple[str, ...]) -> None:
+    with pytest.raises(Misconfigured):
+        must_be_set(needed, peers)

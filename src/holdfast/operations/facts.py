@@ -1,0 +1,219 @@
+"""What is known of somebody: facts, each with its past."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..services.hold import Hold
+from .fields import Actor, Confidence
+from .registry import Effect, Example, Request, operation
+from .views import known, text
+
+if TYPE_CHECKING:
+    from ..domain.memory import Memory
+
+Key = Annotated[
+    str, Meta(min_length=1, max_length=256, description="Under which it is known.", extra={"argument": True})
+]
+Who = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Of whom; otherwise of the agent.", extra={"short": "w"})
+]
+
+
+class FactView(Struct, frozen=True, kw_only=True):
+    key: str
+    value: str
+    principal: str
+    confidence: float
+    updated_at: str
+    memory_id: str
+    agent_id: str
+    learned_from: str | UnsetType = UNSET
+    contradicted: list[str] | UnsetType = UNSET
+    """What was said of it before, the last one last."""
+
+
+def _fact(memory: "Memory") -> FactView:
+    before = [str(one["value"]) for one in memory.metadata.get("contradicted", [])]
+    return FactView(
+        key=memory.title,
+        value=memory.content,
+        principal=str(memory.metadata.get("principal", "")),
+        confidence=memory.confidence,
+        updated_at=str(text(memory.updated_at)),
+        memory_id=memory.id,
+        agent_id=memory.agent,
+        learned_from=memory.metadata.get("learned_from", UNSET),
+        contradicted=before or UNSET,
+    )
+
+
+class FactSet(Request, frozen=True):
+    key: Key
+    value: Annotated[
+        str, Meta(min_length=1, max_length=65_536, description="What is so.", extra={"argument": True, "stdin": True})
+    ]
+    principal: Who | None = None
+    confidence: Confidence = 1.0
+    learned_from: (
+        Annotated[str, Meta(min_length=1, max_length=512, description="A message's id, or an address.")] | None
+    ) = None
+    agent_id: Actor | None = None
+
+
+class FactTold(Struct, frozen=True, kw_only=True):
+    fact: FactView
+    created: bool
+    contradicts: str | UnsetType = UNSET
+    """What was so before, if that was something else."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/facts",
+    family="power",
+    cli=("fact", "set"),
+    human="holdfast.surfaces.human_facts:told",
+    examples=(
+        Example({"key": "timezone", "value": "Europe/Berlin", "principal": "ann"}),
+        Example({"key": "", "value": "x"}, error="VALIDATION_FAILED"),
+        Example({"key": "timezone"}, error="VALIDATION_FAILED"),
+    ),
+)
+def fact_set(hold: Hold, request: FactSet) -> FactTold:
+    """Say what is so of somebody; what was so before stays in its past, and is named if it was something else."""
+    from ..services import facts
+
+    given = facts.Given(
+        request.principal or hold.caller.agent, request.key, request.value, request.confidence, request.learned_from
+    )
+    told = facts.tell(hold, given)
+    changed = told.before is not None and told.before != request.value
+    return FactTold(fact=_fact(told.memory), created=told.created, contradicts=known(told.before) if changed else UNSET)
+
+
+class FactGet(Request, frozen=True):
+    key: Key
+    principal: Who | None = None
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/facts/{key}",
+    family="power",
+    cli=("fact", "get"),
+    human="holdfast.surfaces.human_facts:one",
+    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+)
+def fact_get(hold: Hold, request: FactGet) -> FactView:
+    """Say what is known of somebody under a key."""
+    from ..services import facts
+
+    return _fact(facts.one(hold, request.principal or hold.caller.agent, request.key))
+
+
+class FactList(Request, frozen=True):
+    principal: Who | None = None
+    deleted: Annotated[bool, Meta(description="Those that were deleted, instead.")] = False
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    facts: list[FactView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/facts",
+    family="power",
+    cli=("fact", "list"),
+    human="holdfast.surfaces.human_facts:listed",
+    examples=(Example({"principal": "ann"}), Example({"deleted": True})),
+)
+def fact_list(hold: Hold, request: FactList) -> Facts:
+    """List what is known of somebody, by its keys."""
+    from ..services import facts
+
+    found = [_fact(one) for one in facts.known(hold, request.principal or hold.caller.agent, deleted=request.deleted)]
+    return Facts(facts=found, count=len(found))
+
+
+class FactDelete(Request, frozen=True):
+    key: Annotated[Key, Meta(description="Which one.")] | None = None
+    principal: Who | None = None
+    every: Annotated[bool, Meta(description="All of them.")] = False
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.DESTROY,
+    "POST /api/v1/facts/delete",
+    family="power",
+    cli=("fact", "delete"),
+    human="holdfast.surfaces.human_facts:listed",
+    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
+)
+def fact_delete(hold: Hold, request: FactDelete) -> Facts:
+    """Delete a fact, or all of somebody; `fact restore` brings one back, with its past."""
+    from ..domain.errors import Invalid
+    from ..services import facts
+
+    if (request.key is None) != request.every:
+        raise Invalid("Name a key, or say every.", fields=["key", "every"])
+    gone = [_fact(one) for one in facts.delete(hold, request.principal or hold.caller.agent, request.key)]
+    return Facts(facts=gone, count=len(gone))
+
+
+class FactRestore(Request, frozen=True):
+    key: Key
+    principal: Who | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/facts/restore",
+    family="power",
+    cli=("fact", "restore"),
+    human="holdfast.surfaces.human_facts:one",
+    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+)
+def fact_restore(hold: Hold, request: FactRestore) -> FactView:
+    """Bring back the fact that was deleted last under a key."""
+    from ..services import facts
+
+    return _fact(facts.restore(hold, request.principal or hold.caller.agent, request.key))
+
+
+class FactPast(Struct, frozen=True, kw_only=True):
+    at: str
+    agent_id: str
+    value: str | None
+    """Null: it was deleted."""
+    confidence: float | UnsetType = UNSET
+
+
+class FactHistory(Struct, frozen=True, kw_only=True):
+    key: str
+    past: list[FactPast]
+    """The first one first."""
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/facts/{key}/history",
+    family="power",
+    cli=("fact", "history"),
+    human="holdfast.surfaces.human_facts:past",
+    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+)
+def fact_history(hold: Hold, request: FactGet) -> FactHistory:
+    """Show what was so under a key, one after another."""
+    from ..services import facts
+
+    found = [
+        FactPast(at=str(text(one.at)), agent_id=one.agent, value=one.value, confidence=known(one.confidence))
+        for one in facts.past(hold, request.principal or hold.caller.agent, request.key)
+    ]
+    return FactHistory(key=request.key, past=found, count=len(found))

@@ -26,7 +26,7 @@ def test_a_fact_is_told_and_known_and_is_a_memory_that_recall_finds(timed: holdf
     fact = timed.fact_get(key="diet", principal="ann")
     assert (fact.value, fact.confidence, fact.learned_from) == ("vegetarian since university", 0.8, "message-7")
     (hit,) = timed.recall("who is vegetarian").memories
-    assert (hit.id, hit.kind) == (fact.memory_id, "fact")
+    assert (hit.id, hit.memory_kind) == (fact.memory_id, "fact")
 
 
 def test_two_people_have_facts_of_one_key_and_an_agent_its_own(timed: holdfast.Holdfast) -> None:

@@ -1,0 +1,21 @@
+-- name: outcome_add
+insert into outcome (id, at, principal, agent, namespace, domain, score, what, source, lesson)
+values (:id, :at, :principal, :agent, :namespace, :domain, :score, :what, :source, :lesson)
+-- name: outcome_select
+select o.id, o.at, o.principal, o.agent, o.namespace, o.domain, o.score, o.what, o.source, o.lesson from outcome o where true
+-- name: outcome.of_agent
+ and (o.agent = :agent or o.principal = any(:mine))
+-- name: outcome.of_principal
+ and o.principal = any(:principals)
+-- name: outcome.in
+ and o.namespace = :namespace
+-- name: outcome.domain
+ and o.domain = :domain
+-- name: outcome.since
+ and o.at >= :since
+-- name: outcome.unlearned
+ and o.lesson is null
+-- name: outcome.page
+ order by o.at desc, o.id desc limit :limit
+-- name: outcome_learned
+update outcome set lesson = :lesson where id = any(:ids)

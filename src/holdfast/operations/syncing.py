@@ -380,7 +380,7 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def sync_status(hold: Hold, request: Nothing) -> SyncStatus:
-    """Say how far this store and each of its peers are behind one another, and how the last exchanges went."""
+    """Say how far this store and its peers are behind one another, and how the last exchanges went."""
     from ..services import status
 
     must_reach_all(hold)

@@ -173,7 +173,8 @@ ELSEWHERE = {
     "migrate": "it is told where another store is",
     "sync": "it is told where another store is",
     **dict.fromkeys(
-        ("backup", "export_reflections", "import_reflections", "recover"), "it is told a path, on which systems differ"
+        ("backup", "export_reflections", "import_reflections", "recover", "peer_certificate"),
+        "it is told a path, on which systems differ",
     ),
 }
 """Operations that are not tried here, and why."""

@@ -224,6 +224,7 @@ VOLATILE = (
     (re.compile(r"\bhf_[\w-]+"), "<secret>"),
     (re.compile(r'source: \\"\w+\\"'), "source: <surface>"),
     (re.compile(r"\bstore_[0-9]+"), "<schema>"),
+    (re.compile(r'"now": [0-9]{16}'), '"now": 0'),
     (re.compile(r'"(?:postgresql:/)?/(?:[^"\\]|\\.)*"'), '"<path>"'),
 )
 SIZES = dict.fromkeys(("db_size_bytes", "bytes", "free_bytes", "log_bytes", "connections"), 0)

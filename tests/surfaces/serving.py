@@ -1,6 +1,7 @@
 """Applications as tests reach them: in this process, or behind a real socket."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -33,16 +34,17 @@ def reached(hold: Holdfast, operations: Iterable[Operation] = REGISTRY, **settin
 
 
 @contextmanager
-def listening(app: Starlette, port: int = 0) -> Iterator[str]:
+def listening(app: Starlette, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """The URL of an application behind a real socket."""
     bound = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=3)
-    )
+    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=3)
+    config.load()
+    config.ssl = tls
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{bound.getsockname()[1]}"
     finally:
         app.state.closing.set()
         server.should_exit = True

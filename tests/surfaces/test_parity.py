@@ -58,6 +58,7 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
         "import_reflections": {"http", "mcp"},
         "recover": {"http", "mcp"},
         "sync": {"http", "mcp"},
+        **dict.fromkeys(("peer_hello", "peer_feed", "peer_take"), {"cli", "mcp"}),
     }
 
 

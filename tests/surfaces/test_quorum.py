@@ -17,7 +17,7 @@ from serving import listening, with_settings
 import holdfast
 from engines import ENGINES
 from holdfast.domain.errors import Misconfigured
-from holdfast.services.quorum import must_be_set
+from holdfast.services import courier, quorum
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.mcp.streamable import endpoint
 
@@ -57,9 +57,17 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
         yield Stores(tmp_path, stack)
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried again later is tried again soon."""
+    monkeypatch.setattr(courier, "PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(courier, "AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(quorum, "TIDY_SECONDS", 0.02)
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    return str(getattr(request, "param", "sqlite"))
 
 
 @pytest.fixture
@@ -88,6 +96,7 @@ def until(true: Callable[[], bool]) -> None:
         pass
 
 
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_a_write_is_told_as_kept_when_so_many_stores_have_it(stores: Stores, here: holdfast.Holdfast) -> None:
     (one, at_one), (other, at_other) = stores.peer("one"), stores.peer("other")
     url = stores.serve(here, at_one, at_other, needed=3)
@@ -107,6 +116,7 @@ def test_enough_stores_are_enough_though_one_is_down(stores: Stores, here: holdf
     assert one.get(id=made.json()["id"]).title == "Port"
 
 
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_too_few_stores_are_told_as_such_and_what_was_kept_here_is_marked(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:
@@ -194,6 +204,7 @@ def test_a_peer_that_hangs_is_waited_for_no_longer_than_is_set_and_holds_up_no_r
         assert here.stats().total == pending(here) == 12
 
 
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_what_was_marked_is_delivered_by_the_next_server_of_the_store(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:
@@ -238,4 +249,4 @@ def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
 )
 def test_what_can_never_be_is_refused_at_once(needed: int, peers: tuple[str, ...]) -> None:
     with pytest.raises(Misconfigured):
-        must_be_set(needed, peers)
+        quorum.must_be_set(needed, peers)

@@ -17,7 +17,8 @@ class Message(Request, frozen=True):
     ]
 
 
-NOTHING_SAID = (Example({"message": {}}, error="VALIDATION_FAILED"),)
+NOTHING_SAID = Example({"message": {}}, error="VALIDATION_FAILED")
+STRANGER = {"node": "elsewhere", "origin": "elsewhere.1", "seq": 0, "now": 0, "vector": {}, "authors": {}}
 
 
 class PeerHello(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ class PeerHello(Struct, frozen=True, kw_only=True):
     surfaces=("library", "http"),
     whole="message",
     most_bytes=MOST_BYTES,
-    examples=NOTHING_SAID,
+    examples=(Example({"message": {"greeting": STRANGER, "kinds": ["memory"]}}), NOTHING_SAID),
 )
 def peer_hello(hold: Hold, request: Message) -> PeerHello:
     """Tell another store who this one is, what it has, and how far it has followed the other."""
@@ -67,7 +68,7 @@ class PeerFeed(Struct, frozen=True, kw_only=True):
     surfaces=("library", "http"),
     whole="message",
     most_bytes=MOST_BYTES,
-    examples=NOTHING_SAID,
+    examples=(Example({"message": {"after": 0, "known": {}, "limit": 10}}), NOTHING_SAID),
 )
 def peer_feed(hold: Hold, request: Message) -> PeerFeed:
     """Tell another store what it misses of this one."""
@@ -92,7 +93,7 @@ class PeerTaken(Struct, frozen=True, kw_only=True):
     surfaces=("library", "http"),
     whole="message",
     most_bytes=MOST_BYTES,
-    examples=NOTHING_SAID,
+    examples=(Example({"message": {"sender": STRANGER, "changes": [], "upto": 0}}), NOTHING_SAID),
 )
 def peer_take(hold: Hold, request: Message) -> PeerTaken:
     """Take what another store tells, in one transaction, with an outcome for each change."""

@@ -205,3 +205,48 @@ def peer_remove(hold: Hold, request: PeerRemove) -> PeerView:
     from ..services import peers
 
     return peer_view(peers.remove(hold, request.name))
+
+
+class PeerCertificate(Request, frozen=True):
+    name: Name
+    host: (
+        Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=253)]],
+            Meta(max_length=32, description="Names and addresses under which it is reached; else its name."),
+        ]
+        | None
+    ) = None
+    folder: Annotated[
+        str, Meta(min_length=1, max_length=4096, description="Where the files go; the signer is kept there, too.")
+    ] = "certificates"
+
+
+class CertificateMade(Struct, frozen=True, kw_only=True):
+    certificate: str
+    key: str
+    ca: str
+    """The certificate of who signed it: what others believe it by."""
+    fingerprint: str
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/peers/certificates",
+    family="other",
+    admin=True,
+    cli=("peers", "certificate"),
+    surfaces=("library", "cli"),
+    opens_nothing=True,
+    human="holdfast.surfaces.human_peers:certified",
+    examples=(Example({"name": "no blanks"}, error="VALIDATION_FAILED"),),
+)
+def peer_certificate(hold: Hold, request: PeerCertificate) -> CertificateMade:
+    """Make a certificate for a store, to serve with and to be known by; the first one makes its signer, too."""
+    from pathlib import Path
+
+    from ..services import certificates
+
+    made = certificates.make(hold, Path(request.folder), request.name, request.host or [])
+    return CertificateMade(
+        certificate=str(made.certificate), key=str(made.key), ca=str(made.ca), fingerprint=made.fingerprint
+    )

@@ -72,6 +72,11 @@ class SyncDone(Struct, frozen=True, kw_only=True):
     conflicts: int
     rejected: int
     errors: list[NotTaken]
+    forked: list[str]
+    """Names under which the other store has other changes than this one: one of both is of a copy, and has to be
+    brought together with the rest by its own store."""
+    given_again: int | UnsetType = UNSET
+    """Changes that a store which was brought back from a copy gave again, under a new incarnation."""
     dry_run: bool | UnsetType = UNSET
     imported: int | UnsetType = UNSET
     exported: int | UnsetType = UNSET
@@ -114,6 +119,8 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
         conflicts=max(side.conflicts for side in sides),
         rejected=sum(len(side.rejected) for side in sides),
         errors=[one for many in errors for one in many][:MOST_TOLD],
+        forked=sorted(done.forked),
+        given_again=sum(one.again for one in done.mended) if done.mended else UNSET,
         **(_planned(request.direction, done) if request.dry_run else _counted(request.direction, done)),
     )
 
@@ -380,7 +387,7 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def sync_status(hold: Hold, request: Nothing) -> SyncStatus:
-    """Say how far this store and each of its peers are behind one another, and how the last exchanges went."""
+    """Say how far this store and its peers are behind one another, and how the last exchanges went."""
     from ..services import status
 
     must_reach_all(hold)

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ..domain.errors import Forbidden, Invalid, NotFound, StoreDamaged, StoreError, StoreFull, StoreUnreachable
 from ..domain.moment import DAY, to_text
-from ..storage import journal
+from ..storage import journal, peers
 from ..storage.locate import open_copy
 from ..storage.port import Store
 from ..version import __version__
@@ -280,15 +280,14 @@ _KEY_COLUMNS = ("id", "name", "hash", "access_right", "namespaces", "agent", "cr
 
 
 def _begin_anew(hold: Hold, fresh: Store, owner: journal.Owner) -> str:
-    """Make a copy this node's next incarnation. Who may enter is as it was before: keys do not go back."""
-    with hold.store.reading() as session:
-        now = journal.head_of(session)
-        keys = session.rows("key_all")
-    with fresh.writing() as session:
-        then = journal.head_of(session)
+    """Make a copy this node's next incarnation. Who may enter is as it was before: keys and peers do not go back."""
+    with hold.store.reading() as before, fresh.writing() as session:
+        now, then = journal.head_of(before), journal.head_of(session)
         number = max(now.incarnation, then.incarnation if then.node == now.node else 0) + 1
-        for key in keys:
+        for key in before.rows("key_all"):
             session.do("key_put", **dict(zip(_KEY_COLUMNS, key, strict=True)))
+        if then.node == now.node:
+            peers.carry(before, session)
         return journal.renew(session, owner, now.node, number, adopt=True).origin
 
 

@@ -175,7 +175,7 @@ def _must_be_known(session: Session, head: Head, *, trust_sender: bool) -> None:
     if key is None and not trust_sender:
         raise Forbidden(
             f"The bundle is of {head.node}, which is not enrolled here (key {head.public_key[:16]}…): enrol it with "
-            "peer-add, or, if you know where the file comes from, import it with --trust-sender."
+            "peers add, or, if you know where the file comes from, import it with --trust-sender."
         )
 
 

@@ -31,6 +31,9 @@ class End(Protocol):
     def rehearsing(self) -> AbstractContextManager["End"]:
         """The same end, which forgets afterwards whatever it took."""
 
+    def anew(self) -> None:
+        """What was said before does not count any more: the other side became another store."""
+
 
 class StoreEnd:
     """The end that is a store within reach of this process."""
@@ -41,6 +44,13 @@ class StoreEnd:
         self._scope = scope
         self._owner = owner
         """Whose a memory becomes that is new here; None: its author's."""
+
+    @property
+    def hold(self) -> Hold:
+        return self._hold
+
+    def anew(self) -> None:
+        """A store says what it is every time it is asked."""
 
     def greet(self) -> Greeting:
         with self._hold.reading() as session:

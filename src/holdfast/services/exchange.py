@@ -11,7 +11,7 @@ from ..domain.errors import Conflict
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.state import as_change, from_change
 from ..storage import quarantine, signer
-from ..storage.exchange import Greeting, Page, numbers
+from ..storage.exchange import Greeting, Page, Reached, mark_of, numbers
 from ..storage.peers import enrolled, scope_of
 from ..storage.port import Session
 from ..storage.records import Writing
@@ -79,6 +79,7 @@ def take_page(
     keys = _keys(write.session, sender)
     taking = Taking(write, owner=owner, files=page.files, scope=scope)
     fresh = [*map(as_change, page.states), *_unknown(write.session, _changes(page, taken))]
+    fresh = _without_doubtful(write, fresh, taken, sender)
     while fresh:
         took = _take(write, taking, fresh, keys, taken, sender)
         fresh = _waiting(write.session, scope) if took else []
@@ -170,6 +171,32 @@ def _must_be_theirs(write: Writing, change: Change) -> None:
     """What this store gave a number to is here; another change of that number is by a copy that took its name."""
     if change.origin == write.origin:
         raise Refused("forked", "It bears the name of this store, which did not make it: a copy of its file did.")
+
+
+def _without_doubtful(write: Writing, changes: list[Change], taken: Taken, sender: Greeting) -> list[Change]:
+    """Put aside what is told under a name that two stores bear, until the one whose name it is has settled that."""
+    doubted = doubtful(write.session, sender)
+    why = Refused(
+        "forked", "Under this name two stores gave the same numbers: one of them was brought back from a copy."
+    )
+    for change in changes:
+        if change.origin in doubted:
+            _put_aside(write, change, why, sender)
+            taken.refused[Name(change.origin, change.n)] = Rejected(change, why.reason, why.detail)
+    return [change for change in changes if change.origin not in doubted]
+
+
+def doubtful(session: Session, sender: Greeting) -> frozenset[str]:
+    """The names of third stores under which a sender has other changes than are here: one of both is a copy's."""
+    own = {origin for origin, *_ in session.rows("signer_list")}
+    others = {origin: told for origin, told in sender.vector.items() if origin not in own}
+    return frozenset(origin for origin, told in others.items() if differs(session, origin, told))
+
+
+def differs(session: Session, origin: str, told: Reached) -> bool:
+    """Whether the change of a number is another one there; where only what came of it is kept nobody can tell."""
+    here = mark_of(session, origin, told.n)
+    return here is not None and told.mark not in ("", here)
 
 
 def _must_be_wanted(dropped: Collection[str], change: Change) -> None:

@@ -71,9 +71,11 @@ def _read(message: dict[str, Any], form: type[M]) -> M:
     """A message in its form. What it has beyond that is of another release, and passed over."""
     learn(form)
     try:
-        return msgspec.convert(message, form)
+        said = msgspec.convert(message, form)
     except msgspec.ValidationError as error:
         raise Invalid(f"The message cannot be read: {error}") from None
+    messages.must_fit(said)
+    return said
 
 
 def _end(hold: Hold, sender: Greeting | None = None) -> StoreEnd:

@@ -1,12 +1,13 @@
 """What two stores say to one another over a network. Fields that a release does not know are passed over."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..domain.change import Change, Name
-from ..domain.errors import Conflict
+from ..domain.errors import Conflict, Invalid
 from ..domain.state import State, as_change
 from ..storage.exchange import Greeting, Page, Reached
 from ..storage.records import KINDS
@@ -18,6 +19,10 @@ PROTOCOL = 1
 """The newest form of these messages that this release speaks."""
 OLDEST = 1
 """The oldest one."""
+MOST = 2**62
+"""The largest number that is kept."""
+NAMES = frozenset({"node", "origin", "record", "about", "kind", "op", "actor", "scope", "release"})
+LONGEST_NAME = 512
 HELLO, FEED, TAKE = (f"/api/v1/peer/{name}" for name in ("hello", "feed", "take"))
 
 
@@ -112,6 +117,35 @@ class Noted(Taken):
     def note(self, change: Change, outcome: Outcome) -> None:
         super().note(change, outcome)
         self.outcomes[Name(change.origin, change.n)] = (change, outcome)
+
+
+def must_fit(said: Any) -> None:
+    """Raise if anything in a message is what no store can keep: a number beyond all bounds, or a NUL."""
+    match said:
+        case bool() | bytes() | None:
+            return
+        case int():
+            if abs(said) > MOST:
+                raise Invalid("The message holds a number that no store can keep.")
+        case str():
+            if "\x00" in said:
+                raise Invalid("The message must not contain NUL.")
+        case Struct():
+            for name in said.__struct_fields__:
+                value = getattr(said, name)
+                _must_be_short([value] if name in NAMES else [])
+                must_fit(value)
+        case dict():
+            _must_be_short(said)
+            must_fit([*said, *said.values()])
+        case _:
+            for one in said:
+                must_fit(one)
+
+
+def _must_be_short(names: Iterable[str | None]) -> None:
+    if any(name and len(name) > LONGEST_NAME for name in names):
+        raise Invalid(f"The message holds a name of more than {LONGEST_NAME} characters.")
 
 
 def kinds() -> list[str]:

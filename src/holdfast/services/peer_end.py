@@ -125,6 +125,9 @@ class PeerEnd:
         yield pretended
         pretended.ask()
 
+    def anew(self) -> None:
+        self._said = None
+
     def note(self) -> None:
         """Write down what it said of itself."""
         said = self._hello()
@@ -149,10 +152,12 @@ class PeerEnd:
         try:
             answer = self._link.ask(path, said, self._sign)
             learn(form)
-            return msgspec.json.decode(answer, type=form)
+            told = msgspec.json.decode(answer, type=form)
+            messages.must_fit(told)
+            return told
         except Failure as failure:
             raise PeerFailed(f"{self._link.name} {failure.what}.", retryable=failure.retryable) from None
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except (Invalid, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._link.close()
             raise PeerFailed(f"{self._link.name} answers in a form that this release cannot read.") from None
 

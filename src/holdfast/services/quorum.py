@@ -90,7 +90,7 @@ class Quorum:
         unreplicated.mark(session, places, origin, now)
 
     def wait(self, places: Sequence[Place]) -> None:
-        """Return once enough stores have all of these; raise as soon as that cannot be, or the time is over."""
+        """Return once enough stores have all of these; raise when every peer has spoken, or the time is over."""
         with self._hold.reading() as session:
             marked = unreplicated.marked(session, places[0].seq, places[-1].seq)
         deadline = monotonic() + self._timeout
@@ -106,8 +106,9 @@ class Quorum:
                 raise self._not_met(short)
 
     def _is_decided(self, promises: Iterable[Promise]) -> bool:
-        able = (one.got + len(self._couriers) - len(one.kept_by | one.missed.keys()) for one in promises)
-        return all(one.got >= self._needed for one in promises) or any(most < self._needed for most in able)
+        """Whether each is kept by enough, or has heard of every peer: so the answer says truly how many have it."""
+        peers = len(self._couriers)
+        return all(one.got >= self._needed or len(one.kept_by | one.missed.keys()) == peers for one in promises)
 
     def _not_met(self, short: Sequence[Promise]) -> QuorumNotMet:
         worst = min(short, key=lambda one: one.got)

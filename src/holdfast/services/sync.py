@@ -8,10 +8,12 @@ from typing import Literal, NamedTuple
 
 from ..storage.candidates import Usual
 from ..storage.exchange import Greeting, Page
+from ..storage.fork import Mended
 from ..storage.locate import open_existing
 from .backup import must_be_local, must_reach_all
 from .ends import End, StoreEnd
 from .exchange import Taken, must_be_another
+from .fork import forked_between, settled
 from .hold import SILENT, Hold, Progress, Uses
 from .recent import Recent
 
@@ -27,6 +29,10 @@ class Synced(NamedTuple):
     pushed: Taken
     moved: bool = False
     """Whether either of them read on in the other's journal."""
+    mended: tuple[Mended, ...] = ()
+    """Which of them was brought back from a copy and goes on under a new name."""
+    forked: frozenset[str] = frozenset()
+    """Names under which both have other changes, and which a third store has to settle."""
 
 
 def sync_with(
@@ -62,7 +68,8 @@ def together(
 ) -> Synced:
     """Bring two ends together, first what is missing here and then what is missing there."""
     must_be_another(here.greet(), there.greet())
-    done = Synced(Taken(), Taken())
+    mended = () if dry_run else tuple(settled(here, there))
+    done = Synced(Taken(), Taken(), mended=mended, forked=forked_between(here, there))
     ways = {"pull": (there, here, done.pulled), "push": (here, there, done.pushed)}
     goes = rehearse if dry_run else bring
     chosen = ways.values() if direction == "merge" else [ways[direction]]

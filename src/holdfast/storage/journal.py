@@ -189,6 +189,12 @@ def renew(session: Session, owner: Owner, node: str, incarnation: int, *, adopt:
     return renewed
 
 
+def mend(session: Session, head: Head, key: bytes) -> None:
+    """Put a head at the end of a chain whose last entries were renamed; signed, if the one before it was."""
+    signature = signer.sign(key, witness_of(head)) if head.signature != UNSIGNED else UNSIGNED
+    session.do("chain_mend", node=head.node, n=head.n, hash=head.hash, signature=signature)
+
+
 def place(session: Session, head: Head, key: bytes, entries: Collection[Pending], actor: str, now: int) -> list[Place]:
     """Append entries at the end of the chain, dense and in commit order, and sign the new head; the first and the last.
 

@@ -75,6 +75,16 @@ def remove(session: Session, peer: Peer) -> None:
     session.do("peer_put_aside_drop", node=peer.node)
 
 
+def carry(now: Session, to: Session) -> None:
+    """Let another copy of the store have the peers that this one has, and no other, and know what they used."""
+    for peer in enrolled(to):
+        remove(to, peer)
+    for peer in enrolled(now):
+        put(to, peer)
+    for node, nonce, at in now.rows("nonce_list"):
+        to.row("nonce_add", node=node, nonce=nonce, at=at)
+
+
 def use_nonce(session: Session, node: str, nonce: str, at: int, floor: int) -> bool:
     """Whether a nonce is used for the first time; it is remembered while a request of its time may come."""
     session.do("nonce_forget", floor=floor)

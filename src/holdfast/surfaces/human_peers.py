@@ -14,8 +14,8 @@ def token(answer: Any) -> Iterator[str]:
 
 def added(answer: Any) -> Iterator[str]:
     yield f"{safe(answer.name)} is a peer{_where(answer)}."
-    yield f"  it hears of   {_patterns(answer.tell)}"
-    yield f"  it may tell of {_patterns(answer.take)}{_governs(answer)}"
+    yield f"  hears of: {_patterns(answer.tell)}"
+    yield f"  tells of: {_patterns(answer.take)}{_governs(answer)}"
 
 
 def listed(answer: Any) -> Iterator[str]:
@@ -38,6 +38,11 @@ def listed(answer: Any) -> Iterator[str]:
 
 def removed(answer: Any) -> Iterator[str]:
     yield f"{safe(answer.name)} is no peer any more; what it told before stays."
+
+
+def certified(answer: Any) -> Iterator[str]:
+    yield f"{safe(answer.certificate)}, with its key beside it; others believe it by {safe(answer.ca)}"
+    yield f"sha256:{answer.fingerprint}"
 
 
 def _where(answer: Any) -> str:

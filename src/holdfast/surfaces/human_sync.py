@@ -21,6 +21,12 @@ def synced(answer: Any) -> Iterator[str]:
         yield f"pushed {answer.exported} memories to remote"
     else:
         yield f"merged: pulled {answer.pulled}, pushed {answer.pushed}"
+    for name in answer.forked:
+        text = f"two stores gave the same numbers as {safe(name)}: let that store sync, one of them was a copy"
+        yield click.style(text, fg="red")
+    if answer.given_again is not UNSET:
+        again = many(answer.given_again, "change")
+        yield f"one of the stores was brought back from a copy: it goes on as a new incarnation, {again} given again"
     yield from _besides(answer)
 
 

@@ -42,3 +42,18 @@ select count(*) from journal where seq > :after and kept_at < :before
 -- name: journal_size
 select count(*), coalesce(sum(length(body)), 0) + coalesce(sum(length(delta)), 0)
   + (select coalesce(sum(length(cells)), 0) from folded) from journal
+-- name: fork_own
+-- The changes of an origin behind a number.
+select {journal.columns} from journal j where j.origin = :origin and j.n > :after order by j.seq
+-- name: fork_behind
+select {journal.columns} from journal j where j.seq >= :first order by j.seq
+-- name: fork_rewrite
+update journal set origin = :origin, n = :n, op = :op, delta = :delta, digest = :digest, hash = :hash where seq = :seq
+-- name: fork_shown
+select shown from memory where id = :id
+-- name: chain_mend
+update chain set n = :n, hash = :hash, signature = :signature where node = :node
+-- name: signer_since
+update signer set since = :since where origin = :origin
+-- name: followed_clear
+delete from followed

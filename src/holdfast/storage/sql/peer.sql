@@ -18,6 +18,8 @@ delete from quarantine where peer = :node
 -- name: nonce_add
 -- A number that a peer used in a request; nothing, if it did before.
 insert into peer_nonce (node, nonce, at) values (:node, :nonce, :at) on conflict (node, nonce) do nothing returning at
+-- name: nonce_list
+select node, nonce, at from peer_nonce order by node, nonce
 -- name: nonce_forget
 delete from peer_nonce where at < :floor
 -- name: memory_namespaces

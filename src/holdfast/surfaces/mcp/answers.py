@@ -13,7 +13,7 @@ from ...domain.errors import Cancelled, HoldfastError, Invalid, NotFound
 from ...domain.memory import Memory
 from ...domain.moment import to_text
 from ...operations import REGISTRY, Effect, Operation
-from ...services.hold import SILENT, Progress
+from ...services.hold import SILENT, Hold, Progress
 from ...storage import memories
 from ...storage.memories import LONGEST_TEXT
 from .. import wire
@@ -83,9 +83,14 @@ class Answers:
 
     def __init__(self, holdfast: Holdfast, profile: str) -> None:
         self.profile = profile
-        within = families(profile)
-        self.hold = replace(holdfast.hold, families=within)
-        self.tools = offered(within)
+        self._holdfast = holdfast
+        self._within = families(profile)
+        self.tools = offered(self._within)
+
+    @property
+    def hold(self) -> Hold:
+        """The memory as this profile reaches it; whom its writes wait for is known once the server has begun."""
+        return replace(self._holdfast.hold, families=self._within)
 
     def answer(self, method: str, params: Mapping[str, Any] | None, asked: Asked) -> dict[str, Any]:
         """The result of a request, or Refused. A call that was cancelled before it wrote raises Cancelled."""

@@ -1,0 +1,100 @@
+"""Two histories under one name: found when stores greet, and settled by the one whose name it is."""
+
+from collections.abc import Mapping
+
+from ..domain.change import mark, node_of
+from ..storage import exchange as telling
+from ..storage import fork
+from ..storage.exchange import Greeting, Reached
+from ..storage.fork import Mended
+from ..storage.port import Session
+from .ends import End, StoreEnd
+from .exchange import differs, doubtful
+from .hold import Hold
+
+PAGE = 500
+
+
+def settled(here: End, there: End) -> list[Mended]:
+    """Settle whichever of two stores within reach was brought back from a copy, before they tell anything."""
+    found = []
+    for mine, other in ((here, there), (there, here)):
+        if isinstance(mine, StoreEnd):
+            found += [*settle(mine.hold, other), *_adopted(mine.hold, other)]
+            if found:
+                other.anew()
+    return found
+
+
+def _adopted(hold: Hold, other: End) -> list[Mended]:
+    """Follow a store that settled what it had said twice: what was heard of its copy is held for what it gave again."""
+    theirs = other.greet()
+    with hold.reading() as session:
+        doubted = [name for name in doubtful(session, theirs) if _has_settled(theirs, name)]
+        mine = telling.greet(session, hold.now())
+    found = []
+    for name in sorted(doubted):
+        common = _common(hold, name, mine, theirs, other)
+        with hold.writing() as write:
+            found.append(fork.adopt(write, hold.store, name, theirs.origin, common))
+    return found
+
+
+def _has_settled(theirs: Greeting, name: str) -> bool:
+    return node_of(name) == theirs.node and name != theirs.origin
+
+
+def forked_between(here: End, there: End) -> frozenset[str]:
+    """The names of third stores under which two have other changes: one of both heard of a copy."""
+    found: set[str] = set()
+    for mine, other in ((here, there), (there, here)):
+        if isinstance(mine, StoreEnd):
+            with mine.hold.reading() as session:
+                found |= doubtful(session, other.greet())
+    return frozenset(found)
+
+
+def settle(hold: Hold, other: End) -> list[Mended]:
+    """If another store has more of this one's name than this one, or something else: go on under a new name."""
+    theirs = other.greet()
+    with hold.reading() as session:
+        mine = telling.greet(session, hold.now())
+        if not _is_forked(session, mine, theirs):
+            return []
+    common = _common(hold, mine.origin, mine, theirs, other)
+    with hold.writing() as write:
+        return [fork.mend(write, hold.store, common)]
+
+
+def _is_forked(session: Session, mine: Greeting, theirs: Greeting) -> bool:
+    told, own = theirs.vector.get(mine.origin), mine.vector.get(mine.origin, Reached(0, ""))
+    if told is None:
+        return False
+    return told.n > own.n or differs(session, mine.origin, told)
+
+
+def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, other: End) -> int:
+    """The last number under which both have the same changes of a name."""
+    marks = _marks(other, name, theirs.vector)
+    last = min(mine.vector.get(name, Reached(0, "")).n, theirs.vector[name].n)
+    with hold.reading() as session:
+        for n in range(1, last + 1):
+            here = telling.mark_of(session, name, n)
+            if here is not None and marks.get(n, here) != here:
+                return n - 1
+    return last
+
+
+def _marks(other: End, origin: str, vector: Mapping[str, Reached]) -> dict[int, str]:
+    """What every change of a name is there: nothing else is asked for."""
+    known = {name: reached.n for name, reached in vector.items()} | {origin: 0}
+    found: dict[int, str] = {}
+    after, more = 0, True
+    while more:
+        page = other.tell(after, known, PAGE)
+        for change in page.changes:
+            if change.origin == origin:
+                about = (change.at, change.op, change.kind, change.record)
+                found[change.n] = mark(origin, change.n, *about)
+        after, more = page.upto, page.more
+    return found

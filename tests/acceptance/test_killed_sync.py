@@ -1,0 +1,79 @@
+"""A daemon and a server that are killed in the middle of an exchange: the next one goes on, and doubles nothing."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from serving_processes import HOLDFAST, Served
+
+import holdfast
+from holdfast.storage.status import followed
+
+EACH = 300
+BATCH = 10
+KILLS = 2
+
+
+@contextmanager
+def in_step(db: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`holdfast sync-daemon` as a process."""
+    command = [*HOLDFAST, "sync-daemon", "--db", db, "--peers", url, "--interval", "1", "--batch-size", str(BATCH)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def fill(hold: holdfast.Holdfast, whose: str) -> None:
+    for start in range(0, EACH, BATCH):
+        numbers = range(start, start + BATCH)
+        hold.bulk_store(memories=[{"title": f"{whose} {one}", "content": f"{whose} said {one}."} for one in numbers])
+
+
+def moved_on(hold: holdfast.Holdfast, by: int) -> None:
+    """Come back when so many changes more were taken."""
+    begun = taken(hold)
+    while 0 < taken(hold) < EACH or begun == taken(hold) == 0:
+        if taken(hold) - begun >= by:
+            return
+        hold.hold.store.wait(0.1)
+
+
+def taken(hold: holdfast.Holdfast) -> int:
+    with hold.hold.reading() as session:
+        return max(followed(session).values(), default=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["daemon", "server"])
+def test_an_exchange_whose_half_is_killed_goes_on_and_doubles_nothing(victim: str, tmp_path: Path) -> None:
+    mine, theirs = str(tmp_path / "mine.db"), str(tmp_path / "theirs.db")
+    with holdfast.open(mine, agent_id="ai:a@x") as here, holdfast.open(theirs, agent_id="ai:b@y") as there:
+        fill(here, "Ann")
+        fill(there, "Bob")
+        watched = here if victim == "daemon" else there
+        for _ in range(KILLS):
+            server = Served(theirs)
+            server.is_ready()
+            with in_step(mine, server.url) as daemon:
+                moved_on(watched, 5 * BATCH)
+                (daemon if victim == "daemon" else server.process).kill()
+            server.process.kill()
+            server.process.communicate()
+        server = Served(theirs)
+        server.is_ready()
+        try:
+            here.sync(remote=server.url, trust_source=True)
+            assert here.sync(remote=server.url, trust_source=True).pulled == 0
+            assert server.ended() == (0, "")
+        finally:
+            server.process.kill()
+        assert here.sync_digest().digest == there.sync_digest().digest
+        assert [hold.stats().total for hold in (here, there)] == [2 * EACH, 2 * EACH]
+        assert [hold.sync_digest().seq for hold in (here, there)] == [2 * EACH, 2 * EACH]
+        assert all(hold.verify().intact for hold in (here, there))

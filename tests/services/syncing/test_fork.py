@@ -1,0 +1,171 @@
+"""A backup brought back, and a file copied: no number is given twice, and nothing that anybody said is lost."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.storage import exchange as telling
+from holdfast.storage import journal
+
+OWNER = "human:ann@home"
+Make = Callable[..., holdfast.Holdfast]
+
+
+def digest(store: holdfast.Holdfast) -> str:
+    with store.hold.reading() as session:
+        return telling.digest(session)
+
+
+def origin(store: holdfast.Holdfast) -> str:
+    with store.hold.reading() as session:
+        return journal.head_of(session).origin
+
+
+def contents(store: holdfast.Holdfast) -> set[str]:
+    return {memory.content for memory in store.list(limit=100).memories}
+
+
+class Kept:
+    """A store whose file can be put back as it was, under the same name and in the same place on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.copy = path.with_suffix(".copy")
+
+    def __enter__(self) -> holdfast.Holdfast:
+        self.open = holdfast.open(str(self.path), agent_id=OWNER)
+        return self.open.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self.open.close()
+
+    def keep(self) -> None:
+        shutil.copyfile(self.path, self.copy)
+
+    def bring_back(self) -> None:
+        """As somebody does who writes an old copy over the file: not even its inode tells."""
+        content = self.copy.read_bytes()
+        with self.path.open("r+b") as file:
+            file.write(content)
+            file.truncate()
+        for log in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + log).unlink(missing_ok=True)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return Kept(tmp_path / "kept.db")
+
+
+@pytest.fixture
+def two(kept: Kept, there: holdfast.Holdfast) -> str:
+    """A store that was copied, went on, told another, and was brought back."""
+    with kept as store:
+        shared = store.store(title="Shared", content="Before the copy.", tier="long")
+        store.sync(remote=there.settings.db)
+    kept.keep()
+    with kept as store:
+        store.update(id=shared.id, content="Said and told.")
+        store.store(title="Told", content="Told before it was lost.", tier="long")
+        store.sync(remote=there.settings.db)
+    kept.bring_back()
+    return shared.id
+
+
+def test_a_copy_brought_back_gets_what_it_told_before(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
+    with kept as store:
+        before = origin(store)
+        done = store.sync(remote=there.settings.db)
+        assert (done.rejected, done.given_again) == (0, 0)
+        assert contents(store) == {"Said and told.", "Told before it was lost."}
+        assert digest(store) == digest(there)
+        assert origin(store) != before
+        assert store.verify().intact
+        assert there.verify().intact
+
+
+def test_what_a_copy_said_since_it_was_brought_back_is_given_again(
+    kept: Kept, two: str, there: holdfast.Holdfast, make: Make
+) -> None:
+    with kept as store:
+        store.update(id=two, content="Said after it was brought back.")
+        store.update(id=two, tags=["back"])
+        store.store(title="New", content="New after it was brought back.", tier="long")
+        done = store.sync(remote=there.settings.db)
+        assert (done.rejected, done.given_again) == (0, 3)
+        assert digest(store) == digest(there)
+        told = {"Said after it was brought back.", "Told before it was lost.", "New after it was brought back."}
+        assert contents(store) == contents(there) == told
+        (conflict,) = there.conflicts().conflicts
+        assert {conflict.shown.value, conflict.other.value} == {"Said after it was brought back.", "Said and told."}
+        assert there.get(id=two).tags == ("back",)
+        again = store.sync(remote=there.settings.db)
+        assert (again.pulled, again.pushed, again.rejected) == (0, 0, 0)
+        third = make()
+        third.sync(remote=there.settings.db)
+        assert digest(third) == digest(store)
+        assert all(one.verify().intact for one in (store, there, third))
+        assert store.history(id=two).changes[-1].memory["tags"] == ("back",)
+
+
+def test_the_store_that_notices_first_may_be_the_other_one(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
+    with kept as store:
+        store.update(id=two, content="Said after it was brought back.")
+    done = there.sync(remote=str(kept.path))
+    assert (done.rejected, done.given_again) == (0, 1)
+    with kept as store:
+        assert digest(store) == digest(there)
+        assert store.verify().intact
+
+
+def test_a_dry_run_mends_nothing(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
+    with kept as store:
+        before = origin(store)
+        store.sync(remote=there.settings.db, dry_run=True)
+        assert origin(store) == before
+
+
+def test_a_copied_file_and_its_source_go_on_side_by_side(kept: Kept, there: holdfast.Holdfast, tmp_path: Path) -> None:
+    with kept as store:
+        shared = store.store(title="Shared", content="Before the copy.", tier="long")
+    for beside in ("", ".key"):
+        shutil.copyfile(f"{kept.path}{beside}", f"{tmp_path}/twin.db{beside}")
+    with kept as store, holdfast.open(str(tmp_path / "twin.db"), agent_id=OWNER) as twin:
+        store.update(id=shared.id, content="By the source.")
+        twin.update(id=shared.id, content="By the copy.")
+        for one in (store, twin, store):
+            assert one.sync(remote=there.settings.db).rejected == 0
+        twin.sync(remote=there.settings.db)
+        assert digest(store) == digest(twin) == digest(there)
+        assert there.conflicts().count == 1
+        assert store.verify().intact
+        assert twin.verify().intact
+
+
+def test_a_third_store_puts_aside_what_two_say_under_one_name_until_that_is_settled(
+    kept: Kept, two: str, there: holdfast.Holdfast, make: Make
+) -> None:
+    third = make()
+    with kept as store:
+        store.update(id=two, content="Said after it was brought back.")
+        store.store(title="More", content="More of the same numbers.", tier="long")
+        third.sync(remote=str(kept.path))
+        assert contents(third) == {"Said after it was brought back.", "More of the same numbers."}
+    done = third.sync(remote=there.settings.db, direction="pull")
+    assert done.forked == [origin_of(two, third)]
+    with kept as store:
+        store.sync(remote=there.settings.db)
+        settled = third.sync(remote=str(kept.path))
+        assert (settled.rejected, settled.forked) == (0, [])
+        there.sync(remote=third.settings.db)
+        store.sync(remote=there.settings.db)
+        assert digest(store) == digest(there) == digest(third)
+        assert contents(third) >= {"More of the same numbers.", "Told before it was lost."}
+        assert all(one.verify().intact for one in (store, there, third))
+
+
+def origin_of(id: str, store: holdfast.Holdfast) -> str:
+    return str(store.history(id=id).changes[0].origin)

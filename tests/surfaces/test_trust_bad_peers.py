@@ -1,0 +1,353 @@
+"""Twelve peers that must not get in: real certificates, real sockets, and nothing is changed by any of them."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+import pytest
+import trustme
+from msgspec.structs import replace
+from serving import listening, with_settings
+
+import holdfast
+from holdfast.domain import moment
+from holdfast.domain.change import Change, signed
+from holdfast.domain.errors import PeerFailed
+from holdfast.domain.request_signature import Signed, headers, message
+from holdfast.net.access import Access
+from holdfast.net.peer import Link
+from holdfast.net.tls import client_context, fingerprint_of
+from holdfast.services.messages import Feed, Hello, Take
+from holdfast.services.peer_end import exchange
+from holdfast.storage import exchange as telling
+from holdfast.storage import journal, signer
+from holdfast.storage.exchange import Greeting, Reached
+from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.tls import context_of
+
+FAR = 30 * moment.DAY
+LATE = datetime.now(UTC) - timedelta(days=1)
+
+
+class Certificates(NamedTuple):
+    """Who signs, and where the files are."""
+
+    folder: Path
+    ca: trustme.CA
+    other: trustme.CA
+
+    def file(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def make(self, name: str, ca: trustme.CA, host: str = "127.0.0.1", **more: Any) -> str:
+        """A certificate and its key as files; and its fingerprint."""
+        made = ca.issue_cert(host, **more)
+        made.private_key_pem.write_to_path(self.file(f"{name}.key"))
+        for number, pem in enumerate(made.cert_chain_pems):
+            pem.write_to_path(self.file(f"{name}.pem"), append=number > 0)
+        return fingerprint_of(ssl.PEM_cert_to_DER_cert(Path(self.file(f"{name}.pem")).read_text()))
+
+    def shown(self, name: str | None, **more: Any) -> Access:
+        """With what a client asks that shows one of them."""
+        given = {"client_cert": self.file(f"{name}.pem"), "client_key": self.file(f"{name}.key")} if name else {}
+        return Access(**{"ca": self.file("ca.pem"), **given, **more})
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    made = Certificates(tmp_path_factory.mktemp("certificates"), trustme.CA(), trustme.CA())
+    made.ca.cert_pem.write_to_path(made.file("ca.pem"))
+    listed = [made.make("laptop", made.ca), made.make("expired", made.ca, not_after=LATE)]
+    listed.append(made.make("stranger", made.other))
+    made.make("server", made.ca)
+    made.make("unlisted", made.ca)
+    made.make("elsewhere", made.ca, "desk.example")
+    text = "# who may come\n\n" + "\n".join(f"sha256:{one.upper()}  # {number}" for number, one in enumerate(listed))
+    Path(made.file("list")).write_text(text)
+    return made
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    """The store that is served."""
+    with holdfast.open(str(tmp_path / "desk.db"), agent_id="human:ann@desk") as opened:
+        opened.store(title="Known", content="Here before.", namespace="team/a")
+        opened.store(title="Secret", content="For the desk alone.", namespace="private")
+        yield opened
+
+
+@pytest.fixture
+def laptop(tmp_path: Path, desk: holdfast.Holdfast) -> Iterator[holdfast.Holdfast]:
+    """A store that is enrolled there, for what a team says."""
+    with holdfast.open(str(tmp_path / "laptop.db"), agent_id="human:ann@laptop") as opened:
+        desk.peer_add(name="laptop", token=opened.peer_token().token, tell=["team/**"], take=["team/**"])
+        yield opened
+
+
+@contextmanager
+def served(hold: holdfast.Holdfast, certificates: Certificates, cert: str = "server") -> Iterator[str]:
+    """A store as it is served to other machines, to who is listed alone."""
+    settings = {
+        "host": "0.0.0.0",
+        "tls_cert": certificates.file(f"{cert}.pem"),
+        "tls_key": certificates.file(f"{cert}.key"),
+        "client_ca": certificates.file("ca.pem"),
+        "client_fingerprints": certificates.file("list"),
+    }
+    seen = with_settings(hold, **settings)
+    with listening(build(seen), tls=context_of(seen.settings)) as url:
+        yield url
+
+
+@pytest.fixture
+def url(desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates) -> Iterator[str]:
+    with served(desk, certificates) as found:
+        yield found
+
+
+def told(hold: holdfast.Holdfast) -> tuple[Any, ...]:
+    """All that another store could change: every cell, the journal, who else is known by which key, and how far."""
+    enrolled = {peer.node for peer in hold.peer_list().peers}
+    with hold.hold.reading() as session:
+        authors = [row for row in session.rows("author_list") if row[2] not in enrolled]
+        rows = [session.rows(name) for name in ("peer_list", "base_list")]
+    return hold.sync_digest().digest, hold.verify().head, hold.sync_digest().vector, authors, rows
+
+
+class Peer:
+    """Somebody who speaks the protocol word by word, as a store may or may not."""
+
+    def __init__(self, hold: holdfast.Holdfast, url: str, certificates: Certificates) -> None:
+        self.hold = hold
+        self.url = url
+        self._number = count()
+        files = (certificates.file("laptop.pem"), certificates.file("laptop.key"))
+        self._tls = client_context(certificates.file("ca.pem"), *files)
+        with hold.hold.reading() as session:
+            self.key = hold.hold.store.signing_key(session) or b""
+            self.node = journal.head_of(session).node
+
+    def sign(self, path: str, body: bytes, to: str, *, at: int = 0, nonce: str = "n" * 20) -> dict[str, str]:
+        at = at or moment.now()
+        said = message("POST", path, body, at, nonce, to=to)
+        return headers(Signed(self.node, to, at, nonce, signer.sign(self.key, said)))
+
+    def post(self, path: str, body: bytes, more: dict[str, str]) -> httpx.Response:
+        with httpx.Client(verify=self._tls) as client:
+            return client.post(self.url + path, content=body, headers={"content-type": "application/json", **more})
+
+    def greeting(self) -> Greeting:
+        with self.hold.hold.reading() as session:
+            return telling.greet(session, moment.now())
+
+    def changes(self) -> list[Change]:
+        with self.hold.hold.reading() as session:
+            return telling.feed(session, self.key, 0, {}, 1000).changes
+
+    def take(self, to: str, changes: list[Change], **more: Any) -> httpx.Response:
+        sender = more.pop("sender", self.greeting())
+        told = Take(sender=sender, changes=changes, upto=more.pop("upto", sender.seq), **more)
+        body = msgspec.json.encode(told)
+        return self.post(
+            "/api/v1/peer/take", body, self.sign("/api/v1/peer/take", body, to, nonce=f"{next(self._number):020}")
+        )
+
+
+@pytest.fixture
+def peer(laptop: holdfast.Holdfast, url: str, certificates: Certificates) -> Peer:
+    return Peer(laptop, url, certificates)
+
+
+@pytest.fixture
+def node(desk: holdfast.Holdfast) -> str:
+    return str(desk.peer_token().node)
+
+
+def reasons(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [other["reason"] for other in answer.json()["others"]]
+
+
+def meet(hold: holdfast.Holdfast, url: str, access: Access) -> Any:
+    link = Link(url, access)
+    try:
+        return exchange(hold.hold, link, "merge")
+    finally:
+        link.close()
+
+
+def test_a_good_peer_is_let_in(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates
+) -> None:
+    laptop.store(title="Mine", content="From the road.", namespace="team/b")
+    done = meet(laptop, url, certificates.shown("laptop"))
+    assert (done.pulled.memories, done.pushed.memories, done.pushed.rejected) == (1, 1, [])
+    assert {one.title for one in desk.list(namespace="team/b").memories} == {"Mine"}
+    assert {one.title for one in laptop.list().memories} == {"Known", "Mine"}
+
+
+@pytest.mark.parametrize("shown", [None, "unlisted", "expired", "stranger"])
+def test_who_shows_no_certificate_or_one_that_is_not_listed_or_expired_or_of_another_signer_is_not_heard(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates, shown: str | None
+) -> None:
+    laptop.store(title="Mine", content="From the road.", namespace="team/b")
+    before = told(desk), told(laptop)
+    with pytest.raises(PeerFailed):
+        meet(laptop, url, certificates.shown(shown))
+    assert (told(desk), told(laptop)) == before
+
+
+def test_a_server_with_a_certificate_of_another_name_is_not_told_anything(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates
+) -> None:
+    before = told(desk), told(laptop)
+    with served(desk, certificates, "elsewhere") as url, pytest.raises(PeerFailed, match="securely"):
+        meet(laptop, url, certificates.shown("laptop"))
+    assert (told(desk), told(laptop)) == before
+
+
+def test_a_request_that_comes_again_is_refused_also_by_another_process(
+    desk: holdfast.Holdfast, peer: Peer, node: str, certificates: Certificates
+) -> None:
+    path, body = "/api/v1/peer/feed", msgspec.json.encode(Feed(after=0, known={}, limit=10))
+    signed_once = peer.sign(path, body, node)
+    assert peer.post(path, body, signed_once).status_code == 200
+    before = told(desk)
+    assert peer.post(path, body, signed_once).status_code == 401
+    with holdfast.open(desk.settings.db) as again, served(again, certificates) as other:
+        peer.url = other
+        answer = peer.post(path, body, signed_once)
+    assert (answer.status_code, "came before" in answer.text) == (401, True)
+    assert told(desk) == before
+
+
+def test_a_forged_or_altered_request_is_refused(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
+) -> None:
+    laptop.store(title="Mine", content="From the road.", namespace="team/b")
+    path, sender = "/api/v1/peer/take", peer.greeting()
+    body = msgspec.json.encode(Take(sender=sender, changes=peer.changes(), upto=sender.seq))
+    good, before = peer.sign(path, body, node), told(desk)
+    forged = {**good, "Holdfast-Signature": "00" * 64}
+    for said, more in (
+        (body, forged),
+        (body.replace(b"road", b"rack"), good),
+        (body, {**good, "Holdfast-Nonce": "m" * 20}),
+        (body, {**good, "Holdfast-Time": str(moment.now())}),
+        (body, {name: value for name, value in good.items() if name != "Holdfast-Time"}),
+        (body, {}),
+    ):
+        assert peer.post(path, said, more).status_code == 401
+    assert peer.post(path, body, peer.sign(path, body, "another-node")).status_code == 401
+    assert peer.post(path.replace("take", "feed"), body, good).status_code == 401
+    assert told(desk) == before
+
+
+def test_a_change_with_a_forged_signature_is_put_aside_and_named(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
+) -> None:
+    laptop.store(title="Mine", content="From the road.", namespace="team/b")
+    before = told(desk)
+    forged = [replace(change, body=(change.body or "").replace("road", "rack")) for change in peer.changes()]
+    assert reasons(peer.take(node, forged)) == ["forged"]
+    assert told(desk) == before
+    assert [one.reason for one in desk.quarantine().quarantined] == ["forged"]
+
+
+def test_what_is_in_a_foreign_namespace_is_neither_taken_nor_told(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
+) -> None:
+    laptop.store(title="Mine", content="Where I may not.", namespace="private")
+    before = told(desk)
+    assert reasons(peer.take(node, peer.changes())) == ["scope"]
+    assert told(desk) == before
+    path, body = "/api/v1/peer/feed", msgspec.json.encode(Feed(after=0, known={}, limit=10))
+    answer = peer.post(path, body, peer.sign(path, body, node))
+    assert ("Known" in answer.text, "Secret" in answer.text) == (True, False)
+
+
+def test_a_peer_whose_clock_is_in_the_future_is_refused_and_so_is_what_it_said_then(
+    desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
+) -> None:
+    path, body, before = "/api/v1/peer/feed", msgspec.json.encode(Feed(after=0, known={}, limit=10)), told(desk)
+    answer = peer.post(path, body, peer.sign(path, body, node, at=moment.now() + FAR))
+    assert (answer.status_code, "set both clocks right" in answer.text) == (401, True)
+    with holdfast.open(peer.hold.settings.db, now=lambda: moment.now() + FAR) as ahead:
+        ahead.store(title="Later", content="From a wrong year.", namespace="team/a")
+    assert reasons(peer.take(node, peer.changes())) == ["future"]
+    assert told(desk) == before
+
+
+def test_a_peer_that_lies_about_numbers_moves_nothing(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
+) -> None:
+    sender, before = peer.greeting(), told(desk)
+    assert peer.take(node, [], upto=sender.seq + 100).status_code == 400
+    assert peer.take(node, [], sender=replace(sender, node="other", origin="other.1-0")).status_code == 403
+    assert peer.take(node, [], bases={"victim.1-0": Reached(10**9, "x")}).status_code == 200
+    assert told(desk) == before
+
+
+def test_who_is_not_enrolled_is_refused_and_so_is_a_change_whose_author_nobody_knows(
+    desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path, certificates: Certificates
+) -> None:
+    with holdfast.open(str(tmp_path / "stranger.db")) as stranger:
+        stranger.store(title="Hello", content="Let me in.", namespace="team/a")
+        other = Peer(stranger, peer.url, certificates)
+        before = told(desk)
+        hello = msgspec.json.encode(Hello(greeting=other.greeting(), kinds=[]))
+        answer = other.post("/api/v1/peer/hello", hello, other.sign("/api/v1/peer/hello", hello, ""))
+        assert (answer.status_code, "holdfast peers add" in answer.text) == (401, True)
+        unknown = other.changes()
+    assert reasons(peer.take(node, unknown)) == ["unsigned"]
+    assert told(desk) == before
+
+
+def test_nobody_gives_an_enrolled_store_another_key(
+    desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
+) -> None:
+    """A peer makes up a change of another one, signs it with a key of its own, and says that it is the other's."""
+    key = signer.new_key()
+    with holdfast.open(str(tmp_path / "server.db")) as server:
+        desk.peer_add(name="server", token=server.peer_token().token)
+        server.store(title="Said", content="By the server.", namespace="team/a")
+        with server.hold.reading() as session:
+            (change,) = telling.feed(session, key, 0, {}, 10).changes
+    before, sender = told(desk), peer.greeting()
+    made_up = replace(change, signature=signer.sign(key, signed(change)).hex())
+    claim = replace(sender, authors={**sender.authors, change.origin: signer.public_of(key).hex()})
+    assert reasons(peer.take(node, [made_up], sender=claim)) == ["forged"]
+    assert told(desk) == before
+
+
+def test_what_a_newer_release_says_is_kept_aside_and_not_half_taken(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
+) -> None:
+    laptop.store(title="Mine", content="From the road.", namespace="team/b")
+    (change,) = peer.changes()
+    newer = replace(change, kind="hologram")
+    newer = replace(newer, signature=signer.sign(peer.key, signed(newer)).hex())
+    before = told(desk)
+    assert reasons(peer.take(node, [newer], protocol=99)) == ["unknown_kind"]
+    assert told(desk) == before
+    body = msgspec.json.encode({"protocol": 0, "after": 0, "known": {}, "limit": 1})
+    answer = peer.post("/api/v1/peer/feed", body, peer.sign("/api/v1/peer/feed", body, node))
+    assert (answer.status_code, "upgrade the older" in answer.text) == (409, True)
+
+
+def test_governance_is_taken_from_an_admin_peer_alone(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
+) -> None:
+    laptop.policy_set(namespace="team", max_reflection_depth=9)
+    before = told(desk)
+    assert reasons(peer.take(node, peer.changes())) == ["governance"]
+    assert told(desk) == before
+    desk.peer_set(name="laptop", admin=True)
+    assert reasons(peer.take(node, peer.changes())) == []
+    assert desk.policy_get(namespace="team").rules.max_reflection_depth == 9

@@ -1,0 +1,172 @@
+"""Serving over TLS: what refuses to start, whom a list lets in, and what a client believes."""
+
+import os
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trustme
+from serving import listening, with_settings
+
+import holdfast
+from holdfast.domain.errors import Misconfigured
+from holdfast.net.tls import client_context, fingerprint_of
+from holdfast.settings import Settings
+from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.tls import Allowlist, context_of
+
+ONE, OTHER = "a1" * 32, "b2" * 32
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A signer, a server and two clients of it, and somebody else's server."""
+    found = tmp_path_factory.mktemp("tls")
+    ca = trustme.CA()
+    ca.cert_pem.write_to_path(str(found / "ca.pem"))
+    for name, signer in (("server", ca), ("laptop", ca), ("phone", ca), ("stranger", trustme.CA())):
+        made = signer.issue_cert("127.0.0.1")
+        made.private_key_pem.write_to_path(str(found / f"{name}.key"))
+        made.cert_chain_pems[0].write_to_path(str(found / f"{name}.pem"))
+    return found
+
+
+def print_of(folder: Path, name: str) -> str:
+    return fingerprint_of(ssl.PEM_cert_to_DER_cert((folder / f"{name}.pem").read_text()))
+
+
+def settings_of(folder: Path, **more: Any) -> dict[str, Any]:
+    return {"tls_cert": str(folder / "server.pem"), "tls_key": str(folder / "server.key"), **more}
+
+
+def asked(url: str, tls: ssl.SSLContext) -> int | None:
+    """The status of a health check; None if nothing was answered."""
+    try:
+        return httpx.get(url + "/health", verify=tls).status_code
+    except httpx.TransportError:
+        return None
+
+
+def client(folder: Path, name: str | None, **more: Any) -> ssl.SSLContext:
+    shown = (str(folder / f"{name}.pem"), str(folder / f"{name}.key")) if name else (None, None)
+    return client_context(more.pop("ca", str(folder / "ca.pem")), *shown, **more)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "there is no fingerprint in it"),
+        ("# nobody yet\n\n", "there is no fingerprint in it"),
+        (f"{ONE}\nnot a fingerprint\n", "line 2"),
+        (f"{ONE[:-1]}\n", "line 1"),
+        (f"md5:{ONE}\n", "line 1"),
+    ],
+)
+def test_a_list_that_is_empty_or_says_anything_else_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "list"
+    file.write_text(text)
+    with pytest.raises(Misconfigured, match=says):
+        Allowlist(str(file))
+
+
+def test_a_list_that_is_not_there_refuses_to_start(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="No such file"):
+        Allowlist(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    "line", [ONE, ONE.upper(), f"sha256:{ONE}", f"SHA256 Fingerprint={':'.join(['A1'] * 32)}", f"  {ONE}  # the laptop"]
+)
+def test_a_fingerprint_is_read_as_people_and_openssl_write_it(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "list"
+    file.write_bytes(b"\xef\xbb\xbf# who may come\r\n\r\n" + line.encode() + b"\r\n")
+    allowed = Allowlist(str(file))
+    assert (allowed.allows(ONE), allowed.allows(OTHER), allowed.allows("")) == (True, False, False)
+
+
+def test_a_changed_list_counts_at_once_and_a_bad_one_never_opens_the_door(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "list"
+    file.write_text(ONE)
+    allowed = Allowlist(str(file))
+    file.write_text(f"{OTHER}\n")
+    assert (allowed.allows(ONE), allowed.allows(OTHER)) == (False, True)
+    for bad in ("", "nonsense"):
+        file.write_text(bad)
+        assert (allowed.allows(ONE), allowed.allows(OTHER), allowed.allows("")) == (False, True, False)
+    file.unlink()
+    assert (allowed.allows(ONE), allowed.allows(OTHER)) == (False, True)
+    assert capsys.readouterr().err.count("who was listed before is still") == 3
+    new = tmp_path / "new"
+    new.write_text(ONE)
+    os.replace(new, file)
+    assert (allowed.allows(ONE), allowed.allows(OTHER)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tls_cert": "server.pem"}, "belong together"),
+        ({"client_ca": "ca.pem"}, "over TLS alone"),
+        ({"tls_cert": "server.pem", "tls_key": "server.key", "client_fingerprints": "ca.pem"}, "needs client_ca"),
+        ({"tls_cert": "server.pem", "tls_key": "laptop.key"}, "of one pair"),
+        ({"tls_cert": "server.pem", "tls_key": "none.key"}, "cannot be read"),
+        ({"tls_cert": "server.pem", "tls_key": "server.key", "client_ca": "server.key"}, "holds no certificates"),
+    ],
+)
+def test_settings_that_would_serve_otherwise_than_they_say_are_refused(
+    folder: Path, given: dict[str, str], says: str
+) -> None:
+    with pytest.raises(Misconfigured, match=says):
+        context_of(Settings(**{name: str(folder / file) for name, file in given.items()}))
+
+
+@pytest.fixture
+def listed(tmp_path: Path, folder: Path) -> Path:
+    file = tmp_path / "listed"
+    file.write_text(print_of(folder, "laptop"))
+    return file
+
+
+@pytest.fixture
+def url(hold: holdfast.Holdfast, folder: Path, listed: Path) -> Iterator[str]:
+    """A store that is served to one client."""
+    wanted = settings_of(folder, client_ca=str(folder / "ca.pem"), client_fingerprints=str(listed))
+    seen = with_settings(hold, **wanted)
+    with listening(build(seen), tls=context_of(seen.settings)) as found:
+        yield found
+
+
+def test_only_listed_clients_are_answered_and_nobody_else_not_even_about_health(folder: Path, url: str) -> None:
+    names = ("laptop", "phone", "stranger", None)
+    assert [asked(url, client(folder, name)) for name in names] == [200, None, None, None]
+
+
+def test_who_is_taken_off_the_list_is_not_heard_on_an_open_connection_either(
+    folder: Path, url: str, listed: Path
+) -> None:
+    with httpx.Client(verify=client(folder, "laptop")) as open_one:
+        assert open_one.get(url + "/health").status_code == 200
+        listed.write_text(print_of(folder, "phone"))
+        with pytest.raises(httpx.TransportError):
+            open_one.get(url + "/health")
+    assert asked(url, client(folder, "phone")) == 200
+
+
+def test_a_pinned_certificate_is_the_only_one_that_is_believed(folder: Path, url: str) -> None:
+    pinned, other = print_of(folder, "server"), print_of(folder, "phone")
+    assert asked(url, client(folder, "laptop", fingerprint=pinned)) == 200
+    assert asked(url, client(folder, "laptop", fingerprint=pinned, ca=None)) == 200
+    assert asked(url, client(folder, "laptop", fingerprint=other)) is None
+    assert asked(url, client(folder, "laptop", fingerprint=other, ca=None)) is None
+    assert asked(url, client(folder, "laptop", ca=None)) is None
+
+
+def test_to_believe_any_certificate_takes_one_of_ones_own(folder: Path, url: str) -> None:
+    assert asked(url, client(folder, "laptop", ca=None, insecure=True)) == 200
+    with pytest.raises(Misconfigured, match="client certificate and its key"):
+        client(folder, None, insecure=True)

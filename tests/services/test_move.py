@@ -132,6 +132,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     hold.feedback(found.recall_id, "used", [found.memories[0].id])
     use.flush(hold.hold)
     furnish_with_curating(hold)
+    furnish_for_agents(hold)
     hold.peer_add(name="desk", token=written(Token("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True)
     disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
     said = "A paragraph that says the same as one that was said before it."
@@ -149,6 +150,20 @@ def furnish(hold: holdfast.Holdfast) -> None:
         unreplicated.mark(session, places, journal.head_of(session).origin, NOW.at)
         session.do("told_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
         session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
+
+
+def furnish_for_agents(hold: holdfast.Holdfast) -> None:
+    """What agents keep beside memories."""
+    hold.principal_merge(alias="slack:U42", principal="ann")
+    hold.task_add(title=ODD[0], due_at="2020-01-01", payload={"odd": ODD[1]}, unique_key="k", repeat="daily")
+    (taken,) = hold.task_claim().claimed
+    hold.task_finish(id=taken.task.id, token=taken.token, result=ODD[0])
+    hold.price_set(model="m", input="3")
+    hold.budget_set(principal="*", tokens=10)
+    hold.usage_record(model="m", input_tokens=3, session=ODD[0])
+    hold.run_open(topology="t", phases=["one"], inputs={"odd": ODD[0]})
+    hold.session_keep(session_id="s", provider="p")
+    hold.outcome_record(score=-1, domain="d", what=ODD[0])
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:

@@ -14,7 +14,7 @@ from engines import Postgres
 from holdfast.domain.caller import Caller
 from holdfast.operations import REGISTRY, Effect, Operation
 
-CONFINED = Caller("ai:key@here", right="admin", namespaces=("open", "shared/team"))
+CONFINED = Caller("ai:key@here", right="admin", namespaces=("open", "shared/team", "people"))
 
 
 @pytest.fixture
@@ -66,6 +66,19 @@ WITHOUT_MEMORIES = {
     "policy_get",
     "pending_list",
     "pipelines",
+    "principal_show",
+    "principal_list",
+    "lesson_suggest",
+    "outcome_list",
+    "run_list",
+    "run_show",
+    "session_get",
+    "task_list",
+    "task_show",
+    "task_runs",
+    "usage_report",
+    "price_list",
+    "budget_list",
 }
 READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
 
@@ -91,6 +104,11 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     if op.name == "conflicts_show":
         disagree(hold, inside.id, "otherwise", owner=hold.hold.caller.agent)
         needed = {"id": hold.conflicts().conflicts[0].id}
+    hold.call("fact_set", {"key": "open", "value": "x", "principal": CONFINED.agent})
+    if op.name in ("task_show", "task_runs"):
+        needed = {"id": hold.call("task_add", {"title": "x", "due_at": "2030-01-01", "namespace": "open"}).task.id}
+    if op.name == "run_show":
+        needed = {"id": hold.call("run_open", {"topology": "x", "phases": ["x"], "namespace": "open"}).run.id}
     with listening_in(postgres) as heard:
         fresh = holdfast.open(db)
         fresh.call(op.name, needed, caller=CONFINED)

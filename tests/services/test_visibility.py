@@ -36,7 +36,8 @@ class World(NamedTuple):
     hidden: list[str]
     shown: str
     changes: list[int]
-    conflicts: list[str]
+    others: list[str]
+    """Ids of what is no memory."""
 
 
 def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any) -> list[str]:
@@ -60,6 +61,7 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
         return str(call("store", **body | how | more).id)
 
     live, archived, deleted = store("live"), store("archived"), store("deleted")
+    learnt = [store("seen", category="bugfix"), *(store(kind, kind=kind) for kind in ("lesson", "limitation"))]
     expired, fallen = store("expired", tier="short"), store("fallen")
     call("link", source_id=live, target_id=archived)
     call("link", source_id=live, target_id=fallen, relation="derived_from")
@@ -84,7 +86,7 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
         call("update", id=entity.entity_id, scope="private")
     else:
         call("skill_register", inline_skill=SKILL, namespace=how["namespace"])
-    return [live, archived, deleted, expired, rule, entity.entity_id, reflection, *beside, waits, fallen]
+    return [live, archived, deleted, expired, rule, entity.entity_id, reflection, *beside, *learnt, waits, fallen]
 
 
 def bury_what_is_curated(call: Callable[..., Any], store: Callable[..., str]) -> list[str]:
@@ -96,6 +98,30 @@ def bury_what_is_curated(call: Callable[..., Any], store: Callable[..., str]) ->
     return [*odd, persona]
 
 
+def bury_for_agents(hold: Any, owner: Caller, namespace: str) -> list[str]:
+    """What an agent keeps beside memories, all of it its own; ids of what has one."""
+
+    def call(name: str, **arguments: Any) -> Any:
+        return hold.call(name, arguments, caller=owner)
+
+    due = {"due_at": "2020-01-01", "principal": WORD, "payload": {CANARY: CANARY}, "repeat": "daily"}
+    task = call("task_add", title=f"{WORD} {CANARY}", namespace=namespace, **due).task.id
+    (taken,) = call("task_claim", owner=CANARY).claimed
+    call("task_finish", id=task, token=taken.token, result=CANARY)
+    run = {"topology": CANARY, "phases": [CANARY], "namespace": namespace, "principal": WORD}
+    call("run_open", id=f"{WORD}-run", inputs={CANARY: CANARY}, **run)
+    call("session_keep", session_id=CANARY, provider=WORD, channel=WORD, principal=WORD, namespace=namespace)
+    call("session_keep", session_id=CANARY, provider=WORD, principal=WORD, namespace=namespace)
+    call("session_keep", session_id=CANARY, provider=WORD, namespace=namespace)
+    for _ in range(3):
+        said = {"domain": WORD, "what": f"The {WORD} bit {CANARY}.", "principal": WORD}
+        call("outcome_record", score=-1, namespace=namespace, **said)
+    call("usage_record", model=CANARY, input_tokens=1, principal=WORD, session=CANARY)
+    for principal in (WORD, owner.agent) if namespace == "closed" else ():
+        call("fact_set", key=WORD, value=CANARY, principal=principal)
+    return [task, f"{WORD}-run"]
+
+
 class Buried(NamedTuple):
     """A closed store in which much is hidden from one caller and one memory is not."""
 
@@ -104,7 +130,8 @@ class Buried(NamedTuple):
     hidden: list[str]
     shown: str
     changes: list[int]
-    conflicts: list[str]
+    others: list[str]
+    """Ids of what is no memory."""
 
 
 PRIVATE, OUTSIDE = "private to another", "outside the key's namespaces"
@@ -150,8 +177,9 @@ def burial(address: str, how: str) -> Buried:
         hold.call("delete", {"id": hidden[-1]}, caller=owner)
         hold.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
         changes = [one.seq for one in hold.call("events", {"limit": 1000}, caller=owner).events]
-        conflicts = [one.id for one in hold.call("conflicts", {}, caller=owner).conflicts]
-    return Buried(address, caller, hidden, shown, changes, conflicts)
+        others = [one.id for one in hold.call("conflicts", {}, caller=owner).conflicts]
+        others += bury_for_agents(hold, owner, "open" if how == PRIVATE else "closed")
+    return Buried(address, caller, hidden, shown, changes, others)
 
 
 @pytest.fixture
@@ -170,7 +198,7 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
     """What a snoop would try in a field: told by its name, or else by its type."""
     ids = [*world.hidden, world.hidden[0][:30], world.shown]
     known: dict[str, list[Any]] = {
-        "id": [*ids, *world.conflicts],
+        "id": [*ids, *world.others],
         "id_a": ids,
         "id_b": ids,
         "memory_id": ids,
@@ -200,6 +228,8 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
         "direction": ["both"],
         "to": [],
         "from": [],
+        "channel": ["", WORD],
+        "by": [["model", "session"]],
     }
     if name in known:
         return known[name]
@@ -292,8 +322,9 @@ def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and leaks(owner, op)}
     blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}
     blind |= {"policy_get", "reflection_origin", "export_reflections", "curate_runs", "pipelines"}
+    blind |= {"principal_show", "price_list", "budget_list"}
     if "*" in world.caller.namespaces:
-        blind |= {op.name for op in REGISTRY if op.name.startswith("skill_")}
+        blind |= {op.name for op in REGISTRY if op.name.startswith(("skill_", "fact_"))}
         """What everybody in a namespace may use; nobody has it for himself."""
     assert seeing == {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin} - blind
 
@@ -315,7 +346,16 @@ def test_a_message_is_read_by_whom_it_is_for(timed: Any, seen_by: Any) -> None:
         seen_by("ai:c@here").inbox(agent_id="ai:b@here")
 
 
-NEEDED = {"memories": [], "ids": ["x", "y"], "source_ids": ["x"], "host_turn_index": 0, "role": "user"}
+NEEDED = {
+    "phases": ["x"],
+    "score": 1,
+    "type": "bugfix",
+    "memories": [],
+    "ids": ["x", "y"],
+    "source_ids": ["x"],
+    "host_turn_index": 0,
+    "role": "user",
+}
 
 
 @pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in REGISTRY if op.having("namespace")])

@@ -217,7 +217,7 @@ def surface_over(db: str, which: str, folder: Path) -> Iterator[Surface]:
 
 
 VOLATILE = (
-    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"), "<id>"),
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"), "<id>"),
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|[0-9]{8}T[0-9.]+Z"), "<time>"),
     (re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b"), "<hash>"),
     (re.compile(r"\b[0-9a-f]{12}\b(\.[0-9]+(-[0-9a-f]+)?)?"), "<origin>"),

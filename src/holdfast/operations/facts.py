@@ -81,7 +81,10 @@ class FactTold(Struct, frozen=True, kw_only=True):
     ),
 )
 def fact_set(hold: Hold, request: FactSet) -> FactTold:
-    """Say what is so of somebody; what was so before stays in its past, and is named if it was something else."""
+    """Say what is so of somebody; what was so before stays in its past.
+
+    If that was something else, it is named, and kept as contradicted.
+    """
     from ..services import facts
 
     given = facts.Given(
@@ -128,7 +131,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     family="power",
     cli=("fact", "list"),
     human="holdfast.surfaces.human_facts:listed",
-    examples=(Example({"principal": "ann"}), Example({"deleted": True})),
+    examples=(Example({"principal": "ann"}), Example({"principal": ""}, error="VALIDATION_FAILED")),
 )
 def fact_list(hold: Hold, request: FactList) -> Facts:
     """List what is known of somebody, by its keys."""

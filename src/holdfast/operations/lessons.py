@@ -1,6 +1,6 @@
 """How things went, and what was learned from it."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..domain.lesson import Repeated
     from ..domain.memory import Memory
 
-Score = Literal[-1, 0, 1]
+Score = Annotated[int, Meta(ge=-1, le=1)]
 Domain = Annotated[str, Meta(min_length=1, max_length=64, description="Of what sort, such as testing.")]
 Who = Annotated[str, Meta(min_length=1, max_length=128, description="For whom; otherwise for the agent itself.")]
 Rule = Annotated[
@@ -154,7 +154,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
     family="power",
     cli=("lesson", "suggest"),
     human="holdfast.surfaces.human_lessons:proposed",
-    examples=(Example({}),),
+    examples=(Example({}), Example({"domain": ""}, error="VALIDATION_FAILED")),
 )
 def lesson_suggest(hold: Hold, request: LessonSuggest) -> Proposals:
     """Show what outcomes said three times or more and no lesson says yet."""
@@ -220,7 +220,8 @@ def outcome_record(hold: Hold, request: OutcomeRecord) -> OutcomeRecorded:
     from ..services import lessons
 
     place = lessons.place(hold, request.principal, request.namespace, request.domain)
-    done = lessons.tell(hold, place, request.score, request.what, request.source, request.lesson_id)
+    score: Any = request.score
+    done = lessons.tell(hold, place, score, request.what, request.source, request.lesson_id)
     return OutcomeRecorded(
         id=done.outcome.id,
         lesson=UNSET if done.lesson is None else _lesson(done.lesson),

@@ -43,7 +43,7 @@ class PrincipalMerge(Request, frozen=True):
     human="holdfast.surfaces.human_principals:shown",
     examples=(
         Example({"alias": "slack:U42", "principal": "ann"}),
-        Example({"alias": "ann", "principal": "slack:U42"}, error="VALIDATION_FAILED"),
+        Example({"alias": "ann", "principal": "ann"}, error="VALIDATION_FAILED"),
         Example({"alias": "", "principal": "ann"}, error="VALIDATION_FAILED"),
     ),
 )
@@ -91,7 +91,7 @@ class PrincipalDescribe(Request, frozen=True):
     admin=True,
     cli=("principal", "describe"),
     human="holdfast.surfaces.human_principals:shown",
-    examples=(Example({"name": "ann", "display": "Ann Example"}),),
+    examples=(Example({"name": "ann", "display": "Ann Example"}), Example({"name": "ann"}, error="VALIDATION_FAILED")),
 )
 def principal_describe(hold: Hold, request: PrincipalDescribe) -> PrincipalView:
     """Say how a person or an agent is called."""
@@ -110,7 +110,7 @@ class PrincipalShow(Request, frozen=True):
     family="power",
     cli=("principal", "show"),
     human="holdfast.surfaces.human_principals:shown",
-    examples=(Example({"name": "ann"}),),
+    examples=(Example({"name": "ann"}), Example({}, error="VALIDATION_FAILED")),
 )
 def principal_show(hold: Hold, request: PrincipalShow) -> PrincipalView:
     """Say whom a name stands for, and by which other names they are known."""

@@ -362,7 +362,13 @@ class SessionFound(Struct, frozen=True, kw_only=True):
     """Null if none goes on, or it is over."""
 
 
-@operation(Effect.READ, "GET /api/v1/sessions", family="power", cli=("session", "get"), examples=(Example({}),))
+@operation(
+    Effect.READ,
+    "GET /api/v1/sessions",
+    family="power",
+    cli=("session", "get"),
+    examples=(Example({}), Example({"provider": ""}, error="VALIDATION_FAILED")),
+)
 def session_get(hold: Hold, request: SessionGet) -> SessionFound:
     """Say which session of a provider goes on, if one does."""
     from ..services import runs
@@ -395,7 +401,7 @@ class SessionsCleared(Struct, frozen=True, kw_only=True):
     "POST /api/v1/sessions/clear",
     family="power",
     cli=("session", "clear"),
-    examples=(Example({}), Example({"everywhere": True})),
+    examples=(Example({"everywhere": True}), Example({"principal": ""}, error="VALIDATION_FAILED")),
 )
 def session_clear(hold: Hold, request: SessionClear) -> SessionsCleared:
     """Forget which session goes on: in one place, or everywhere."""

@@ -210,6 +210,7 @@ def session_of(hold: Hold, scope: Scope, provider: str | None) -> ProviderSessio
             principals=list(known_as(session, scope.principal)),
             namespace=scope.namespace,
             now=hold.now(),
+            **_eyes(hold, session),
         )
     if row is None or (provider is not None and row[0] != provider):
         return None
@@ -221,6 +222,12 @@ def clear_sessions(hold: Hold, principal: str, scope: Scope | None) -> int:
     with hold.store.writing(hold.progress.commit) as session:
         names = list(known_as(session, principal))
         if scope is None:
-            return len(session.rows("provider_session_drop_all", principals=names))
-        params = {"channel": scope.channel, "namespace": scope.namespace}
+            return len(session.rows("provider_session_drop_all", principals=names, **_eyes(hold, session)))
+        params = {"channel": scope.channel, "namespace": scope.namespace, **_eyes(hold, session)}
         return len(session.rows("provider_session_drop", principals=names, **params))
+
+
+def _eyes(hold: Hold, session: Session) -> dict[str, Any]:
+    """Whose sessions the caller may see: those that it kept and its own; who administers the store sees all."""
+    caller = hold.caller
+    return {"admin": caller.may("admin"), "agent": caller.agent, "mine": list(known_as(session, caller.agent))}

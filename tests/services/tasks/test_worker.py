@@ -118,7 +118,8 @@ def test_a_handler_in_python_is_found_by_its_name(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: handlers\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[holdfast.handlers]\ngreet = greeting:greet\nleave = greeting:leave\n")
     (tmp_path / "greeting.py").write_text(
-        "import os\ndef greet(task):\n    return 'hello ' + task['payload']['name']\ndef leave(task):\n    os._exit(7)\n"
+        "import os\n\ndef greet(task):\n    return 'hello ' + task['payload']['name']\n\n"
+        "def leave(task):\n    os._exit(7)\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     made = {

@@ -39,9 +39,12 @@ on conflict (channel, principal, namespace) do update set agent = excluded.agent
 -- name: provider_session_get
 select provider, session, expires_at, updated_at from provider_session
 where channel = :channel and principal = any(:principals) and namespace = :namespace and (expires_at is null or expires_at > :now)
+  and (:admin or agent = :agent or principal = any(:mine))
 order by updated_at desc limit 1
 -- name: provider_session_drop
 delete from provider_session where principal = any(:principals) and channel = :channel and namespace = :namespace
+  and (:admin or agent = :agent or principal = any(:mine))
 returning channel
 -- name: provider_session_drop_all
-delete from provider_session where principal = any(:principals) returning channel
+delete from provider_session where principal = any(:principals) and (:admin or agent = :agent or principal = any(:mine))
+returning channel

@@ -265,7 +265,9 @@ class _Taking:
             known = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
             assert known is not None
             return known
-        kept = None if dry_run or document is None else document.id
+        kept = self._last.document if self._last else None
+        if document is not None:
+            kept = None if dry_run and document.id != kept else document.id
         return Report(
             self._source, self._pipeline, self._hash, False, dry_run, kept, outcomes, self._titles, vanished, [],
             stages, self._notes,

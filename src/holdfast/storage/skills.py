@@ -114,7 +114,8 @@ def resolve(session: Session, caller: Caller, id: str, *, deleted_too: bool = Fa
 def _by_name(session: Session, caller: Caller, id: str, *, deleted_too: bool) -> list[Shown]:
     namespace, slash, name = id.rpartition("/")
     if not slash:
-        return found(session, caller, ("skill.current", "skill.named"), {"name": name})
+        rows = found(session, caller, ("skill.current", "skill.named"), {"name": name})
+        return rows or (found(session, caller, ("skill.last", "skill.named"), {"name": name}) if deleted_too else [])
     rows = found(session, caller, ("skill.current", "skill.placed"), {"namespace": namespace, "name": name})
     if rows or not deleted_too:
         return rows

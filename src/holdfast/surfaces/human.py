@@ -325,6 +325,8 @@ def outcomes(answer: Any) -> Iterator[str]:
         id, error = getattr(one, "id", ""), getattr(one, "error", "")
         about = id if isinstance(id, str) else f"item {one.index + 1}"
         yield f"{one.outcome:<9} {safe(about)}" + (f"  {safe(error)}" if isinstance(error, str) else "")
+        if anew := getattr(one, "reflect_with", None) or ():
+            yield click.style(f"          To draw it anew: reflect {' '.join(anew)}", dim=True)
 
 
 def invalidations(answer: Any) -> Iterator[str]:
@@ -409,7 +411,7 @@ def _scalar(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case [] | {}:
-            return ""
+            return "none"
         case _:
             return str(value)
 
@@ -466,7 +468,7 @@ def recalls(answer: Any) -> Iterator[str]:
 def skill_registered(answer: Any) -> Iterator[str]:
     over = f", over {answer.superseded_id}" if isinstance(answer.superseded_id, str) else ""
     yield f"{safe(answer.namespace)}/{safe(answer.name)}: {answer.outcome}{over}."
-    yield click.style(f"{answer.id}  {answer.files} files  sha256 {answer.digest}", dim=True)
+    yield click.style(f"{answer.id}  {many(answer.files, 'file')}  sha256 {answer.digest}", dim=True)
 
 
 def skills(answer: Any) -> Iterator[str]:
@@ -512,7 +514,8 @@ def skill_resource(answer: Any) -> Iterator[str | bytes]:
 
 def skill_exported(answer: Any) -> Iterator[str]:
     if isinstance(answer.target_folder, str):
-        yield f"{len(answer.files)} files of {safe(answer.name)} are in {safe(answer.target_folder)}."
+        are = "is" if len(answer.files) == 1 else "are"
+        yield f"{many(len(answer.files), 'file')} of {safe(answer.name)} {are} in {safe(answer.target_folder)}."
         return
     for file in answer.files:
         yield click.style(f"{safe(file.path)}  {file.size} bytes", bold=True)
@@ -521,7 +524,7 @@ def skill_exported(answer: Any) -> Iterator[str]:
 
 def skill_promoted(answer: Any) -> Iterator[str]:
     left = f", {answer.sources_left_out} left out" if answer.sources_left_out else ""
-    said = f"{answer.outcome}, with {answer.sources_attached} sources{left}"
+    said = f"{answer.outcome}, with {many(answer.sources_attached, 'source')}{left}"
     yield f"{safe(answer.namespace)}/{safe(answer.name)}: {said}."
     yield click.style(f"{answer.skill_id}  from {answer.derived_from_reflection_id}", dim=True)
 

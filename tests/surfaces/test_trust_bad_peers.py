@@ -25,6 +25,7 @@ from holdfast.net.peer import Link
 from holdfast.net.tls import client_context, fingerprint_of
 from holdfast.services.messages import Feed, Hello, Take
 from holdfast.services.peer_end import exchange
+from holdfast.settings import Settings
 from holdfast.storage import exchange as telling
 from holdfast.storage import journal, signer
 from holdfast.storage.exchange import Greeting, Reached
@@ -45,12 +46,14 @@ class Certificates(NamedTuple):
     def file(self, name: str) -> str:
         return str(self.folder / name)
 
-    def make(self, name: str, ca: trustme.CA, host: str = "127.0.0.1", **more: Any) -> str:
-        """A certificate and its key as files; and its fingerprint."""
+    def make(self, name: str, ca: trustme.CA, host: str = "127.0.0.1", **more: Any) -> None:
+        """A certificate and its key as files."""
         made = ca.issue_cert(host, **more)
         made.private_key_pem.write_to_path(self.file(f"{name}.key"))
         for number, pem in enumerate(made.cert_chain_pems):
             pem.write_to_path(self.file(f"{name}.pem"), append=number > 0)
+
+    def print_of(self, name: str) -> str:
         return fingerprint_of(ssl.PEM_cert_to_DER_cert(Path(self.file(f"{name}.pem")).read_text()))
 
     def shown(self, name: str | None, **more: Any) -> Access:
@@ -63,13 +66,13 @@ class Certificates(NamedTuple):
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     made = Certificates(tmp_path_factory.mktemp("certificates"), trustme.CA(), trustme.CA())
     made.ca.cert_pem.write_to_path(made.file("ca.pem"))
-    listed = [made.make("laptop", made.ca), made.make("expired", made.ca, not_after=LATE)]
-    listed.append(made.make("stranger", made.other))
-    made.make("server", made.ca)
-    made.make("unlisted", made.ca)
+    made.make("expired", made.ca, not_after=LATE)
+    made.make("stranger", made.other)
+    for name in ("server", "laptop", "unlisted"):
+        made.make(name, made.ca)
     made.make("elsewhere", made.ca, "desk.example")
-    text = "# who may come\n\n" + "\n".join(f"sha256:{one.upper()}  # {number}" for number, one in enumerate(listed))
-    Path(made.file("list")).write_text(text)
+    listed = [f"sha256:{made.print_of(name).upper()}  # {name}" for name in ("laptop", "expired", "stranger")]
+    Path(made.file("list")).write_text("\n".join(["# who may come", "", *listed]))
     return made
 
 
@@ -190,6 +193,39 @@ def test_a_good_peer_is_let_in(
     assert (done.pulled.memories, done.pushed.memories, done.pushed.rejected) == (1, 1, [])
     assert {one.title for one in desk.list(namespace="team/b").memories} == {"Mine"}
     assert {one.title for one in laptop.list().memories} == {"Known", "Mine"}
+
+
+def test_an_answer_that_the_enrolled_store_did_not_give_is_not_believed(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates, tmp_path: Path
+) -> None:
+    """Somebody else is behind the address that was enrolled, with a good certificate and our name in its list."""
+    with holdfast.open(str(tmp_path / "impostor.db")) as impostor:
+        impostor.peer_add(name="laptop", token=laptop.peer_token().token)
+        impostor.store(title="Trap", content="Believe me.", namespace="team/a")
+        with served(impostor, certificates) as url:
+            laptop.peer_add(name="desk", token=desk.peer_token().token, url=url)
+            before = told(laptop)
+            with pytest.raises(PeerFailed, match="for another store"):
+                meet(laptop, url, certificates.shown("laptop"))
+            with impostor.hold.store.writing() as session:
+                session.tell("update chain set node = :node", [{"node": desk.peer_token().node}])
+            with pytest.raises(PeerFailed, match="not as the store that was enrolled"):
+                meet(laptop, url, certificates.shown("laptop"))
+    assert told(laptop) == before
+
+
+def test_a_server_is_believed_by_the_certificate_that_its_enrolment_pins(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates
+) -> None:
+    files = {"sync_client_cert": certificates.file("laptop.pem"), "sync_client_key": certificates.file("laptop.key")}
+    laptop.peer_add(name="desk", token=desk.peer_token().token, url=url)
+    with holdfast.open(settings=Settings(db=laptop.settings.db, embedder="none", **files)) as shown:
+        for pinned in ("", certificates.print_of("unlisted")):
+            laptop.peer_set(name="desk", fingerprint=pinned)
+            with pytest.raises(PeerFailed, match="securely"):
+                shown.sync(remote=url)
+        laptop.peer_set(name="desk", fingerprint=certificates.print_of("server"))
+        assert shown.sync(remote=url).pulled == 1
 
 
 @pytest.mark.parametrize("shown", [None, "unlisted", "expired", "stranger"])

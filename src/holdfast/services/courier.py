@@ -16,7 +16,7 @@ from .daemon import pause_after
 from .ends import StoreEnd
 from .exchange import Taken, must_be_another
 from .hold import Hold, Progress
-from .peer_end import PeerEnd, scope_with
+from .peer_end import PeerEnd, access_to, scope_with
 
 if TYPE_CHECKING:
     from .quorum import Promise, Quorum
@@ -34,7 +34,7 @@ class Courier:
 
     def __init__(self, hold: Hold, url: str, quorum: Quorum, stopping: threading.Event) -> None:
         self._hold = replace(hold, quorum=None).seen_by(hold.caller, Progress(stop=stopping))
-        self._link = Link(url, hold.access, timeout=LINK_SECONDS)
+        self._link = Link(url, access_to(hold, url), timeout=LINK_SECONDS)
         self._quorum = quorum
         self._stopping = stopping
         self._woken = threading.Event()

@@ -15,7 +15,7 @@ from ..net.peer import Link
 from ..storage import journal
 from .backup import must_reach_all
 from .hold import Hold, Progress
-from .peer_end import exchange
+from .peer_end import access_to, exchange
 
 LONGEST_PAUSE = 60.0
 """Seconds between two looks at a peer that fails."""
@@ -58,7 +58,7 @@ class Daemon:
         self._hold = hold.seen_by(hold.caller, Progress(stop=self._stopping))
         self._interval = interval
         self._batch = batch
-        self._links = [Link(url, hold.access) for url in dict.fromkeys(peers)]
+        self._links = [Link(url, access_to(hold, url)) for url in dict.fromkeys(peers)]
         self._wakes = [threading.Event() for _ in self._links]
         self._threads: list[threading.Thread] = []
 

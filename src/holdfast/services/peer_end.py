@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from secrets import token_urlsafe
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 from ..domain.change import Change, Name
 from ..domain.errors import HoldfastError, Invalid, PeerFailed, StoreError
 from ..domain.learnt import learn
-from ..domain.request_signature import Signed, headers, message
+from ..domain.request_signature import Signed, headers, message, signed_by
+from ..domain.request_signature import answer as answer_of
 from ..domain.scope import Scope
+from ..net.access import Access
 from ..net.failure import Failure
 from ..net.peer import MOST_BYTES, Link
 from ..storage import exchange as telling
@@ -29,6 +32,7 @@ from .messages import FEED, HELLO, TAKE, Feed, FeedAnswer, Hello, HelloAnswer, T
 from .sync import Direction, Synced, together
 
 A = TypeVar("A", HelloAnswer, FeedAnswer, TakeAnswer)
+_HEX = re.compile(r"(?:[0-9a-f]{2}){64}")
 OUTCOMES = frozenset({"new", "updated", "noop", "conflict"})
 
 
@@ -62,6 +66,13 @@ def scope_with(hold: Hold, there: End, address: str) -> Scope:
     if enrolled.node != node:
         raise PeerFailed(f"{address} is not the store that was enrolled as {enrolled.name}: nothing was exchanged.")
     return enrolled.scope
+
+
+def access_to(hold: Hold, url: str) -> Access:
+    """With what a server is asked: as the settings say, and if its certificate is pinned by its enrolment, by that."""
+    with hold.reading() as session:
+        enrolled = peers.by_url(session, url)
+    return replace(hold.access, fingerprint=enrolled.fingerprint) if enrolled and enrolled.fingerprint else hold.access
 
 
 class PeerEnd:
@@ -150,7 +161,7 @@ class PeerEnd:
         if len(said) > MOST_BYTES:
             raise Invalid(f"This is more than {MOST_BYTES:,} bytes: exchange some of it first.")
         try:
-            answer = self._link.ask(path, said, self._sign)
+            answer = self._link.ask(path, said, self._sign, self._proves if self._enrolled else None)
             learn(form)
             told = msgspec.json.decode(answer, type=form)
             messages.must_fit(told)
@@ -198,6 +209,15 @@ class _Rehearsing(PeerEnd):
 
     def ask(self) -> None:
         self._asking()
+
+    def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
+        """Whether it is the enrolled store that answers, and to this request."""
+        asked = signed_by(dict(sent))
+        assert asked is not None, "every request is signed"
+        assert self._enrolled is not None
+        return bool(_HEX.fullmatch(mark)) and signer.verifies(
+            self._enrolled.public_key, bytes.fromhex(mark), answer_of(path, body, asked)
+        )
 
 
 def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:

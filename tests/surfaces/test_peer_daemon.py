@@ -83,6 +83,7 @@ def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
     with served(there) as url, kept_in_step(here, url, interval=OFTEN):
         there.store(title="New", content="It was stored just now.")
         until(lambda: "New" in titles(here), here)
+        until(lambda: bool(here.sync_status().peers), here)
     (standing,) = here.sync_status().peers
     assert (standing.state, standing.peer, standing.failures) == ("ok", url, 0)
 

@@ -20,6 +20,8 @@ from .peer_end import access_to, exchange
 LONGEST_PAUSE = 60.0
 """Seconds between two looks at a peer that fails."""
 WATCH_SECONDS = 0.25
+GATHER_SECONDS = 0.5
+"""From the beginning of one exchange to that of the next, however much is stored: so that it goes over together."""
 GRACE_SECONDS = 1.0
 """For an answer that is under way when it is stopped."""
 END_SECONDS = 10.0
@@ -106,6 +108,7 @@ class Daemon:
         failures = 0
         while not self._stopping.is_set():
             wake.clear()
+            begun = monotonic()
             why = self._failed(link)
             if why and not failures:
                 log.warning("%s It is tried again, less and less often.", why)
@@ -114,6 +117,7 @@ class Daemon:
             failures = failures + 1 if why else 0
             pause = pause_after(failures, self._interval, random())  # noqa: S311 - no secret
             (self._stopping if failures else wake).wait(pause)
+            self._stopping.wait(max(begun + GATHER_SECONDS - monotonic(), 0.0))
 
     def _failed(self, link: Link) -> str | None:
         """Exchange until neither has anything new; why that failed, if it did."""

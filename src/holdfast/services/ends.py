@@ -1,12 +1,13 @@
 """The two ends of an exchange: each says who it is, tells what the other misses, and takes what it is told."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Protocol
 
 from ..domain.scope import ALL, Scope
 from ..storage import exchange as telling
+from ..storage import journal
 from ..storage.exchange import Greeting, Page
 from .exchange import Taken, take_page
 from .hold import Hold
@@ -44,6 +45,8 @@ class StoreEnd:
         self._scope = scope
         self._owner = owner
         """Whose a memory becomes that is new here; None: its author's."""
+        self.entered: Sequence[journal.Place] = ()
+        """Where in the journal the last page is that was taken."""
 
     @property
     def hold(self) -> Hold:
@@ -72,6 +75,7 @@ class StoreEnd:
             take_page(write, page, sender, taken, owner=self._owner, scope=self._scope)
             place = {"origin": sender.origin, "seq": page.upto, "scope": sender.scope}
             write.session.do("followed_put", **place, now=write.now)
+        self.entered = write.places
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:

@@ -53,7 +53,7 @@ def exchange(
     if not dry_run:
         there.note()
         status.succeeded(hold, link.name, there.greet().node, done)
-    return done
+    return done._replace(moved=done.moved and not there.is_level())
 
 
 def scope_with(hold: Hold, there: End, address: str) -> Scope:
@@ -85,6 +85,8 @@ class PeerEnd:
             self._enrolled = peers.by_url(session, link.name)
         self._scope = self._enrolled.scope.told_as if self._enrolled else ""
         self._said: HelloAnswer | None = None
+        self._reached = 0
+        """Up to where its journal is known here."""
 
     def greet(self) -> Greeting:
         return self._hello().greeting
@@ -104,6 +106,7 @@ class PeerEnd:
         self._must(moved or not (answer.more or answer.changes), "tells the same place again and again")
         authors = said.greeting.authors | answer.authors
         self._said = replace(said, greeting=replace(said.greeting, seq=answer.seq, authors=authors))
+        self._reached = answer.upto
         return answer.page()
 
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
@@ -128,6 +131,24 @@ class PeerEnd:
         self._must(answer.followed >= page.upto, "did not keep what it was told")
         _note(answer, told, taken)
         self._said = replace(self._hello(), followed=answer.followed)
+        if not page.states:
+            self._read_over(answer)
+
+    def _read_over(self, answer: TakeAnswer) -> None:
+        """What it entered into its journal of this page, and nothing else, is not to be asked for again."""
+        first, last = answer.entered or (0, -1)
+        taken = [one for one in answer.outcomes if one not in ("known", "rejected")]
+        waited = [one for one in answer.others if one.outcome != "rejected"]
+        if self._reached + 1 == first and last - first + 1 == len(taken) + len(waited):
+            said = self._hello()
+            self._said = replace(said, greeting=replace(said.greeting, seq=max(last, said.greeting.seq)))
+            self._reached = last
+
+    def is_level(self) -> bool:
+        """Whether neither has anything that the other has not looked at, as far as is known."""
+        said = self._hello()
+        with self._hold.reading() as session:
+            return said.followed == journal.head_of(session).seq and self._reached == said.greeting.seq
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:
@@ -140,20 +161,20 @@ class PeerEnd:
         self._said = None
 
     def note(self) -> None:
-        """Write down what it said of itself."""
+        """Write down what it said of itself, and up to where its journal is known."""
         said = self._hello()
-        status.heard(self._hold, said.greeting, said.followed, said.release)
+        status.heard(self._hold, said.greeting, said.followed, said.release, reached=self._reached)
 
     def _hello(self) -> HelloAnswer:
         if self._said is None:
             with self._hold.reading() as session:
                 mine, reached = telling.greet(session, self._hold.now()), followed(session)
-            mine = replace(mine, scope=self._scope)
+            mine = replace(mine, scope=self._scope, authors={})
             question = Hello(greeting=mine, kinds=messages.kinds(), reached=reached)
             said = self._ask(HELLO, question, HelloAnswer)
             messages.must_speak(said.protocol, self._link.name)
             self._must(said.followed >= 0, "contradicts itself about the place in its journal")
-            self._said = said
+            self._said, self._reached = said, StoreEnd(self._hold).followed(said.greeting)
         return self._said
 
     def _ask(self, path: str, question: Hello | Feed | Take, form: type[A]) -> A:
@@ -186,6 +207,15 @@ class PeerEnd:
         assert key is not None, "a store has a key from its birth on"
         return headers(Signed(node, to, at, nonce, signer.sign(key, message("POST", path, body, at, nonce, to=to))))
 
+    def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
+        """Whether it is the enrolled store that answers, and to this request."""
+        asked = signed_by(dict(sent))
+        assert asked is not None, "every request is signed"
+        assert self._enrolled is not None
+        return bool(_HEX.fullmatch(mark)) and signer.verifies(
+            self._enrolled.public_key, bytes.fromhex(mark), answer_of(path, body, asked)
+        )
+
 
 class _Rehearsing(PeerEnd):
     """Collects what it is told, to ask at last what would become of it."""
@@ -209,15 +239,6 @@ class _Rehearsing(PeerEnd):
 
     def ask(self) -> None:
         self._asking()
-
-    def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
-        """Whether it is the enrolled store that answers, and to this request."""
-        asked = signed_by(dict(sent))
-        assert asked is not None, "every request is signed"
-        assert self._enrolled is not None
-        return bool(_HEX.fullmatch(mark)) and signer.verifies(
-            self._enrolled.public_key, bytes.fromhex(mark), answer_of(path, body, asked)
-        )
 
 
 def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:

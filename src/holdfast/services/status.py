@@ -40,8 +40,8 @@ class Overview(NamedTuple):
     pending_since: int | None
 
 
-def heard(hold: Hold, greeting: Greeting, followed: int, release: str) -> None:
-    """Note what another store says of itself, if it is not what is known."""
+def heard(hold: Hold, greeting: Greeting, followed: int, release: str, reached: int = 0) -> None:
+    """Note what another store says of itself, and up to where its journal is known, if it is not what was noted."""
     now = hold.now()
     told = Seen(
         node=greeting.node,
@@ -54,10 +54,12 @@ def heard(hold: Hold, greeting: Greeting, followed: int, release: str) -> None:
         at=now,
     )
     with hold.reading() as session:
-        before = kept.seen_of(session, greeting.node)
-    if before is None or _differs(before, told) or now - before.at > STALE:
+        before, place = kept.seen_of(session, greeting.node), kept.followed(session).get(greeting.origin, 0)
+    if before is None or _differs(before, told) or now - before.at > STALE or reached > place:
         with hold.store.writing() as session:
             kept.note(session, told)
+            if reached > place:
+                session.do("followed_put", origin=greeting.origin, seq=reached, scope=greeting.scope, now=now)
 
 
 def _differs(before: Seen, told: Seen) -> bool:

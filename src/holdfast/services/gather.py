@@ -52,8 +52,8 @@ MOST_NAMES = 16
 NOWHERE = Around(None, None, None, None)
 UNUSED = (0, 0)
 REPLIES = (REPLY, REPLY)
-Asked = tuple[str, str]
-"""An asked stem, and how it stands in a parsed text."""
+Asked = dict[str, str]
+"""How each asked stem stands in a parsed text, and the stem."""
 
 
 class Looked(NamedTuple):
@@ -314,7 +314,7 @@ class _Making(Struct, frozen=True):
     """What makes a candidate of a row."""
 
     question: Question
-    asked: list[Asked]
+    asked: Asked
     said: dict[str, Said]
     named: tuple[str, ...]
     near: dict[str, Near]
@@ -361,35 +361,41 @@ class _Making(Struct, frozen=True):
                 row.id, (rank.Piece(0, 0, counts),), length_of(row.text), speaker=row.speaker, asks=is_asking(row.text)
             )
             for row in rows
-            if (counts := _counted(row.text, self.asked)) or row.speaker in self.named
+            if (counts := _counted(row.text, _held(row.text, self.asked), self.asked)) or row.speaker in self.named
         ]
 
 
-def _asked(stems: Iterable[str]) -> list[Asked]:
-    return [(stem, pad(stem)) for stem in stems]
+def _asked(stems: Iterable[str]) -> Asked:
+    return {pad(stem): stem for stem in stems}
 
 
-def _said(parsed: Parsed, asked: Sequence[Asked]) -> Said:
-    """What is nowhere in a text need not be looked for in each part of it."""
-    held = [one for one in asked if one[1] in parsed.text]
-    return Said(_counted(parsed.labels, held), [_counted(line.stems, held) for line in parsed.lines])
+def _said(parsed: Parsed, asked: Asked) -> Said:
+    held = _held(parsed.text, asked)
+    return Said(_counted(parsed.labels, held, asked), [_counted(line.stems, held, asked) for line in parsed.lines])
+
+
+def _held(text: str, asked: Asked) -> list[str]:
+    """What of that stands in a parsed text: the rest need not be looked for in each part of it."""
+    return [padded for padded in asked if padded in text]
 
 
 def _pieces(row: Row, near: Near, said: Said) -> list[rank.Piece]:
     """The passages of a memory. A vector of something else is one without words."""
+    lines = row.parsed.lines
+    cosines = [near.get((line.begins, line.ends)) for line in lines]
     found = [
-        rank.Piece(line.begins, line.ends, counts, line.speaker, near.get((line.begins, line.ends)))
-        for line, counts in zip(row.parsed.lines, said.passages, strict=True)
+        rank.Piece(line.begins, line.ends, counts, line.speaker, cosine)
+        for line, counts, cosine in zip(lines, said.passages, cosines, strict=True)
     ]
-    if len(near) == (REPLIES in near) + sum(piece.cosine is not None for piece in found):
+    if len(near) == len(found) - cosines.count(None) + (REPLIES in near):
         return found
     spans = {(piece.begins, piece.ends) for piece in found} | {REPLIES}
     return found + [rank.Piece(*span, {}, row.speaker, near[span]) for span in near if span not in spans]
 
 
-def _counted(stems: str, asked: Sequence[Asked]) -> dict[str, int]:
-    """How often each asked stem stands in a part of a parsed text."""
-    return {stem: count for stem, padded in asked if (count := stems.count(padded))} if asked and stems else {}
+def _counted(stems: str, held: Sequence[str], asked: Asked) -> dict[str, int]:
+    """How often each asked stem stands in a part of a parsed text, of those that stand in the whole."""
+    return {asked[padded]: count for padded in held if (count := stems.count(padded))} if held and stems else {}
 
 
 def _group(row: Row) -> str | None:

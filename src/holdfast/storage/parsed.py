@@ -67,10 +67,10 @@ def read(text: str) -> Parsed:
         return NOTHING
     first, *others = text.split("\n")
     asking, length, labels = first.split("\t")
-    lines = [
-        Line(int(begins), int(ends), speaker or None, stems)
-        for begins, ends, speaker, stems in (other.split("\t") for other in others)
-    ]
+    lines = []
+    for other in others:
+        begins, ends, speaker, stems = other.split("\t")
+        lines.append(Line(int(begins), int(ends), speaker or None, stems))
     return Parsed(text, asking == "1", int(length), labels, lines)
 
 

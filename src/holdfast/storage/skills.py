@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..domain.caller import Caller
+from ..domain.change import Change
 from ..domain.errors import AmbiguousId, Invalid, NotFound, StoreDamaged
 from ..domain.skill import MOST_BYTES, File, Skill, SkillVersion, signed_text, skill_id
 from . import signer
@@ -146,6 +149,12 @@ def purge(session: Session, digests: set[str]) -> None:
     session.do("skill_piece_purged", digests=sorted(digests - said))
 
 
+def sweep(session: Session) -> None:
+    """Erase what no version says any more, and none that waits for its time."""
+    claimed = _claimed(session)
+    session.do("skill_piece_purged", digests=[digest for digest in _held(session) if digest not in claimed])
+
+
 def content(session: Session, file: File) -> bytes:
     """What a file says, proved by its digest."""
     said = kept(session, file.digest, file.size)
@@ -224,12 +233,24 @@ def differing(session: Session) -> Iterator[Break]:
 
 def _unclaimed(session: Session) -> Iterator[Break]:
     """What is kept and belongs to no version."""
-    claimed = {file.digest for version in _all_versions(session) for file in version.files}
+    claimed = _claimed(session)
+    for digest in _held(session):
+        if digest not in claimed:
+            yield Break(0, f"the skill_piece {digest} was put into its table past the journal")
+
+
+def _claimed(session: Session) -> set[str]:
+    """What belongs to a version, or to one that was told and cannot be taken yet."""
+    waiting = [msgspec.json.decode(row[4], type=Change) for row in session.rows("quarantine_list")]
+    bodies = [change.body for change in waiting if change.kind == SKILL_VERSION.name and change.body]
+    told = [msgspec.json.decode(body, type=SkillVersion) for body in bodies]
+    return {file.digest for version in (*_all_versions(session), *told) for file in version.files}
+
+
+def _held(session: Session) -> Iterator[str]:
     after = ""
     while rows := session.rows("skill_piece_digests", after=after, limit=PAGE):
-        for (digest,) in rows:
-            if digest not in claimed:
-                yield Break(0, f"the skill_piece {digest} was put into its table past the journal")
+        yield from (row[0] for row in rows)
         after = rows[-1][0]
 
 

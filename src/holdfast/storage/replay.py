@@ -8,6 +8,7 @@ import msgspec
 from ..domain import cells
 from ..domain.clock import STATE, Stamp
 from ..domain.merge import Cell, filled, join
+from . import floor as floors
 from .journal import Entry
 from .port import Session
 from .records import Kind, body_of
@@ -37,7 +38,8 @@ def replayed(session: Session, kind: Kind[Any], changes: Sequence[Said]) -> Repl
     shows: dict[str, Any] = {}
     made = cells.Cells(Stamp(first.at, first.origin), {})
     if folded is not None:
-        made.own.update(cells.decode(folded[0].encode()) if folded[0] is not None else {})
+        own, changes = since_folded(session, kind.name, record, changes)
+        made.own.update(own)
     elif first.body is not None and first.origin != STATE:
         shows = cells.flatten(kind.shape, body_of(kind, first))
     for change in changes:
@@ -45,6 +47,17 @@ def replayed(session: Session, kind: Kind[Any], changes: Sequence[Said]) -> Repl
             made.own[name] = join(made.cell(name, shows.get(name)), cell)
     whole = first.body is not None if folded is None else folded[0] is not None
     return Replayed(filled(cells.swept(kind.shape, made.all(shows))), whole)
+
+
+def since_folded(
+    session: Session, kind: str, record: str, changes: Sequence[Said]
+) -> tuple[dict[str, Cell], Sequence[Said]]:
+    """What was folded of a record, and the changes that are not in that."""
+    folded = session.row("folded_get", record=record, kind=kind)
+    if folded is None:
+        return {}, changes
+    above = [change for change in changes if not floors.gone(session, change.entry.seq)]
+    return cells.decode(folded[0].encode()) if folded[0] is not None else {}, above
 
 
 def written(kind: Kind[Any], change: Said) -> dict[str, Cell]:

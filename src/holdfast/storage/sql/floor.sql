@@ -7,8 +7,9 @@ insert into floor (node, seq, hash, kept_at, folded_at, dropped, kept, signature
 values (:node, :seq, :hash, :kept_at, :folded_at, :dropped, :kept, :signature)
 -- name: folded_get
 select cells, digest from folded where record = :record and kind = :kind
--- name: folded_list
-select record, kind, cells, digest from folded order by record, kind
+-- name: folded_page
+select record, kind, cells, digest from folded where record > :record or (record = :record and kind > :kind)
+order by record, kind limit :limit
 -- name: folded_put
 insert into folded (record, kind, cells, digest) values (:record, :kind, :cells, :digest)
 on conflict (record, kind) do update set cells = excluded.cells, digest = excluded.digest

@@ -28,7 +28,7 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
     """
     if must_have_a_key(holdfast):
         raise Misconfigured(
-            f"{settings.host or 'Every address'} can be reached from other machines, and there is no key and no peer: "
+            f"{settings.host or 'Every address'} can be reached from other machines, and there is no key: "
             "make one with `holdfast keys create NAME`, or serve on 127.0.0.1."
         )
     if settings.quorum_writes or settings.quorum_peers:

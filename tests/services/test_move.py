@@ -132,6 +132,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     hold.feedback(found.recall_id, "used", [found.memories[0].id])
     use.flush(hold.hold)
     furnish_with_curating(hold)
+    hold.compact(older_than=0)
     hold.peer_add(name="desk", token=written(Token("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True)
     disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
     said = "A paragraph that says the same as one that was said before it."

@@ -52,6 +52,11 @@ class StoreEnd:
     def hold(self) -> Hold:
         return self._hold
 
+    @property
+    def scope(self) -> Scope:
+        """What goes over to the other end, and what is taken from it."""
+        return self._scope
+
     def anew(self) -> None:
         """A store says what it is every time it is asked."""
 

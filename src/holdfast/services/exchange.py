@@ -217,11 +217,12 @@ def _must_be_signed(change: Change, keys: dict[str, bytes]) -> None:
     key = keys.get(change.origin)
     if key is None:
         raise Refused("unsigned", f"Nobody has told who signs for {change.origin}.")
-    if not _verifies(key, change):
+    if not is_signed(key, change):
         raise Refused("forged", "Its signature is not that of its author: it was forged or altered.")
 
 
-def _verifies(key: bytes, change: Change) -> bool:
+def is_signed(key: bytes, change: Change) -> bool:
+    """Whether a change is its author's, by the author's key."""
     try:
         return signer.verifies(key, bytes.fromhex(change.signature), signed(change))
     except ValueError:

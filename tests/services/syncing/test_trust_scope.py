@@ -6,13 +6,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import holdfast
+from holdfast.domain.errors import Forbidden
 from holdfast.domain.scope import ALL, Scope
 from holdfast.services.ends import StoreEnd
 from holdfast.services.exchange import Taken
 from holdfast.services.sync import Synced, bring, together
-from holdfast.storage.exchange import Page
+from holdfast.storage.exchange import Greeting, Page, Reached
 from holdfast.storage.records import KINDS
 
 TEAM = Scope(("team/**",), ("team/**",))
@@ -217,3 +219,21 @@ def test_patterns_fit_as_people_expect() -> None:
         "*/a/*": ["team/a/b"],
     }
     assert not Scope(("*", "*/**"), ()).tells("*")
+
+
+def test_nobody_makes_a_store_rewrite_its_journal_by_saying_that_it_was_copied(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    here.store(title="Plan", content="For all.", namespace="team/a")
+    meet(here, there)
+    origin = here.sync_digest().origin
+
+    class Liar(StoreEnd):
+        def greet(self) -> Greeting:
+            said = super().greet()
+            return replace(said, vector={**said.vector, origin: Reached(10**6, "x")})
+
+    head = here.verify().head
+    with pytest.raises(Forbidden, match="shows none"):
+        together(StoreEnd(here.hold, scope=TEAM), Liar(there.hold), "merge")
+    assert (here.verify().head, here.sync_digest().origin) == (head, origin)

@@ -68,7 +68,7 @@ def _noticed(answer: Any) -> Iterator[str]:
         if found := getattr(answer, name, None):
             yield click.style(f"{what}: {', '.join(found)}", fg="yellow")
     if again := getattr(answer, "restated", None):
-        yield click.style(f"restated {again} times", dim=True)
+        yield click.style(f"restated {many(again, 'time')}", dim=True)
     for one in getattr(answer, "similar", None) or ():
         yield click.style(f"  {one.suggestion:<11} {one.id}  {one_line(one.title, 60)}", dim=True)
 
@@ -112,6 +112,8 @@ def recalled(answer: Any) -> Iterator[str]:
         yield "      " + one_line(hit.content, 200)
         if hit.stale:
             yield "      " + stale(hit.stale)
+        if hit.untrusted:
+            yield click.style(f"      untrusted: {', '.join(hit.untrusted)}", fg="yellow")
         if hit.why:
             yield from _weighed(hit.why, "      ")
     if answer.meta.degraded:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast
+from engines import ENGINES
 from holdfast.domain.errors import Forbidden
 from holdfast.domain.scope import ALL, Scope
 from holdfast.services.ends import StoreEnd
@@ -23,8 +24,14 @@ SECRET = "Amaranth"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
-    with holdfast.open(str(tmp_path / "here.db"), agent_id="human:ann@here") as opened:
+def engine() -> str:
+    """A file, except where statements are tried that only peers need."""
+    return "sqlite"
+
+
+@pytest.fixture
+def here(db: str) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id="human:ann@here") as opened:
         yield opened
 
 
@@ -75,6 +82,7 @@ def furnish(hold: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
     return [memory.id for memory in kept]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 def test_nothing_of_any_kind_is_told_from_outside_and_all_of_it_from_inside(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
@@ -120,6 +128,7 @@ def test_wider_patterns_bring_what_was_withheld(here: holdfast.Holdfast, there: 
     assert here.sync_digest().vector == there.sync_digest().vector
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_memory_that_moves_inside_is_told_whole_with_what_hangs_on_it_and_nothing_of_its_past(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:

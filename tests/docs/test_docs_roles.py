@@ -96,6 +96,10 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     assert do("recover", transcript=str(folder / "s-2.jsonl")).unchanged == 1
     assert do("ingest", content="# A\n\nA first paragraph.\n", namespace="docs").decisions["new"] == 1
     assert do("ingest_multistep", content="A second paragraph.", namespace="docs").ingested_memory_ids
+    with holdfast.open(str(folder / "other.db")) as other:
+        other.sync_export_bundle(file=str(folder / "other.bundle"))
+    do("sync_import_bundle", file=str(folder / "other.bundle"), trust_sender=True)
+    assert do("compact", older_than=0).folded > 0
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
     do("restore", **{"from": do("backup").snapshot})
     return done

@@ -58,6 +58,10 @@ def target_engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+EACH_WAY = pytest.mark.parametrize(("engine", "target_engine"), [ENGINES, ENGINES[::-1]], indirect=True)
+"""For what is refused or only looked at: each engine is the source once, and the target once."""
+
+
 @pytest.fixture
 def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
     """Addresses at which there is nothing yet."""
@@ -281,6 +285,7 @@ def test_what_was_moved_there_and_back_is_the_same(
         must_be_well(again)
 
 
+@EACH_WAY
 def test_a_dry_run_says_what_would_be_moved_and_leaves_no_trace(
     pair: Pair, source: holdfast.Holdfast, tmp_path: Path
 ) -> None:
@@ -408,6 +413,7 @@ def test_a_copy_that_differs_is_found_and_is_no_store(pair: Pair, source: holdfa
         assert everything(moved) == everything(source)
 
 
+@EACH_WAY
 def test_a_place_that_holds_a_memory_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
     with opened(pair.target) as there:
         there.store(title="Mine", content="was here first")
@@ -420,6 +426,7 @@ def test_a_place_that_holds_a_memory_is_refused_and_left_as_it_is(pair: Pair, so
         must_be_well(there)
 
 
+@EACH_WAY
 def test_a_store_is_not_moved_onto_itself(pair: Pair, source: holdfast.Holdfast) -> None:
     before = everything(source)
     with pytest.raises(HoldfastError) as refused:
@@ -428,6 +435,7 @@ def test_a_store_is_not_moved_onto_itself(pair: Pair, source: holdfast.Holdfast)
     assert everything(source) == before
 
 
+@EACH_WAY
 def test_an_unfinished_move_of_another_store_is_left_as_it_is(
     pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str]
 ) -> None:
@@ -443,6 +451,7 @@ def test_an_unfinished_move_of_another_store_is_left_as_it_is(
             assert everything(moved) == everything(other)
 
 
+@EACH_WAY
 def test_what_another_program_keeps_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
     if "://" in pair.target:
         run_in(pair.target, f"create schema {address_of(pair.target, Path()).schema}")
@@ -456,6 +465,7 @@ def test_what_another_program_keeps_is_refused_and_left_as_it_is(pair: Pair, sou
     run_in(pair.target, "insert into theirs values ('still there')")
 
 
+@EACH_WAY
 def test_a_source_that_is_not_there_is_not_made(pair: Pair) -> None:
     for _ in range(2):
         with opened(pair.target) as other, pytest.raises(HoldfastError) as refused:
@@ -485,6 +495,7 @@ def test_a_key_that_lies_where_a_store_is_to_go_is_not_written_over(source: hold
     assert ((tmp_path / "new.db.key").read_bytes(), (tmp_path / "new.db").exists()) == (b"k" * 64, False)
 
 
+@EACH_WAY
 def test_moving_is_for_whoever_is_at_the_machine_and_may_do_everything(pair: Pair, source: holdfast.Holdfast) -> None:
     for caller in (
         Caller(agent="ai:far@away", source="api"),

@@ -326,6 +326,9 @@ def test_a_peer_that_lies_about_numbers_moves_nothing(
     sender, before = peer.greeting(), told(desk)
     assert peer.take(node, [], upto=sender.seq + 100).status_code == 400
     assert peer.take(node, [], sender=replace(sender, node="other", origin="other.1-0")).status_code == 403
+    assert told(desk) == before
+    desk.peer_set(name="laptop", tell=["**"], take=["**"])
+    before = told(desk)
     assert peer.take(node, [], bases={"victim.1-0": Reached(10**9, "x")}).status_code == 200
     assert told(desk) == before
 

@@ -193,20 +193,19 @@ def test_a_link_to_what_lies_outside_is_not_taken(here: holdfast.Holdfast, there
 def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(
     here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
-    """An edit of a policy that is not here waits; it is no admin peer's because one comes next."""
-    there.policy_set(namespace="team", max_reflection_depth=3)
-    there.policy_set(namespace="team", max_reflection_depth=9)
+    """An edit of a policy that is not here waits; an admin who brings the policy does not bring the edit."""
+    there.policy_set(namespace="team", max_reflection_depth=5)
     here.peer_add(name="there", token=there.peer_token().token)
-    page = StoreEnd(there.hold).tell(0, {}, 10)
-    taken = Taken()
-    lone = page._replace(changes=page.changes[1:])
-    StoreEnd(here.hold, scope=Scope(("**",), ("**",))).take(lone, StoreEnd(there.hold).greet(), taken)
-    assert reasons(taken) == ["waits"]
     with holdfast.open(str(tmp_path / "third.db")) as third:
-        third.store(title="New", content="Something.")
+        bring(StoreEnd(there.hold), StoreEnd(third.hold), Taken(), 100)
+        there.policy_set(namespace="team", max_reflection_depth=9)
+        page, taken = StoreEnd(there.hold).tell(0, {}, 10), Taken()
+        lone = page._replace(changes=page.changes[1:])
+        StoreEnd(here.hold, scope=Scope(("**",), ("**",))).take(lone, StoreEnd(there.hold).greet(), taken)
+        assert reasons(taken) == ["waits"]
         bring(StoreEnd(third.hold), StoreEnd(here.hold), Taken(), 100)
     assert [one.reason for one in here.quarantine().quarantined] == ["waits"]
-    assert here.policy_get(namespace="team").rules.max_reflection_depth == 3
+    assert here.policy_get(namespace="team").rules.max_reflection_depth == 5
 
 
 def test_patterns_fit_as_people_expect() -> None:

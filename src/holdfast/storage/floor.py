@@ -50,12 +50,19 @@ def floor_of(session: Session) -> Floor | None:
 
 
 class Folding(NamedTuple):
-    """Every cell of a record whose changes were folded, as it was then; None once a purge took them."""
+    """The cells of a record whose changes were folded, as they were then; None once a purge took them."""
 
     record: str
     kind: str
+    seq: int
+    """The entry that stayed: its cells are beside what that says."""
     cells: str | None
     digest: bytes
+
+
+def folding_of(session: Session, kind: str, record: str) -> Folding | None:
+    row = session.row("folded_get", record=record, kind=kind)
+    return Folding(record, kind, *row) if row else None
 
 
 def folded(session: Session) -> Iterator[Folding]:
@@ -106,8 +113,8 @@ def entry_item(about: Sequence[Any], digest: bytes, hash: bytes) -> bytes:
     return msgspec.json.encode([*about, digest.hex(), hash.hex()])
 
 
-def folded_item(record: str, kind: str, digest: bytes) -> bytes:
-    return msgspec.json.encode([record, kind, digest.hex()])
+def folded_item(folding: Folding) -> bytes:
+    return msgspec.json.encode([folding.record, folding.kind, folding.seq, folding.digest.hex()])
 
 
 def summed(kept: bytes, more: Iterable[bytes], less: Iterable[bytes] = ()) -> bytes:

@@ -108,7 +108,7 @@ class _Renaming:
         theirs = {entry.seq: entry for entry in self._entries if (entry.kind, entry.record) == (kind.name, record)}
         times = {entry.at for entry in theirs.values()}
         changes = changes_of(self._session, kind.name, record)
-        made, above = since_folded(self._session, kind.name, record, changes)
+        made, above = since_folded(floors.folding_of(self._session, kind.name, record), kind, changes)
         for said in above:
             says = written(kind, said)
             if said.entry.seq in theirs:

@@ -345,7 +345,7 @@ class _Walk:
         if self._passed:
             return
         self._passed = True
-        items = (floors.folded_item(one.record, one.kind, one.digest) for one in floors.folded(self._session))
+        items = map(floors.folded_item, floors.folded(self._session))
         if floors.summed(self._below, items) != floor.kept:
             yield Break(floor.seq, "what stayed of the folded entries was edited")
         self._previous, self._expected, self._kept_at = floor.hash, floor.seq + 1, floor.kept_at

@@ -22,7 +22,7 @@ select at, op, kind, record from journal where origin = :origin and n = :n
 -- The changes behind a place in this store's journal, as they travel; the last says whether others were folded into one.
 select j.seq, j.batch, j.origin, j.n, j.at, j.actor, j.op, j.kind, j.record, j.about, j.body, j.delta, r.signature,
   r.digest, r.said,
-  case when f.record is not null and j.seq <= (select coalesce(max(b.seq), 0) from floor b) then 1 else 0 end
+  case when j.seq <= f.seq then 1 else 0 end
 from journal j left join relayed r on r.origin = j.origin and r.n = j.n
 left join folded f on f.record = j.record and f.kind = j.kind
 where j.seq > :after order by j.seq limit :limit

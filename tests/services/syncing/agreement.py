@@ -10,10 +10,9 @@ import holdfast
 from holdfast.domain import cells
 from holdfast.domain.change import Change
 from holdfast.domain.clock import Stamp
-from holdfast.domain.memory import Memory
-from holdfast.domain.merge import AWAITED, canonical
+from holdfast.domain.memory import MEMORY_SHAPE, Memory
+from holdfast.domain.merge import AWAITED, Cell, canonical
 from holdfast.storage import exchange, titles
-from holdfast.storage.records import KINDS
 
 
 class Written(NamedTuple):
@@ -81,13 +80,26 @@ def must_be_what_was_said(store: holdfast.Holdfast) -> None:
         memories = {change.record for change in changes if change.kind == "memory"}
         purged = {change.record for change in changes if change.erased or change.op == "purge"}
         held = {member.own.id: member for member in titles.read(session, sorted(memories - purged))}
-    for (record, name), written in told(changes).items():
+        for member in titles.read(session, sorted(purged & memories)):
+            must_be_swept(member.all)
+    said = told(changes)
+    for (record, name), written in said.items():
+        if name in MEMORY_SHAPE.reviving:
+            states = {one.stamp for one in said[record, "state"]}
+            assert {one.stamp for one in written} <= states, "an edit does not outlive an older deletion"
         if record in held:
-            expected = left_of(written)
             found = held[record].all[name].values
-            assert {stamp: canonical(value) for stamp, value in found.items()} == expected, (record, name)
+            assert {stamp: canonical(value) for stamp, value in found.items()} == left_of(written), (record, name)
     for member in held.values():
         must_show_the_newest(member.own, member.all)
+
+
+def must_be_swept(held: dict[str, Cell]) -> None:
+    """Of what was purged not even the names of tags and keys are left."""
+    if cells.PURGED in held:
+        floor = max(stamp.time for stamp in held[cells.PURGED].values)
+        words = [cell for name, cell in held.items() if name.startswith(("tags:", "metadata:", "extra:"))]
+        assert all(stamp.time > floor for cell in words for stamp in cell.values), "a purge left something"
 
 
 def must_show_the_newest(own: Memory, held: dict[str, Any]) -> None:
@@ -107,7 +119,7 @@ def told(changes: list[Change]) -> dict[tuple[str, str], list[Written]]:
             raw = msgspec.json.decode(change.body or "")
             record = msgspec.convert(raw, Memory)
             unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
-            for name, value in {**unknown, **cells.flatten(KINDS["memory"].shape, record)}.items():
+            for name, value in {**unknown, **cells.flatten(MEMORY_SHAPE, record)}.items():
                 if value is not None:
                     seen = {change.origin: change.at}
                     found[change.record, name].append(Written(change.stamp, value, seen, set()))

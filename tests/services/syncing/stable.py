@@ -1,7 +1,7 @@
 """Stores that heard of each other once, and are put back to that moment for every run: new ones would cost more."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
@@ -74,13 +74,13 @@ def _settings(address: str) -> Settings:
     return load({"db": address, "agent_id": OWNER, "embedder": "none"}, {})
 
 
-def drive(stable: Stable, seed: int, steps: int) -> None:
-    """One run by chance: what a seed chooses, it chooses each time."""
+def drive(stable: Stable, seed: int, steps: int, favoured: Sequence[str] = ()) -> None:
+    """One run by chance: what a seed chooses, it chooses each time. `favoured`: what is done more than other things."""
     chance = Random(seed)
     with stable.world([chance.choice(SKEWS) for _ in range(chance.choice((3, 3, 3, 4, 5)))]) as world:
-        kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
+        weights = WEIGHTS | dict.fromkeys(favoured, 60)
         try:
-            for what in chance.choices(kinds, weights, k=steps):
+            for what in chance.choices(list(weights), list(weights.values()), k=steps):
                 world.act(Choice(what, *(chance.randrange(1000) for _ in range(3))))
             world.meet(seed)
             must_agree(world)

@@ -29,6 +29,7 @@ WEIGHTS = {
     "pull_one_page": 3,
     "pull_again": 1,
     "pull_shuffled": 3,
+    "pull_some": 3,
     "pull_cut": 1,
     "rename": 3,
     "delete": 3,
@@ -293,6 +294,15 @@ class World:
         here, there = self._other(store, a)
         _take(here, there, 5, b)
 
+    def pull_some(self, store: holdfast.Holdfast, a: int, b: int) -> None:
+        """The newest of what is missing, and not what came before it: the rest comes another time."""
+        here, there = self._other(store, a)
+        known = {origin: reached.n for origin, reached in here.greet().vector.items()}
+        sender = there.greet()
+        after = here.followed(sender)
+        page = there.tell(after, known, 500)
+        here.take(page._replace(changes=page.changes[-1 - b % 3 :], upto=after), sender, Taken())
+
     def pull_cut(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         """The power goes before what was taken is committed."""
         here, there = self._other(store, a)
@@ -330,6 +340,9 @@ def _take(here: StoreEnd, there: StoreEnd, limit: int, shuffled: int = 0) -> Non
     known = {origin: reached.n for origin, reached in here.greet().vector.items()}
     sender = there.greet()
     page = there.tell(here.followed(sender), known, limit)
+    if page.more:
+        (behind, *_) = there.tell(page.upto, known, 1).changes or [None]
+        assert behind is None or behind.group != page.changes[-1].group, "a page cuts a transaction"
     changes = sorted(page.changes, key=lambda change: hash((shuffled, change.n))) if shuffled else page.changes
     here.take(page._replace(changes=changes), sender, Taken())
 

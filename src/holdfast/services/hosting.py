@@ -28,7 +28,8 @@ def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
     end = _end(hold, said.greeting)
     greeting, asker = end.greet(), said.greeting
     if asker.origin != greeting.origin:
-        status.heard(hold, asker, said.reached.get(greeting.origin, 0), said.release)
+        reached = said.reached.get(greeting.origin, 0)
+        status.heard(hold, asker, reached, release=said.release, kinds=said.kinds)
     return HelloAnswer(
         protocol=protocol, greeting=replace(greeting, authors={}), kinds=messages.kinds(), followed=end.followed(asker)
     )

@@ -163,7 +163,9 @@ class PeerEnd:
     def note(self) -> None:
         """Write down what it said of itself, and up to where its journal is known."""
         said = self._hello()
-        status.heard(self._hold, said.greeting, said.followed, said.release, reached=self._reached)
+        status.heard(
+            self._hold, said.greeting, said.followed, release=said.release, kinds=said.kinds, reached=self._reached
+        )
 
     def _hello(self) -> HelloAnswer:
         if self._said is None:

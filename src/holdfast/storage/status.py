@@ -18,6 +18,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     vector: dict[str, int]
     """Up to which number it had all changes of each origin."""
     release: str
+    unknown: tuple[str, ...]
+    """Kinds of records here that its release does not know: it puts them aside until it is upgraded."""
     ahead: int
     """By how many microseconds its clock was before the one here."""
     at: int
@@ -51,7 +53,7 @@ def seen_of(session: Session, node: str) -> Seen | None:
 
 def note(session: Session, one: Seen) -> None:
     vector = msgspec.json.encode(one.vector, order="sorted").decode()
-    session.do("peer_seen_put", **(msgspec.structs.asdict(one) | {"vector": vector}))
+    session.do("peer_seen_put", **(msgspec.structs.asdict(one) | {"vector": vector, "unknown": " ".join(one.unknown)}))
 
 
 def attempts(session: Session) -> list[Attempts]:
@@ -78,7 +80,7 @@ def quarantined(session: Session) -> dict[str, int]:
 
 
 def _seen(row: Row) -> Seen:
-    node, origin, seq, followed, vector, release, ahead, at = row
+    node, origin, seq, followed, vector, release, unknown, ahead, at = row
     return Seen(
         node=node,
         origin=origin,
@@ -86,6 +88,7 @@ def _seen(row: Row) -> Seen:
         followed=followed,
         vector=msgspec.json.decode(vector),
         release=release,
+        unknown=tuple(unknown.split()),
         ahead=ahead,
         at=at,
     )

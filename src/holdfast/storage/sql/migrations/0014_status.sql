@@ -6,6 +6,7 @@ create table peer_seen (
   followed integer not null,
   vector text not null,
   release text not null,
+  unknown text not null,
   ahead integer not null,
   at integer not null
 );

@@ -308,6 +308,18 @@ def test_what_is_in_a_foreign_namespace_is_neither_taken_nor_told(
     assert ("Known" in answer.text, "Secret" in answer.text) == (True, False)
 
 
+def test_a_peer_keeps_to_its_namespaces_also_where_it_speaks_as_ai_memory_does(
+    desk: holdfast.Holdfast, peer: Peer, node: str
+) -> None:
+    path, before = "/api/v1/sync/push", told(desk)
+    rows = [{"id": "p-1", "title": "Mine", "content": "Where I may not.", "namespace": "private"}]
+    body = msgspec.json.encode({"sender_agent_id": "ai:laptop@road", "memories": rows})
+    answer = peer.post(path, body, peer.sign(path, body, node))
+    assert (answer.status_code, answer.json()["skipped"], answer.json()["applied"]) == (200, 1, 0)
+    assert peer.post(path, body, {}).status_code == 401
+    assert told(desk) == before
+
+
 def test_a_peer_whose_clock_is_in_the_future_is_refused_and_so_is_what_it_said_then(
     desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
 ) -> None:

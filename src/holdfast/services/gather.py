@@ -19,7 +19,7 @@ from ..storage.memories import EVERYTHING, Filter
 from ..storage.parsed import Parsed, is_asking, length_of, pad
 from ..storage.port import Session
 from ..storage.then import Then
-from ..storage.vectors import REPLY, Kept, Near
+from ..storage.vectors import REPLY, Kept, Known, Near
 from .hold import Hold
 from .past_recall import PRESENT, Past
 
@@ -88,6 +88,8 @@ class Heard(NamedTuple):
     scope: rank.Scope
     around: dict[int, Around]
     """What was said before and after those that were found."""
+    vectors: Known
+    """Of those that were found, by the model that makes the question's."""
 
 
 class Gathered(NamedTuple):
@@ -116,8 +118,13 @@ def speakers(look: Looked, question: Question) -> set[str]:
     return candidates.speakers(look.session, look.hold.caller, _names(question), look.which, look.now)
 
 
-def listen(look: Looked, question: Question, known: set[str], *, without: Collection[str] = ()) -> Heard:
-    """What the words of a question find, and whom it names, of the speakers that are known and of those found."""
+def listen(
+    look: Looked, question: Question, known: set[str], model: str | None, *, without: Collection[str] = ()
+) -> Heard:
+    """What the words of a question find, and whom it names, of the speakers that are known and of those found.
+
+    While a model makes the question's vector, there is time to read those of what was found.
+    """
     hold, session, which, now = look
     last = session.newest_row()
     breadth = WIDE if last <= SMALL else NARROW
@@ -130,7 +137,9 @@ def listen(look: Looked, question: Question, known: set[str], *, without: Collec
     scope = _scope(look, question, stems, named, last, words.held)
     around, asked = _around(look, rows.values()), _asked(stems)
     said = {id: _said(row.parsed, asked) for id, row in rows.items()}
-    return Heard(breadth, ids, rows, stems, said, named, scope, around)
+    return Heard(
+        breadth, ids, rows, stems, said, named, scope, around, vectors.kept(session, rows, model) if model else {}
+    )
 
 
 def _names(question: Question) -> list[str]:
@@ -169,7 +178,7 @@ def gather(
         asked=_asked(heard.words),
         said={} if past.rows else heard.said,
         named=heard.named,
-        near=_near(look, asked, fresh, rows),
+        near=_near(look, asked, fresh, rows, heard.vectors),
         around=beside.around,
         ids={**{row.rowno: row.id for row in rows.values()}, **{row.rowno: row.id for row in beside.others}},
         edges=edges,
@@ -281,13 +290,15 @@ def _whenever(which: Filter) -> Filter:
     return Filter(unchanged_since=which.unchanged_since, true_at=which.true_at)
 
 
-def _near(look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row]) -> dict[str, Near]:
+def _near(
+    look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row], known: Known
+) -> dict[str, Near]:
     """How near each passage of the candidates is; a vector of what a memory says at another time does not count."""
     if asked is None:
         return {}
     said = {id: row.content_hash for id, row in rows.items()}
     current = [one for one in fresh if said.get(one.memory) == one.text_hash]
-    return vectors.nearness(look.session, asked, said) | measured(asked, current)
+    return vectors.nearness(look.session, asked, said, known) | measured(asked, current)
 
 
 def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, Near]:

@@ -137,12 +137,12 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
             if ask.as_of is not None or ask.known_at is not None:
                 when = then(session, now, as_of=ask.as_of, known_at=ask.known_at)
                 ask, now = ask._replace(which=when.unchanged(ask.which)), when.at
-            dim = _checked(hold, session, ask)
             look = Looked(hold, session, ask.which, now)
             known = speakers(look, asked)
             if embedder := _maker(hold, ask, asked):
                 ahead.begin(embedder, _put(asked, voices(asked, known)))
-            heard = listen(look, asked, known, without=ask.without)
+            dim = _checked(hold, session, ask)
+            heard = listen(look, asked, known, embedder.model if embedder and dim else None, without=ask.without)
             due = _due(hold, session, ask, now)
         vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim, ahead)
     return Ready(ask, asked, heard, vector, fresh, degraded, now, when)
@@ -296,7 +296,7 @@ def folded(
     said: dict[tuple[str, ...], str] = {}
     for one in order:
         row = gathered.rows[one.id]
-        words = _said(row)
+        words = _said(row) if row.occurred_at is None else ()
         alone = row.occurred_at is None and one.id not in gathered.superseded
         twin = said.get(words) if alone and len(words) >= FEWEST_ALIKE else None
         if twin is not None and gathered.rows[twin].speaker == row.speaker:

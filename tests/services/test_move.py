@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 import psycopg
 import pytest
 
@@ -15,13 +16,15 @@ import holdfast
 from apart import disagree
 from engines import ENGINES, Postgres
 from holdfast.domain.caller import Caller
+from holdfast.domain.change import Change
 from holdfast.domain.errors import Cancelled, Forbidden, HoldfastError
 from holdfast.domain.moment import SECOND, from_text, to_text
 from holdfast.domain.peer_token import Token, written
 from holdfast.domain.vector import unit
+from holdfast.operations import REGISTRY
 from holdfast.services import use
 from holdfast.services.hold import Progress
-from holdfast.storage import consulted, journal, leases, peers, unreplicated, vectors
+from holdfast.storage import consulted, journal, leases, peers, status, unreplicated, vectors
 from holdfast.storage.locate import open_store, tables
 from holdfast.storage.postgres.address import address_of
 
@@ -138,6 +141,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     furnish_with_curating(hold)
     hold.compact(older_than=0)
     hold.peer_add(name="desk", token=written(Token("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True)
+    hold.call("peer_hello", REGISTRY["peer_hello"].examples[0].arguments)
     disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
     said = "A paragraph that says the same as one that was said before it."
     assert [hold.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
@@ -145,10 +149,14 @@ def furnish(hold: holdfast.Holdfast) -> None:
         consulted.keep(session, "a question", "a model", "an answer", NOW.at)
         asked = {"id": "a call", "agent": "ai:tester@here", "task": "tags", "model": "a model", "tokens": 7}
         consulted.reserve(session, **asked, now=NOW.at)
-        named = {"origin": "elsewhere.1-0", "n": 1, "reason": "waits", "detail": "It waits.", "change": "{}"}
-        session.do("quarantine_put", **named, peer="elsewhere", now=NOW.at)
+        waits = Change(
+            origin="elsewhere.1-0", n=1, at=1, actor="ai:b@y", op="update", kind="memory", record="m", delta=""
+        )
+        aside = {"reason": "waits", "detail": "It waits.", "change": msgspec.json.encode(waits).decode()}
+        session.do("quarantine_put", origin=waits.origin, n=waits.n, **aside, peer="elsewhere", now=NOW.at)
         session.do("followed_put", origin="elsewhere.1-0", seq=1, scope="", now=NOW.at)
         peers.use_nonce(session, "elsewhere", "a nonce of some length", NOW.at, 0)
+        status.note_attempts(session, status.Attempts(address="https://desk", tried_at=NOW.at))
         dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
         places = [journal.Place(1, b""), journal.Place(2, b"")]
         unreplicated.mark(session, places, journal.head_of(session).origin, NOW.at)

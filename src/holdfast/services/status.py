@@ -52,7 +52,7 @@ def heard(
         origin=greeting.origin,
         seq=greeting.seq,
         followed=followed,
-        vector={origin: reached.n for origin, reached in greeting.vector.items()},
+        numbers={origin: reached.n for origin, reached in greeting.vector.items()},
         release=release,
         unknown=tuple(sorted(KINDS.keys() - set(kinds))),
         ahead=greeting.now - now,

@@ -28,6 +28,8 @@ class PeerHello(Struct, frozen=True, kw_only=True):
     greeting: Any
     followed: int
     """Up to where the asker's journal was taken here."""
+    doubted: list[str]
+    """Names of which there are other changes here than the asker has."""
 
 
 @operation(

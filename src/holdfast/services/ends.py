@@ -9,7 +9,7 @@ from ..domain.scope import ALL, Scope
 from ..storage import exchange as telling
 from ..storage import journal
 from ..storage.exchange import Greeting, Page
-from .exchange import Taken, take_page
+from .exchange import Taken, doubtful, take_page
 from .hold import Hold
 from .rehearse import rehearsed
 
@@ -31,6 +31,9 @@ class End(Protocol):
 
     def rehearsing(self) -> AbstractContextManager["End"]:
         """The same end, which forgets afterwards whatever it took."""
+
+    def doubts(self, asker: Greeting) -> frozenset[str]:
+        """Names of which it has other changes than another store says."""
 
     def anew(self) -> None:
         """What was said before does not count any more: the other side became another store."""
@@ -56,6 +59,10 @@ class StoreEnd:
     def scope(self) -> Scope:
         """What goes over to the other end, and what is taken from it."""
         return self._scope
+
+    def doubts(self, asker: Greeting) -> frozenset[str]:
+        with self._hold.reading() as session:
+            return doubtful(session, asker)
 
     def anew(self) -> None:
         """A store says what it is every time it is asked."""

@@ -10,7 +10,7 @@ from ..domain.clock import STATE, too_far
 from ..domain.errors import Conflict
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.state import as_change, from_change
-from ..storage import quarantine, signer
+from ..storage import journal, quarantine, signer
 from ..storage.exchange import Greeting, Page, Reached, mark_of, numbers
 from ..storage.peers import enrolled, scope_of
 from ..storage.port import Session
@@ -196,9 +196,9 @@ def _without_doubtful(write: Writing, changes: list[Change], taken: Taken, sende
 
 
 def doubtful(session: Session, sender: Greeting) -> frozenset[str]:
-    """The names of third stores under which a sender has other changes than are here: one of both is a copy's."""
-    own = {origin for origin, *_ in session.rows("signer_list")}
-    others = {origin: told for origin, told in sender.vector.items() if origin not in own}
+    """The names under which a sender has other changes than are here, but for that which this store bears now."""
+    current = journal.head_of(session).origin
+    others = {origin: told for origin, told in sender.vector.items() if origin != current}
     return frozenset(origin for origin, told in others.items() if differs(session, origin, told))
 
 

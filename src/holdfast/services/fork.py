@@ -31,10 +31,10 @@ def _adopted(hold: Hold, other: End) -> list[Mended]:
     """Follow a store that settled what it had said twice: what was heard of its copy is held for what it gave again."""
     theirs = other.greet()
     with hold.reading() as session:
-        doubted = [name for name in doubtful(session, theirs) if _has_settled(theirs, name)]
-        mine = telling.greet(session, hold.now())
+        mine, own = telling.greet(session, hold.now()), {origin for origin, *_ in session.rows("signer_list")}
+        doubted = doubtful(session, theirs) | other.doubts(mine)
     found = []
-    for name in sorted(doubted):
+    for name in sorted(name for name in doubted - own if name in mine.vector and _has_settled(theirs, name)):
         common = _common(hold, name, mine, theirs, _marks(_told(other, name, theirs.vector)))
         with hold.writing() as write:
             found.append(fork.adopt(write, hold.store, name, theirs.origin, common))
@@ -47,12 +47,7 @@ def _has_settled(theirs: Greeting, name: str) -> bool:
 
 def forked_between(here: End, there: End) -> frozenset[str]:
     """The names of third stores under which two have other changes: one of both heard of a copy."""
-    found: set[str] = set()
-    for mine, other in ((here, there), (there, here)):
-        if isinstance(mine, StoreEnd):
-            with mine.hold.reading() as session:
-                found |= doubtful(session, other.greet())
-    return frozenset(found)
+    return here.doubts(there.greet()) | there.doubts(here.greet())
 
 
 def settle(hold: Hold, other: End, *, believes: bool) -> list[Mended]:

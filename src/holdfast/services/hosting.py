@@ -31,7 +31,11 @@ def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
         reached = said.reached.get(greeting.origin, 0)
         status.heard(hold, asker, reached, release=said.release, kinds=said.kinds)
     return HelloAnswer(
-        protocol=protocol, greeting=replace(greeting, authors={}), kinds=messages.kinds(), followed=end.followed(asker)
+        protocol=protocol,
+        greeting=replace(greeting, authors={}),
+        kinds=messages.kinds(),
+        followed=end.followed(asker),
+        doubted=sorted(end.doubts(asker)),
     )
 
 

@@ -47,6 +47,8 @@ class HelloAnswer(Spoken, frozen=True, kw_only=True):
     kinds: list[str]
     followed: int
     """Up to where it has taken what the asker told, by the asker's own numbers."""
+    doubted: list[str] = []
+    """Names of which it has other changes than the asker: one of both heard of a copy."""
     release: str = __version__
 
 

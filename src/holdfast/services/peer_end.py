@@ -157,6 +157,9 @@ class PeerEnd:
         yield pretended
         pretended.ask()
 
+    def doubts(self, asker: Greeting) -> frozenset[str]:
+        return frozenset(self._hello().doubted)
+
     def anew(self) -> None:
         self._said = None
 

@@ -201,3 +201,11 @@ def test_the_command_refuses_what_nobody_should_begin_with(
 ) -> None:
     assert run(["sync-daemon", "--db", str(tmp_path / "one.db"), *words]) != 0
     assert said in capsys.readouterr().err
+
+
+def test_a_server_refuses_to_begin_with_peers_that_it_cannot_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_SYNC_PEERS", "https://desk.example,desk.example:9077")
+    assert run(["serve", "--db", str(tmp_path / "one.db"), "--port", "0"]) == 2
+    assert "http:// or https://" in capsys.readouterr().err

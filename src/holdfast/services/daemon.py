@@ -11,7 +11,7 @@ from time import monotonic
 
 from ..domain.errors import Cancelled, HoldfastError, Invalid
 from ..net.access import Access
-from ..net.peer import Link
+from ..net.peer import Link, address
 from ..storage import journal
 from .backup import must_reach_all
 from .hold import Hold, Progress
@@ -29,7 +29,7 @@ log = logging.getLogger("holdfast")
 
 
 def must_be_set(peers: Sequence[str], access: Access) -> None:
-    """Raise if there is nobody to keep in step with, or if nobody would know who is at the other end."""
+    """Raise if there is nobody to keep in step with, or under no address, or if neither would know the other."""
     if not peers:
         raise Invalid(
             "Name at least one peer: --peers https://desk.example:9077,https://cloud.example", fields=["peers"]
@@ -42,6 +42,8 @@ def must_be_set(peers: Sequence[str], access: Access) -> None:
         )
     if (access.client_cert is None) != (access.client_key is None):
         raise Invalid("A client certificate needs its key, and the key its certificate.", fields=["client_cert"])
+    for url in peers:
+        address(url)
 
 
 def pause_after(failures: int, interval: float, chance: float) -> float:

@@ -35,6 +35,10 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
         from ..services.quorum import must_be_set
 
         must_be_set(settings.quorum_writes, settings.quorum_peers)
+    if settings.sync_peers:
+        from ..services import daemon
+
+        daemon.must_be_set(settings.sync_peers, holdfast.hold.access)
     tls = context_of(settings)
     from .mcp.streamable import endpoint
 

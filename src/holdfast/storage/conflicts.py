@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 EMPTY = Cell({}, {})
+LOOKED_AT = 100
+"""Contents that lost among which words are looked for."""
 
 
 def id_of(record: str, cell: str, stamp: Stamp) -> str:
@@ -113,6 +115,27 @@ def page(session: Session, caller: Caller, *, limit: int, skip: int) -> tuple[li
     )
     total = session.assembled(("conflict_count", *parts), params)
     return [_of(row) for row in rows], int(total[0][0])
+
+
+class Lost(NamedTuple):
+    """A content that does not show, and the memory that is shown in its place."""
+
+    memory: str
+    text: str
+
+
+def lost_contents(session: Session, caller: Caller) -> list[Lost]:
+    """The newest contents that lost, of what a caller may see: their words are to be found, too."""
+    from .titles import read
+
+    parts, params = _seen(caller)
+    asked = ("conflict_select", *parts, "conflict_select.contents", "conflict_select.page")
+    found = [_of(row) for row in session.assembled(asked, params | {"limit": LOOKED_AT, "skip": 0})]
+    ids = sorted({conflict.record for conflict in found})
+    held = {member.own.id: member.all["content"].values for member in read(session, ids)} if ids else {}
+    shown: dict[str, str] = dict(session.rows("title_shown", ids=ids)) if ids else {}
+    texts = [(shown.get(conflict.record), held[conflict.record].get(conflict.stamp)) for conflict in found]
+    return [Lost(memory, text) for memory, text in texts if memory and isinstance(text, str)]
 
 
 def one(session: Session, caller: Caller, id: str) -> Conflict:

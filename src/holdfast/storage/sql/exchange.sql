@@ -76,6 +76,8 @@ where n.id = any(:ids) and m.state = 'live' and m.id <> n.id
 -- name: title_standing
 -- Who stands for others.
 select distinct shown from memory where state = 'live' and shown <> id and shown > '' order by shown
+-- name: title_shown
+select id, shown from memory where id = any(:ids) and shown is not null
 -- name: title_others
 -- Who else is shown by a memory.
 select id from memory where state = 'live' and shown <> id and shown = :id order by id
@@ -100,6 +102,10 @@ c.id, c.kind, c.record, c.about, c.cell, c.at, c.origin, c.found_at
 -- name: conflict_select
 -- Conflicts, each with the memory that it concerns; filters on that follow.
 select {conflict.columns}, m.id, m.namespace, m.title from conflict c join memory m on m.id = c.about where true
+-- name: conflict_any
+select 1 from conflict limit 1
+-- name: conflict_select.contents
+ and c.kind = 'memory' and c.cell = 'content'
 -- name: conflict_select.one
  and c.id = :conflict
 -- name: conflict_select.page

@@ -142,10 +142,10 @@ def quick(tmp_path: Path) -> Iterator[Path]:
 
 
 REFUSALS = [
-    pytest.param(errno.ENOSPC, once, 2, id="full, once"),
-    pytest.param(errno.ENOSPC, from_there_on, 3, id="full, from there on"),
-    pytest.param(errno.EIO, once, 3, id="failing, once"),
-    pytest.param(errno.EIO, from_there_on, 4, id="failing, from there on"),
+    pytest.param(errno.ENOSPC, once, 5, id="full, once"),
+    pytest.param(errno.ENOSPC, from_there_on, 7, id="full, from there on"),
+    pytest.param(errno.EIO, once, 7, id="failing, once"),
+    pytest.param(errno.EIO, from_there_on, 9, id="failing, from there on"),
 ]
 
 
@@ -154,7 +154,7 @@ REFUSALS = [
 def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
     template: Path, quick: Path, error: int, when: Callable[[int], Callable[[int], bool]], step: int
 ) -> None:
-    """At each of the writes and truncations that the calls make, until there are no more."""
+    """At one in a few of the writes and truncations that the calls make, until there are no more."""
     failed = 0
     for at in range(1, 2000, step):
         calls = RefusedCalls(error, when(at))
@@ -163,7 +163,7 @@ def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
             break
         failed += refused
     assert at > 150
-    assert failed > 50
+    assert failed > 25
 
 
 def read_much(hold: Holdfast) -> None:

@@ -25,7 +25,7 @@ from holdfast.storage.postgres.address import address_of
 
 pytestmark = pytest.mark.slow
 
-MEMORIES = 3000
+MEMORIES = 1200
 WRITER = """
 import sys, holdfast
 with holdfast.open(sys.argv[1], agent_id="ai:writer@here") as hold:
@@ -124,12 +124,12 @@ def test_a_move_that_is_killed_again_and_again_is_finished_in_the_end(places: tu
     random, killed, seen = Random(5), 0, set[str]()
     writer = subprocess.Popen([sys.executable, "-c", WRITER, source], stdout=subprocess.PIPE, text=True)
     try:
-        while killed < 8:
+        while killed < 6:
             before = mark_of(target)
             moving = subprocess.Popen(command("migrate", "--from", source, "--to", target), stdout=subprocess.DEVNULL)
             while mark_of(target) == before and moving.poll() is None:
                 time.sleep(0.02)
-            time.sleep(random.uniform(0, 0.1 * (killed + 1)))
+            time.sleep(random.uniform(0, 0.05 * (killed + 1)))
             moving.send_signal(random.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT)))
             if moving.wait(60) == 0:
                 break

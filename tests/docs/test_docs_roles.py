@@ -13,6 +13,7 @@ from documented import ROOT, Shell, blocks_of, documented_server, steps_of
 import holdfast
 from apart import disagree
 from engines import Postgres
+from holdfast.domain import moment
 from holdfast.domain.errors import HoldfastError, StoreUnreachable
 from holdfast.operations import REGISTRY, Effect
 from holdfast.operations.registry import Example
@@ -74,8 +75,13 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     do("skill_delete", skill_id="deploy")
     disagree(hold, plan.id, "Deploys elsewhere.", owner=hold.hold.caller.agent)
     do("conflicts_resolve", id=hold.conflicts().conflicts[0].id, keep="shown")
-    holdfast.open(str(folder / "other.db")).close()
+    with holdfast.open(str(folder / "other.db"), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
+        ahead.store(title="Later", content="It will be.")
     do("sync", remote=str(folder / "other.db"))
+    assert do("quarantine_retry").rejected == 1
+    do("quarantine_drop", ids=[hold.quarantine().quarantined[0].id])
+    row = {"id": "p-1", "title": "Pushed", "content": "It was pushed.", "tier": "long"}
+    assert do("sync_push", batch={"sender_agent_id": "ai:desk@home", "memories": [row]}).applied == 1
     thought = do("reflect", source_ids=[more.ids[1]], title="Deploying", content="It is worth a skill.")
     do("skill_promote_from_reflection", reflection_id=thought.id, skill_name="early", skill_description="When.")
     every_change_by_reflecting(hold, do, folder, thought.id)
@@ -96,6 +102,10 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     assert do("recover", transcript=str(folder / "s-2.jsonl")).unchanged == 1
     assert do("ingest", content="# A\n\nA first paragraph.\n", namespace="docs").decisions["new"] == 1
     assert do("ingest_multistep", content="A second paragraph.", namespace="docs").ingested_memory_ids
+    with holdfast.open(str(folder / "other.db")) as other:
+        other.sync_export_bundle(file=str(folder / "other.bundle"))
+    do("sync_import_bundle", file=str(folder / "other.bundle"), trust_sender=True)
+    assert do("compact", older_than=0).folded > 0
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
     do("restore", **{"from": do("backup").snapshot})
     return done

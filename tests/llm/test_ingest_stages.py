@@ -185,3 +185,20 @@ def test_a_run_that_was_killed_pays_for_nothing_again(db: str) -> None:
             assert hold.list().memories == []
             answer = taken(hold, pipeline="four_step")
         assert (len(server.asked), len(answer.ingested_memory_ids)) == (3, 3)
+
+
+def test_what_a_model_made_of_paragraphs_that_stay_has_not_vanished_with_an_edit(db: str) -> None:
+    with provider(answering) as server, opened(db, server) as hold:
+        first = taken(hold, pipeline="two_phase")
+        claim = first.segments[-1]
+        assert taken(hold, pipeline="two_phase", again=True).vanished == []
+        assert taken(hold, f"{TEXT}\nWhat is new stands at its end, and is of no interest here.\n").vanished == []
+    assert (claim.decision, claim.kind, len(server.asked)) == ("new", "claim", 1)
+
+
+def test_what_a_model_made_of_paragraphs_that_went_has_vanished_with_them(db: str) -> None:
+    with provider(answering) as server, opened(db, server) as hold:
+        claim = taken(hold, pipeline="two_phase").segments[-1]
+        gone = taken(hold, TEXT.partition("The pilot")[0]).vanished
+    assert claim.memory_id in [one.memory_id for one in gone]
+    assert len(gone) == 2

@@ -11,6 +11,7 @@ import holdfast
 from engines import past_holdfast
 from holdfast.domain.moment import DAY, SECOND
 from holdfast.services import backup
+from holdfast.storage import journal, unreplicated
 
 
 @pytest.fixture
@@ -42,7 +43,8 @@ def by_hand(db: str, sql: str) -> None:
 @pytest.fixture
 def well(engine: str) -> dict[str, str]:
     """Each section of a store without fault. The server of the tests does not wait for its disk: that is told."""
-    sections = dict.fromkeys(("storage", "full_text", "journal", "clock", "schema", "counts", "backups"), "ok")
+    names = ("storage", "full_text", "journal", "clock", "schema", "counts", "replication", "backups")
+    sections = dict.fromkeys(names, "ok")
     return sections if engine == "sqlite" else {**sections, "storage": "warn"}
 
 
@@ -59,6 +61,15 @@ def test_a_store_in_use_is_well_and_its_facts_are_told(filled: holdfast.Holdfast
     assert facts["counts"]["memories"] == {"live": 39, "archived": 1}
     assert (facts["journal"]["entries"], facts["backups"]["snapshots"]) == (41, 1)
     assert facts["storage"]["path"] == filled.hold.store.path
+
+
+def test_what_other_stores_should_have_by_now_is_told(filled: holdfast.Holdfast, well: dict[str, str]) -> None:
+    hold = filled.hold
+    with hold.store.writing() as session:
+        places, origin = [journal.Place(1, b""), journal.Place(2, b"")], journal.head_of(session).origin
+        unreplicated.mark(session, places, origin, hold.now() - 60 * SECOND)
+    assert severities(filled) == {**well, "replication": "warn"}
+    assert "2 changes wait for other stores" in said(filled)
 
 
 @pytest.mark.parametrize(

@@ -452,3 +452,18 @@ def test_the_tool_of_ai_memory_keeps_what_it_is_given_and_answers_in_its_words(h
     assert (answer.variant, answer.distinct_cache_keys, answer.prompt_cache_consistent) == ("two_phase", 1, True)
     assert [stage.name for stage in answer.stages][-2:] == ["cosine_pre_filter", "synthesise"]
     assert hold.ingest_multistep(content="The archive lies in the cellar.").ingested_memory_ids == [id]
+
+
+def test_a_document_of_too_many_segments_is_refused_before_anything_is_done(
+    hold: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_plan, "MOST_SEGMENTS", 3)
+    with pytest.raises(Invalid, match="more than 3 segments: ingest it in parts"):
+        taken(hold, HANDBOOK + "\n\nA fourth paragraph.")
+    assert (count(hold), decisions(taken(hold, HANDBOOK))) == (0, {"new": 3})
+
+
+def test_a_document_of_which_nothing_is_new_is_still_named(hold: Any) -> None:
+    document = taken(hold, HANDBOOK).document_id
+    again = taken(hold, HANDBOOK.replace("# Handbook", "# The handbook"))
+    assert (decisions(again), again.document_id) == ({"duplicate": 3}, document)

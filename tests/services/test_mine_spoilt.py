@@ -97,7 +97,7 @@ def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(hold: holdfas
 def test_what_is_nested_too_deeply_is_refused_for_that(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(Invalid, match=r"deep.json byte 1 is nested 99999 levels deep; at most 500 are read"):
+    with pytest.raises(Invalid, match=r"deep.json byte 1: is nested 99999 levels deep; at most 500 are read"):
         hold.mine(str(path))
 
 
@@ -129,3 +129,17 @@ def test_what_is_made_to_take_long_does_not(name: str, content: str, hold: holdf
     (tmp_path / name).write_text(content)
     answer = hold.mine(str(tmp_path / name), dry_run=True)
     assert answer.imported + answer.rejected + answer.noted > 0
+
+
+FORMATS = ["chatgpt", "claude", "claude-code", "codex", "slack", "mem0", "mcp-memory", "mbox", "envelope", "ai-memory"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_of_another_format_than_was_named_is_never_nothing_new(
+    form: str, hold: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    for name, content in {"list": b'[{"a": 1}]', "object": b'{"a": 1}', "text": b'"x"', "lines": b"a\nb\n"}.items():
+        (tmp_path / name).write_bytes(content)
+        with suppress(Invalid):
+            assert hold.mine(str(tmp_path / name), format=form).rejected
+    assert hold.stats().total == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 import psycopg
 import pytest
 
@@ -15,13 +16,15 @@ import holdfast
 from apart import disagree
 from engines import ENGINES, Postgres
 from holdfast.domain.caller import Caller
+from holdfast.domain.change import Change
 from holdfast.domain.errors import Cancelled, Forbidden, HoldfastError
 from holdfast.domain.moment import SECOND, from_text, to_text
 from holdfast.domain.peer_token import Token, written
 from holdfast.domain.vector import unit
+from holdfast.operations import REGISTRY
 from holdfast.services import use
 from holdfast.services.hold import Progress
-from holdfast.storage import consulted, journal, leases, peers, unreplicated, vectors
+from holdfast.storage import consulted, journal, leases, peers, status, unreplicated, vectors
 from holdfast.storage.locate import open_store, tables
 from holdfast.storage.postgres.address import address_of
 
@@ -56,6 +59,10 @@ class Pair(NamedTuple):
 @pytest.fixture(params=ENGINES)
 def target_engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+EACH_WAY = pytest.mark.parametrize(("engine", "target_engine"), [ENGINES, ENGINES[::-1]], indirect=True)
+"""For what is refused or only looked at: each engine is the source once, and the target once."""
 
 
 @pytest.fixture
@@ -133,7 +140,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
     use.flush(hold.hold)
     furnish_with_curating(hold)
     furnish_for_agents(hold)
+    hold.compact(older_than=0)
     hold.peer_add(name="desk", token=written(Token("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True)
+    hold.call("peer_hello", REGISTRY["peer_hello"].examples[0].arguments)
     disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
     said = "A paragraph that says the same as one that was said before it."
     assert [hold.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
@@ -141,10 +150,14 @@ def furnish(hold: holdfast.Holdfast) -> None:
         consulted.keep(session, "a question", "a model", "an answer", NOW.at)
         asked = {"id": "a call", "agent": "ai:tester@here", "task": "tags", "model": "a model", "tokens": 7}
         consulted.reserve(session, **asked, now=NOW.at)
-        named = {"origin": "elsewhere.1-0", "n": 1, "reason": "waits", "detail": "It waits.", "change": "{}"}
-        session.do("quarantine_put", **named, peer="elsewhere", now=NOW.at)
+        waits = Change(
+            origin="elsewhere.1-0", n=1, at=1, actor="ai:b@y", op="update", kind="memory", record="m", delta=""
+        )
+        aside = {"reason": "waits", "detail": "It waits.", "change": msgspec.json.encode(waits).decode()}
+        session.do("quarantine_put", origin=waits.origin, n=waits.n, **aside, peer="elsewhere", now=NOW.at)
         session.do("followed_put", origin="elsewhere.1-0", seq=1, scope="", now=NOW.at)
         peers.use_nonce(session, "elsewhere", "a nonce of some length", NOW.at, 0)
+        status.note_attempts(session, status.Attempts(address="https://desk", tried_at=NOW.at))
         dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
         places = [journal.Place(1, b""), journal.Place(2, b"")]
         unreplicated.mark(session, places, journal.head_of(session).origin, NOW.at)
@@ -295,6 +308,7 @@ def test_what_was_moved_there_and_back_is_the_same(
         must_be_well(again)
 
 
+@EACH_WAY
 def test_a_dry_run_says_what_would_be_moved_and_leaves_no_trace(
     pair: Pair, source: holdfast.Holdfast, tmp_path: Path
 ) -> None:
@@ -422,6 +436,7 @@ def test_a_copy_that_differs_is_found_and_is_no_store(pair: Pair, source: holdfa
         assert everything(moved) == everything(source)
 
 
+@EACH_WAY
 def test_a_place_that_holds_a_memory_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
     with opened(pair.target) as there:
         there.store(title="Mine", content="was here first")
@@ -434,6 +449,7 @@ def test_a_place_that_holds_a_memory_is_refused_and_left_as_it_is(pair: Pair, so
         must_be_well(there)
 
 
+@EACH_WAY
 def test_a_store_is_not_moved_onto_itself(pair: Pair, source: holdfast.Holdfast) -> None:
     before = everything(source)
     with pytest.raises(HoldfastError) as refused:
@@ -442,6 +458,7 @@ def test_a_store_is_not_moved_onto_itself(pair: Pair, source: holdfast.Holdfast)
     assert everything(source) == before
 
 
+@EACH_WAY
 def test_an_unfinished_move_of_another_store_is_left_as_it_is(
     pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str]
 ) -> None:
@@ -457,6 +474,7 @@ def test_an_unfinished_move_of_another_store_is_left_as_it_is(
             assert everything(moved) == everything(other)
 
 
+@EACH_WAY
 def test_what_another_program_keeps_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
     if "://" in pair.target:
         run_in(pair.target, f"create schema {address_of(pair.target, Path()).schema}")
@@ -470,6 +488,7 @@ def test_what_another_program_keeps_is_refused_and_left_as_it_is(pair: Pair, sou
     run_in(pair.target, "insert into theirs values ('still there')")
 
 
+@EACH_WAY
 def test_a_source_that_is_not_there_is_not_made(pair: Pair) -> None:
     for _ in range(2):
         with opened(pair.target) as other, pytest.raises(HoldfastError) as refused:
@@ -499,6 +518,7 @@ def test_a_key_that_lies_where_a_store_is_to_go_is_not_written_over(source: hold
     assert ((tmp_path / "new.db.key").read_bytes(), (tmp_path / "new.db").exists()) == (b"k" * 64, False)
 
 
+@EACH_WAY
 def test_moving_is_for_whoever_is_at_the_machine_and_may_do_everything(pair: Pair, source: holdfast.Holdfast) -> None:
     for caller in (
         Caller(agent="ai:far@away", source="api"),

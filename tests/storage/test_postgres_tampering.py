@@ -64,7 +64,7 @@ def edits(raw: Raw, table: str) -> Iterator[tuple[str, Any, Any]]:
         rows = raw.execute(f"select ctid::text, {column} from {table}").fetchall()
         changes = [(ctid, new) for ctid, old in rows for new in flipped(old) if not same(new, old)]
         if (table, column) not in KEPT_OUTSIDE_THE_JOURNAL:
-            for ctid, new in chance.sample(changes, min(6, len(changes))):
+            for ctid, new in chance.sample(changes, min(4, len(changes))):
                 yield column, ctid, new
 
 

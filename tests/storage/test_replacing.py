@@ -97,7 +97,7 @@ def test_a_killed_takeover_leaves_the_old_store_or_the_copy(address: str, store:
     begun = time.monotonic()
     store.replace(copy, nothing)
     lasts, random, seen = time.monotonic() - begun, Random(3), set()
-    for _ in range(60):
+    for _ in range(24):
         put(store, colour="red")
         child = os.fork()
         if child == 0:

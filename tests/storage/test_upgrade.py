@@ -245,14 +245,14 @@ def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
     """It is killed at moments spread over the whole of it, and begun again, until one comes to its end."""
     first, second = new_place(), new_place()
     with opened(new_place()) as new:
-        furnish(new, more=500)
+        furnish(new, more=250)
         expected = everything(new.hold.store)
         for address in (first, second):
             taken_back(new.hold.store, address, 2, tmp_path)
     begun = time.monotonic()
     assert not killed_within(None, first)
     lasts, random, killed = time.monotonic() - begun, Random(3), 0
-    for _ in range(12):
+    for _ in range(8):
         if state_of(second) == 2:
             killed += killed_within(lasts * random.uniform(0.05, 0.7), second)
             assert state_of(second) in (2, LATEST)

@@ -1,11 +1,14 @@
 """Keeping in step with peers: at once where something changes, patiently where nobody answers."""
 
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
+import msgspec
 import pytest
 from serving import listening, with_settings
 
@@ -13,8 +16,11 @@ import holdfast
 from holdfast.domain.errors import Invalid
 from holdfast.net.access import Access
 from holdfast.services.daemon import LONGEST_PAUSE, Daemon, must_be_set, pause_after
+from holdfast.storage import exchange as telling
+from holdfast.surfaces.cli import run
 from holdfast.surfaces.http.app import build
 
+HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")
 NEVER = 3600.0
 OFTEN = 0.02
 
@@ -83,6 +89,7 @@ def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
     with served(there) as url, kept_in_step(here, url, interval=OFTEN):
         there.store(title="New", content="It was stored just now.")
         until(lambda: "New" in titles(here), here)
+        until(lambda: bool(here.sync_status().peers), here)
     (standing,) = here.sync_status().peers
     assert (standing.state, standing.peer, standing.failures) == ("ok", url, 0)
 
@@ -151,3 +158,54 @@ def test_a_server_keeps_in_step_by_its_settings(here: holdfast.Holdfast, there: 
     with served(there) as url, served(with_settings(here, sync_peers=(url,), sync_interval_secs=OFTEN)):
         here.store(title="New", content="It was stored just now.")
         until(lambda: "New" in titles(there), there)
+
+
+def test_a_release_that_does_not_know_a_kind_of_record_is_named_and_sent_it_all_the_same(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    with served(there) as url:
+        here.sync(remote=url)
+        here.policy_set(namespace="team", max_reflection_depth=2)
+        with there.hold.reading() as session:
+            greeting = telling.greet(session, there.hold.now())
+        older = {"protocol": 1, "greeting": msgspec.to_builtins(greeting), "kinds": ["memory", "link"]}
+        here.call("peer_hello", {"message": older})
+        (standing,) = here.sync_status().peers
+        assert "policy" in standing.unknown_there
+        here.sync(remote=url)
+    assert there.policy_get(namespace="team").rules.max_reflection_depth == 2
+
+
+def test_the_command_says_what_it_keeps_in_step_and_ends_when_it_is_told(here: holdfast.Holdfast) -> None:
+    command = [*HOLDFAST, "sync-daemon", "--db", here.settings.db, "--peers", "http://127.0.0.1:9,http://127.0.0.1:10"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "in step with http://127.0.0.1:9, http://127.0.0.1:10" in process.stderr.readline()
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "at least one peer"),
+        (("--peers", "https://desk", "--insecure-skip-server-verify"), "needs both"),
+        (("--peers", "desk.example:9077"), "http:// or https://"),
+        (("--peers", "https://desk", "--interval", "0"), "sync_interval_secs"),
+        (("--peers", "https://desk", "--batch-size", "0"), "sync_batch_size"),
+    ],
+)
+def test_the_command_refuses_what_nobody_should_begin_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    assert run(["sync-daemon", "--db", str(tmp_path / "one.db"), *words]) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_a_server_refuses_to_begin_with_peers_that_it_cannot_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_SYNC_PEERS", "https://desk.example,desk.example:9077")
+    assert run(["serve", "--db", str(tmp_path / "one.db"), "--port", "0"]) == 2
+    assert "http:// or https://" in capsys.readouterr().err

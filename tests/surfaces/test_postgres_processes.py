@@ -14,6 +14,7 @@ from urllib.parse import quote
 import anyio
 import httpx
 import pytest
+from four_surfaces import typed
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from serving import kept
@@ -134,15 +135,16 @@ COMMANDS = (
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["for-people", "json"])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_the_password_is_in_nothing_that_a_command_says(
-    db: str, command: tuple[str, ...], form: tuple[str, ...]
+    db: str, command: tuple[str, ...], form: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with holdfast.open(db) as hold:
         hold.store(title="Plan", content="We deploy on Tuesdays.")
         hold.backup()
-    said = run(*form, *command, HOLDFAST_DB=db)
-    assert said.returncode in (0, wire.PARTLY_REJECTED), said.stderr
-    assert said.stdout
-    assert not is_shown(said.stdout + said.stderr)
+    monkeypatch.setenv("HOLDFAST_DB", db)
+    code, out, err = typed([*form, *command])
+    assert code in (0, wire.PARTLY_REJECTED), err
+    assert out
+    assert not is_shown((out + err).decode())
 
 
 SECRET = quote(PASSWORD, safe="")
@@ -164,15 +166,23 @@ UNUSABLE: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize(("address", "code"), UNUSABLE.values(), ids=UNUSABLE.keys())
 @pytest.mark.parametrize("words", [("stats", "--json"), ("stats",), ("serve", "--port", "0"), ("mcp",)], ids=" ".join)
 def test_an_address_that_cannot_be_used_is_an_error_that_keeps_the_password(
-    address: str, code: str, words: tuple[str, ...]
+    address: str, code: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = run(*words, HOLDFAST_DB=address)
-    assert said.returncode in wire.EXIT.values()
-    assert said.returncode != 0
+    monkeypatch.setenv("HOLDFAST_DB", address)
+    ended, out, err = typed([*words])
+    assert ended in wire.EXIT.values()
+    assert ended != 0
+    assert not is_shown((out + err).decode())
+    if "--json" in words and code:
+        assert json.loads(err)["code"] == code
+
+
+@pytest.mark.parametrize("words", [("stats",), ("serve", "--port", "0"), ("mcp",)], ids=" ".join)
+def test_nor_does_a_process_show_it_when_it_ends(words: tuple[str, ...]) -> None:
+    said = run(*words, HOLDFAST_DB=UNUSABLE["no server"][0])
+    assert said.returncode == wire.EXIT["STORE_UNREACHABLE"]
     assert not is_shown(said.stdout + said.stderr)
     assert "Traceback" not in said.stderr
-    if "--json" in words and code:
-        assert json.loads(said.stderr)["code"] == code
 
 
 def test_a_wrong_database_is_named_and_the_password_is_not(postgres: Postgres) -> None:

@@ -232,6 +232,29 @@ def test_two_servers_that_wait_for_one_another_hold_up_neither(stores: Stores, h
     assert here.stats().total == other.stats().total == 20
 
 
+def test_a_peer_that_may_not_hear_of_a_namespace_does_not_count_for_it(stores: Stores, here: holdfast.Holdfast) -> None:
+    one, at_one = stores.peer("one")
+    here.peer_add(name="one", token=one.peer_token().token, url=at_one, tell=["open/**"])
+    url = stores.serve(here, at_one, needed=2)
+    body = {"title": "Port", "content": "It is 8080."}
+    said = [
+        httpx.post(f"{url}/api/v1/memories", json={**body, "namespace": namespace}, timeout=30).json()
+        for namespace in ("open", "closed")
+    ]
+    assert (said[0]["title"], said[1]["got"], one.stats().total) == ("Port", 1, 1)
+    assert said[1]["peers"] == {at_one: "does not hear of its namespace"}
+
+
+def test_a_peer_that_is_kept_in_step_at_the_same_time_counts_all_the_same(
+    stores: Stores, here: holdfast.Holdfast
+) -> None:
+    _, at_one = stores.peer("one")
+    both = with_settings(here, sync_peers=(at_one,), quorum_writes=2, quorum_peers=(at_one,), quorum_timeout_ms=20_000)
+    with listening(build(both)) as url, ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda n: store(url, f"Number {n}").status_code, range(20))
+        assert set(answers) == {201}
+
+
 def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:

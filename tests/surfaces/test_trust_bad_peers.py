@@ -25,6 +25,7 @@ from holdfast.net.peer import Link
 from holdfast.net.tls import client_context, fingerprint_of
 from holdfast.services.messages import Feed, Hello, Take
 from holdfast.services.peer_end import exchange
+from holdfast.settings import Settings
 from holdfast.storage import exchange as telling
 from holdfast.storage import journal, signer
 from holdfast.storage.exchange import Greeting, Reached
@@ -45,12 +46,14 @@ class Certificates(NamedTuple):
     def file(self, name: str) -> str:
         return str(self.folder / name)
 
-    def make(self, name: str, ca: trustme.CA, host: str = "127.0.0.1", **more: Any) -> str:
-        """A certificate and its key as files; and its fingerprint."""
+    def make(self, name: str, ca: trustme.CA, host: str = "127.0.0.1", **more: Any) -> None:
+        """A certificate and its key as files."""
         made = ca.issue_cert(host, **more)
         made.private_key_pem.write_to_path(self.file(f"{name}.key"))
         for number, pem in enumerate(made.cert_chain_pems):
             pem.write_to_path(self.file(f"{name}.pem"), append=number > 0)
+
+    def print_of(self, name: str) -> str:
         return fingerprint_of(ssl.PEM_cert_to_DER_cert(Path(self.file(f"{name}.pem")).read_text()))
 
     def shown(self, name: str | None, **more: Any) -> Access:
@@ -63,13 +66,13 @@ class Certificates(NamedTuple):
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     made = Certificates(tmp_path_factory.mktemp("certificates"), trustme.CA(), trustme.CA())
     made.ca.cert_pem.write_to_path(made.file("ca.pem"))
-    listed = [made.make("laptop", made.ca), made.make("expired", made.ca, not_after=LATE)]
-    listed.append(made.make("stranger", made.other))
-    made.make("server", made.ca)
-    made.make("unlisted", made.ca)
+    made.make("expired", made.ca, not_after=LATE)
+    made.make("stranger", made.other)
+    for name in ("server", "laptop", "unlisted"):
+        made.make(name, made.ca)
     made.make("elsewhere", made.ca, "desk.example")
-    text = "# who may come\n\n" + "\n".join(f"sha256:{one.upper()}  # {number}" for number, one in enumerate(listed))
-    Path(made.file("list")).write_text(text)
+    listed = [f"sha256:{made.print_of(name).upper()}  # {name}" for name in ("laptop", "expired", "stranger")]
+    Path(made.file("list")).write_text("\n".join(["# who may come", "", *listed]))
     return made
 
 
@@ -192,6 +195,39 @@ def test_a_good_peer_is_let_in(
     assert {one.title for one in laptop.list().memories} == {"Known", "Mine"}
 
 
+def test_an_answer_that_the_enrolled_store_did_not_give_is_not_believed(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates, tmp_path: Path
+) -> None:
+    """Somebody else is behind the address that was enrolled, with a good certificate and our name in its list."""
+    with holdfast.open(str(tmp_path / "impostor.db")) as impostor:
+        impostor.peer_add(name="laptop", token=laptop.peer_token().token)
+        impostor.store(title="Trap", content="Believe me.", namespace="team/a")
+        with served(impostor, certificates) as url:
+            laptop.peer_add(name="desk", token=desk.peer_token().token, url=url)
+            before = told(laptop)
+            with pytest.raises(PeerFailed, match="for another store"):
+                meet(laptop, url, certificates.shown("laptop"))
+            with impostor.hold.store.writing() as session:
+                session.tell("update chain set node = :node", [{"node": desk.peer_token().node}])
+            with pytest.raises(PeerFailed, match="not as the store that was enrolled"):
+                meet(laptop, url, certificates.shown("laptop"))
+    assert told(laptop) == before
+
+
+def test_a_server_is_believed_by_the_certificate_that_its_enrolment_pins(
+    desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates
+) -> None:
+    files = {"sync_client_cert": certificates.file("laptop.pem"), "sync_client_key": certificates.file("laptop.key")}
+    laptop.peer_add(name="desk", token=desk.peer_token().token, url=url)
+    with holdfast.open(settings=Settings(db=laptop.settings.db, embedder="none", **files)) as shown:
+        for pinned in ("", certificates.print_of("unlisted")):
+            laptop.peer_set(name="desk", fingerprint=pinned)
+            with pytest.raises(PeerFailed, match="securely"):
+                shown.sync(remote=url)
+        laptop.peer_set(name="desk", fingerprint=certificates.print_of("server"))
+        assert shown.sync(remote=url).pulled == 1
+
+
 @pytest.mark.parametrize("shown", [None, "unlisted", "expired", "stranger"])
 def test_who_shows_no_certificate_or_one_that_is_not_listed_or_expired_or_of_another_signer_is_not_heard(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates, shown: str | None
@@ -272,6 +308,18 @@ def test_what_is_in_a_foreign_namespace_is_neither_taken_nor_told(
     assert ("Known" in answer.text, "Secret" in answer.text) == (True, False)
 
 
+def test_a_peer_keeps_to_its_namespaces_also_where_it_speaks_as_ai_memory_does(
+    desk: holdfast.Holdfast, peer: Peer, node: str
+) -> None:
+    path, before = "/api/v1/sync/push", told(desk)
+    rows = [{"id": "p-1", "title": "Mine", "content": "Where I may not.", "namespace": "private"}]
+    body = msgspec.json.encode({"sender_agent_id": "ai:laptop@road", "memories": rows})
+    answer = peer.post(path, body, peer.sign(path, body, node))
+    assert (answer.status_code, answer.json()["skipped"], answer.json()["applied"]) == (200, 1, 0)
+    assert peer.post(path, body, {}).status_code == 401
+    assert told(desk) == before
+
+
 def test_a_peer_whose_clock_is_in_the_future_is_refused_and_so_is_what_it_said_then(
     desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
 ) -> None:
@@ -290,6 +338,9 @@ def test_a_peer_that_lies_about_numbers_moves_nothing(
     sender, before = peer.greeting(), told(desk)
     assert peer.take(node, [], upto=sender.seq + 100).status_code == 400
     assert peer.take(node, [], sender=replace(sender, node="other", origin="other.1-0")).status_code == 403
+    assert told(desk) == before
+    desk.peer_set(name="laptop", tell=["**"], take=["**"])
+    before = told(desk)
     assert peer.take(node, [], bases={"victim.1-0": Reached(10**9, "x")}).status_code == 200
     assert told(desk) == before
 

@@ -136,7 +136,8 @@ def whole(memory: Memory) -> Memory:
         raise _invalid("title", "namespace and title must be in normal form, without blanks around them")
     if memory.state != "deleted":
         content(memory.content)
-    if tags(memory.tags) != memory.tags or metadata(memory.metadata) != memory.metadata:
+    noted = {key: value for key, value in memory.metadata.items() if value is not None}
+    if tags(memory.tags) != memory.tags or metadata(noted) != noted:
         raise _invalid("tags", "tags and metadata must be such as are stored")
     foreign("extra", memory.extra)
     if not 0 <= memory.reflection_depth <= DEEPEST_TAKEN_IN:
@@ -211,7 +212,8 @@ def declared_scope(given: dict[str, Any] | UnsetType) -> Scope | None:
 
 
 def metadata(value: dict[str, Any], field: str = "metadata") -> dict[str, Any]:
-    value = {key: item for key, item in value.items() if key not in RESERVED_METADATA}
+    """A key whose value is null is as good as none: that is how stores tell each other that one was removed."""
+    value = {key: item for key, item in value.items() if item is not None and key not in RESERVED_METADATA}
     _walk(field, value, 0)
     if len(msgspec.json.encode(value)) > MOST_BYTES["metadata"]:
         raise _invalid(field, f"at most {MOST_BYTES['metadata']} bytes as JSON")

@@ -63,7 +63,7 @@ def flatten(shape: Shape, record: Any) -> dict[str, Any]:
     for name in shape.sets:
         flat.update((f"{name}:{element}", True) for element in getattr(record, name))
     for name in shape.maps:
-        flat.update((f"{name}:{key}", value) for key, value in getattr(record, name).items())
+        flat.update((f"{name}:{key}", value) for key, value in getattr(record, name).items() if value is not None)
     for name in shape.here:
         flat.pop(name, None)
     return flat

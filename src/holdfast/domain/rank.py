@@ -42,6 +42,7 @@ RARITY_POWER = 1.5
 NAME_FACTOR = 0.3
 """A name says less than another word as rare: who speaks is a part of its own."""
 SATURATION = 0.9
+_GAIN = SATURATION + 1
 LENGTH_SHARE = 0.75
 SPEAKER_WORDS = 2.0
 SPEAKER_COSINE = 0.2
@@ -187,25 +188,23 @@ def word_weights(stems: Sequence[str], scope: Scope) -> dict[str, float]:
 
 def lexical(candidate: Candidate, weights: Mapping[str, float], usual_length: float) -> float:
     """Half by the whole text, half by its best passage; title and tags belong to each."""
-    total = _together(candidate)
+    pieces = candidate.pieces
+    total = _with_labels(pieces[0].counts, candidate.labels) if len(pieces) == 1 else _together(candidate)
     if not total:
         return 0.0
     damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * candidate.length / (usual_length or 1.0))
     whole = _saturated(total, weights, damping)
-    if len(candidate.pieces) == 1:
+    if len(pieces) == 1:
         part = _saturated(total, weights, SATURATION)
     else:
-        part = max((passage_words(candidate, piece, weights) for piece in candidate.pieces), default=0.0)
+        part = max([passage_words(candidate, piece, weights) for piece in pieces], default=0.0)
     return 0.5 * whole + 0.5 * part
 
 
 def _together(candidate: Candidate) -> Mapping[str, int]:
     """How often each asked stem stands in a memory."""
-    pieces = candidate.pieces
-    if len(pieces) == 1:
-        return _with_labels(pieces[0].counts, candidate.labels)
     total = dict(candidate.labels)
-    for piece in pieces:
+    for piece in candidate.pieces:
         for stem, count in piece.counts.items():
             total[stem] = total.get(stem, 0) + count
     return total
@@ -226,7 +225,7 @@ def passage_words(candidate: Candidate, piece: Piece, weights: Mapping[str, floa
 def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping: float) -> float:
     found = 0.0
     for stem, count in counts.items():
-        found += weights.get(stem, 0.0) * (SATURATION + 1) * count / (count + damping)
+        found += weights.get(stem, 0.0) * _GAIN * count / (count + damping)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a peer signs of a request: to whom, what, when, and a number that it uses once."""
+"""What a peer signs of a request: to whom, what, when, and a number that it uses once; and of its answer."""
 
 import re
 from hashlib import sha256
@@ -38,6 +38,11 @@ class Signed(NamedTuple):
 def message(method: str, path: str, body: bytes, at: int, nonce: str, *, to: str = "") -> bytes:
     """What is signed. The path comes with its query, as it is sent."""
     return msgspec.json.encode([FORM, to, method.upper(), path, sha256(body).hexdigest(), at, nonce])
+
+
+def answer(path: str, body: bytes, asked: Signed) -> bytes:
+    """What the one who answers signs: what it says to this very request, and to nobody else."""
+    return message("ANSWER", path, body, asked.at, asked.nonce, to=asked.peer)
 
 
 def headers(signed: Signed) -> dict[str, str]:

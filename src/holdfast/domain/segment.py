@@ -7,7 +7,7 @@ headings lies between two segments, and a heading under which nothing stands is 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal, NamedTuple
 
 Kind = Literal["paragraph", "list", "table", "code", "heading"]
@@ -67,11 +67,11 @@ class Outline(NamedTuple):
     segments: list[Segment]
 
 
-def outline(text: str, longest: int = LONGEST) -> Outline:
-    """A whole document: its front matter, its title, its headings and its segments."""
+def outline(text: str, longest: int = LONGEST, most: int | None = None) -> Outline:
+    """A whole document: its front matter, its title, its headings and its segments, at most so many."""
     front, begins = front_matter(text)
     reading = _Reading(text, longest)
-    segments = list(reading.segments(begins))
+    segments = list(islice(reading.segments(begins), most))
     named = _TITLE.search(text, *front) if front else None
     title = named[1].strip().strip("\"'") if named else ""
     first = next((one for one in reading.headings if one.level == 1), None)

@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, RemoteDisconnected
 from ssl import SSLContext, SSLEOFError, SSLError
 from time import monotonic
@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..domain import fingerprint
 from ..domain.errors import Invalid
+from ..domain.request_signature import SIGNATURE
 from .access import Access
 from .deadline import within
 from .failure import Failure
@@ -34,6 +35,8 @@ _CODE = re.compile(r"[A-Z][A-Z_]{0,63}")
 _GONE = (RemoteDisconnected, ConnectionResetError, BrokenPipeError, SSLEOFError)
 Sign = Callable[[str, bytes], Mapping[str, str]]
 """Headers that prove who sends a body to a path; made anew for each try, since each may be used once."""
+Proves = Callable[[str, Mapping[str, str], str, bytes], bool]
+"""Whether a signature proves who answered to a path with a body, by the headers that were sent there."""
 
 
 class Link:
@@ -46,11 +49,11 @@ class Link:
         self._timeout = timeout
         self._connection: HTTPConnection | None = None
 
-    def ask(self, path: str, message: bytes, sign: Sign | None = None) -> bytes:
+    def ask(self, path: str, message: bytes, sign: Sign | None = None, proves: Proves | None = None) -> bytes:
         """What the peer answers to a message, or Failure; within the time limit either way."""
         deadline = monotonic() + self._timeout
         try:
-            return within(self._timeout, lambda: self._asked(path, message, sign, deadline))
+            return within(self._timeout, lambda: self._asked(path, message, sign, proves, deadline))
         except TimeoutError:
             self.close()
             raise Failure(f"did not answer within {self._timeout:g} seconds", retryable=True, late=True) from None
@@ -68,7 +71,7 @@ class Link:
                 connection.sock.shutdown(socket.SHUT_RDWR)
         connection.close()
 
-    def _asked(self, path: str, message: bytes, sign: Sign | None, deadline: float) -> bytes:
+    def _asked(self, path: str, message: bytes, sign: Sign | None, proves: Proves | None, deadline: float) -> bytes:
         """A connection that was kept may have ended meanwhile: then, and only then, it is asked once more."""
         path = self.address.path.rstrip("/") + path
         body = pack(message) if len(message) >= WORTH_BYTES else message
@@ -76,9 +79,9 @@ class Link:
         try:
             with suppress(*_GONE):
                 if self._connection is not None:
-                    return self._sent(self._connection, path, body, encoding, sign)
+                    return self._sent(self._connection, path, body, encoding, sign, proves)
             self.close()
-            return self._sent(self._connect(deadline), path, body, encoding, sign)
+            return self._sent(self._connect(deadline), path, body, encoding, sign, proves)
         except (OSError, HTTPException) as error:
             raise _broken(error) from None
 
@@ -103,7 +106,13 @@ class Link:
         return made
 
     def _sent(
-        self, connection: HTTPConnection, path: str, body: bytes, more: Mapping[str, str], sign: Sign | None
+        self,
+        connection: HTTPConnection,
+        path: str,
+        body: bytes,
+        more: Mapping[str, str],
+        sign: Sign | None,
+        proves: Proves | None,
     ) -> bytes:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip", **more}
         if self._access.api_key:
@@ -111,14 +120,16 @@ class Link:
         if sign is not None:
             headers.update(sign(path, body))
         connection.request("POST", path, body, headers)
-        return self._read(connection.getresponse())
+        return self._read(connection.getresponse(), partial(proves, path, headers) if proves else None)
 
-    def _read(self, response: HTTPResponse) -> bytes:
+    def _read(self, response: HTTPResponse, is_proven: Callable[[str, bytes], bool] | None) -> bytes:
         if response.status != 200:
             raise self._refused(response.status, _whole(response, MOST_REFUSAL, strict=False))
         if response.headers.get_content_type() != "application/json":
             raise Failure("answers, but not as a Holdfast server does: check the address", status=200)
         body = _whole(response, MOST_BYTES)
+        if is_proven and not is_proven(response.headers.get(SIGNATURE, ""), body):
+            raise Failure("answers, but not as the store that was enrolled for this address would", status=200)
         if response.headers.get("Content-Encoding", "identity").lower() == "identity":
             return body
         try:

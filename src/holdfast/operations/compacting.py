@@ -49,8 +49,7 @@ class Compacted(Struct, frozen=True, kw_only=True):
     examples=(Example({"dry_run": True}), Example({"older_than": -1}, error="VALIDATION_FAILED")),
 )
 def compact(hold: Hold, request: Compact, progress: Progress) -> Compacted:
-    """Fold history that every enrolled peer has and that is older than some days: of each record only its latest state
-    of then is kept.
+    """Fold old history that every enrolled peer has: of each record only what came of it is kept.
 
     Nothing that is remembered changes, and verify still proves what is left. Undo, history and known_at reach back to
     the floor. It runs in short transactions: others go on writing, and one that is interrupted goes on where it was.

@@ -28,6 +28,8 @@ class PeerHello(Struct, frozen=True, kw_only=True):
     greeting: Any
     followed: int
     """Up to where the asker's journal was taken here."""
+    doubted: list[str]
+    """Names of which there are other changes here than the asker has."""
 
 
 @operation(
@@ -84,6 +86,8 @@ class PeerTaken(Struct, frozen=True, kw_only=True):
     """What became of each change, in their order: new, updated, noop, conflict, known or rejected."""
     others: list[Any]
     """The rejected ones with their reasons, and what had waited for this page."""
+    entered: tuple[int, int] | None
+    """The first and the last place in the journal here that the page took, if it took any."""
 
 
 @operation(

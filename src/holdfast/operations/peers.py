@@ -241,7 +241,10 @@ class CertificateMade(Struct, frozen=True, kw_only=True):
     examples=(Example({"name": "no blanks"}, error="VALIDATION_FAILED"),),
 )
 def peer_certificate(hold: Hold, request: PeerCertificate) -> CertificateMade:
-    """Make a certificate for a store, to serve with and to be known by; the first one makes its signer, too."""
+    """Make a certificate for a store, to serve with and to be known by.
+
+    The first one in a folder makes its signer, too. Keys are readable by their owner alone and have no password.
+    """
     from pathlib import Path
 
     from ..services import certificates

@@ -161,6 +161,7 @@ class ReflectionText(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/reflections/{memory_id}/export",
     family="power",
+    human="holdfast.surfaces.human_reflecting:exported",
     examples=(
         Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"memory_id": "one", "format": "pdf"}, error="VALIDATION_FAILED"),

@@ -346,6 +346,8 @@ class PeerStanding(Struct, frozen=True, kw_only=True):
     url: str | UnsetType = UNSET
     node: str | UnsetType = UNSET
     release: str | UnsetType = UNSET
+    unknown_there: list[str] | UnsetType = UNSET
+    """Kinds of records here that its release does not know: it puts them aside until it is upgraded."""
     behind_here: int | UnsetType = UNSET
     """Entries of its journal that were not looked at here, when it was last heard."""
     behind_there: int | UnsetType = UNSET
@@ -416,6 +418,7 @@ def _peer_standing(one: "Standing") -> PeerStanding:
         url=known(one.url),
         node=known(one.node),
         release=seen.release if seen else UNSET,
+        unknown_there=list(seen.unknown) if seen and seen.unknown else UNSET,
         behind_here=known(one.behind_here),
         behind_there=known(one.behind_there),
         last_heard=_moment(seen.at if seen else None),

@@ -168,11 +168,12 @@ def _must_be_known(session: Session, head: Head, *, trust_sender: bool) -> None:
     """Only an enrolled peer, a store that was heard before, or one that somebody here vouches for."""
     if node_of(head.origin) != head.node or head.authors.get(head.origin) != head.public_key:
         raise Invalid("The bundle contradicts itself about who wrote it. Nothing was changed.", fields=["file"])
-    peer, told = peers.by_node(session, head.node), {row[0]: row[1] for row in session.rows("author_list")}
-    key = peer.public_key if peer else told.get(head.origin)
+    peer, told = peers.by_node(session, head.node), session.rows("author_list")
+    key = peer.public_key if peer else next((key for origin, key, _ in told if origin == head.origin), None)
     if key is not None and bytes(key).hex() != head.public_key:
         raise Forbidden(f"The bundle says that it is of {head.node}, and another key signed it. Nothing was changed.")
-    if key is None and not trust_sender:
+    heard = any(node == head.node and bytes(key).hex() == head.public_key for _, key, node in told)
+    if not (peer or heard or trust_sender):
         raise Forbidden(
             f"The bundle is of {head.node}, which is not enrolled here (key {head.public_key[:16]}…): enrol it with "
             "peers add, or, if you know where the file comes from, import it with --trust-sender."

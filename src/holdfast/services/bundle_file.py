@@ -113,7 +113,7 @@ def read(file: BinaryIO) -> tuple[Head, Iterator[Page]]:
 
 
 def _pages(head: Head, lines: Iterator[tuple[bytes, bytes]]) -> Iterator[Page]:
-    open_page, size, reached = Page([], 0, more=True), 0, head.since
+    open_page, size, reached = _nothing(), 0, head.since
     for line, digest in lines:
         item, size = _item(line), size + len(line)
         if size > MOST_PAGE:
@@ -124,10 +124,14 @@ def _pages(head: Head, lines: Iterator[tuple[bytes, bytes]]) -> Iterator[Page]:
             if item.page.upto < reached:
                 raise _broken("its pages are not in order")
             yield open_page._replace(upto=item.page.upto, bases=item.page.bases)
-            reached, open_page, size = item.page.upto, Page([], 0, more=True, files={}, states=[]), 0
+            reached, open_page, size = item.page.upto, _nothing(), 0
             continue
         _add(open_page, item)
     raise _broken("its end is missing: it was cut off")
+
+
+def _nothing() -> Page:
+    return Page([], 0, more=True, files={}, states=[])
 
 
 def _is_empty(page: Page) -> bool:

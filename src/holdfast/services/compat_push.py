@@ -252,7 +252,8 @@ class Receiving:
         return "applied", None
 
     def _must_govern(self) -> None:
-        if not (self._hold.caller.may("admin") and self._scope.admin):
+        caller = self._hold.caller
+        if not (self._scope.admin if caller.peer else caller.may("admin")):
             raise Forbidden("What governs a namespace is taken from an admin peer only.")
 
     def _undecided(self, _: Any) -> tuple[Outcome, str | None]:

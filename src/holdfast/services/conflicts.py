@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain.errors import Invalid
+from ..domain.memory import Memory
 from ..domain.merge import Keep
 from ..storage import conflicts, journal, titles
 from ..storage.conflicts import Conflict, Sides
@@ -64,20 +65,29 @@ def _chosen(shown: Shown, keep: Keep, value: Any) -> Any:
 
 
 def _both(hold: Hold, write: Writing, shown: Shown) -> str:
+    """Let the other content have a memory of its own: the one that says it, or else a new one."""
     conflict, (winner, lost) = shown.conflict, shown.sides
     if conflict.kind != "memory" or conflict.cell != "content":
         raise Invalid("keep: only two contents can both be kept, each in a memory of its own", fields=["keep"])
-    memory = write.get(MEMORY, lost.record)
-    assert memory is not None
-    title = _free(write, memory.namespace, memory.title)
-    if winner.record != lost.record:
+    together = conflicts.under_title(write, conflict)
+    (own,) = [member.own for member in titles.members(write, [lost.record])]
+    title = _free(write, own.namespace, own.title)
+    if winner.record != lost.record and own.content == lost.value:
         titles.rename_one(write, lost.record, title, "resolve")
+        conflicts.let_go(write, [id for id in together if id != lost.record], conflict.cell, lost.value)
         return lost.record
+    copy = _copy(hold, write, own, title, lost.value)
+    conflicts.let_go(write, together, conflict.cell, lost.value)
+    return copy.id
+
+
+def _copy(hold: Hold, write: Writing, memory: Memory, title: str, content: str) -> Memory:
+    """A new memory like another, by who settles a conflict."""
     copy = replace(
         memory,
         id=hold.new_id(),
         title=title,
-        content=lost.value,
+        content=content,
         agent=hold.caller.agent,
         origin=write.origin,
         created_at=write.now,
@@ -86,9 +96,7 @@ def _both(hold: Hold, write: Writing, shown: Shown) -> str:
         extra={},
     )
     must_be_free(hold, write, copy)
-    write.add(MEMORY, copy, "resolve")
-    conflicts.resolve(write, conflict, winner.value)
-    return copy.id
+    return write.add(MEMORY, copy, "resolve")
 
 
 def _free(write: Writing, namespace: str, title: str) -> str:

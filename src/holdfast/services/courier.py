@@ -16,7 +16,7 @@ from .daemon import pause_after
 from .ends import StoreEnd
 from .exchange import Taken, must_be_another
 from .hold import Hold, Progress
-from .peer_end import PeerEnd, scope_with
+from .peer_end import PeerEnd, access_to, scope_with
 
 if TYPE_CHECKING:
     from .quorum import Promise, Quorum
@@ -34,7 +34,7 @@ class Courier:
 
     def __init__(self, hold: Hold, url: str, quorum: Quorum, stopping: threading.Event) -> None:
         self._hold = replace(hold, quorum=None).seen_by(hold.caller, Progress(stop=stopping))
-        self._link = Link(url, hold.access, timeout=LINK_SECONDS)
+        self._link = Link(url, access_to(hold, url), timeout=LINK_SECONDS)
         self._quorum = quorum
         self._stopping = stopping
         self._woken = threading.Event()
@@ -99,8 +99,10 @@ class Courier:
         sender = here.greet()
         must_be_another(sender, there.greet())
         known = {origin: reached.n for origin, reached in there.greet().vector.items()}
-        names = [one.change.name for one in waiting]
-        self._quorum.kept(self.name, [name for name in names if name.n <= known.get(name.origin, 0)])
+        names = {one.change.name for one in waiting}
+        there_already = {name for name in names if name.n <= known.get(name.origin, 0)}
+        self._quorum.kept(self.name, there_already)
+        untold = names - there_already
         followed = there.followed(sender) if there.followed(sender) <= sender.seq else 0
         after, more = min([followed, *(one.change.seq - 1 for one in waiting)]), True
         while more:
@@ -110,7 +112,10 @@ class Courier:
             if moved:
                 taken = Taken()
                 there.take(page._replace(upto=max(page.upto, there.followed(sender))), sender, taken)
-                self._hear({Name(change.origin, change.n) for change in page.changes}, taken)
+                told = {Name(change.origin, change.n) for change in page.changes}
+                self._hear(told, taken)
+                untold -= told
+        self._quorum.missed(self.name, untold, "does not hear of its namespace")
 
     def _hear(self, told: set[Name], taken: Taken) -> None:
         """What the peer itself says of each change that it was told."""

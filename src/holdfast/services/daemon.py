@@ -11,15 +11,17 @@ from time import monotonic
 
 from ..domain.errors import Cancelled, HoldfastError, Invalid
 from ..net.access import Access
-from ..net.peer import Link
+from ..net.peer import Link, address
 from ..storage import journal
 from .backup import must_reach_all
 from .hold import Hold, Progress
-from .peer_end import exchange
+from .peer_end import access_to, exchange
 
 LONGEST_PAUSE = 60.0
 """Seconds between two looks at a peer that fails."""
 WATCH_SECONDS = 0.25
+GATHER_SECONDS = 0.5
+"""From the beginning of one exchange to that of the next, however much is stored: so that it goes over together."""
 GRACE_SECONDS = 1.0
 """For an answer that is under way when it is stopped."""
 END_SECONDS = 10.0
@@ -27,7 +29,7 @@ log = logging.getLogger("holdfast")
 
 
 def must_be_set(peers: Sequence[str], access: Access) -> None:
-    """Raise if there is nobody to keep in step with, or if nobody would know who is at the other end."""
+    """Raise if there is nobody to keep in step with, or under no address, or if neither would know the other."""
     if not peers:
         raise Invalid(
             "Name at least one peer: --peers https://desk.example:9077,https://cloud.example", fields=["peers"]
@@ -40,6 +42,8 @@ def must_be_set(peers: Sequence[str], access: Access) -> None:
         )
     if (access.client_cert is None) != (access.client_key is None):
         raise Invalid("A client certificate needs its key, and the key its certificate.", fields=["client_cert"])
+    for url in peers:
+        address(url)
 
 
 def pause_after(failures: int, interval: float, chance: float) -> float:
@@ -58,7 +62,7 @@ class Daemon:
         self._hold = hold.seen_by(hold.caller, Progress(stop=self._stopping))
         self._interval = interval
         self._batch = batch
-        self._links = [Link(url, hold.access) for url in dict.fromkeys(peers)]
+        self._links = [Link(url, access_to(hold, url)) for url in dict.fromkeys(peers)]
         self._wakes = [threading.Event() for _ in self._links]
         self._threads: list[threading.Thread] = []
 
@@ -106,6 +110,7 @@ class Daemon:
         failures = 0
         while not self._stopping.is_set():
             wake.clear()
+            begun = monotonic()
             why = self._failed(link)
             if why and not failures:
                 log.warning("%s It is tried again, less and less often.", why)
@@ -114,6 +119,7 @@ class Daemon:
             failures = failures + 1 if why else 0
             pause = pause_after(failures, self._interval, random())  # noqa: S311 - no secret
             (self._stopping if failures else wake).wait(pause)
+            self._stopping.wait(max(begun + GATHER_SECONDS - monotonic(), 0.0))
 
     def _failed(self, link: Link) -> str | None:
         """Exchange until neither has anything new; why that failed, if it did."""

@@ -1,14 +1,15 @@
 """The two ends of an exchange: each says who it is, tells what the other misses, and takes what it is told."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Protocol
 
 from ..domain.scope import ALL, Scope
 from ..storage import exchange as telling
+from ..storage import journal
 from ..storage.exchange import Greeting, Page
-from .exchange import Taken, take_page
+from .exchange import Taken, doubtful, take_page
 from .hold import Hold
 from .rehearse import rehearsed
 
@@ -31,6 +32,9 @@ class End(Protocol):
     def rehearsing(self) -> AbstractContextManager["End"]:
         """The same end, which forgets afterwards whatever it took."""
 
+    def doubts(self, asker: Greeting) -> frozenset[str]:
+        """Names of which it has other changes than another store says."""
+
     def anew(self) -> None:
         """What was said before does not count any more: the other side became another store."""
 
@@ -44,10 +48,21 @@ class StoreEnd:
         self._scope = scope
         self._owner = owner
         """Whose a memory becomes that is new here; None: its author's."""
+        self.entered: Sequence[journal.Place] = ()
+        """Where in the journal the last page is that was taken."""
 
     @property
     def hold(self) -> Hold:
         return self._hold
+
+    @property
+    def scope(self) -> Scope:
+        """What goes over to the other end, and what is taken from it."""
+        return self._scope
+
+    def doubts(self, asker: Greeting) -> frozenset[str]:
+        with self._hold.reading() as session:
+            return doubtful(session, asker)
 
     def anew(self) -> None:
         """A store says what it is every time it is asked."""
@@ -72,6 +87,7 @@ class StoreEnd:
             take_page(write, page, sender, taken, owner=self._owner, scope=self._scope)
             place = {"origin": sender.origin, "seq": page.upto, "scope": sender.scope}
             write.session.do("followed_put", **place, now=write.now)
+        self.entered = write.places
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import msgspec
 
 from ..domain.change import Change, Name, node_of, signed
-from ..domain.clock import STATE
+from ..domain.clock import STATE, too_far
 from ..domain.errors import Conflict
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.state import as_change, from_change
-from ..storage import quarantine, signer
+from ..storage import journal, quarantine, signer
 from ..storage.exchange import Greeting, Page, Reached, mark_of, numbers
 from ..storage.peers import enrolled, scope_of
 from ..storage.port import Session
@@ -79,6 +79,7 @@ def take_page(
     keys = _keys(write.session, sender)
     taking = Taking(write, owner=owner, files=page.files, scope=scope)
     fresh = [*map(as_change, page.states), *_unknown(write.session, _changes(page, taken))]
+    fresh += _due(write, scope, {Name(change.origin, change.n) for change in fresh})
     fresh = _without_doubtful(write, fresh, taken, sender)
     while fresh:
         took = _take(write, taking, fresh, keys, taken, sender)
@@ -100,6 +101,7 @@ def _take(
             taken.note(change, _joined(write, taking, change, keys))
             write.session.do("quarantine_drop", origin=change.origin, n=change.n)
             taken.refused.pop(name, None)
+            write.learnt.add(change.origin)
             took += 1
         except Refused as error:
             if error.reason != "dropped":
@@ -144,9 +146,16 @@ def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
     return list(fresh.values())
 
 
-def _waiting(session: Session, scope: Scope) -> list[Change]:
+def _due(write: Writing, scope: Scope, told: set[Name]) -> list[Change]:
+    """What came from a clock that was ahead and whose time has come, if it is not told again just now."""
+    waiting = _waiting(write.session, scope, ("future",)) if write.session.row("quarantine_future") else []
+    come = [change for change in waiting if not too_far(change.at, write.now // 1000)]
+    return [change for change in come if Name(change.origin, change.n) not in told]
+
+
+def _waiting(session: Session, scope: Scope, reasons: Sequence[Reason] = RETRIED) -> list[Change]:
     """What was put aside and may be taken now: of whom no more is taken than of the sender, and no less."""
-    rows = [row for row in session.rows("quarantine_list") if row[2] in RETRIED]
+    rows = [row for row in session.rows("quarantine_list") if row[2] in reasons]
     alike = {node for node in {row[5] for row in rows} if scope_of(session, node) == scope}
     return [msgspec.json.decode(row[4], type=Change) for row in rows if row[5] in alike]
 
@@ -187,9 +196,9 @@ def _without_doubtful(write: Writing, changes: list[Change], taken: Taken, sende
 
 
 def doubtful(session: Session, sender: Greeting) -> frozenset[str]:
-    """The names of third stores under which a sender has other changes than are here: one of both is a copy's."""
-    own = {origin for origin, *_ in session.rows("signer_list")}
-    others = {origin: told for origin, told in sender.vector.items() if origin not in own}
+    """The names under which a sender has other changes than are here, but for that which this store bears now."""
+    current = journal.head_of(session).origin
+    others = {origin: told for origin, told in sender.vector.items() if origin != current}
     return frozenset(origin for origin, told in others.items() if differs(session, origin, told))
 
 
@@ -208,11 +217,12 @@ def _must_be_signed(change: Change, keys: dict[str, bytes]) -> None:
     key = keys.get(change.origin)
     if key is None:
         raise Refused("unsigned", f"Nobody has told who signs for {change.origin}.")
-    if not _verifies(key, change):
+    if not is_signed(key, change):
         raise Refused("forged", "Its signature is not that of its author: it was forged or altered.")
 
 
-def _verifies(key: bytes, change: Change) -> bool:
+def is_signed(key: bytes, change: Change) -> bool:
+    """Whether a change is its author's, by the author's key."""
     try:
         return signer.verifies(key, bytes.fromhex(change.signature), signed(change))
     except ValueError:
@@ -236,7 +246,8 @@ def _learn(write: Writing, keys: dict[str, bytes], origins: set[str]) -> None:
     own = {origin for origin, *_ in write.session.rows("signer_list")}
     for origin in sorted((origins - own) & keys.keys()):
         write.session.do("author_add", origin=origin, public_key=keys[origin], node=node_of(origin), now=write.now)
-    write.learnt.update(origins - {write.origin})
+    write.learnt.update(origins)
+    write.learnt -= {write.origin, STATE}
 
 
 def _rest(write: Writing, page: Page, sender: Greeting, scope: Scope) -> None:

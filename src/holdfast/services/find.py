@@ -1,15 +1,20 @@
 """Read memories back: one, a page, or those that hold all of some words."""
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain.errors import Invalid
 from ..domain.memory import Memory
 from ..domain.words import MOST_TERMS, runs
-from ..storage import memories
+from ..storage import candidates, memories, tokens
 from ..storage.memories import Filter
 from ..storage.port import Session
 from .hold import Hold
+
+if TYPE_CHECKING:
+    from ..storage.conflicts import Lost
 
 _PLACES = ("namespace", "under", "as_agent")
 
@@ -31,10 +36,28 @@ def search(hold: Hold, session: Session, query: str | None, which: Filter, *, li
     words = list(dict.fromkeys(runs(query)))[:MOST_TERMS]
     if not words:
         return []
-    found = memories.matching(session, hold.caller, words, normal(which), hold.now(), limit=limit, every=True)
+    which = normal(which)
+    hits = memories.matching(session, hold.caller, words, which, hold.now(), limit=limit, every=True)
+    found = [hit.id for hit in hits]
+    if len(found) < limit:
+        stems = set(tokens.stems(query))
+        lost = [one.memory for one in lost_contents(hold, session) if stems <= set(tokens.found_by(one.text))]
+        allowed = (
+            {row.id for row in candidates.by_ids(session, hold.caller, lost, which, hold.now())} if lost else set()
+        )
+        found = list(dict.fromkeys([*found, *(id for id in lost if id in allowed)]))[:limit]
     view: memories.View = "kept" if which.archived else "live"
-    read = memories.by_ids(session, hold.caller, [hit.id for hit in found], hold.now(), view)
-    return [read[hit.id] for hit in found if hit.id in read]
+    read = memories.by_ids(session, hold.caller, found, hold.now(), view)
+    return [read[id] for id in found if id in read]
+
+
+def lost_contents(hold: Hold, session: Session) -> list["Lost"]:
+    """What was said at once with what shows: its words find a memory, too."""
+    if session.row("conflict_any") is None:
+        return []
+    from ..storage import conflicts
+
+    return conflicts.lost_contents(session, hold.caller)
 
 
 def normal(which: Filter) -> Filter:

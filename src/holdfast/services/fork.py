@@ -1,15 +1,16 @@
 """Two histories under one name: found when stores greet, and settled by the one whose name it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ..domain.change import mark, node_of
+from ..domain.change import Change, mark, node_of
+from ..domain.errors import Forbidden
 from ..storage import exchange as telling
-from ..storage import fork
+from ..storage import fork, journal
 from ..storage.exchange import Greeting, Reached
 from ..storage.fork import Mended
 from ..storage.port import Session
 from .ends import End, StoreEnd
-from .exchange import differs, doubtful
+from .exchange import differs, doubtful, is_signed
 from .hold import Hold
 
 PAGE = 500
@@ -20,7 +21,7 @@ def settled(here: End, there: End) -> list[Mended]:
     found = []
     for mine, other in ((here, there), (there, here)):
         if isinstance(mine, StoreEnd):
-            found += [*settle(mine.hold, other), *_adopted(mine.hold, other)]
+            found += [*settle(mine.hold, other, believes=mine.scope.admin), *_adopted(mine.hold, other)]
             if found:
                 other.anew()
     return found
@@ -30,11 +31,11 @@ def _adopted(hold: Hold, other: End) -> list[Mended]:
     """Follow a store that settled what it had said twice: what was heard of its copy is held for what it gave again."""
     theirs = other.greet()
     with hold.reading() as session:
-        doubted = [name for name in doubtful(session, theirs) if _has_settled(theirs, name)]
-        mine = telling.greet(session, hold.now())
+        mine, own = telling.greet(session, hold.now()), {origin for origin, *_ in session.rows("signer_list")}
+        doubted = doubtful(session, theirs) | other.doubts(mine)
     found = []
-    for name in sorted(doubted):
-        common = _common(hold, name, mine, theirs, other)
+    for name in sorted(name for name in doubted - own if name in mine.vector and _has_settled(theirs, name)):
+        common = _common(hold, name, mine, theirs, _marks(_told(other, name, theirs.vector)))
         with hold.writing() as write:
             found.append(fork.adopt(write, hold.store, name, theirs.origin, common))
     return found
@@ -46,22 +47,26 @@ def _has_settled(theirs: Greeting, name: str) -> bool:
 
 def forked_between(here: End, there: End) -> frozenset[str]:
     """The names of third stores under which two have other changes: one of both heard of a copy."""
-    found: set[str] = set()
-    for mine, other in ((here, there), (there, here)):
-        if isinstance(mine, StoreEnd):
-            with mine.hold.reading() as session:
-                found |= doubtful(session, other.greet())
-    return frozenset(found)
+    return here.doubts(there.greet()) | there.doubts(here.greet())
 
 
-def settle(hold: Hold, other: End) -> list[Mended]:
-    """If another store has more of this one's name than this one, or something else: go on under a new name."""
+def settle(hold: Hold, other: End, *, believes: bool) -> list[Mended]:
+    """If another store has more of this one's name than this one, or something else: go on under a new name.
+
+    Unless it is believed, it has to show such a change, signed by this store's own key.
+    """
     theirs = other.greet()
     with hold.reading() as session:
         mine = telling.greet(session, hold.now())
         if not _is_forked(session, mine, theirs):
             return []
-    common = _common(hold, mine.origin, mine, theirs, other)
+    told = _told(other, mine.origin, theirs.vector)
+    if not (believes or _is_shown(hold, mine, told)):
+        raise Forbidden(
+            f"{theirs.node} says that it has changes of this store that this store does not know, and shows none: "
+            "nothing was exchanged. If this store was brought back from a copy, mark that peer admin and try again."
+        )
+    common = _common(hold, mine.origin, mine, theirs, _marks(told))
     with hold.writing() as write:
         return [fork.mend(write, hold.store, common)]
 
@@ -73,9 +78,16 @@ def _is_forked(session: Session, mine: Greeting, theirs: Greeting) -> bool:
     return told.n > own.n or differs(session, mine.origin, told)
 
 
-def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, other: End) -> int:
+def _is_shown(hold: Hold, mine: Greeting, told: Sequence[Change]) -> bool:
+    """Whether among changes that bear this store's name there is one that it signed and does not know."""
+    with hold.reading() as session:
+        key = journal.head_of(session).public_key
+        signs = _marks([change for change in told if is_signed(key, change)])
+        return any(telling.mark_of(session, mine.origin, n) != shown for n, shown in signs.items())
+
+
+def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, marks: Mapping[int, str]) -> int:
     """The last number under which both have the same changes of a name."""
-    marks = _marks(other, name, theirs.vector)
     last = min(mine.vector.get(name, Reached(0, "")).n, theirs.vector[name].n)
     with hold.reading() as session:
         for n in range(1, last + 1):
@@ -85,16 +97,17 @@ def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, other: End)
     return last
 
 
-def _marks(other: End, origin: str, vector: Mapping[str, Reached]) -> dict[int, str]:
-    """What every change of a name is there: nothing else is asked for."""
+def _told(other: End, origin: str, vector: Mapping[str, Reached]) -> list[Change]:
+    """Every change of a name as it is there: nothing else is asked for."""
     known = {name: reached.n for name, reached in vector.items()} | {origin: 0}
-    found: dict[int, str] = {}
+    found: list[Change] = []
     after, more = 0, True
     while more:
         page = other.tell(after, known, PAGE)
-        for change in page.changes:
-            if change.origin == origin:
-                about = (change.at, change.op, change.kind, change.record)
-                found[change.n] = mark(origin, change.n, *about)
+        found += [change for change in page.changes if change.origin == origin]
         after, more = page.upto, page.more
     return found
+
+
+def _marks(changes: Sequence[Change]) -> dict[int, str]:
+    return {one.n: mark(one.origin, one.n, one.at, one.op, one.kind, one.record) for one in changes}

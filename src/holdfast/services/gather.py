@@ -19,7 +19,7 @@ from ..storage.memories import EVERYTHING, Filter
 from ..storage.parsed import Parsed, is_asking, length_of, pad
 from ..storage.port import Session
 from ..storage.then import Then
-from ..storage.vectors import REPLY, Kept, Near
+from ..storage.vectors import REPLY, Kept, Known, Near
 from .hold import Hold
 from .past_recall import PRESENT, Past
 
@@ -52,8 +52,8 @@ MOST_NAMES = 16
 NOWHERE = Around(None, None, None, None)
 UNUSED = (0, 0)
 REPLIES = (REPLY, REPLY)
-Asked = tuple[str, str]
-"""An asked stem, and how it stands in a parsed text."""
+Asked = dict[str, str]
+"""How each asked stem stands in a parsed text, and the stem."""
 
 
 class Looked(NamedTuple):
@@ -88,6 +88,8 @@ class Heard(NamedTuple):
     scope: rank.Scope
     around: dict[int, Around]
     """What was said before and after those that were found."""
+    vectors: Known
+    """Of those that were found, by the model that makes the question's."""
 
 
 class Gathered(NamedTuple):
@@ -116,8 +118,13 @@ def speakers(look: Looked, question: Question) -> set[str]:
     return candidates.speakers(look.session, look.hold.caller, _names(question), look.which, look.now)
 
 
-def listen(look: Looked, question: Question, known: set[str], *, without: Collection[str] = ()) -> Heard:
-    """What the words of a question find, and whom it names, of the speakers that are known and of those found."""
+def listen(
+    look: Looked, question: Question, known: set[str], model: str | None, *, without: Collection[str] = ()
+) -> Heard:
+    """What the words of a question find, and whom it names, of the speakers that are known and of those found.
+
+    While a model makes the question's vector, there is time to read those of what was found.
+    """
     hold, session, which, now = look
     last = session.newest_row()
     breadth = WIDE if last <= SMALL else NARROW
@@ -130,7 +137,9 @@ def listen(look: Looked, question: Question, known: set[str], *, without: Collec
     scope = _scope(look, question, stems, named, last, words.held)
     around, asked = _around(look, rows.values()), _asked(stems)
     said = {id: _said(row.parsed, asked) for id, row in rows.items()}
-    return Heard(breadth, ids, rows, stems, said, named, scope, around)
+    return Heard(
+        breadth, ids, rows, stems, said, named, scope, around, vectors.kept(session, rows, model) if model else {}
+    )
 
 
 def _names(question: Question) -> list[str]:
@@ -169,7 +178,7 @@ def gather(
         asked=_asked(heard.words),
         said={} if past.rows else heard.said,
         named=heard.named,
-        near=_near(look, asked, fresh, rows),
+        near=_near(look, asked, fresh, rows, heard.vectors),
         around=beside.around,
         ids={**{row.rowno: row.id for row in rows.values()}, **{row.rowno: row.id for row in beside.others}},
         edges=edges,
@@ -281,13 +290,15 @@ def _whenever(which: Filter) -> Filter:
     return Filter(unchanged_since=which.unchanged_since, true_at=which.true_at)
 
 
-def _near(look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row]) -> dict[str, Near]:
+def _near(
+    look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row], known: Known
+) -> dict[str, Near]:
     """How near each passage of the candidates is; a vector of what a memory says at another time does not count."""
     if asked is None:
         return {}
     said = {id: row.content_hash for id, row in rows.items()}
     current = [one for one in fresh if said.get(one.memory) == one.text_hash]
-    return vectors.nearness(look.session, asked, said) | measured(asked, current)
+    return vectors.nearness(look.session, asked, said, known) | measured(asked, current)
 
 
 def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, Near]:
@@ -314,7 +325,7 @@ class _Making(Struct, frozen=True):
     """What makes a candidate of a row."""
 
     question: Question
-    asked: list[Asked]
+    asked: Asked
     said: dict[str, Said]
     named: tuple[str, ...]
     near: dict[str, Near]
@@ -361,35 +372,41 @@ class _Making(Struct, frozen=True):
                 row.id, (rank.Piece(0, 0, counts),), length_of(row.text), speaker=row.speaker, asks=is_asking(row.text)
             )
             for row in rows
-            if (counts := _counted(row.text, self.asked)) or row.speaker in self.named
+            if (counts := _counted(row.text, _held(row.text, self.asked), self.asked)) or row.speaker in self.named
         ]
 
 
-def _asked(stems: Iterable[str]) -> list[Asked]:
-    return [(stem, pad(stem)) for stem in stems]
+def _asked(stems: Iterable[str]) -> Asked:
+    return {pad(stem): stem for stem in stems}
 
 
-def _said(parsed: Parsed, asked: Sequence[Asked]) -> Said:
-    """What is nowhere in a text need not be looked for in each part of it."""
-    held = [one for one in asked if one[1] in parsed.text]
-    return Said(_counted(parsed.labels, held), [_counted(line.stems, held) for line in parsed.lines])
+def _said(parsed: Parsed, asked: Asked) -> Said:
+    held = _held(parsed.text, asked)
+    return Said(_counted(parsed.labels, held, asked), [_counted(line.stems, held, asked) for line in parsed.lines])
+
+
+def _held(text: str, asked: Asked) -> list[str]:
+    """What of that stands in a parsed text: the rest need not be looked for in each part of it."""
+    return [padded for padded in asked if padded in text]
 
 
 def _pieces(row: Row, near: Near, said: Said) -> list[rank.Piece]:
     """The passages of a memory. A vector of something else is one without words."""
+    lines = row.parsed.lines
+    cosines = [near.get((line.begins, line.ends)) for line in lines]
     found = [
-        rank.Piece(line.begins, line.ends, counts, line.speaker, near.get((line.begins, line.ends)))
-        for line, counts in zip(row.parsed.lines, said.passages, strict=True)
+        rank.Piece(line.begins, line.ends, counts, line.speaker, cosine)
+        for line, counts, cosine in zip(lines, said.passages, cosines, strict=True)
     ]
-    if len(near) == (REPLIES in near) + sum(piece.cosine is not None for piece in found):
+    if len(near) == len(found) - cosines.count(None) + (REPLIES in near):
         return found
     spans = {(piece.begins, piece.ends) for piece in found} | {REPLIES}
     return found + [rank.Piece(*span, {}, row.speaker, near[span]) for span in near if span not in spans]
 
 
-def _counted(stems: str, asked: Sequence[Asked]) -> dict[str, int]:
-    """How often each asked stem stands in a part of a parsed text."""
-    return {stem: count for stem, padded in asked if (count := stems.count(padded))} if asked and stems else {}
+def _counted(stems: str, held: Sequence[str], asked: Asked) -> dict[str, int]:
+    """How often each asked stem stands in a part of a parsed text, of those that stand in the whole."""
+    return {asked[padded]: count for padded in held if (count := stems.count(padded))} if held and stems else {}
 
 
 def _group(row: Row) -> str | None:

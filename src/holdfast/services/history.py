@@ -68,9 +68,8 @@ def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int)
 
 def folded_before(session: Session, entry: journal.Entry) -> int | None:
     """When an entry was kept that stands for all that were before it; None: it does not."""
-    if not floors.gone(session, entry.seq):
-        return None
-    return entry.kept_at if session.row("folded_get", record=entry.record, kind=entry.kind) else None
+    folded = floors.folding_of(session, entry.kind, entry.record)
+    return entry.kept_at if folded is not None and folded.seq == entry.seq else None
 
 
 def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Entry:
@@ -240,7 +239,7 @@ def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
 
 def _before(hold: Hold, session: Session, entry: journal.Entry) -> Any:
     row = session.row("journal_last", record=entry.record, kind=entry.kind, before=entry.seq)
-    if row is None and session.row("folded_get", record=entry.record, kind=entry.kind):
+    if row is None and folded_before(session, entry) is not None:
         raise Folded(
             f"What was there before change {entry.seq} was folded by compact: it cannot be taken back.",
             change=entry.seq,

@@ -174,7 +174,7 @@ class Hold:
     def agreed(self) -> None:
         """Wait until other stores have what this caller changed; raises QuorumNotMet if too few have it in time."""
         if self.quorum is not None and self.placed:
-            self.quorum.wait(self.placed)
+            self.quorum.wait(self.placed, named=self.caller.may("admin"))
 
     def _was_kept(self, place: journal.Place, unknown: OutcomeUnknown) -> bool:
         """Looked up as a writer, who waits until the transaction that was cut has come to its end."""

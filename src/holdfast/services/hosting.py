@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ..domain.change import node_of
 from ..domain.errors import Forbidden, Invalid
@@ -27,8 +28,15 @@ def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
     end = _end(hold, said.greeting)
     greeting, asker = end.greet(), said.greeting
     if asker.origin != greeting.origin:
-        status.heard(hold, asker, said.reached.get(greeting.origin, 0), said.release)
-    return HelloAnswer(protocol=protocol, greeting=greeting, kinds=messages.kinds(), followed=end.followed(asker))
+        reached = said.reached.get(greeting.origin, 0)
+        status.heard(hold, asker, reached, release=said.release, kinds=said.kinds)
+    return HelloAnswer(
+        protocol=protocol,
+        greeting=replace(greeting, authors={}),
+        kinds=messages.kinds(),
+        followed=end.followed(asker),
+        doubted=sorted(end.doubts(asker)),
+    )
 
 
 def feed(hold: Hold, message: dict[str, Any]) -> FeedAnswer:
@@ -60,11 +68,11 @@ def take(hold: Hold, message: dict[str, Any]) -> TakeAnswer:
     protocol = messages.must_speak(told.protocol, "The store that asks")
     own, noted, page = _end(hold, told.sender), Noted(), told.page()
     must_be_another(own.greet(), told.sender)
-    if not own.followed(told.sender) <= told.upto <= told.sender.seq:
-        raise Invalid("upto: behind what was taken before, and not beyond the sender's journal", fields=["upto"])
+    if not 0 <= told.upto <= told.sender.seq:
+        raise Invalid("upto: a place in the sender's journal", fields=["upto"])
     with own.rehearsing() if told.dry_run else nullcontext(own) as end:
         end.take(page, told.sender, noted)
-        return messages.answered(page, noted, end.followed(told.sender), protocol)
+        return messages.answered(page, noted, end.followed(told.sender), protocol, own.entered)
 
 
 def _read(message: dict[str, Any], form: type[M]) -> M:

@@ -5,6 +5,7 @@ What was taken in is noted by what it says and by which pipeline it went through
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -265,7 +266,9 @@ class _Taking:
             known = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
             assert known is not None
             return known
-        kept = None if dry_run or document is None else document.id
+        kept = self._last.document if self._last else None
+        if document is not None:
+            kept = None if dry_run and document.id != kept else document.id
         return Report(
             self._source, self._pipeline, self._hash, False, dry_run, kept, outcomes, self._titles, vanished, [],
             stages, self._notes,
@@ -466,12 +469,12 @@ class _Taking:
     def _vanished(self, write: Writing, outcomes: Iterable[Outcome]) -> list[Gone]:
         """What was kept from this source the last time and is neither said any more nor replaced."""
         said = {id for one in outcomes for id in (one.memory, one.other) if id}
-        left = [
-            one for one in self._before if one.memory and one.decision in ("new", "update", "conflict", "duplicate")
-        ]
+        kept = [one for one in self._before if one.memory and one.decision in (*ingest_model.KEPT, "duplicate")]
+        stays = _Unchanged(self._before, {one.digest for one in outcomes})
+        left = [one for one in kept if one.kind != "claim" or not stays(one.begins, one.ends)]
         found = {one.memory: one for one in left if one.memory not in said}
-        kept = memories.by_ids(write.session, self._hold.caller, [id for id in found if id], write.now)
-        own = {id: one for id, one in kept.items() if one.source_uri == self._source.uri}
+        there = memories.by_ids(write.session, self._hold.caller, [id for id in found if id], write.now)
+        own = {id: one for id, one in there.items() if one.source_uri == self._source.uri}
         return [Gone(id, own[id].title, one.place) for id, one in found.items() if id in own]
 
     def _stages(
@@ -495,6 +498,20 @@ class _Taking:
                 }
             )
         return found
+
+
+class _Unchanged:
+    """Says whether a document still holds every paragraph of a part of what it was.
+
+    Then what a model made of them stands: it is not asked again about a part of which nothing is new.
+    """
+
+    def __init__(self, before: Sequence[Outcome], digests: Container[str]) -> None:
+        changed = [one.begins for one in before if one.kind != "claim" and one.digest not in digests]
+        self._changed = sorted(changed)
+
+    def __call__(self, begins: int, ends: int) -> bool:
+        return bisect_left(self._changed, begins) == bisect_left(self._changed, ends)
 
 
 class _Overtaken(Exception):
@@ -544,7 +561,7 @@ def _summed(
     """What a stage that computes found over all pieces."""
     match stage:
         case Segmenting():
-            return f"{len(judged)} segments", {"segments": len(judged)}
+            return f"{len(judged)} segment{'s' * (len(judged) != 1)}", {"segments": len(judged)}
         case Searching():
             like = sum(one.other is not None for one in judged)
             return f"{like} of {len(judged)} segments are like a memory", {"segments": len(judged), "like": like}

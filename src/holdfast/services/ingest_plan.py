@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from ..domain import helpers
 from ..domain.alike import Likeness, compare_titled
 from ..domain.aside import Aside
-from ..domain.errors import EmbedderFailed
+from ..domain.errors import EmbedderFailed, Invalid
 from ..domain.helpers import Classified, MemoryHandle
 from ..domain.memory import Memory
 from ..domain.mined import recalled_in
@@ -37,6 +37,8 @@ from .spool import Made, Spool
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
 Method = Literal["heuristic", "llm"]
+MOST_SEGMENTS = 100_000
+"""Of one document, which is planned as a whole and kept in one transaction."""
 BATCH = 128
 """Pieces that are looked up together."""
 LOOKED_AT = 8
@@ -109,7 +111,9 @@ class Parted(NamedTuple):
 
 def parted(text: str, pipeline: Pipeline) -> Parted:
     """Every piece of a document, with its place, its kind and a title."""
-    found = outline(text, pipeline.segmenting.longest)
+    found = outline(text, pipeline.segmenting.longest, MOST_SEGMENTS + 1)
+    if len(found.segments) > MOST_SEGMENTS:
+        raise Invalid(f"content: it has more than {MOST_SEGMENTS:,} segments: ingest it in parts", fields=["content"])
     before, line_of = places(text), _LineOf(text)
     block_at = _BlockAt(text)
     pieces = Aside(Piece)

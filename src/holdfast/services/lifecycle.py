@@ -128,11 +128,12 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
     if dry_run:
         with hold.reading() as session:
             return [row[0] for row in session.rows("memory_expired", now=hold.now(), limit=1_000_000)]
+    _take_due(hold)
     collected: list[str] = []
     while True:
         with hold.writing() as write:
             batch = write.session.rows("memory_release", now=write.now, limit=BATCH)
-            write.expired(row[0] for row in batch)
+            write.expired([*(row[0] for row in batch), *_outlived(write)])
             invalidations.ended(write)
             recalls.prune(write.session, oldest(write.now, hold.keep_recalls))
             consulted.prune(write.session, write.now)
@@ -140,6 +141,26 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
         hold.progress(len(collected), len(collected), "collecting")
         if len(batch) < BATCH:
             return collected
+
+
+def _take_due(hold: Hold) -> None:
+    """What came from a store whose clock was ahead, and is not ahead any more."""
+    with hold.reading() as session:
+        waits = session.row("quarantine_future")
+    if waits:
+        from .quarantine import take_due
+
+        take_due(hold)
+
+
+def _outlived(write: Writing) -> list[str]:
+    """Whose own time is over while they show what others under their title say."""
+    standing = [row[0] for row in write.session.rows("title_standing")]
+    if not standing:
+        return []
+    from ..storage.titles import outlived
+
+    return outlived(write, standing)
 
 
 def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gone:

@@ -10,6 +10,7 @@ from ..domain.change import Change, Name
 from ..domain.errors import Conflict, Invalid
 from ..domain.state import State, as_change
 from ..storage.exchange import Greeting, Page, Reached
+from ..storage.journal import Place
 from ..storage.records import KINDS
 from ..storage.taking import Outcome
 from ..version import __version__
@@ -46,6 +47,8 @@ class HelloAnswer(Spoken, frozen=True, kw_only=True):
     kinds: list[str]
     followed: int
     """Up to where it has taken what the asker told, by the asker's own numbers."""
+    doubted: list[str] = []
+    """Names of which it has other changes than the asker: one of both heard of a copy."""
     release: str = __version__
 
 
@@ -105,6 +108,8 @@ class TakeAnswer(Spoken, frozen=True, kw_only=True):
     rejected."""
     others: list[Other]
     """The rejected ones with their reasons, and what had waited for something in this page."""
+    entered: tuple[int, int] | None = None
+    """The first and the last place in its journal that the page took, if it took any."""
 
 
 class Noted(Taken):
@@ -172,7 +177,7 @@ def introduced(sender: Greeting, changes: Sequence[Change]) -> Greeting:
     return replace(sender, vector={}, authors={o: key for o, key in sender.authors.items() if o in origins})
 
 
-def answered(page: Page, noted: Noted, followed: int, protocol: int) -> TakeAnswer:
+def answered(page: Page, noted: Noted, followed: int, protocol: int, entered: Sequence[Place]) -> TakeAnswer:
     """What became of a page, as it is told to its sender."""
     names = [Name(change.origin, change.n) for change in told_of(page)]
     rest = [(change, outcome) for name, (change, outcome) in noted.outcomes.items() if name not in set(names)]
@@ -182,6 +187,7 @@ def answered(page: Page, noted: Noted, followed: int, protocol: int) -> TakeAnsw
         followed=followed,
         outcomes=[_outcome(noted, name) for name in names],
         others=others + [_other(change, outcome) for change, outcome in rest],
+        entered=(entered[0].seq, entered[-1].seq) if entered else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from secrets import token_urlsafe
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 from ..domain.change import Change, Name
 from ..domain.errors import HoldfastError, Invalid, PeerFailed, StoreError
 from ..domain.learnt import learn
-from ..domain.request_signature import Signed, headers, message
+from ..domain.request_signature import Signed, headers, message, signed_by
+from ..domain.request_signature import answer as answer_of
 from ..domain.scope import Scope
+from ..net.access import Access
 from ..net.failure import Failure
 from ..net.peer import MOST_BYTES, Link
 from ..storage import exchange as telling
@@ -29,6 +32,7 @@ from .messages import FEED, HELLO, TAKE, Feed, FeedAnswer, Hello, HelloAnswer, T
 from .sync import Direction, Synced, together
 
 A = TypeVar("A", HelloAnswer, FeedAnswer, TakeAnswer)
+_HEX = re.compile(r"(?:[0-9a-f]{2}){64}")
 OUTCOMES = frozenset({"new", "updated", "noop", "conflict"})
 
 
@@ -49,7 +53,7 @@ def exchange(
     if not dry_run:
         there.note()
         status.succeeded(hold, link.name, there.greet().node, done)
-    return done
+    return done._replace(moved=done.moved and not there.is_level())
 
 
 def scope_with(hold: Hold, there: End, address: str) -> Scope:
@@ -64,6 +68,13 @@ def scope_with(hold: Hold, there: End, address: str) -> Scope:
     return enrolled.scope
 
 
+def access_to(hold: Hold, url: str) -> Access:
+    """With what a server is asked: as the settings say, and if its certificate is pinned by its enrolment, by that."""
+    with hold.reading() as session:
+        enrolled = peers.by_url(session, url)
+    return replace(hold.access, fingerprint=enrolled.fingerprint) if enrolled and enrolled.fingerprint else hold.access
+
+
 class PeerEnd:
     """One exchange with a server: what it said of itself counts until the exchange is over."""
 
@@ -74,6 +85,8 @@ class PeerEnd:
             self._enrolled = peers.by_url(session, link.name)
         self._scope = self._enrolled.scope.told_as if self._enrolled else ""
         self._said: HelloAnswer | None = None
+        self._reached = 0
+        """Up to where its journal is known here."""
 
     def greet(self) -> Greeting:
         return self._hello().greeting
@@ -93,6 +106,7 @@ class PeerEnd:
         self._must(moved or not (answer.more or answer.changes), "tells the same place again and again")
         authors = said.greeting.authors | answer.authors
         self._said = replace(said, greeting=replace(said.greeting, seq=answer.seq, authors=authors))
+        self._reached = answer.upto
         return answer.page()
 
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
@@ -117,6 +131,24 @@ class PeerEnd:
         self._must(answer.followed >= page.upto, "did not keep what it was told")
         _note(answer, told, taken)
         self._said = replace(self._hello(), followed=answer.followed)
+        if not page.states:
+            self._read_over(answer)
+
+    def _read_over(self, answer: TakeAnswer) -> None:
+        """What it entered into its journal of this page, and nothing else, is not to be asked for again."""
+        first, last = answer.entered or (0, -1)
+        taken = [one for one in answer.outcomes if one not in ("known", "rejected")]
+        waited = [one for one in answer.others if one.outcome != "rejected"]
+        if self._reached + 1 == first and last - first + 1 == len(taken) + len(waited):
+            said = self._hello()
+            self._said = replace(said, greeting=replace(said.greeting, seq=max(last, said.greeting.seq)))
+            self._reached = last
+
+    def is_level(self) -> bool:
+        """Whether neither has anything that the other has not looked at, as far as is known."""
+        said = self._hello()
+        with self._hold.reading() as session:
+            return said.followed == journal.head_of(session).seq and self._reached == said.greeting.seq
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:
@@ -125,24 +157,29 @@ class PeerEnd:
         yield pretended
         pretended.ask()
 
+    def doubts(self, asker: Greeting) -> frozenset[str]:
+        return frozenset(self._hello().doubted)
+
     def anew(self) -> None:
         self._said = None
 
     def note(self) -> None:
-        """Write down what it said of itself."""
+        """Write down what it said of itself, and up to where its journal is known."""
         said = self._hello()
-        status.heard(self._hold, said.greeting, said.followed, said.release)
+        status.heard(
+            self._hold, said.greeting, said.followed, release=said.release, kinds=said.kinds, reached=self._reached
+        )
 
     def _hello(self) -> HelloAnswer:
         if self._said is None:
             with self._hold.reading() as session:
                 mine, reached = telling.greet(session, self._hold.now()), followed(session)
-            mine = replace(mine, scope=self._scope)
+            mine = replace(mine, scope=self._scope, authors={})
             question = Hello(greeting=mine, kinds=messages.kinds(), reached=reached)
             said = self._ask(HELLO, question, HelloAnswer)
             messages.must_speak(said.protocol, self._link.name)
             self._must(said.followed >= 0, "contradicts itself about the place in its journal")
-            self._said = said
+            self._said, self._reached = said, StoreEnd(self._hold).followed(said.greeting)
         return self._said
 
     def _ask(self, path: str, question: Hello | Feed | Take, form: type[A]) -> A:
@@ -150,7 +187,7 @@ class PeerEnd:
         if len(said) > MOST_BYTES:
             raise Invalid(f"This is more than {MOST_BYTES:,} bytes: exchange some of it first.")
         try:
-            answer = self._link.ask(path, said, self._sign)
+            answer = self._link.ask(path, said, self._sign, self._proves if self._enrolled else None)
             learn(form)
             told = msgspec.json.decode(answer, type=form)
             messages.must_fit(told)
@@ -174,6 +211,15 @@ class PeerEnd:
             node, key = journal.head_of(session).node, self._hold.store.signing_key(session)
         assert key is not None, "a store has a key from its birth on"
         return headers(Signed(node, to, at, nonce, signer.sign(key, message("POST", path, body, at, nonce, to=to))))
+
+    def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
+        """Whether it is the enrolled store that answers, and to this request."""
+        asked = signed_by(dict(sent))
+        assert asked is not None, "every request is signed"
+        assert self._enrolled is not None
+        return bool(_HEX.fullmatch(mark)) and signer.verifies(
+            self._enrolled.public_key, bytes.fromhex(mark), answer_of(path, body, asked)
+        )
 
 
 class _Rehearsing(PeerEnd):

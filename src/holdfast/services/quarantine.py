@@ -71,6 +71,15 @@ def _take_again(write: Writing, peer: str, scope: Scope, held: list[Quarantined]
     take_page(write, page, sender, Taken(), owner=owner, scope=scope)
 
 
+def take_due(hold: Hold) -> None:
+    """Take what came from clocks that were ahead and whose time has come, though nothing new is told."""
+    with hold.reading() as session:
+        held = [one for one in quarantine.every(session) if one.reason == "future"]
+    for peer in sorted({one.peer for one in held}):
+        with hold.writing() as write:
+            _take_again(write, peer, _scope(write.session, peer, beyond=False), [], None)
+
+
 def drop(hold: Hold, ids: Sequence[str]) -> list[Quarantined]:
     """Let changes go for good: what was dropped, which is not taken if it comes again."""
     must_reach_all(hold)

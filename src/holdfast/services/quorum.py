@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from time import monotonic
+from typing import Any
 
 from ..domain.change import Name
 from ..domain.errors import HoldfastError, Misconfigured, QuorumNotMet
@@ -89,8 +90,11 @@ class Quorum:
         """Mark changes in the transaction that makes them: whatever happens to this process, they stay marked."""
         unreplicated.mark(session, places, origin, now)
 
-    def wait(self, places: Sequence[Place]) -> None:
-        """Return once enough stores have all of these; raise when every peer has spoken, or the time is over."""
+    def wait(self, places: Sequence[Place], *, named: bool) -> None:
+        """Return once enough stores have all of these; raise when every peer has spoken, or the time is over.
+
+        What became of it at which peer is told to those only who may know the peers.
+        """
         with self._hold.reading() as session:
             marked = unreplicated.marked(session, places[0].seq, places[-1].seq)
         deadline = monotonic() + self._timeout
@@ -103,23 +107,24 @@ class Quorum:
                 self._changed.wait(left)
             short = [one for one in promises if one.got < self._needed]
             if short:
-                raise self._not_met(short)
+                raise self._not_met(short, named=named)
 
     def _is_decided(self, promises: Iterable[Promise]) -> bool:
         """Whether each is kept by enough, or has heard of every peer: so the answer says truly how many have it."""
         peers = len(self._couriers)
         return all(one.got >= self._needed or len(one.kept_by | one.missed.keys()) == peers for one in promises)
 
-    def _not_met(self, short: Sequence[Promise]) -> QuorumNotMet:
+    def _not_met(self, short: Sequence[Promise], *, named: bool) -> QuorumNotMet:
         worst = min(short, key=lambda one: one.got)
         peers = {courier.name: self._word(worst, courier.name) for courier in self._couriers}
+        more: dict[str, Any] = {"peers": peers} if named else {}
         return QuorumNotMet(
             f"Kept here, but only {worst.got} of the {self._needed} stores that must have it do so far. It is marked "
             "as pending and goes over later: do not send it again.",
             got=worst.got,
             needed=self._needed,
             reason="timeout" if "did not answer in time" in peers.values() else "refused",
-            peers=peers,
+            **more,
             pending=[{"kind": one.change.kind, "id": one.change.record} for one in short[:MOST_TOLD]],
         )
 

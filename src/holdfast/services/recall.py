@@ -13,17 +13,18 @@ from ..domain.question import Question, first_person, question, voices
 from ..domain.vector import Embedding
 from ..domain.words import STOP
 from ..embedding.port import Embedder
-from ..storage import invalidations, memories, tokens, vectors
+from ..storage import candidates, invalidations, memories, tokens, vectors
 from ..storage.candidates import Row
 from ..storage.invalidations import Stale
 from ..storage.memories import Filter
+from ..storage.parsed import in_one_line
 from ..storage.port import Session
 from ..storage.then import Then, then
 from ..storage.vectors import REPLY, Due, Kept
 from . import embed, past_recall
 from .ahead import Ahead
 from .embed import FRESH
-from .find import normal
+from .find import lost_contents, normal
 from .gather import Gathered, Heard, Looked, gather, listen, measured, speakers
 from .hold import Hold
 from .noted import Asked
@@ -89,6 +90,7 @@ def recall(hold: Hold, ask: Ask, pick: Callable[[list[Hit]], tuple[list[Hit], bu
     ready = prepare(hold, ask)
     with hold.reading() as session:
         look = Looked(hold, session, ready.ask.which, ready.now)
+        ready = _with_what_lost(look, ready)
         found = ordered(look, ready, most=SPARE * ask.limit)
         hits = hits_of(look, settled(found.ranked, found.gathered), found.gathered, ready.ask)
     kept, packed = pick(hits)
@@ -137,12 +139,12 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
             if ask.as_of is not None or ask.known_at is not None:
                 when = then(session, now, as_of=ask.as_of, known_at=ask.known_at)
                 ask, now = ask._replace(which=when.unchanged(ask.which)), when.at
-            dim = _checked(hold, session, ask)
             look = Looked(hold, session, ask.which, now)
             known = speakers(look, asked)
             if embedder := _maker(hold, ask, asked):
                 ahead.begin(embedder, _put(asked, voices(asked, known)))
-            heard = listen(look, asked, known, without=ask.without)
+            dim = _checked(hold, session, ask)
+            heard = listen(look, asked, known, embedder.model if embedder and dim else None, without=ask.without)
             due = _due(hold, session, ask, now)
         vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim, ahead)
     return Ready(ask, asked, heard, vector, fresh, degraded, now, when)
@@ -253,6 +255,18 @@ def settled(order: Sequence[rank.Ranked], gathered: Gathered) -> list[rank.Ranke
     return sorted(worth, key=place)
 
 
+def _with_what_lost(look: Looked, ready: Ready) -> Ready:
+    """A question with the memories of which only the side that lost a conflict holds its words."""
+    if ready.when is not None:
+        return ready
+    asked, known = set(ready.heard.words), ready.heard.rows.keys() | set(ready.ask.without)
+    lost = lost_contents(look.hold, look.session)
+    said = {one.memory: one.text for one in lost if one.memory not in known and asked & set(tokens.found_by(one.text))}
+    rows = candidates.by_ids(look.session, look.hold.caller, list(said), look.which, look.now) if said else []
+    others = {row.id: replace(row, parsed=in_one_line(said[row.id])) for row in rows}
+    return ready._replace(heard=ready.heard._replace(rows=ready.heard.rows | others)) if others else ready
+
+
 def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask: Ask) -> list[Hit]:
     """The first of what is left when what says the same is folded into one."""
     chosen, like = folded(order, gathered, ask.limit)
@@ -296,7 +310,7 @@ def folded(
     said: dict[tuple[str, ...], str] = {}
     for one in order:
         row = gathered.rows[one.id]
-        words = _said(row)
+        words = _said(row) if row.occurred_at is None else ()
         alone = row.occurred_at is None and one.id not in gathered.superseded
         twin = said.get(words) if alone and len(words) >= FEWEST_ALIKE else None
         if twin is not None and gathered.rows[twin].speaker == row.speaker:

@@ -124,8 +124,11 @@ def export_all(hold: Hold, to: str, namespace: str | None, since: int | None) ->
     """A file for each live reflection that the caller sees; those of what is not live any more are taken away."""
     must_be_local(hold, "out_dir")
     folder = local_path(to)
-    with hold.reading() as session, filing(folder):
+    try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"out_dir: {folder} cannot be a folder: {error.strerror}", fields=["out_dir"]) from None
+    with hold.reading() as session, filing(folder):
         written = Written([], [], [], [])
         for memory in _reflections(hold, session, namespace, since):
             name = path_of(memory.namespace, memory.id)

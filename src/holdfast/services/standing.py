@@ -89,10 +89,10 @@ def must_fit(session: Session, memory: Memory) -> None:
 
 def must_be_allowed(rules: Rules, depth: int, namespace: str) -> None:
     if depth > rules.max_reflection_depth:
-        allowed = f"at most {rules.max_reflection_depth}" if rules.max_reflection_depth else "no reflections"
+        allowed = f"at most {rules.max_reflection_depth}: reflect on what lies lower, or"
         raise DepthExceeded(
-            f"This would have the depth {depth}; {namespace!r} allows {allowed}: reflect on what lies lower, or raise "
-            "max_reflection_depth by policy_set.",
+            f"This would have the depth {depth}; {namespace!r} allows "
+            f"{allowed if rules.max_reflection_depth else 'no reflections:'} raise max_reflection_depth by policy_set.",
             depth=depth,
             max_reflection_depth=rules.max_reflection_depth,
             namespace=namespace,

@@ -1,5 +1,6 @@
 """How far this store and each of its peers are behind one another, and how the exchanges between them went."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from ..domain.errors import HoldfastError
 from ..storage import journal, peers, unreplicated
 from ..storage import status as kept
 from ..storage.exchange import Greeting
+from ..storage.records import KINDS
 from ..storage.status import Attempts, Seen
 from .hold import Hold
 from .sync import Synced
@@ -40,24 +42,29 @@ class Overview(NamedTuple):
     pending_since: int | None
 
 
-def heard(hold: Hold, greeting: Greeting, followed: int, release: str) -> None:
-    """Note what another store says of itself, if it is not what is known."""
+def heard(
+    hold: Hold, greeting: Greeting, followed: int, *, release: str, kinds: Sequence[str], reached: int = 0
+) -> None:
+    """Note what another store says of itself, and up to where its journal is known, if it is not what was noted."""
     now = hold.now()
     told = Seen(
         node=greeting.node,
         origin=greeting.origin,
         seq=greeting.seq,
         followed=followed,
-        vector={origin: reached.n for origin, reached in greeting.vector.items()},
+        numbers={origin: reached.n for origin, reached in greeting.vector.items()},
         release=release,
+        unknown=tuple(sorted(KINDS.keys() - set(kinds))),
         ahead=greeting.now - now,
         at=now,
     )
     with hold.reading() as session:
-        before = kept.seen_of(session, greeting.node)
-    if before is None or _differs(before, told) or now - before.at > STALE:
+        before, place = kept.seen_of(session, greeting.node), kept.followed(session).get(greeting.origin, 0)
+    if before is None or _differs(before, told) or now - before.at > STALE or reached > place:
         with hold.store.writing() as session:
             kept.note(session, told)
+            if reached > place:
+                session.do("followed_put", origin=greeting.origin, seq=reached, scope=greeting.scope, now=now)
 
 
 def _differs(before: Seen, told: Seen) -> bool:

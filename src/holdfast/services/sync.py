@@ -43,9 +43,9 @@ def sync_with(
     must_be_local(here, "remote")
     if _URL.match(address):
         from ..net.peer import Link
-        from .peer_end import exchange
+        from .peer_end import access_to, exchange
 
-        with closing(Link(address, here.access)) as link:
+        with closing(Link(address, access_to(here, address))) as link:
             return exchange(here, link, direction, dry_run=dry_run, owner=owner_of(here, trust_source))
     with closing(open_existing(address)) as store:
         there = replace(here, store=store, uses=Uses(), recent=Recent(), usual=Usual(), notified=[])

@@ -11,7 +11,7 @@ from ..domain.clock import Stamp
 from ..domain.memory import Memory, audience
 from ..domain.merge import filled
 from ..domain.moment import OPEN_END
-from .floor import digest_of
+from .floor import digest_of, folded
 from .journal import Break, Entry, pages
 from .port import Row, Session
 from .records import KINDS, Kind, body_of, content_hash, order_columns
@@ -44,9 +44,9 @@ def differing(session: Session) -> Iterator[Break]:
                 yield Break(entry.seq, f"the {name} {entry.record} is gone from its table")
             elif not _agrees(session, KINDS[name], entry, kept[entry.record]):
                 yield Break(entry.seq, f"the {name} {entry.record} was edited in its table")
-    for record, kind, folded, digest in session.rows("folded_list"):
-        if folded is not None and digest_of(folded) != digest:
-            yield Break(0, f"what was folded of the {kind} {record} was edited")
+    for one in folded(session):
+        if one.cells is not None and digest_of(one.cells) != one.digest:
+            yield Break(0, f"what was folded of the {one.kind} {one.record} was edited")
     for name, id in session.rows("journal_strays", limit=MOST_STRAYS):
         yield Break(0, f"the {name} {id} was put into its table past the journal")
 

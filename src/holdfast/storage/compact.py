@@ -1,18 +1,19 @@
 """Folding the journal: of what everybody has and nobody will ask for, only what came of it stays."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..domain import cells
 from ..domain.clock import STATE
+from ..domain.merge import Cell
 from . import exchange, states, status
 from . import floor as floors
 from .floor import Base, Floor
 from .journal import ABOUT, GENESIS, Entry
 from .peers import enrolled
 from .port import Session
-from .records import KINDS, Writing
-from .replay import Said, changes_of, replayed
+from .records import KINDS, Kind, Writing
+from .replay import Said, changes_of, packed, replayed
 
 WINDOW = 2000
 """Entries that are folded in one transaction: others wait no longer than that takes."""
@@ -144,31 +145,32 @@ class _Fold:
         if len(below) < 2 or kind not in KINDS or not all(_is_settled(said.entry, reached) for said in below):
             return
         made = self._cells(kind, record, below)
-        if made is None:
+        if made is None or below[-1].entry.body is None:
             return
-        self._keep(kind, record, made)
+        self._keep(KINDS[kind], below[-1].entry, made)
         self._drop(below)
         self._records += 1
 
-    def _cells(self, kind: str, record: str, below: Sequence[Said]) -> str | None:
+    def _cells(self, kind: str, record: str, below: Sequence[Said]) -> dict[str, Cell] | None:
         """Every cell as it was at the floor; None if a purge took what it was made of."""
         made, whole = replayed(self._session, KINDS[kind], below)
         if not whole or any((said.entry.body, said.entry.delta) == (None, None) for said in below):
             return self._cells_now(kind, record, below[-1].entry.seq)
-        return cells.encode(made).decode()
+        return made
 
-    def _cells_now(self, kind: str, record: str, newest: int) -> str | None:
+    def _cells_now(self, kind: str, record: str, newest: int) -> dict[str, Cell] | None:
         """What was purged since is taken as it is, if nothing was said of it above the floor."""
         last = self._session.row("journal_last", record=record, kind=kind, before=1 << 62)
         now = states.state_of(self._session, kind, record)
-        return now.cells if now is not None and last is not None and last[0] == newest else None
+        return cells.decode(now.cells.encode()) if now is not None and last is not None and last[0] == newest else None
 
-    def _keep(self, kind: str, record: str, made: str) -> None:
-        if before := self._session.row("folded_get", record=record, kind=kind):
-            self._less.append(floors.folded_item(record, kind, before[1]))
-        digest = floors.digest_of(made)
-        self._session.do("folded_put", record=record, kind=kind, cells=made, digest=digest)
-        self._more.append(floors.folded_item(record, kind, digest))
+    def _keep(self, kind: Kind[Any], stays: Entry, made: dict[str, Cell]) -> None:
+        if before := floors.folding_of(self._session, kind.name, stays.record):
+            self._less.append(floors.folded_item(before))
+        said = packed(kind, stays, made)
+        after = floors.Folding(stays.record, kind.name, stays.seq, said, floors.digest_of(said))
+        self._session.do("folded_put", **after._asdict())
+        self._more.append(floors.folded_item(after))
 
     def _drop(self, below: Sequence[Said]) -> None:
         """All entries of a record but the newest, and what was kept to pass them on."""

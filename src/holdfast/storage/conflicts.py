@@ -1,6 +1,6 @@
 """Conflicts: what nobody has knowingly replaced and does not show. Derived from the cells, the same on every node."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 EMPTY = Cell({}, {})
+LOOKED_AT = 100
+"""Contents that lost among which words are looked for."""
 
 
 def id_of(record: str, cell: str, stamp: Stamp) -> str:
@@ -33,7 +35,7 @@ def found_in(write: Writing, kind: Kind[R], record: Any, held: cells.Cells) -> i
         (record.id, name, stamp)
         for name, cell in held.own.items()
         if len(cell.values) > 1
-        for stamp, _ in cells.losers(kind.shape, name, [cell])
+        for stamp in _lost(kind.shape, name, [cell], _purges([held.own]))
     ]
     _keep(write, kind, kind.about(record), found)
     return len(found)
@@ -45,12 +47,22 @@ def found_among(write: Writing, held: Sequence["Member"]) -> None:
 
     for member in held:
         write.session.do("conflict_clear", record=member.own.id, kind="memory")
-    for name, many in gathered(held).items():
-        lost = {stamp for stamp, _ in cells.losers(MEMORY_SHAPE, name, many)}
-        for member in held:
-            mine = member.all.get(name)
-            there = [(member.own.id, name, stamp) for stamp in (mine.values if mine else ()) if stamp in lost]
-            _keep(write, MEMORY, member.own.id, there)
+    purges = _purges([member.all for member in held])
+    lost = {name: _lost(MEMORY_SHAPE, name, many, purges) for name, many in gathered(held).items()}
+    for member in held:
+        stamps = ((name, stamp) for name, cell in member.all.items() for stamp in cell.values)
+        there = [(member.own.id, name, stamp) for name, stamp in stamps if stamp in lost[name]]
+        _keep(write, MEMORY, member.own.id, there)
+
+
+def _lost(shape: cells.Shape, name: str, many: Sequence[Cell], purges: set[Stamp]) -> set[Stamp]:
+    """What lost; that a purge left nothing of the other fields is no second opinion of what they say."""
+    lost = {stamp for stamp, _ in cells.losers(shape, name, many)}
+    return lost if name == "state" else lost - purges
+
+
+def _purges(held: Sequence[Mapping[str, Cell]]) -> set[Stamp]:
+    return {stamp for all_cells in held for stamp in all_cells.get(cells.PURGED, EMPTY).values}
 
 
 def found_again(write: Writing, memories: list[str]) -> None:
@@ -103,6 +115,27 @@ def page(session: Session, caller: Caller, *, limit: int, skip: int) -> tuple[li
     )
     total = session.assembled(("conflict_count", *parts), params)
     return [_of(row) for row in rows], int(total[0][0])
+
+
+class Lost(NamedTuple):
+    """A content that does not show, and the memory that is shown in its place."""
+
+    memory: str
+    text: str
+
+
+def lost_contents(session: Session, caller: Caller) -> list[Lost]:
+    """The newest contents that lost, of what a caller may see: their words are to be found, too."""
+    from .titles import read
+
+    parts, params = _seen(caller)
+    asked = ("conflict_select", *parts, "conflict_select.contents", "conflict_select.page")
+    found = [_of(row) for row in session.assembled(asked, params | {"limit": LOOKED_AT, "skip": 0})]
+    ids = sorted({conflict.record for conflict in found})
+    held = {member.own.id: member.all["content"].values for member in read(session, ids)} if ids else {}
+    shown: dict[str, str] = dict(session.rows("title_shown", ids=ids)) if ids else {}
+    texts = [(shown.get(conflict.record), held[conflict.record].get(conflict.stamp)) for conflict in found]
+    return [Lost(memory, text) for memory, text in texts if memory and isinstance(text, str)]
 
 
 def one(session: Session, caller: Caller, id: str) -> Conflict:
@@ -164,6 +197,11 @@ def _by(session: Session, kind: str, side: Side) -> Side:
     return side._replace(actor=row[0] if row else None)
 
 
+def under_title(write: Writing, conflict: Conflict) -> list[str]:
+    """The memories that are shown as one with that of a conflict."""
+    return [row[0] for row in write.session.rows("title_with", id=conflict.record)]
+
+
 def resolve(write: Writing, conflict: Conflict, value: Any) -> None:
     """Put one value in place of all that a name has, in every record under the title."""
     from .titles import members, settle, slot_of
@@ -173,18 +211,40 @@ def resolve(write: Writing, conflict: Conflict, value: Any) -> None:
         record: Any = write.get(kind, conflict.record)
         _write_over(write, kind, record, record, write.cells_of(kind, record), conflict.cell, value)
         return
-    held = members(write, [row[0] for row in write.session.rows("title_with", id=conflict.record)])
+    held = members(write, under_title(write, conflict))
     for member in held:
         _write_over(write, kind, member.row, member.own, member.cells, conflict.cell, value)
     settle(write, [member.own.id for member in held], [slot_of(member.own) for member in held])
 
 
-def _write_over(write: Writing, kind: Kind[Any], row: Any, own: Any, held: cells.Cells, name: str, value: Any) -> None:
+def let_go(write: Writing, ids: Sequence[str], cell: str, lost: Any) -> None:
+    """Take a value out of the conflicts of some memories; what else was said at once stays one."""
+    from .titles import members, settle, slot_of
+
+    held = members(write, ids)
+    for member in held:
+        mine = getattr(member.own, cell)
+        values = member.all[cell].values.values()
+        if canonical(mine) != canonical(lost) and any(canonical(value) == canonical(lost) for value in values):
+            _write_over(write, MEMORY, member.row, member.own, member.cells, cell, mine, [mine, lost])
+    settle(write, ids, [slot_of(member.own) for member in held])
+
+
+def _write_over(
+    write: Writing,
+    kind: Kind[Any],
+    row: Any,
+    own: Any,
+    held: cells.Cells,
+    name: str,
+    value: Any,
+    replaces: Sequence[Any] | None = None,
+) -> None:
     shows = cells.flatten(kind.shape, own)
     all_cells = held.all(shows)
     names = [name] if name not in kind.shape.reviving or name == "state" else [name, "state"]
     stamp = write.stamp([time for one in names for time in all_cells.get(one, EMPTY).seen.values()])
-    written = {name: merge.write(all_cells.get(name, EMPTY), stamp, value, None)}
+    written = {name: merge.write(all_cells.get(name, EMPTY), stamp, value, replaces)}
     if "state" in names[1:]:
         written["state"] = merge.write(all_cells.get("state", EMPTY), stamp, shows["state"], [shows["state"]])
     new = cells.Cells(held.base, {**all_cells, **written})

@@ -1,6 +1,6 @@
 """The floor of a journal: below it only the newest entry of each record stays, and the node vouches for the rest."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256, shake_256
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from .port import Session
 WIDTH = 256
 """Bytes of a sum: wide enough that nobody finds other entries with the same one."""
 NOTHING = bytes(WIDTH)
+PAGE = 500
 RETENTION_DAYS = 30
 """Of how many days history stays whole, unless somebody says otherwise."""
 
@@ -46,6 +47,30 @@ class Base(NamedTuple):
 def floor_of(session: Session) -> Floor | None:
     row = session.row("floor_get")
     return Floor(*row) if row else None
+
+
+class Folding(NamedTuple):
+    """The cells of a record whose changes were folded, as they were then; None once a purge took them."""
+
+    record: str
+    kind: str
+    seq: int
+    """The entry that stayed: its cells are beside what that says."""
+    cells: str | None
+    digest: bytes
+
+
+def folding_of(session: Session, kind: str, record: str) -> Folding | None:
+    row = session.row("folded_get", record=record, kind=kind)
+    return Folding(record, kind, *row) if row else None
+
+
+def folded(session: Session) -> Iterator[Folding]:
+    """All of them, a page at a time."""
+    record = kind = ""
+    while page := session.rows("folded_page", record=record, kind=kind, limit=PAGE):
+        yield from (Folding(*row) for row in page)
+        record, kind = page[-1][0], page[-1][1]
 
 
 def bases(session: Session) -> list[Base]:
@@ -88,8 +113,8 @@ def entry_item(about: Sequence[Any], digest: bytes, hash: bytes) -> bytes:
     return msgspec.json.encode([*about, digest.hex(), hash.hex()])
 
 
-def folded_item(record: str, kind: str, digest: bytes) -> bytes:
-    return msgspec.json.encode([record, kind, digest.hex()])
+def folded_item(folding: Folding) -> bytes:
+    return msgspec.json.encode([folding.record, folding.kind, folding.seq, folding.digest.hex()])
 
 
 def summed(kept: bytes, more: Iterable[bytes], less: Iterable[bytes] = ()) -> bytes:
@@ -117,6 +142,6 @@ def must_reach(session: Session, at: int) -> None:
 
 
 def gone(session: Session, seq: int) -> bool:
-    """Whether a change was folded into a later state of its record."""
+    """Whether a change lies below the floor: what came of it is kept, perhaps not the change itself."""
     floor = floor_of(session)
     return floor is not None and seq <= floor.seq

@@ -18,7 +18,7 @@ from . import journal
 from .journal import ABOUT, Entry
 from .port import Session, Store
 from .records import KINDS, Kind, Writing
-from .replay import changes_of, replayed, written
+from .replay import changes_of, replayed, since_folded, written
 
 
 class Mended(NamedTuple):
@@ -107,8 +107,9 @@ class _Renaming:
         """Every such change of a record, in the order in which they were made upon one another."""
         theirs = {entry.seq: entry for entry in self._entries if (entry.kind, entry.record) == (kind.name, record)}
         times = {entry.at for entry in theirs.values()}
-        made: dict[str, Cell] = {}
-        for said in changes_of(self._session, kind.name, record):
+        changes = changes_of(self._session, kind.name, record)
+        made, above = since_folded(floors.folding_of(self._session, kind.name, record), kind, changes)
+        for said in above:
             says = written(kind, said)
             if said.entry.seq in theirs:
                 says = {name: self._cell(cell, made.get(name), times) for name, cell in says.items()}

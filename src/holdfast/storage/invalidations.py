@@ -316,10 +316,16 @@ def stale(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dic
     """Which of some memories are stale, and why; what they were not told yet counts, too."""
     if not ids:
         return {}
+    told = [id for (id,) in session.rows("stale_some", ids=list(ids))]
+    why = _why_stale(session, caller, told) if told else {}
+    return _with_untold(session, caller, why, untold.of(session, ids, now))
+
+
+def _why_stale(session: Session, caller: Caller, ids: Sequence[str]) -> dict[str, Stale]:
+    """Why some memories are stale that were told of it."""
     clauses, params = memories.visible(caller)
     parts = ("stale_select", *clauses, "stale_select.heir", *clauses, "stale_select.end")
-    told = {row[0]: Stale(*row[1:]) for row in session.assembled(parts, params | {"ids": list(ids)})}
-    return _with_untold(session, caller, told, untold.of(session, ids, now))
+    return {row[0]: Stale(*row[1:]) for row in session.assembled(parts, params | {"ids": list(ids)})}
 
 
 def _with_untold(session: Session, caller: Caller, told: dict[str, Stale], more: Sequence[Untold]) -> dict[str, Stale]:

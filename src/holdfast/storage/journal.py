@@ -307,7 +307,7 @@ class _Walk:
             item = floors.entry_item(entry[:ABOUT], entry.digest, entry.hash)
             self._below = floors.summed(self._below, [item])
         self.began.setdefault(entry.origin, (self._last_own, entry.seq))
-        self._last_own = entry.seq if entry.origin in self._own else self._last_own
+        self._last_own = entry.seq if entry.seq < self._own.get(entry.origin, 0) else self._last_own
 
     def end(self) -> Iterator[Break]:
         if self.floor is not None:
@@ -345,8 +345,7 @@ class _Walk:
         if self._passed:
             return
         self._passed = True
-        folded = self._session.rows("folded_list")
-        items = (floors.folded_item(record, kind, digest) for record, kind, _, digest in folded)
+        items = map(floors.folded_item, floors.folded(self._session))
         if floors.summed(self._below, items) != floor.kept:
             yield Break(floor.seq, "what stayed of the folded entries was edited")
         self._previous, self._expected, self._kept_at = floor.hash, floor.seq + 1, floor.kept_at
@@ -357,9 +356,13 @@ class _Walk:
 
 def _reigns(session: Session) -> dict[str, int]:
     """Up to which place this store gave numbers under each of its names; behind that they came back from elsewhere."""
-    signers = session.rows("signer_list")
+    signers = sorted(session.rows("signer_list"), key=lambda row: (row[2], _incarnation(row[0])))
     ends = [*(since for _, _, since in signers[1:]), 1 << 62]
     return {origin: end for (origin, *_), end in zip(signers, ends, strict=True)}
+
+
+def _incarnation(origin: str) -> int:
+    return int(origin.partition(".")[2].partition("-")[0])
 
 
 def _unsigned_floor(head: Head, floor: floors.Floor | None) -> Iterator[Break]:
@@ -368,11 +371,15 @@ def _unsigned_floor(head: Head, floor: floors.Floor | None) -> Iterator[Break]:
 
 
 def _unknown_signers(session: Session, head: Head, began: dict[str, tuple[int, int]]) -> Iterator[Break]:
-    """Every incarnation is on record with its key: it began after the last change of the one before it."""
+    """Every incarnation is on record with its key: it began after the last change of the one before it.
+
+    What it said may have come back from elsewhere later, after the store was brought back from a copy.
+    """
     known = {origin: (public_key, since) for origin, public_key, since in session.rows("signer_list")}
-    elsewhere = {row[0] for row in session.rows("author_list")}
+    elsewhere, reigns = {row[0] for row in session.rows("author_list")}, _reigns(session)
     for origin, (before, seq) in began.items():
-        if origin not in (*elsewhere, STATE) and (origin not in known or not before < known[origin][1] <= seq):
+        back = seq >= reigns.get(origin, 1 << 62)
+        if origin not in (*elsewhere, STATE) and not back and not before < known.get(origin, (b"", 0))[1] <= seq:
             yield Break(seq, f"the record of who signed for {origin} was edited")
     if known.get(head.origin, (b"", 0))[0] != head.public_key:
         yield Break(head.seq, f"the record of who signs for {head.origin} was edited")

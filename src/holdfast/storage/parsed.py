@@ -51,6 +51,13 @@ def parse(title: str, content: str, tags: str) -> str:
     return "\n".join([f"{int(asks(content))}\t{length}\t{_joined(_labels(title, content, tags, cut))}", *lines])
 
 
+def in_one_line(content: str) -> Parsed:
+    """A text that stands nowhere in its memory, taken apart: no passage of it can be pointed at."""
+    stems = tokens.found_by(content)
+    said = Line(0, 0, None, _joined(stems))
+    return Parsed(text=said.stems, asks=False, length=len(stems), labels="", lines=[said])
+
+
 def _labels(title: str, content: str, tags: str, cut: Sequence[Passage]) -> list[str]:
     """What a title says that the content does not, the tags, and the name at the content's head: it may be none.
 
@@ -67,10 +74,10 @@ def read(text: str) -> Parsed:
         return NOTHING
     first, *others = text.split("\n")
     asking, length, labels = first.split("\t")
-    lines = [
-        Line(int(begins), int(ends), speaker or None, stems)
-        for begins, ends, speaker, stems in (other.split("\t") for other in others)
-    ]
+    lines = []
+    for other in others:
+        begins, ends, speaker, stems = other.split("\t")
+        lines.append(Line(int(begins), int(ends), speaker or None, stems))
     return Parsed(text, asking == "1", int(length), labels, lines)
 
 

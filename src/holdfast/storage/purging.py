@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from . import curation, ingests, recalls, vectors
+from . import curation, ingests, quarantine, recalls, vectors
 from .port import Session
 
 
@@ -12,6 +12,7 @@ def erase(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> 
         session.do("record_purged", id=record, kind=kind, origin=origin, at=at)
         session.do("relayed_purged", id=record, kind=kind, origin=origin, at=at)
     session.do("folded_purged", id=record, kind=kind)
+    quarantine.purge(session, kind, record, seen)
     if kind == "memory":
         session.do("memory_access_purged", id=record)
         session.do("restated_purged", id=record)

@@ -1,5 +1,6 @@
 """Changes that could not be taken, each with its reason; and those that nobody here wants."""
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -64,6 +65,14 @@ def drop(session: Session, held: Quarantined, agent: str, now: int) -> None:
 def dropped(session: Session) -> frozenset[str]:
     """The digests of what was dropped here: a change that says something else under the same name is not in it."""
     return frozenset(row[0] for row in session.rows("dropped_list"))
+
+
+def purge(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
+    """Take away what changes of a record say that whoever purged it had seen."""
+    for held in every(session):
+        change = held.change
+        if (change.kind, change.record) == (kind, record) and change.at <= seen.get(change.origin, -1):
+            session.do("quarantine_drop", origin=change.origin, n=change.n)
 
 
 def digest_of(change: Change) -> str:

@@ -392,11 +392,18 @@ class Writing:
             case Invalidation():
                 self._happened.settled.add(record.id)
 
-    def _memory_columns(self, memory: Memory) -> dict[str, Any]:
+    def is_over(self, memory: Memory) -> bool:
+        """Whether the time of a memory is over."""
+        return self._end(memory) <= self.now
+
+    def _end(self, memory: Memory) -> int:
         used_at = None
         if memory.version > 1 and memory.expires_at is not None:
             used_at = (self.session.row("memory_used_until", id=memory.id) or (None,))[0]
-        ends = lives_until(memory, self._lifetimes.extended(memory.tier, used_at) if used_at else 0)
+        return lives_until(memory, self._lifetimes.extended(memory.tier, used_at) if used_at else 0)
+
+    def _memory_columns(self, memory: Memory) -> dict[str, Any]:
+        ends = self._end(memory)
         over = memory.state == "live" and ends <= self.now
         return {
             "shown": memory.id if memory.state == "live" and not over else None,

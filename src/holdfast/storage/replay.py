@@ -1,6 +1,7 @@
 """A record's cells, made again from its journal."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from ..domain import cells
 from ..domain.clock import STATE, Stamp
 from ..domain.merge import Cell, filled, join
+from . import floor as floors
 from .journal import Entry
 from .port import Session
 from .records import Kind, body_of
@@ -32,19 +34,42 @@ def changes_of(session: Session, kind: str, record: str) -> list[Said]:
 
 def replayed(session: Session, kind: Kind[Any], changes: Sequence[Said]) -> Replayed:
     """What the changes of a record make together, on what was folded before."""
-    record, first = changes[0].entry.record, changes[0].entry
-    folded = session.row("folded_get", record=record, kind=kind.name)
+    first = changes[0].entry
+    folded = floors.folding_of(session, kind.name, first.record)
+    own, above = since_folded(folded, kind, changes)
     shows: dict[str, Any] = {}
-    made = cells.Cells(Stamp(first.at, first.origin), {})
-    if folded is not None:
-        made.own.update(cells.decode(folded[0].encode()) if folded[0] is not None else {})
-    elif first.body is not None and first.origin != STATE:
+    if folded is None and first.body is not None and first.origin != STATE:
         shows = cells.flatten(kind.shape, body_of(kind, first))
-    for change in changes:
+    made = cells.Cells(Stamp(first.at, first.origin), own)
+    for change in above:
         for name, cell in written(kind, change).items():
             made.own[name] = join(made.cell(name, shows.get(name)), cell)
-    whole = first.body is not None if folded is None else folded[0] is not None
+    whole = first.body is not None if folded is None else folded.cells is not None
     return Replayed(filled(cells.swept(kind.shape, made.all(shows))), whole)
+
+
+def since_folded(
+    folded: floors.Folding | None, kind: Kind[Any], changes: Sequence[Said]
+) -> tuple[dict[str, Cell], Sequence[Said]]:
+    """The cells of a record as they were folded, and the changes that are not in them."""
+    if folded is None:
+        return {}, changes
+    above = [change for change in changes if change.entry.seq > folded.seq]
+    stayed = next((change.entry for change in changes if change.entry.seq == folded.seq), None)
+    if stayed is None:
+        raise LookupError(f"The journal has no entry {folded.seq} of {folded.record}.")
+    if folded.cells is None or stayed.body is None:
+        return {}, above
+    shows = cells.flatten(kind.shape, body_of(kind, stayed))
+    return filled(cells.unpack(folded.cells.encode(), shows).all(shows)), above
+
+
+def packed(kind: Kind[Any], stayed: Entry, made: Mapping[str, Cell]) -> str:
+    """Cells beside what an entry says: the stamp that most of them have once, the others whole."""
+    shows = cells.flatten(kind.shape, body_of(kind, stayed))
+    stamps = Counter(stamp for cell in made.values() for stamp in cell.values)
+    base = max(stamps, key=lambda stamp: (stamps[stamp], stamp), default=Stamp(stayed.at, stayed.origin))
+    return cells.pack(cells.least(cells.Cells(base, dict(made)), shows), shows).decode()
 
 
 def written(kind: Kind[Any], change: Said) -> dict[str, Cell]:

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..domain.caller import Caller
+from ..domain.change import Change
 from ..domain.errors import AmbiguousId, Invalid, NotFound, StoreDamaged
 from ..domain.skill import MOST_BYTES, File, Skill, SkillVersion, signed_text, skill_id
 from . import signer
@@ -114,7 +117,8 @@ def resolve(session: Session, caller: Caller, id: str, *, deleted_too: bool = Fa
 def _by_name(session: Session, caller: Caller, id: str, *, deleted_too: bool) -> list[Shown]:
     namespace, slash, name = id.rpartition("/")
     if not slash:
-        return found(session, caller, ("skill.current", "skill.named"), {"name": name})
+        rows = found(session, caller, ("skill.current", "skill.named"), {"name": name})
+        return rows or (found(session, caller, ("skill.last", "skill.named"), {"name": name}) if deleted_too else [])
     rows = found(session, caller, ("skill.current", "skill.placed"), {"namespace": namespace, "name": name})
     if rows or not deleted_too:
         return rows
@@ -143,6 +147,12 @@ def purge(session: Session, digests: set[str]) -> None:
     """Erase what some files said, unless a version says it still."""
     said = {file.digest for version in _all_versions(session) for file in version.files}
     session.do("skill_piece_purged", digests=sorted(digests - said))
+
+
+def sweep(session: Session) -> None:
+    """Erase what no version says any more, and none that waits for its time."""
+    claimed = _claimed(session)
+    session.do("skill_piece_purged", digests=[digest for digest in _held(session) if digest not in claimed])
 
 
 def content(session: Session, file: File) -> bytes:
@@ -223,12 +233,24 @@ def differing(session: Session) -> Iterator[Break]:
 
 def _unclaimed(session: Session) -> Iterator[Break]:
     """What is kept and belongs to no version."""
-    claimed = {file.digest for version in _all_versions(session) for file in version.files}
+    claimed = _claimed(session)
+    for digest in _held(session):
+        if digest not in claimed:
+            yield Break(0, f"the skill_piece {digest} was put into its table past the journal")
+
+
+def _claimed(session: Session) -> set[str]:
+    """What belongs to a version, or to one that was told and cannot be taken yet."""
+    waiting = [msgspec.json.decode(row[4], type=Change) for row in session.rows("quarantine_list")]
+    bodies = [change.body for change in waiting if change.kind == SKILL_VERSION.name and change.body]
+    told = [msgspec.json.decode(body, type=SkillVersion) for body in bodies]
+    return {file.digest for version in (*_all_versions(session), *told) for file in version.files}
+
+
+def _held(session: Session) -> Iterator[str]:
     after = ""
     while rows := session.rows("skill_piece_digests", after=after, limit=PAGE):
-        for (digest,) in rows:
-            if digest not in claimed:
-                yield Break(0, f"the skill_piece {digest} was put into its table past the journal")
+        yield from (row[0] for row in rows)
         after = rows[-1][0]
 
 

@@ -15,9 +15,11 @@ class Seen(Struct, frozen=True, kw_only=True):
     """The end of its journal."""
     followed: int
     """Up to where it had taken the journal here."""
-    vector: dict[str, int]
+    numbers: dict[str, int]
     """Up to which number it had all changes of each origin."""
     release: str
+    unknown: tuple[str, ...]
+    """Kinds of records here that its release does not know: it puts them aside until it is upgraded."""
     ahead: int
     """By how many microseconds its clock was before the one here."""
     at: int
@@ -50,8 +52,9 @@ def seen_of(session: Session, node: str) -> Seen | None:
 
 
 def note(session: Session, one: Seen) -> None:
-    vector = msgspec.json.encode(one.vector, order="sorted").decode()
-    session.do("peer_seen_put", **(msgspec.structs.asdict(one) | {"vector": vector}))
+    numbers = msgspec.json.encode(one.numbers, order="sorted").decode()
+    texts = {"numbers": numbers, "unknown": " ".join(one.unknown)}
+    session.do("peer_seen_put", **(msgspec.structs.asdict(one) | texts))
 
 
 def attempts(session: Session) -> list[Attempts]:
@@ -78,14 +81,15 @@ def quarantined(session: Session) -> dict[str, int]:
 
 
 def _seen(row: Row) -> Seen:
-    node, origin, seq, followed, vector, release, ahead, at = row
+    node, origin, seq, followed, numbers, release, unknown, ahead, at = row
     return Seen(
         node=node,
         origin=origin,
         seq=seq,
         followed=followed,
-        vector=msgspec.json.decode(vector),
+        numbers=msgspec.json.decode(numbers),
         release=release,
+        unknown=tuple(unknown.split()),
         ahead=ahead,
         at=at,
     )

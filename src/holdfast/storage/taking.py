@@ -72,6 +72,7 @@ class Taking:
         self._touched: set[str] = set()
         self._left: set[titles.Slot] = set()
         self._purged = False
+        self._skills_changed = False
 
     def take(self, change: Change) -> Outcome:
         """Take one change. Raises Refused before it writes anything."""
@@ -88,6 +89,8 @@ class Taking:
             return "noop"
         created, written = self._read(kind, change)
         if ahead(change, written, self._write.now // 1000):
+            if isinstance(created, SkillVersion):
+                self._admit_files(created)  # what they say does not come again when its time has come
             raise Refused("future", "It was made by a clock that is more than seven days ahead.")
         if held is None:
             if change.op == "purge":
@@ -173,6 +176,8 @@ class Taking:
     def finish(self) -> None:
         """Show what is live under the titles that were touched; of what was purged no word is left to find."""
         titles.settle(self._write, self._touched, self._left)
+        if self._skills_changed:
+            skills.sweep(self._write.session)
         if self._purged:
             consulted.forget(self._write.session)
             self._write.session.forget_words()
@@ -227,6 +232,7 @@ class Taking:
         self._admit(record)
         shows = cells.flatten(kind.shape, record)
         self._put(kind, None, None, record, cells.pack(cells.Cells(change.stamp, written), shows))
+        self._skills_changed |= isinstance(record, SkillVersion)
         self._enter(change, record, body_text(record))
         return "new"
 
@@ -299,6 +305,7 @@ class Taking:
 
     def _put(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
         self._write.put_unshown(kind, row, record, packed)
+        self._skills_changed |= row is not None and isinstance(record, SkillVersion)
         if not isinstance(record, Memory):
             return
         self._write.said[record.id] = record

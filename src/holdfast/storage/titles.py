@@ -119,7 +119,12 @@ def release(write: Writing, ids: Sequence[str], mates: Sequence[str]) -> None:
             shows = cells.flatten(MEMORY_SHAPE, member.own)
             packed = cells.pack(cells.least(member.cells, shows), shows)
             write.put(MEMORY, member.row, member.own, packed, shown=None, collected_at=write.now)
-    settle(write, mates)
+    settle(write, [*ids, *mates])
+
+
+def outlived(write: Writing, standing: Sequence[str]) -> list[str]:
+    """Which of those that stand for others are over themselves, though the others live on."""
+    return [member.own.id for member in members(write, standing) if write.is_over(member.own)]
 
 
 def gathered(held: Sequence[Member]) -> dict[str, list[Cell]]:
@@ -162,7 +167,7 @@ def own(write: Writing, id: str) -> Memory:
 def _own(session: Session, id: str, said: Mapping[str, Memory]) -> Memory:
     if id in said:
         return said[id]
-    row = session.row("journal_last", record=id, kind="memory", before=1 << 62)
+    row = session.row("journal_own", record=id, kind="memory")
     if row is None:
         raise LookupError(f"The journal tells nothing of {id}.")
     return body_of(MEMORY, journal.Entry(*row))
@@ -227,7 +232,7 @@ def _places(held: Sequence[Member], name: str, old: Any, new: Any) -> list[int]:
         return everyone
     if name in ("state", "reason"):
         return everyone if old != new else []
-    having = [place for place in everyone if name in held[place].all]
+    having = [place for place in everyone if name in held[place].all and held[place].all[name].values]
     if name.split(":", 1)[0] in (*MEMORY_SHAPE.sets, *MEMORY_SHAPE.maps) and new in (False, None):
         return having
     return [max(having, key=lambda place: max(held[place].all[name].values))] if having else [0]

@@ -1,7 +1,7 @@
 """The vectors of memories, a passage each: of this store alone, several models side by side, never mixed."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 from struct import Struct
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from ..domain.caller import Caller
 from ..domain.memory import Memory
 from ..domain.vector import Embedding, Vector, must_fit
 from .memories import EVERYTHING, Filter, narrowed
-from .port import Part, Session
+from .port import Part, Row, Session
 from .records import content_hash
 
 TITLE = -1
@@ -47,6 +47,11 @@ class Count(NamedTuple):
 
 Near = dict[tuple[int, int], float]
 """How near each passage of a memory is to what was asked for, by where it begins and ends."""
+
+
+Known = dict[str, list[Row]]
+"""The vectors of memories as they are kept, a row for each passage."""
+NONE: Known = {}
 
 
 class Due(NamedTuple):
@@ -143,9 +148,21 @@ def close(
     return [[ids[row] for row in one[:limit] if row in ids] for one in found]
 
 
-def nearness(session: Session, asked: Embedding, said: Mapping[str, str]) -> dict[str, Near]:
-    """How near each passage is of memories of which we know what they say, as far as they have vectors of that."""
-    rows = [row for row in session.vectors(list(said), asked.model) if row[4] == said[row[0]]] if said else []
+def kept(session: Session, ids: Iterable[str], model: str) -> Known:
+    """The vectors of some memories as they are kept, for `nearness`."""
+    found: Known = {id: [] for id in ids}
+    for row in session.vectors(list(found), model) if found else ():
+        found[row[0]].append(row)
+    return found
+
+
+def nearness(session: Session, asked: Embedding, said: Mapping[str, str], known: Known = NONE) -> dict[str, Near]:
+    """How near each passage is of memories of which we know what they say, as far as they have vectors of that.
+
+    The vectors of some may be known already.
+    """
+    read = known | kept(session, said.keys() - known.keys(), asked.model)
+    rows = [row for id in sorted(said) for row in read[id] if row[4] == said[id]]
     found: dict[str, Near] = {}
     for row, cosine in zip(rows, cosines(asked.vector, [row[3] for row in rows]), strict=True):
         found.setdefault(row[0], {})[row[1], row[2]] = cosine

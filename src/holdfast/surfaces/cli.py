@@ -162,9 +162,11 @@ def _repeating() -> list[click.Parameter]:
 
 def _argument(field: msgspec.structs.FieldInfo) -> click.Argument:
     several = isinstance(bare(msgspec.inspect.type_info(field.type)), msgspec.inspect.ListType)
+    name = field.encode_name
+    shown = name.removesuffix("s").upper() + "..." if several else name.upper()
     return click.Argument(
         [f"f_{field.encode_name}"],
-        metavar=field.encode_name.upper() if not several else field.encode_name.removesuffix("s").upper() + "...",
+        metavar=shown if field.required else f"[{shown}]",
         required=field.required,
         nargs=-1 if several else 1,
     )

@@ -68,7 +68,7 @@ def _noticed(answer: Any) -> Iterator[str]:
         if found := getattr(answer, name, None):
             yield click.style(f"{what}: {', '.join(found)}", fg="yellow")
     if again := getattr(answer, "restated", None):
-        yield click.style(f"restated {again} times", dim=True)
+        yield click.style(f"restated {many(again, 'time')}", dim=True)
     for one in getattr(answer, "similar", None) or ():
         yield click.style(f"  {one.suggestion:<11} {one.id}  {one_line(one.title, 60)}", dim=True)
 
@@ -112,6 +112,8 @@ def recalled(answer: Any) -> Iterator[str]:
         yield "      " + one_line(hit.content, 200)
         if hit.stale:
             yield "      " + stale(hit.stale)
+        if hit.untrusted:
+            yield click.style(f"      untrusted: {', '.join(hit.untrusted)}", fg="yellow")
         if hit.why:
             yield from _weighed(hit.why, "      ")
     if answer.meta.degraded:
@@ -325,6 +327,8 @@ def outcomes(answer: Any) -> Iterator[str]:
         id, error = getattr(one, "id", ""), getattr(one, "error", "")
         about = id if isinstance(id, str) else f"item {one.index + 1}"
         yield f"{one.outcome:<9} {safe(about)}" + (f"  {safe(error)}" if isinstance(error, str) else "")
+        if anew := getattr(one, "reflect_with", None) or ():
+            yield click.style(f"          To draw it anew: reflect {' '.join(anew)}", dim=True)
 
 
 def invalidations(answer: Any) -> Iterator[str]:
@@ -409,7 +413,7 @@ def _scalar(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case [] | {}:
-            return ""
+            return "none"
         case _:
             return str(value)
 
@@ -466,7 +470,7 @@ def recalls(answer: Any) -> Iterator[str]:
 def skill_registered(answer: Any) -> Iterator[str]:
     over = f", over {answer.superseded_id}" if isinstance(answer.superseded_id, str) else ""
     yield f"{safe(answer.namespace)}/{safe(answer.name)}: {answer.outcome}{over}."
-    yield click.style(f"{answer.id}  {answer.files} files  sha256 {answer.digest}", dim=True)
+    yield click.style(f"{answer.id}  {many(answer.files, 'file')}  sha256 {answer.digest}", dim=True)
 
 
 def skills(answer: Any) -> Iterator[str]:
@@ -512,7 +516,8 @@ def skill_resource(answer: Any) -> Iterator[str | bytes]:
 
 def skill_exported(answer: Any) -> Iterator[str]:
     if isinstance(answer.target_folder, str):
-        yield f"{len(answer.files)} files of {safe(answer.name)} are in {safe(answer.target_folder)}."
+        are = "is" if len(answer.files) == 1 else "are"
+        yield f"{many(len(answer.files), 'file')} of {safe(answer.name)} {are} in {safe(answer.target_folder)}."
         return
     for file in answer.files:
         yield click.style(f"{safe(file.path)}  {file.size} bytes", bold=True)
@@ -521,7 +526,7 @@ def skill_exported(answer: Any) -> Iterator[str]:
 
 def skill_promoted(answer: Any) -> Iterator[str]:
     left = f", {answer.sources_left_out} left out" if answer.sources_left_out else ""
-    said = f"{answer.outcome}, with {answer.sources_attached} sources{left}"
+    said = f"{answer.outcome}, with {many(answer.sources_attached, 'source')}{left}"
     yield f"{safe(answer.namespace)}/{safe(answer.name)}: {said}."
     yield click.style(f"{answer.skill_id}  from {answer.derived_from_reflection_id}", dim=True)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ..operations.auditing import AuditAnswer, AuditFinding
-from .human import safe
+from .human import many, safe
 
 _CALLED = {
     "duplicates": "say what another says, word for word",
@@ -21,7 +21,7 @@ SHOWN = 3
 def audited(answer: AuditAnswer) -> Iterator[str]:
     """The score, what it is made of, and where to look."""
     without = f", without {answer.rejected} that could not be read" if answer.rejected else ""
-    yield f"{answer.score} of 100 points, {answer.total} memories{without}."
+    yield f"{answer.score} of 100 points, {many(answer.total, 'memory', 'memories')}{without}."
     if not answer.complete:
         yield "There are too many to look at all of them."
     for finding in answer.findings:

@@ -36,7 +36,8 @@ def _segments(answer: Any) -> Iterator[str]:
     if shown:
         yield from table(map(_row, shown), ("LINE", "DECISION", "MEMORY", "WHAT"))
     if len(shown) < answer.total:
-        yield f"{answer.total - len(shown)} more: --json lists all."
+        left = f"{answer.total - len(shown)} more" if shown else "None of them needs a look"
+        yield f"{left}: --json lists all."
 
 
 def _row(one: Any) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
-"""Proposals of what to reflect on, for a person."""
+"""Reflections and proposals of what to reflect on, for a person."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,11 @@ import click
 from msgspec import UNSET
 
 from .human import many, one_line, safe
+
+
+def exported(answer: Any) -> Iterator[str | bytes]:
+    """The file itself; on a terminal without what could move the cursor."""
+    yield safe(answer.content) if sys.stdout.isatty() else answer.content.encode()
 
 
 def suggestions(answer: Any) -> Iterator[str]:

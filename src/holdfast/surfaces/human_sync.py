@@ -78,6 +78,8 @@ def status(answer: Any) -> Iterator[str]:
     for one in answer.peers:
         if one.last_error is not UNSET:
             yield click.style(f"{safe(one.peer)}: {safe(one.last_error)} ({many(one.failures, 'failure')})", fg="red")
+        if one.unknown_there is not UNSET:
+            yield f"{safe(one.peer)}: its release does not know {', '.join(one.unknown_there)}: upgrade it"
         if one.clock_ahead_secs is not UNSET:
             yield f"{safe(one.peer)}: its clock is {one.clock_ahead_secs:+.0f} seconds from the one here"
     yield f"{many(answer.conflicts, 'conflict')} not resolved, {answer.quarantined} in quarantine"

@@ -28,13 +28,17 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
     """
     if must_have_a_key(holdfast):
         raise Misconfigured(
-            f"{settings.host or 'Every address'} can be reached from other machines, and there is no key and no peer: "
+            f"{settings.host or 'Every address'} can be reached from other machines, and there is no key: "
             "make one with `holdfast keys create NAME`, or serve on 127.0.0.1."
         )
     if settings.quorum_writes or settings.quorum_peers:
         from ..services.quorum import must_be_set
 
         must_be_set(settings.quorum_writes, settings.quorum_peers)
+    if settings.sync_peers:
+        from ..services import daemon
+
+        daemon.must_be_set(settings.sync_peers, holdfast.hold.access)
     tls = context_of(settings)
     from .mcp.streamable import endpoint
 

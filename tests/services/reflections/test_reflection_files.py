@@ -297,3 +297,11 @@ def test_one_reflection_is_written_as_markdown_or_as_json(
 def test_only_a_reflection_is_exported_as_one(hold: holdfast.Holdfast, observe: Make) -> None:
     with pytest.raises(Invalid):
         hold.export_reflection(memory_id=observe("a"))
+
+
+def test_a_place_that_cannot_be_a_folder_is_named_as_the_field_that_is_wrong(
+    hold: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("here")
+    with pytest.raises(Invalid, match=r"out_dir: .*file cannot be a folder"):
+        hold.export_reflections(out_dir=str(tmp_path / "file"))

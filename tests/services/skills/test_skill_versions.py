@@ -60,7 +60,7 @@ def test_a_deleted_skill_is_in_no_list_and_its_history_stays(hold: holdfast.Hold
     for id in (made.id, "team/deploy", "deploy"):
         with pytest.raises(NotFound):
             hold.skill_get(id)
-    for id in (made.id, "team/deploy"):
+    for id in (made.id, "team/deploy", "deploy"):
         past = hold.skill_history(id)
         assert [change.op for change in past.changes] == ["delete", "register"]
         assert past.changes[0].state == "deleted"

@@ -95,6 +95,18 @@ def test_what_was_folded_goes_whole(full: holdfast.Holdfast, there: holdfast.Hol
     assert digest(there) == digest(full)
 
 
+def test_one_bundle_brings_nothing_of_another(
+    full: holdfast.Holdfast, there: holdfast.Holdfast, make: Make, tmp_path: Path
+) -> None:
+    compact(full.hold, 0)
+    full.sync_export_bundle(file=str(tmp_path / "folded.bundle"))
+    for store in (there, make()):
+        store.sync_import_bundle(file=str(tmp_path / "folded.bundle"), trust_sender=True, dry_run=True)
+    other = make()
+    there.sync_export_bundle(file=str(tmp_path / "empty.bundle"))
+    assert other.sync_import_bundle(file=str(tmp_path / "empty.bundle"), trust_sender=True).imported == 0
+
+
 def test_a_bundle_of_a_stranger_is_refused_unless_somebody_vouches_for_it(
     there: holdfast.Holdfast, bundle: Path
 ) -> None:

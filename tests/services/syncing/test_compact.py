@@ -1,5 +1,8 @@
 """Folding history: what came of it stays, can be verified, and reaches whoever was away."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +11,9 @@ import holdfast
 from holdfast.domain.errors import Folded, NotFound
 from holdfast.services.compact import compact
 from holdfast.storage import exchange as telling
+from holdfast.storage import status
+from holdfast.storage.floor import floor_of
+from holdfast.storage.status import Seen
 
 DAY = 86_400 * 10**6
 Make = Callable[..., holdfast.Holdfast]
@@ -172,6 +178,7 @@ def test_folding_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast, m
         "delete from journal where seq = (select min(seq) from journal)",
         "update folded set cells = '{}'",
         "update folded set digest = hash from floor",
+        "update folded set seq = seq - 1",
         "delete from folded",
         "update floor set dropped = 0",
         "update floor set kept_at = 1",
@@ -199,3 +206,54 @@ def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -
     assert same(old, new)
     assert old.verify().intact
     assert new.verify().intact
+
+
+def test_what_an_enrolled_peer_does_not_have_is_kept(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
+    peer = make(now=clock)
+    old.peer_add(name="desk", token=peer.peer_token().token)
+    done = old.compact(older_than=30)
+    assert (done.folded, done.waits_for) == (0, "desk")
+    assert done.held_back == old.verify().entries
+    with old.hold.store.writing() as session:
+        node = peer.verify().node
+        seen = Seen(node=node, origin=node, seq=0, followed=5, vector={}, release="", ahead=0, at=clock(), unknown=())
+        status.note(session, seen)
+    done = old.compact(older_than=30)
+    assert (done.folded, done.floor, done.waits_for) == (2, 5, "desk")
+    assert old.verify().intact
+
+
+KILLED = """
+import os, signal, sys
+import holdfast
+from holdfast.services.compact import compact
+from holdfast.storage import compact as folding
+
+folding.WINDOW = 2
+left = [int(sys.argv[2])]
+
+def dying(session, floor, key, put=folding.floors.put):
+    put(session, floor, key)
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+folding.floors.put = dying
+with holdfast.open(sys.argv[1]) as store:
+    compact(store.hold, 0)
+"""
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_one_that_is_killed_leaves_a_whole_journal_and_the_next_goes_on(old: holdfast.Holdfast, step: int) -> None:
+    before = digest(old)
+    killed = subprocess.run([sys.executable, "-c", KILLED, old.settings.db, str(step)], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert old.verify().intact
+    compact(old.hold, 0)
+    assert old.verify().intact
+    assert digest(old) == before
+    with old.hold.reading() as session:
+        floor = floor_of(session)
+        assert floor is not None
+        assert floor.dropped == 4

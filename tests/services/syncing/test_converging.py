@@ -40,6 +40,8 @@ WEIGHTS = {
 class World:
     """Some stores whose clocks are days apart, and somebody who does things to them by chance."""
 
+    weights = WEIGHTS
+
     def __init__(self, seed: int, make: Callable[..., holdfast.Holdfast]) -> None:
         self.chance = random.Random(seed)
         self.clock = START
@@ -52,7 +54,7 @@ class World:
     def step(self) -> None:
         self.clock += self.chance.choice([1, 1000, 10**6, 3600 * 10**6])
         store = self.chance.choice(self.stores)
-        what = self.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        what = self.chance.choices(list(self.weights), list(self.weights.values()))[0]
         self.done.append((self.stores.index(store), what))
         try:
             getattr(self, what)(store)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from engines import Postgres
 from holdfast.storage import exchange as telling
 from holdfast.storage import journal
 
@@ -169,3 +170,29 @@ def test_a_third_store_puts_aside_what_two_say_under_one_name_until_that_is_sett
 
 def origin_of(id: str, store: holdfast.Holdfast) -> str:
     return str(store.history(id=id).changes[0].origin)
+
+
+@pytest.fixture
+def engine() -> str:
+    """Which engine the store is on that was brought back."""
+    return "sqlite"
+
+
+def test_a_database_that_was_brought_back_is_mended_too(postgres: Postgres, there: holdfast.Holdfast) -> None:
+    with postgres.new_store() as url:
+        with holdfast.open(url, agent_id=OWNER) as store:
+            shared = store.store(title="Shared", content="Before the copy.", tier="long")
+            store.sync(remote=there.settings.db)
+        postgres.keep(url)
+        with holdfast.open(url, agent_id=OWNER) as store:
+            store.update(id=shared.id, content="Said and told.")
+            store.sync(remote=there.settings.db)
+        postgres.put_back(url)
+        with holdfast.open(url, agent_id=OWNER) as store:
+            store.update(id=shared.id, content="Said after it was brought back.")
+            store.store(title="New", content="New after it was brought back.", tier="long")
+            done = store.sync(remote=there.settings.db)
+            assert (done.rejected, done.given_again) == (0, 2)
+            assert digest(store) == digest(there)
+            assert there.conflicts().count == 1
+            assert store.verify().intact

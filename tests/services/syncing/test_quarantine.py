@@ -31,13 +31,13 @@ def there(make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock
     return make(agent_id="ai:bob@away", now=lambda: clock[0] + 30 * DAY)
 
 
-def send(there: holdfast.Holdfast, here: holdfast.Holdfast, **altered: Any) -> taking.Taken:
-    """Everything that one store tells, its first change altered on the way."""
+def send(there: holdfast.Holdfast, here: holdfast.Holdfast, after: int = 0, **altered: Any) -> taking.Taken:
+    """Everything that one store tells behind a place, the first of it altered on the way."""
     with there.hold.reading() as session:
         key = there.hold.store.signing_key(session)
         assert key is not None
-        greeting, page = telling.greet(session, there.hold.now()), telling.feed(session, key, 0, {}, 100)
-    changes = [msgspec.structs.replace(change, **altered if change.n == 1 else {}) for change in page.changes]
+        greeting, page = telling.greet(session, there.hold.now()), telling.feed(session, key, after, {}, 100)
+    changes = [msgspec.structs.replace(change, **altered if change.n == after + 1 else {}) for change in page.changes]
     taken = taking.Taken()
     with here.hold.writing() as write:
         taking.take_page(write, page._replace(changes=changes), greeting, taken)
@@ -131,3 +131,18 @@ def test_nothing_is_dropped_if_one_of_the_named_is_not_there(here: holdfast.Hold
     with pytest.raises(NotFound):
         here.quarantine_drop(ids=[here.quarantine().quarantined[0].id, "no-such-change"])
     assert here.quarantine().total == 1
+
+
+def test_what_is_purged_by_who_had_seen_it_is_gone_from_quarantine_too(
+    here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast], clock: list[int]
+) -> None:
+    other = make(now=lambda: clock[0])
+    kept = other.store(title="Word", content="It is plain.")
+    send(other, here)
+    other.update(id=kept.id, content="It is abracadabra.")
+    send(other, here, after=1, actor="ai:eve@away")
+    assert "abracadabra" in here.quarantine_show(id=here.quarantine().quarantined[0].id).says
+    other.archive(ids=[kept.id])
+    other.archive_purge(ids=[kept.id])
+    send(other, here, after=2)
+    assert here.quarantine().total == 0

@@ -111,3 +111,20 @@ def test_what_is_shared_lives_as_long_as_any_of_it(make: Callable[..., holdfast.
     assert here.list().memories == []
     assert here.store(title="Port", content="It is 7070.").outcome == "created"
     assert here.verify().findings == []
+
+
+def test_the_words_of_either_side_find_what_was_said_at_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    mine = here.store(title="Port", content="The gateway listens on a walrus.", tags=["net"])
+    theirs = there.store(title="Port", content="The gateway listens on a penguin.")
+    other = here.store(title="Other", content="Nothing to do with it.")
+    meet(here, there)
+    here.update(id=other.id, content="The weather is stormy.")
+    there.update(id=other.id, content="The weather is sunny.")
+    meet(here, there)
+    shown = min(mine.id, theirs.id)
+    for store in (here, there):
+        for word, id in {"walrus": shown, "penguin": shown, "gateway": shown, "stormy": other.id}.items():
+            assert [hit.id for hit in store.search(query=word).results] == [id], word
+            assert [hit.id for hit in store.recall(context=word).memories] == [id], word
+        assert store.search(query="walrus", tags=["other"]).results == []
+        assert store.recall(context="walrus", namespace="elsewhere").memories == []

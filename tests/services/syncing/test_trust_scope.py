@@ -6,13 +6,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import holdfast
+from engines import ENGINES
+from holdfast.domain.errors import Forbidden
 from holdfast.domain.scope import ALL, Scope
 from holdfast.services.ends import StoreEnd
 from holdfast.services.exchange import Taken
 from holdfast.services.sync import Synced, bring, together
-from holdfast.storage.exchange import Page
+from holdfast.storage.exchange import Greeting, Page, Reached
 from holdfast.storage.records import KINDS
 
 TEAM = Scope(("team/**",), ("team/**",))
@@ -21,8 +24,14 @@ SECRET = "Amaranth"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
-    with holdfast.open(str(tmp_path / "here.db"), agent_id="human:ann@here") as opened:
+def engine() -> str:
+    """A file, except where statements are tried that only peers need."""
+    return "sqlite"
+
+
+@pytest.fixture
+def here(db: str) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id="human:ann@here") as opened:
         yield opened
 
 
@@ -73,6 +82,7 @@ def furnish(hold: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
     return [memory.id for memory in kept]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 def test_nothing_of_any_kind_is_told_from_outside_and_all_of_it_from_inside(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
@@ -118,6 +128,7 @@ def test_wider_patterns_bring_what_was_withheld(here: holdfast.Holdfast, there: 
     assert here.sync_digest().vector == there.sync_digest().vector
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_memory_that_moves_inside_is_told_whole_with_what_hangs_on_it_and_nothing_of_its_past(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
@@ -182,20 +193,19 @@ def test_a_link_to_what_lies_outside_is_not_taken(here: holdfast.Holdfast, there
 def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(
     here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
-    """An edit of a policy that is not here waits; it is no admin peer's because one comes next."""
-    there.policy_set(namespace="team", max_reflection_depth=3)
-    there.policy_set(namespace="team", max_reflection_depth=9)
+    """An edit of a policy that is not here waits; an admin who brings the policy does not bring the edit."""
+    there.policy_set(namespace="team", max_reflection_depth=5)
     here.peer_add(name="there", token=there.peer_token().token)
-    page = StoreEnd(there.hold).tell(0, {}, 10)
-    taken = Taken()
-    lone = page._replace(changes=page.changes[1:])
-    StoreEnd(here.hold, scope=Scope(("**",), ("**",))).take(lone, StoreEnd(there.hold).greet(), taken)
-    assert reasons(taken) == ["waits"]
     with holdfast.open(str(tmp_path / "third.db")) as third:
-        third.store(title="New", content="Something.")
+        bring(StoreEnd(there.hold), StoreEnd(third.hold), Taken(), 100)
+        there.policy_set(namespace="team", max_reflection_depth=9)
+        page, taken = StoreEnd(there.hold).tell(0, {}, 10), Taken()
+        lone = page._replace(changes=page.changes[1:])
+        StoreEnd(here.hold, scope=Scope(("**",), ("**",))).take(lone, StoreEnd(there.hold).greet(), taken)
+        assert reasons(taken) == ["waits"]
         bring(StoreEnd(third.hold), StoreEnd(here.hold), Taken(), 100)
     assert [one.reason for one in here.quarantine().quarantined] == ["waits"]
-    assert here.policy_get(namespace="team").rules.max_reflection_depth == 3
+    assert here.policy_get(namespace="team").rules.max_reflection_depth == 5
 
 
 def test_patterns_fit_as_people_expect() -> None:
@@ -217,3 +227,21 @@ def test_patterns_fit_as_people_expect() -> None:
         "*/a/*": ["team/a/b"],
     }
     assert not Scope(("*", "*/**"), ()).tells("*")
+
+
+def test_nobody_makes_a_store_rewrite_its_journal_by_saying_that_it_was_copied(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    here.store(title="Plan", content="For all.", namespace="team/a")
+    meet(here, there)
+    origin = here.sync_digest().origin
+
+    class Liar(StoreEnd):
+        def greet(self) -> Greeting:
+            said = super().greet()
+            return replace(said, vector={**said.vector, origin: Reached(10**6, "x")})
+
+    head = here.verify().head
+    with pytest.raises(Forbidden, match="shows none"):
+        together(StoreEnd(here.hold, scope=TEAM), Liar(there.hold), "merge")
+    assert (here.verify().head, here.sync_digest().origin) == (head, origin)

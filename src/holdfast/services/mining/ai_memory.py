@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ...domain.envelope import must_be_envelope
 from ...domain.errors import Invalid
 from ...domain.mined import Problem, Record, Rows
 from ...storage.foreign_file import ForeignFile, reading
@@ -84,6 +85,9 @@ def read_envelope(piece: Piece, told: Told) -> Iterator[Record]:
         return
     try:
         found = decoded(data)
+        if not isinstance(found, dict):
+            raise Invalid("is no envelope, which is a JSON object")
+        must_be_envelope(found)
     except Invalid as error:
         yield Problem(where=piece.name, what=error.message)
         return

@@ -25,6 +25,8 @@ _SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
     "envelope": ai_memory.read_envelope,
 }
 _NOTES: tuple[Format, ...] = ("markdown", "text")
+CHECKED: tuple[Format, ...] = ("ai-memory", "envelope")
+"""What says by itself whether it is of its format, and may be empty."""
 _TALKS: tuple[Format, ...] = ("chatgpt", "claude", "claude-code", "codex")
 
 
@@ -41,8 +43,8 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
             f"format: there are files of several formats: {told}. Say which with --format.", fields=["format"]
         )
     if not forms:
-        unread = next((f"{one.where} {one.what}" for one in place.problems if one.rejected), None)
-        raise _unknown(unread or "nothing here is of a format that is known")
+        unread = next((f"{one.where}: {one.what}" for one in place.problems if one.rejected), None)
+        raise unknown(unread or "nothing here is of a format that is known")
     wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
     return forms[0], [piece for form, piece in found if form in wanted]
 
@@ -65,7 +67,7 @@ def of_format(place: Place, form: Format) -> list[Piece]:
     wanted = _NOTES if form == "markdown" else (form,)
     found = [piece for piece in place.pieces if _looked_at(place, piece) in wanted]
     if not found:
-        raise _unknown(f"no file here is of the format {form}")
+        raise unknown(f"no file here is of the format {form}")
     return found
 
 
@@ -92,7 +94,8 @@ def _looked_at(place: Place, piece: Piece) -> Format | None:
         return None
 
 
-def _unknown(what: str) -> Invalid:
+def unknown(what: str) -> Invalid:
+    """What was given is of no format, or not of the one that was named."""
     return Invalid(f"format: {what}. The formats are {', '.join(FORMATS)}.", fields=["format"])
 
 

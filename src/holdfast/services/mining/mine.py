@@ -32,6 +32,7 @@ def from_text(hold: Hold, text: str, form: Format | None, options: Options) -> M
 
 
 def _from_place(hold: Hold, place: Place, form: Format | None, options: Options) -> Mined:
+    named = form is not None
     if form is None:
         form, pieces = formats.detect(place)
     else:
@@ -41,6 +42,8 @@ def _from_place(hold: Hold, place: Place, form: Format | None, options: Options)
         keeper.report.problem(problem)
     told = _counted(hold, sum(piece.size for piece in pieces), form)
     report = keeper.take(formats.read(form, pieces, told))
+    if named and form not in formats.CHECKED and report.empty:
+        raise formats.unknown(f"nothing in it is of the format {form}")
     return Mined(form, len(pieces), len(place.pieces) - len(pieces), report)
 
 

@@ -51,6 +51,12 @@ class Report:
         self.first: str | None = None
         """The memory that the first thing is."""
 
+    @property
+    def empty(self) -> bool:
+        """Whether there was nothing at all, good or bad."""
+        counted = (*self.outcomes.values(), *self.left_out.values())
+        return not any((*counted, self.threads, self.short, self.older, self.links, self.rejected, self.noted))
+
     def problem(self, problem: Problem) -> None:
         self.rejected += problem.rejected
         self.noted += not problem.rejected

@@ -22,7 +22,7 @@ select at, op, kind, record from journal where origin = :origin and n = :n
 -- The changes behind a place in this store's journal, as they travel; the last says whether others were folded into one.
 select j.seq, j.batch, j.origin, j.n, j.at, j.actor, j.op, j.kind, j.record, j.about, j.body, j.delta, r.signature,
   r.digest, r.said,
-  case when f.record is not null and j.seq <= (select coalesce(max(b.seq), 0) from floor b) then 1 else 0 end
+  case when j.seq <= f.seq then 1 else 0 end
 from journal j left join relayed r on r.origin = j.origin and r.n = j.n
 left join folded f on f.record = j.record and f.kind = j.kind
 where j.seq > :after order by j.seq limit :limit
@@ -43,6 +43,8 @@ on conflict (origin, n) do update set reason = excluded.reason, detail = exclude
   peer = excluded.peer, tried_at = excluded.tried_at, tries = quarantine.tries + 1
 -- name: quarantine_drop
 delete from quarantine where origin = :origin and n = :n returning n
+-- name: quarantine_future
+select 1 from quarantine where reason = 'future' limit 1
 -- name: quarantine_list
 select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine order by kept_at, origin, n
 -- name: conflict_clear
@@ -68,9 +70,14 @@ update memory set shown = id where id = any(:ids)
 -- name: title_stand_for
 update memory set shown = :shown where id = any(:ids)
 -- name: title_mates
--- Who is still live under the titles of some memories whose time is over.
+-- Who else is, or was until its time was over, under the titles of some memories whose time is over.
 select distinct m.id from memory n join memory m on m.namespace = n.namespace and m.title = n.title
-where n.id = any(:ids) and m.state = 'live' and m.collected_at is null and m.id <> n.id
+where n.id = any(:ids) and m.state = 'live' and m.id <> n.id
+-- name: title_standing
+-- Who stands for others.
+select distinct shown from memory where state = 'live' and shown <> id and shown > '' order by shown
+-- name: title_shown
+select id, shown from memory where id = any(:ids) and shown is not null
 -- name: title_others
 -- Who else is shown by a memory.
 select id from memory where state = 'live' and shown <> id and shown = :id order by id
@@ -79,6 +86,10 @@ select id from memory where state = 'live' and shown <> id and shown = :id order
 select id from memory where state = 'live' and shown <> id and shown = :id
 union all
 select id from memory where id = :id and state = 'live' and shown <> id
+-- name: journal_own
+-- What a record says itself: as its last change left it that says anything; one that was erased came to nothing.
+select {journal.columns} from journal j where j.record = :record and j.kind = :kind and j.body is not null
+order by j.seq desc limit 1
 -- name: journal_said
 -- Every change of a record, and what its author said word for word where that is not in the journal.
 select {journal.columns}, r.said from journal j left join relayed r on r.origin = j.origin and r.n = j.n
@@ -91,6 +102,10 @@ c.id, c.kind, c.record, c.about, c.cell, c.at, c.origin, c.found_at
 -- name: conflict_select
 -- Conflicts, each with the memory that it concerns; filters on that follow.
 select {conflict.columns}, m.id, m.namespace, m.title from conflict c join memory m on m.id = c.about where true
+-- name: conflict_any
+select 1 from conflict limit 1
+-- name: conflict_select.contents
+ and c.kind = 'memory' and c.cell = 'content'
 -- name: conflict_select.one
  and c.id = :conflict
 -- name: conflict_select.page

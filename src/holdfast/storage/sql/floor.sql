@@ -6,12 +6,13 @@ delete from floor
 insert into floor (node, seq, hash, kept_at, folded_at, dropped, kept, signature)
 values (:node, :seq, :hash, :kept_at, :folded_at, :dropped, :kept, :signature)
 -- name: folded_get
-select cells, digest from folded where record = :record and kind = :kind
--- name: folded_list
-select record, kind, cells, digest from folded order by record, kind
+select seq, cells, digest from folded where record = :record and kind = :kind
+-- name: folded_page
+select record, kind, seq, cells, digest from folded where record > :record or (record = :record and kind > :kind)
+order by record, kind limit :limit
 -- name: folded_put
-insert into folded (record, kind, cells, digest) values (:record, :kind, :cells, :digest)
-on conflict (record, kind) do update set cells = excluded.cells, digest = excluded.digest
+insert into folded (record, kind, seq, cells, digest) values (:record, :kind, :seq, :cells, :digest)
+on conflict (record, kind) do update set seq = excluded.seq, cells = excluded.cells, digest = excluded.digest
 -- name: folded_purged
 -- What a purged record said is also gone from what was folded; its digest stays.
 update folded set cells = null where record = :id and kind = :kind

@@ -117,6 +117,10 @@ select count(*) from invalidation i join memory m on m.id = i.dependent where i.
  and i.id = :invalidation
 -- name: invalidation.newest_first
  order by i.created_at desc, i.hop, i.id limit :limit offset :skip
+-- name: stale_some
+-- Those of some memories that were told that something they stand on fell: of most there is nothing more to ask.
+select distinct i.dependent from invalidation i
+where i.dependent = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live'
 -- name: stale_select
 -- Why memories are stale: of each the nearest reason, the newest of those, and how many there are. The clauses that say
 -- which memories the caller may see follow twice, for what fell and for what took its place.

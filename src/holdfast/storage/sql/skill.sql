@@ -36,6 +36,9 @@ select {skill_version.columns}, {skill.columns} from skill_version m join skill 
  and s.state = 'live' and m.state = 'live'
 -- name: skill.current
  and s.state = 'live' and s.current = m.id and m.state = 'live'
+-- name: skill.last
+-- In use, or the last that was before the skill was deleted.
+ and s.current = m.id
 -- name: skill.one
  and m.id = :id
 -- name: skill.prefixed

@@ -1,12 +1,13 @@
 -- name: peer_seen_list
-select node, origin, seq, followed, vector, release, ahead, at from peer_seen order by node
+select node, origin, seq, followed, numbers, release, unknown, ahead, at from peer_seen order by node
 -- name: peer_seen_get
-select node, origin, seq, followed, vector, release, ahead, at from peer_seen where node = :node
+select node, origin, seq, followed, numbers, release, unknown, ahead, at from peer_seen where node = :node
 -- name: peer_seen_put
-insert into peer_seen (node, origin, seq, followed, vector, release, ahead, at)
-values (:node, :origin, :seq, :followed, :vector, :release, :ahead, :at)
+insert into peer_seen (node, origin, seq, followed, numbers, release, unknown, ahead, at)
+values (:node, :origin, :seq, :followed, :numbers, :release, :unknown, :ahead, :at)
 on conflict (node) do update set origin = excluded.origin, seq = excluded.seq, followed = excluded.followed,
-  vector = excluded.vector, release = excluded.release, ahead = excluded.ahead, at = excluded.at
+  numbers = excluded.numbers, release = excluded.release, unknown = excluded.unknown, ahead = excluded.ahead,
+  at = excluded.at
 -- name: peer_link_list
 select address, node, tried_at, succeeded_at, failed_at, error, failures, pulled, pushed, conflicts from peer_link
 order by address

@@ -164,7 +164,8 @@ def nearest(
                 best[id] = cosine
         if len(best) >= limit:
             break
-    return sorted(best.items(), key=lambda one: (-one[1], one[0]))[:limit]
+    nearest = sorted((-cosine, id) for id, cosine in best.items())[:limit]
+    return [(id, -cosine) for cosine, id in nearest]
 
 
 def close(session: SqliteSession, signs: Signs, many: Sequence[Vector], model: str) -> list[list[int]] | None:

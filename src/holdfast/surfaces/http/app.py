@@ -162,7 +162,8 @@ class Site:
         headers = {"etag": f'"{answer.version}"'} if isinstance(answer, MemoryView) else {}
         waits = operation.waits and answer.status == "pending"
         content, more = packing.packed(operation, request, wire.encode(shown))
-        return content, wire.WAITING if waits else operation.status, headers | more
+        proof = guard_peer.answered(self.holdfast, request.scope, content)
+        return content, wire.WAITING if waits else operation.status, headers | more | proof
 
     def call(self, caller: Caller, progress: Progress, operation: Operation, arguments: dict[str, Any]) -> Any:
         return operation.call(self.holdfast.hold, caller, arguments, progress)

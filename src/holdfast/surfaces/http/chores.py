@@ -21,7 +21,7 @@ async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> As
         holdfast.making.watch()
     tasks = [asyncio.create_task(every(flush_seconds, lambda: use.flush(holdfast.hold)))]
     if holdfast.settings.gc_interval_secs and "gc" in REGISTRY.operations:
-        tasks.append(asyncio.create_task(every(holdfast.settings.gc_interval_secs, lambda: holdfast.call("gc", {}))))
+        tasks.append(asyncio.create_task(every(holdfast.settings.gc_interval_secs, lambda: collect(holdfast))))
     try:
         with quorate(holdfast), in_step(holdfast):
             yield
@@ -30,6 +30,11 @@ async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> As
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(use.flush, holdfast.hold)
+
+
+def collect(holdfast: Holdfast) -> None:
+    """Collect what has expired; what follows from it waits for no other store."""
+    REGISTRY["gc"].call(replace(holdfast.hold, quorum=None), holdfast.hold.caller, {})
 
 
 @contextmanager

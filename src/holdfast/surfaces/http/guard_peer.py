@@ -7,7 +7,7 @@ from starlette.types import Scope
 from ...app import Holdfast
 from ...domain.caller import Caller
 from ...domain.errors import Unauthenticated
-from ...domain.request_signature import HEADERS, WINDOW_SECONDS, Signed, in_time, message, signed_by
+from ...domain.request_signature import HEADERS, SIGNATURE, WINDOW_SECONDS, Signed, answer, in_time, message, signed_by
 from ...storage import journal, peers, signer
 from ...storage.peers import Peer
 from .guard import authenticate, is_loopback, presented, values
@@ -58,6 +58,17 @@ def proven(holdfast: Holdfast, claim: Claim, scope: Scope, body: bytes) -> Calle
         if not peers.use_nonce(write.session, peer.node, signed.nonce, signed.at, floor):
             raise Unauthenticated("This request came before: each is signed for one use.")
     return Caller(agent=f"peer:{peer.name}", right="write", bound=True, source="peer", peer=peer.name)
+
+
+def answered(holdfast: Holdfast, scope: Scope, content: bytes) -> dict[str, str]:
+    """The header that proves an answer to a signed request."""
+    signed = _signed(scope) if is_for_peers(scope["path"]) else None
+    if signed is None:
+        return {}
+    with holdfast.hold.reading() as session:
+        key = holdfast.hold.store.signing_key(session)
+    assert key is not None, "a store has a key from its birth on"
+    return {SIGNATURE: signer.sign(key, answer(_path(scope), content, signed)).hex()}
 
 
 def is_for_peers(path: str) -> bool:

@@ -4,8 +4,9 @@ create table peer_seen (
   origin text not null,
   seq integer not null,
   followed integer not null,
-  vector text not null,
+  numbers text not null,
   release text not null,
+  unknown text not null,
   ahead integer not null,
   at integer not null
 );

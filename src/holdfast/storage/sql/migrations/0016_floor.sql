@@ -9,10 +9,11 @@ create table floor (
   kept blob not null,
   signature blob not null
 );
--- Every cell of a record whose changes were folded, as it was then.
+-- The cells of a record whose changes were folded, beside what the entry at `seq` says: all others before that are gone.
 create table folded (
   record text not null,
   kind text not null,
+  seq integer not null,
   cells text,
   digest blob not null,
   primary key (record, kind)

@@ -1,0 +1,164 @@
+"""What must hold once some stores have heard of each other, worked out without the code that is tried."""
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import msgspec
+from world import World
+
+import holdfast
+from holdfast.domain import cells
+from holdfast.domain.change import Change
+from holdfast.domain.clock import Stamp
+from holdfast.domain.memory import MEMORY_SHAPE, Memory
+from holdfast.domain.merge import AWAITED, Cell, canonical
+from holdfast.storage import exchange, titles
+
+
+class Written(NamedTuple):
+    """What a change says of one cell: its own value, which others it saw, and which of those it kept."""
+
+    stamp: Stamp
+    value: Any
+    seen: dict[str, int]
+    kept: set[Stamp]
+
+
+def must_agree(world: World) -> None:
+    """Raise unless all stores say the same, and that is what their changes together mean."""
+    first = world.stores[0]
+    assert [len(quarantined(store)) for store in world.stores] == [0] * len(world.stores), (
+        "something is still put aside"
+    )
+    assert len({str(sorted(end.greet().vector.items())) for end in world.ends}) == 1, "the vectors differ"
+    assert len({digest_of(store) for store in world.stores}) == 1, "the digests differ"
+    shown = view(first)
+    assert all(view(store) == shown for store in world.stores), "the same records are shown in different ways"
+    report = world.stores[world.number % len(world.stores)].verify()
+    assert report.intact, report.findings
+    must_be_what_was_said(first)
+    must_find(world)
+
+
+def digest_of(store: holdfast.Holdfast) -> str:
+    with store.hold.reading() as session:
+        return exchange.digest(session)
+
+
+def quarantined(store: holdfast.Holdfast) -> list[Any]:
+    with store.hold.reading() as session:
+        return [(row[2], row[3]) for row in session.rows("quarantine_list")]
+
+
+def view(store: holdfast.Holdfast) -> list[Any]:
+    """Everything that a store shows of what is exchanged."""
+    memories = [
+        (
+            m.namespace,
+            m.title,
+            m.id,
+            m.content,
+            sorted(m.tags),
+            m.priority,
+            m.reflection_depth,
+            m.metadata,
+            m.expires_at,
+        )
+        for m in store.list(limit=200).memories
+    ]
+    return [
+        sorted(memories, key=str),
+        sorted(one.id for one in store.conflicts(limit=1000).conflicts),
+        sorted((one.id, one.status) for one in store.invalidations(limit=100).invalidations),
+    ]
+
+
+def must_be_what_was_said(store: holdfast.Holdfast) -> None:
+    """Every cell holds what was written into it and not knowingly replaced: nothing else, and nothing less."""
+    with store.hold.reading() as session:
+        changes = exchange.feed(session, bytes(32), 0, {}, 1 << 30).changes
+        memories = {change.record for change in changes if change.kind == "memory"}
+        purged = {change.record for change in changes if change.erased or change.op == "purge"}
+        held = {member.own.id: member for member in titles.read(session, sorted(memories - purged))}
+        for member in titles.read(session, sorted(purged & memories)):
+            must_be_swept(member.all)
+    said = told(changes)
+    for (record, name), written in said.items():
+        if name in MEMORY_SHAPE.reviving:
+            states = {one.stamp for one in said[record, "state"]}
+            assert {one.stamp for one in written} <= states, "an edit does not outlive an older deletion"
+        if record in held:
+            found = held[record].all[name].values
+            assert {stamp: canonical(value) for stamp, value in found.items()} == left_of(written), (record, name)
+    for member in held.values():
+        must_show_the_newest(member.own, member.all)
+
+
+def must_be_swept(held: dict[str, Cell]) -> None:
+    """Of what was purged not even the names of tags and keys are left."""
+    if cells.PURGED in held:
+        floor = max(stamp.time for stamp in held[cells.PURGED].values)
+        words = [cell for name, cell in held.items() if name.startswith(("tags:", "metadata:", "extra:"))]
+        assert all(stamp.time > floor for cell in words for stamp in cell.values), "a purge left something"
+
+
+def must_show_the_newest(own: Memory, held: dict[str, Any]) -> None:
+    for name in ("content", "title", "namespace", "state", "priority"):
+        assert getattr(own, name) == held[name].values[max(held[name].values)], (own.id, name)
+    tags = {name[5:] for name, cell in held.items() if name.startswith("tags:") and True in cell.values.values()}
+    assert set(own.tags) == tags
+
+
+def told(changes: list[Change]) -> dict[tuple[str, str], list[Written]]:
+    """What all changes together say of each cell of each memory."""
+    found: dict[tuple[str, str], list[Written]] = defaultdict(list)
+    for change in changes:
+        if change.kind != "memory" or change.erased:
+            continue
+        if change.delta is None:
+            raw = msgspec.json.decode(change.body or "")
+            record = msgspec.convert(raw, Memory)
+            unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
+            for name, value in {**unknown, **cells.flatten(MEMORY_SHAPE, record)}.items():
+                if value is not None:
+                    seen = {change.origin: change.at}
+                    found[change.record, name].append(Written(change.stamp, value, seen, set()))
+        else:
+            for name, cell in cells.decode(change.delta.encode()).items():
+                kept = {stamp for stamp, value in cell.values.items() if value is AWAITED}
+                found[change.record, name].append(Written(change.stamp, cell.values[change.stamp], cell.seen, kept))
+    return found
+
+
+def left_of(written: list[Written]) -> dict[Stamp, bytes]:
+    """Those values that no other writer saw and did not keep."""
+    return {
+        one.stamp: canonical(one.value)
+        for one in written
+        if not any(
+            other.stamp != one.stamp
+            and other.seen.get(one.stamp.origin, -1) >= one.stamp.time
+            and one.stamp not in other.kept
+            for other in written
+        )
+    }
+
+
+def must_find(world: World) -> None:
+    """Both sides of whatever was said at once: one shows, the others are conflicts, or the memory was put away."""
+    store = world.stores[0]
+    with store.hold.reading() as session:
+        ids = [row[1] for row in session.rows("record_list") if row[0] == "memory"]
+        held = titles.read(session, ids)
+        gone = {row[0] for row in session.ask("select id from memory where collected_at is not null", {})}
+    live = [member for member in held if member.own.state == "live" and member.own.id not in gone]
+    away = [member for member in held if member.own.state != "live" or member.own.id in gone]
+    found = {memory.content for memory in store.list(limit=200).memories}
+    sides = [side for one in store.conflicts(limit=1000).conflicts for side in (one.shown, one.other)]
+    found |= {side.value for side in sides if isinstance(side.value, str)}
+    hidden = {value for member in live for value in member.all["content"].values.values()} - found - {""}
+    assert not hidden, f"neither shown nor a conflict: {hidden}"
+    put_away = {value for member in away for value in member.all["content"].values.values()}
+    assert not world.texts - found - put_away, f"lost: {world.texts - found - put_away}"
+    shown = {memory.id for memory in store.list(limit=200).memories}
+    assert not shown & {member.own.id for member in away}, "something that was deleted is alive"

@@ -1,0 +1,280 @@
+"""Conversations: what was said, in its order, and what it came to."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..domain.moment import from_text
+from ..services.hold import Hold, Progress
+from .fields import Actor, Limit, Moment, Namespace, Skip
+from .registry import Effect, Example, Request, operation
+from .views import known, text
+
+if TYPE_CHECKING:
+    from ..domain.memory import Memory
+    from ..storage.conversations import Conversation, Scope
+
+Role = Literal["user", "assistant", "system", "tool"]
+State = Literal["active", "closing", "closed"]
+Channel = Annotated[str, Meta(max_length=128, description="Where they talk, such as cli or slack.")]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="Who talks; otherwise the agent itself.")]
+Place = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Turns after this one.")]
+ConversationId = Annotated[
+    str, Meta(min_length=1, max_length=64, description="Id of a conversation.", extra={"argument": True})
+]
+
+
+class TurnGiven(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody said."""
+
+    role: Role
+    content: Annotated[str, Meta(min_length=1, max_length=65_536)]
+    at: Moment | None = None
+    metadata: dict[str, Any] = {}
+
+
+class TurnView(Struct, frozen=True, kw_only=True):
+    place: int
+    """Its number in the conversation, from 1."""
+    role: str
+    content: str
+    at: str
+    memory_id: str
+
+
+class ConversationView(Struct, frozen=True, kw_only=True):
+    id: str
+    state: State
+    channel: str
+    principal: str
+    namespace: str
+    agent_id: str
+    started_at: str
+    last_at: str
+    turns: int
+    covered: int
+    """Up to this turn the summary tells of them."""
+    closed_at: str | UnsetType = UNSET
+    summary: str | UnsetType = UNSET
+    summary_id: str | UnsetType = UNSET
+    pruned: bool | UnsetType = UNSET
+
+
+def _turn(memory: "Memory") -> TurnView:
+    return TurnView(
+        place=memory.place or 0,
+        role=memory.speaker or "",
+        content=memory.content,
+        at=str(text(memory.occurred_at)),
+        memory_id=memory.id,
+    )
+
+
+def _conversation(one: "Conversation", summary: "Memory | None" = None) -> ConversationView:
+    return ConversationView(
+        id=one.id,
+        state=one.state,
+        channel=one.channel,
+        principal=one.principal,
+        namespace=one.namespace,
+        agent_id=one.agent,
+        started_at=str(text(one.started_at)),
+        last_at=str(text(one.last_at)),
+        turns=one.turns,
+        covered=one.covered,
+        closed_at=text(one.closed_at),
+        summary=UNSET if summary is None else summary.content,
+        summary_id=known(one.summary),
+        pruned=one.pruned or UNSET,
+    )
+
+
+def _scope(hold: Hold, channel: str, principal: str | None, namespace: str | None) -> "Scope":
+    from ..storage.conversations import Scope
+
+    return Scope(channel, principal or hold.caller.agent, namespace or hold.namespace)
+
+
+class ConversationSay(Request, frozen=True):
+    turns: Annotated[
+        list[TurnGiven], Meta(min_length=1, max_length=200, description="In their order: role and content.")
+    ]
+    channel: Channel = ""
+    principal: Who | None = None
+    namespace: Namespace | None = None
+    agent_id: Actor | None = None
+
+
+class ConversationSaid(Struct, frozen=True, kw_only=True):
+    conversation_id: str
+    began: bool
+    """Whether this is the beginning of a conversation."""
+    turns: list[TurnView]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conversations",
+    family="power",
+    cli=("conversation", "say"),
+    status=201,
+    human="holdfast.surfaces.human_conversing:said",
+    examples=(
+        Example({"turns": [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Since noon."}]}),
+        Example({"turns": [{"role": "robot", "content": "x"}]}, error="VALIDATION_FAILED"),
+        Example({"turns": []}, error="VALIDATION_FAILED"),
+    ),
+)
+def conversation_say(hold: Hold, request: ConversationSay) -> ConversationSaid:
+    """Keep what was said, in one piece, in the conversation that goes on.
+
+    After two hours without a word another conversation begins. Each turn is a memory: recall finds it, whoever said it.
+    """
+    from ..services import conversations
+
+    said = conversations.say(
+        hold,
+        _scope(hold, request.channel, request.principal, request.namespace),
+        [
+            conversations.Turn(
+                turn.role, turn.content, None if turn.at is None else from_text(turn.at, "at"), turn.metadata
+            )
+            for turn in request.turns
+        ],
+    )
+    return ConversationSaid(
+        conversation_id=said.conversation.id, began=said.began, turns=[_turn(turn) for turn in said.turns]
+    )
+
+
+class ConversationShow(Request, frozen=True):
+    id: ConversationId
+    after: Place = 0
+    limit: Limit = 100
+
+
+class ConversationWhole(Struct, frozen=True, kw_only=True):
+    conversation: ConversationView
+    turns: list[TurnView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/conversations/{id}",
+    family="power",
+    cli=("conversation", "show"),
+    human="holdfast.surfaces.human_conversing:whole",
+    examples=(Example({"id": "no-such-conversation"}, error="NOT_FOUND"),),
+)
+def conversation_show(hold: Hold, request: ConversationShow) -> ConversationWhole:
+    """Show what was said in a conversation, in its order, and its summary."""
+    from ..services import conversations
+
+    one, said, summary = conversations.show(hold, request.id, request.after, request.limit)
+    return ConversationWhole(
+        conversation=_conversation(one, summary), turns=[_turn(turn) for turn in said], count=len(said)
+    )
+
+
+class ConversationList(Request, frozen=True):
+    state: Annotated[State, Meta(description="Only these.")] | None = None
+    channel: Channel | None = None
+    namespace: Namespace | None = None
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+class Conversations(Struct, frozen=True, kw_only=True):
+    conversations: list[ConversationView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/conversations",
+    family="power",
+    cli=("conversation", "list"),
+    human="holdfast.surfaces.human_conversing:listed",
+    examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
+)
+def conversation_list(hold: Hold, request: ConversationList) -> Conversations:
+    """List conversations with their summaries, the latest first."""
+    from ..services import conversations
+    from ..storage.conversations import Which
+
+    which = Which(tuple(request.principal), request.channel, request.namespace, request.state)
+    found = [_conversation(*one) for one in conversations.browse(hold, which, request.limit, request.offset)]
+    return Conversations(conversations=found, count=len(found))
+
+
+class ConversationClose(Request, frozen=True):
+    id: Annotated[ConversationId, Meta(description="Which one; otherwise the one that goes on.")] | None = None
+    summary: (
+        Annotated[str, Meta(min_length=1, max_length=65_536, description="What it came to; otherwise made.")] | None
+    ) = None
+    channel: Channel = ""
+    principal: Who | None = None
+    namespace: Namespace | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conversations/close",
+    family="power",
+    asks=True,
+    cli=("conversation", "close"),
+    human="holdfast.surfaces.human_conversing:closed",
+    examples=(
+        Example({"id": "no-such-conversation"}, error="NOT_FOUND"),
+        Example({"channel": "nowhere"}, error="NOT_FOUND"),
+    ),
+)
+def conversation_close(hold: Hold, request: ConversationClose) -> ConversationView:
+    """Close a conversation with a summary: the one that you give, or one of its weightiest sentences."""
+    from ..services import conversations
+
+    scope = _scope(hold, request.channel, request.principal, request.namespace)
+    closed = conversations.close(hold, conversations.one_of(hold, request.id, scope), request.summary)
+    one, _, summary = conversations.show(hold, closed.id, closed.turns, 1)
+    return _conversation(one, summary)
+
+
+class ConversationReap(Request, frozen=True):
+    limit: Limit = 100
+    prune_days: (
+        Annotated[
+            int, Meta(ge=0, le=36_500, description="Archive the turns of what was closed so many days ago; else none.")
+        ]
+        | None
+    ) = None
+    agent_id: Actor | None = None
+
+
+class Reaped(Struct, frozen=True, kw_only=True):
+    closed: list[str]
+    pruned: list[str]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conversations/reap",
+    family="power",
+    asks=True,
+    repeats=True,
+    admin=True,
+    cli=("conversation", "reap"),
+    human="holdfast.surfaces.human_conversing:reaped",
+    examples=(Example({}), Example({"prune_days": -1}, error="VALIDATION_FAILED")),
+)
+def conversation_reap(hold: Hold, request: ConversationReap, progress: Progress) -> Reaped:
+    """Close the conversations that nobody goes on with, each with its summary; one reaper at a time.
+
+    With prune_days, turns that a summary tells of are archived; nothing is that no summary tells of.
+    """
+    from ..services import conversations
+
+    done = conversations.reap(hold, request.limit, request.prune_days)
+    return Reaped(closed=[one.id for one in done.closed], pruned=[one.id for one in done.pruned])

@@ -177,6 +177,7 @@ def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     hold.run_open(topology="t", phases=["one"], inputs={"odd": ODD[0]})
     hold.session_keep(session_id="s", provider="p")
     hold.outcome_record(score=-1, domain="d", what=ODD[0])
+    hold.conversation_say(turns=[{"role": "user", "content": text} for text in ODD], channel=ODD[0][:9])
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:

@@ -66,6 +66,7 @@ WITHOUT_MEMORIES = {
     "policy_get",
     "pending_list",
     "pipelines",
+    "conversation_list",
     "principal_show",
     "principal_list",
     "lesson_suggest",
@@ -107,6 +108,9 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     hold.call("fact_set", {"key": "open", "value": "x", "principal": CONFINED.agent})
     if op.name in ("task_show", "task_runs"):
         needed = {"id": hold.call("task_add", {"title": "x", "due_at": "2030-01-01", "namespace": "open"}).task.id}
+    if op.name == "conversation_show":
+        said = {"turns": [{"role": "user", "content": "x"}], "namespace": "open"}
+        needed = {"id": hold.call("conversation_say", said).conversation_id}
     if op.name == "run_show":
         needed = {"id": hold.call("run_open", {"topology": "x", "phases": ["x"], "namespace": "open"}).run.id}
     with listening_in(postgres) as heard:

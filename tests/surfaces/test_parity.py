@@ -183,6 +183,11 @@ OF_AGENTS: list[tuple[Any, ...]] = [
     ("session_keep", {"session_id": "s-1", "provider": "p", "channel": "cli"}),
     ("session_get", {"channel": "cli"}),
     ("session_clear", {"channel": "cli"}),
+    ("conversation_say", {"turns": [{"role": "user", "content": "Is the soup on?"}], "channel": "cli"}, "said"),
+    ("conversation_show", {"id": "$said.conversation_id"}),
+    ("build_context", {"message": "soup", "channel": "cli", "budget": 500, "parts": ["history", "tasks"]}),
+    ("conversation_close", {"channel": "cli"}),
+    ("conversation_list", {}),
 ]
 
 STEPS: list[tuple[Any, ...]] = [

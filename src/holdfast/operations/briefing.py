@@ -1,0 +1,99 @@
+"""What an agent should know before it answers."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..services.hold import Hold
+from .fields import Namespace
+from .registry import Effect, Example, Request, operation
+from .views import known, text
+
+PartName = Literal["history", "summary", "facts", "recalled", "lessons", "tasks", "invalidations"]
+ALL: tuple[PartName, ...] = ("history", "summary", "facts", "recalled", "lessons", "tasks", "invalidations")
+
+
+class BuildContext(Request, frozen=True):
+    message: Annotated[
+        str, Meta(max_length=100_000, description="What is to be answered.", extra={"argument": True, "stdin": True})
+    ] = ""
+    channel: Annotated[str, Meta(max_length=128, description="Where they talk, such as cli or slack.")] = ""
+    principal: Annotated[str, Meta(min_length=1, max_length=128, description="Who talks; else the agent.")] | None = (
+        None
+    )
+    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
+    budget: Annotated[int, Meta(ge=100, le=1_000_000, description="Fit into this many tokens of cl100k.")] = 4000
+    parts: Annotated[list[PartName], Meta(max_length=7, description="Only these; all, unless told.")] = []
+
+
+class PartItem(Struct, frozen=True, kw_only=True):
+    text: str
+    id: str
+    """Of a memory, or of a task."""
+    at: str | UnsetType = UNSET
+    untrusted: bool | UnsetType = UNSET
+    """Whether it reads like an attempt to give orders."""
+
+
+class PartView(Struct, frozen=True, kw_only=True):
+    name: PartName
+    items: list[PartItem]
+    tokens: int
+    dropped: int
+    """What was found and did not fit."""
+    degraded: str | UnsetType = UNSET
+    """Why the part is not whole, if something failed."""
+
+
+class Built(Struct, frozen=True, kw_only=True):
+    text: str
+    """All parts as one block, fenced as data; empty if there is nothing to say."""
+    parts: list[PartView]
+    tokens_used: int
+    budget: int
+    conversation_id: str | UnsetType = UNSET
+    """The conversation that goes on, if one does."""
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/context/build",
+    family="power",
+    human="holdfast.surfaces.human_briefing:built",
+    examples=(
+        Example({"message": "when do we deploy?", "budget": 1000}),
+        Example({"message": "when do we deploy?", "parts": ["facts", "lessons"]}),
+        Example({"budget": 1}, error="VALIDATION_FAILED"),
+        Example({"parts": ["weather"]}, error="VALIDATION_FAILED"),
+    ),
+)
+def build_context(hold: Hold, request: BuildContext) -> Built:
+    """Gather what an agent should know before it answers: history, facts, lessons, tasks, what bears on it.
+
+    It only reads. Each part has a least and a most of the budget; what did not fit and what failed is said.
+    """
+    from ..services import briefing
+    from ..storage.conversations import Scope
+
+    scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
+    done = briefing.brief(hold, scope, request.message, request.budget, request.parts or ALL)
+    parts = [
+        PartView(
+            name=part.name,  # type: ignore[arg-type]
+            items=[
+                PartItem(text=item.text, id=item.id, at=text(item.at), untrusted=item.untrusted or UNSET)
+                for item in part.items
+            ],
+            tokens=part.tokens,
+            dropped=part.dropped,
+            degraded=known(part.degraded),
+        )
+        for part in done.parts
+    ]
+    return Built(
+        text=done.text,
+        parts=parts,
+        tokens_used=done.tokens,
+        budget=request.budget,
+        conversation_id=UNSET if done.conversation is None else done.conversation.id,
+    )

@@ -84,11 +84,13 @@ class Courier:
         return why
 
     def _delivered(self, waiting: list[Promise]) -> None:
-        """Once more if it fails for now: a connection may have ended, or the peer just begins."""
+        """Once more if it fails: the peer may just begin, or have taken from another exchange at the same moment."""
         try:
             self._deliver(waiting)
-        except HoldfastError as error:
-            if not error.retryable or self._stopping.wait(AGAIN_SECONDS):
+        except Cancelled:
+            raise
+        except HoldfastError:
+            if self._stopping.wait(AGAIN_SECONDS):
                 raise
             self._deliver(waiting)
 

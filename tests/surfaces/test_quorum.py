@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from four_surfaces import typed
 from mcp_wire import stateless
 from serving import listening, with_settings
 
@@ -273,3 +274,17 @@ def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
 def test_what_can_never_be_is_refused_at_once(needed: int, peers: tuple[str, ...]) -> None:
     with pytest.raises(Misconfigured):
         quorum.must_be_set(needed, peers)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--quorum-writes=3", "--quorum-peers=http://a:1"],
+        ["--quorum-writes=2", "--quorum-peers=http://a:1,http://a:1/"],
+        ["--quorum-writes=2", "--quorum-peers=http://a:1", "--quorum-timeout-ms=60000"],
+        ["--quorum-writes=-1"],
+    ],
+)
+def test_a_server_does_not_begin_with_what_can_never_be(tmp_path: Path, flags: list[str]) -> None:
+    code, _, error = typed([f"--db={tmp_path / 'memory.db'}", "--json", "serve", "--port=0", *flags])
+    assert (code, b"MISCONFIGURED" in error) == (78, True)

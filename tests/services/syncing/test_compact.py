@@ -5,15 +5,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 import holdfast
 from holdfast.domain.errors import Folded, NotFound
 from holdfast.services.compact import compact
+from holdfast.services.messages import Hello
 from holdfast.storage import exchange as telling
-from holdfast.storage import status
+from holdfast.storage import journal
 from holdfast.storage.floor import floor_of
-from holdfast.storage.status import Seen
 
 DAY = 86_400 * 10**6
 Make = Callable[..., holdfast.Holdfast]
@@ -208,16 +209,24 @@ def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -
     assert new.verify().intact
 
 
+def heard(store: holdfast.Holdfast, peer: holdfast.Holdfast, followed: int) -> None:
+    """Let a peer say how far it has followed a store, as it does when it greets."""
+    with peer.hold.reading() as session:
+        greeting = telling.greet(session, peer.hold.now())
+    with store.hold.reading() as session:
+        reached = {journal.head_of(session).origin: followed}
+    said = Hello(greeting=greeting, kinds=[], reached=reached)
+    store.peer_hello(message=msgspec.to_builtins(said))
+
+
 def test_what_an_enrolled_peer_does_not_have_is_kept(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
     peer = make(now=clock)
     old.peer_add(name="desk", token=peer.peer_token().token)
     done = old.compact(older_than=30)
     assert (done.folded, done.waits_for) == (0, "desk")
     assert done.held_back == old.verify().entries
-    with old.hold.store.writing() as session:
-        node = peer.verify().node
-        seen = Seen(node=node, origin=node, seq=0, followed=5, vector={}, release="", ahead=0, at=clock(), unknown=())
-        status.note(session, seen)
+    peer.sync(remote=old.settings.db)
+    heard(old, peer, followed=5)
     done = old.compact(older_than=30)
     assert (done.folded, done.floor, done.waits_for) == (2, 5, "desk")
     assert old.verify().intact
@@ -227,6 +236,7 @@ KILLED = """
 import os, signal, sys
 import holdfast
 from holdfast.services.compact import compact
+from holdfast.services.messages import Hello
 from holdfast.storage import compact as folding
 
 folding.WINDOW = 2

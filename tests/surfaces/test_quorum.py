@@ -233,6 +233,12 @@ def test_two_servers_that_wait_for_one_another_hold_up_neither(stores: Stores, h
     assert here.stats().total == other.stats().total == 20
 
 
+def test_a_store_that_is_named_under_two_addresses_counts_once(stores: Stores, here: holdfast.Holdfast) -> None:
+    _, at_one = stores.peer("one")
+    said = store(stores.serve(here, at_one, at_one.replace("127.0.0.1", "localhost"), needed=3)).json()
+    assert (said["code"], said["got"], set(said["peers"].values())) == ("QUORUM_NOT_MET", 2, {"kept"})
+
+
 def test_a_peer_that_may_not_hear_of_a_namespace_does_not_count_for_it(stores: Stores, here: holdfast.Holdfast) -> None:
     one, at_one = stores.peer("one")
     here.peer_add(name="one", token=one.peer_token().token, url=at_one, tell=["open/**"])

@@ -16,7 +16,7 @@ def said(db: Path, *words: str) -> tuple[int, str]:
 def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path: Path) -> None:
     here, there = tmp_path / "here.db", tmp_path / "there.db"
     with holdfast.open(str(there), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
-        kept = ahead.store(title="Later\x1b[31m", content="It will be.").id
+        kept = ahead.store(title="Later", content="It will be.\u202e").id
     assert said(here, "quarantine", "list") == (0, "Nothing is in quarantine.\n")
     assert said(here, "sync", str(there), "-d", "pull")[0] == 6
     with holdfast.open(str(here)) as hold:
@@ -25,7 +25,7 @@ def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path:
     assert all(word in listed for word in (id, "future", "memory", kept, "seven days ahead"))
     _, shown = said(here, "quarantine", "show", id)
     assert "It will be." in shown
-    assert "\x1b[31m" not in shown
+    assert "\u202e" not in shown
     code, tried = said(here, "quarantine", "retry", id)
     assert (code, tried.splitlines()[0]) == (6, "0 taken, 1 still in quarantine")
     code, dropped = said(here, "quarantine", "drop", id, "--yes")

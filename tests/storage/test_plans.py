@@ -22,6 +22,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "history": {"id": "ID"},
     "events": {"after": 0, "limit": 5},
     "gc": {},
+    "sync_since": {"limit": 5},
     "undo": {"change": 1},
     "link": {"source_id": "ID", "target_id": "OTHER", "relation": "related_to"},
     "get_links": {"id": "ID"},

@@ -1,6 +1,7 @@
 """Peers that speak as ai-memory's daemon does: what they are told and what they tell arrives whole, or is named."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ from serving import reached
 
 import holdfast
 from holdfast import Holdfast
+from holdfast.domain.caller import Caller
 from holdfast.services.sync import sync
 
 Json = dict[str, Any]
@@ -309,3 +311,19 @@ def test_a_cursor_of_another_journal_goes_by_its_moment(hold: Holdfast, client: 
         told = client.get("/api/v1/sync/since", params={"since": since}).json()
         assert [one["id"] for one in told["memories"]] == [kept.id]
     assert client.get("/api/v1/sync/since", params={"since": LATEST}).json()["count"] == 0
+
+
+def test_an_enrolled_peer_hears_and_tells_of_its_namespaces_only(hold: Holdfast, tmp_path: Path) -> None:
+    with holdfast.open(str(tmp_path / "desk.db")) as desk:
+        token = desk.peer_token().token
+    hold.peer_add(name="desk", token=token, tell=["open/**"], take=["open/in"])
+    kept = [hold.store(title="Port", content="It is 8080.", namespace=name).id for name in ("open", "closed")]
+    peer = Caller("peer:desk", right="write", bound=True, source="peer", peer="desk")
+    told = hold.call("sync_since", {}, caller=peer)
+    assert [one["id"] for one in told.memories] == [kept[0]]
+    rows = [row("p-1", "In", "Inside.", namespace="open/in"), row("p-2", "Out", "Outside.", namespace="open")]
+    governing = [{"namespace": "open/in", "standard_id": "p-1"}]
+    batch = {"sender_agent_id": "ai:old@desk", "memories": rows, "deletions": kept, "namespace_meta": governing}
+    pushed = hold.call("sync_push", {"batch": batch}, caller=peer)
+    assert [one.outcome for one in pushed.outcomes] == ["applied", *["rejected"] * 4]
+    assert hold.stats().total == 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from serving import listening, with_settings
+from serving import listening, reached, with_settings
 
 import holdfast
 from holdfast.domain.errors import Invalid
@@ -92,6 +92,8 @@ def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
         until(lambda: bool(here.sync_status().peers), here)
     (standing,) = here.sync_status().peers
     assert (standing.state, standing.peer, standing.failures) == ("ok", url, 0)
+    with reached(here) as client:
+        assert f'holdfast_peer_behind_here{{peer="{url}"}} 0' in client.get("/metrics").text.splitlines()
 
 
 def test_two_that_watch_each_other_come_to_rest(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:

@@ -277,6 +277,8 @@ class Get(Request, frozen=True):
 
 class Got(MemoryView, frozen=True, kw_only=True):
     links: list[LinkView]
+    also: list[str] | UnsetType = UNSET
+    """Other memories that were given its title elsewhere and are shown as one with it: their ids find it, too."""
     stale: StaleView | UnsetType = UNSET
     """If something it stands on fell and nobody has settled that."""
     restated: int | UnsetType = UNSET
@@ -303,12 +305,14 @@ def get(hold: Hold, request: Get) -> Got:
             memory = history.as_it_was(hold, session, request.id, as_of=as_of, known_at=known_at)
             stale = {}
         links = [link_view(link) for link in relate.links_of(hold, session, memory.id, valid_at=as_of)]
+        also = [row[0] for row in session.rows("title_others", id=memory.id)] or UNSET
         used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
     return memory_view(
         memory,
         used,
         type=Got,
         links=links,
+        also=also,
         stale=stale_view(stale.get(memory.id)),
         restated=hygiene.times_restated(hold, memory.id) or UNSET,
         secrets=hygiene.secrets_in(hold, memory) or UNSET,

@@ -1,5 +1,6 @@
 """What could not be taken from other stores, and what is to become of it."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -31,18 +32,20 @@ class QuarantinedView(Struct, frozen=True, kw_only=True):
     """The store that it says it was made in."""
     number: int
     peer: str
-    """The store that sent it."""
+    """The node that sent it."""
     actor: str
     made_at: str
     """When it says that it was made."""
     kept_at: str
     tried_at: str
     tries: int
+    peer_name: str | UnsetType = UNSET
+    """Under which that node is enrolled here."""
     memory_id: str | UnsetType = UNSET
     """The memory that it concerns."""
 
 
-def quarantined_view(held: "Quarantined") -> QuarantinedView:
+def quarantined_view(held: "Quarantined", senders: Mapping[str, str]) -> QuarantinedView:
     change = held.change
     return QuarantinedView(
         id=held.id,
@@ -54,6 +57,7 @@ def quarantined_view(held: "Quarantined") -> QuarantinedView:
         origin=change.origin,
         number=change.n,
         peer=held.peer,
+        peer_name=known(senders.get(held.peer)),
         actor=change.actor,
         made_at=to_text((change.at >> 16) * 1000),
         kept_at=to_text(held.kept_at),
@@ -88,7 +92,8 @@ def quarantine(hold: Hold, request: Quarantine) -> QuarantinePage:
     from ..services import quarantine as aside
 
     held, total = aside.listed(hold, limit=request.limit, skip=request.offset)
-    return QuarantinePage(quarantined=[quarantined_view(one) for one in held], count=len(held), total=total)
+    names = aside.senders(hold)
+    return QuarantinePage(quarantined=[quarantined_view(one, names) for one in held], count=len(held), total=total)
 
 
 class QuarantineShow(Request, frozen=True):
@@ -116,7 +121,7 @@ def quarantine_show(hold: Hold, request: QuarantineShow) -> QuarantinedWhole:
     from ..services import quarantine as aside
 
     held = aside.show(hold, request.id)
-    view = quarantined_view(held)
+    view = quarantined_view(held, aside.senders(hold))
     fields = {name: getattr(view, name) for name in view.__struct_fields__}
     return QuarantinedWhole(**fields, says=known(held.change.words))
 
@@ -202,5 +207,6 @@ def quarantine_drop(hold: Hold, request: QuarantineDrop) -> QuarantineDropped:
     """
     from ..services import quarantine as aside
 
-    held = [quarantined_view(one) for one in aside.drop(hold, request.ids)]
+    names = aside.senders(hold)
+    held = [quarantined_view(one, names) for one in aside.drop(hold, request.ids)]
     return QuarantineDropped(dropped=held, count=len(held))

@@ -139,7 +139,7 @@ def reflection_origin(hold: Hold, request: ReflectionOrigin) -> OriginFound:
     return OriginFound(
         memory_id=traced.memory.id,
         peer_origin=traced.peer_origin,
-        signing_agent=traced.memory.agent,
+        signing_agent=traced.agent,
         original_depth=traced.original_depth,
         local_depth_at_arrival=traced.depth_at_arrival,
         is_reflection=traced.memory.kind == "reflection",

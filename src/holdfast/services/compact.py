@@ -37,15 +37,15 @@ def _fold(hold: Hold, until: int) -> Compacted:
     with hold.reading() as session:
         before, reach = folding.size(session), folding.reach(session, journal.head_of(session).seq)
         first = _floor_seq(session)
-    dropped = records = 0
+    dropped, records = 0, set[tuple[str, str]]()
     while step := _step(hold, reach.seq, until):
-        dropped, records = dropped + step.dropped, records + step.records
+        dropped, records = dropped + step.dropped, records | step.records
         hold.progress(step.upto - first, reach.seq - first, "folding")
     with hold.reading() as session:
         floor = floors.floor_of(session)
         held_back = folding.older(session, max(reach.seq, _floor_seq(session)), until)
         slowest = reach.slowest if held_back else None
-        return Compacted(dropped, records, before, folding.size(session), floor, held_back, slowest)
+        return Compacted(dropped, len(records), before, folding.size(session), floor, held_back, slowest)
 
 
 def _step(hold: Hold, upto: int, until: int) -> folding.Step | None:

@@ -84,11 +84,13 @@ class Courier:
         return why
 
     def _delivered(self, waiting: list[Promise]) -> None:
-        """Once more if it fails for now: a connection may have ended, or the peer just begins."""
+        """Once more if it fails: the peer may just begin, or have taken from another exchange at the same moment."""
         try:
             self._deliver(waiting)
-        except HoldfastError as error:
-            if not error.retryable or self._stopping.wait(AGAIN_SECONDS):
+        except Cancelled:
+            raise
+        except HoldfastError:
+            if self._stopping.wait(AGAIN_SECONDS):
                 raise
             self._deliver(waiting)
 
@@ -99,9 +101,10 @@ class Courier:
         sender = here.greet()
         must_be_another(sender, there.greet())
         known = {origin: reached.n for origin, reached in there.greet().vector.items()}
+        node = there.greet().node
         names = {one.change.name for one in waiting}
         there_already = {name for name in names if name.n <= known.get(name.origin, 0)}
-        self._quorum.kept(self.name, there_already)
+        self._quorum.kept(self.name, node, there_already)
         untold = names - there_already
         followed = there.followed(sender) if there.followed(sender) <= sender.seq else 0
         after, more = min([followed, *(one.change.seq - 1 for one in waiting)]), True
@@ -113,13 +116,13 @@ class Courier:
                 taken = Taken()
                 there.take(page._replace(upto=max(page.upto, there.followed(sender))), sender, taken)
                 told = {Name(change.origin, change.n) for change in page.changes}
-                self._hear(told, taken)
+                self._hear(node, told, taken)
                 untold -= told
         self._quorum.missed(self.name, untold, "does not hear of its namespace")
 
-    def _hear(self, told: set[Name], taken: Taken) -> None:
+    def _hear(self, node: str, told: set[Name], taken: Taken) -> None:
         """What the peer itself says of each change that it was told."""
-        self._quorum.kept(self.name, told - taken.refused.keys())
+        self._quorum.kept(self.name, node, told - taken.refused.keys())
         for name in told & taken.refused.keys():
             why = taken.refused[name]
             self._quorum.missed(self.name, [name], f"rejected it: {why.detail} [{why.reason}]")

@@ -15,10 +15,13 @@ from ..storage.exchange import Greeting, Page, Reached, mark_of, numbers
 from ..storage.peers import enrolled, scope_of
 from ..storage.port import Session
 from ..storage.records import Writing
+from ..storage.scoping import Bounds
 from ..storage.taking import Outcome, Reason, Refused, Taking
 
 RETRIED: tuple[Reason, ...] = ("waits", "future", "unknown_kind")
 """What may be taken later."""
+MOST_BACK = 1000
+"""Refused changes, the newest ones, that are looked at again with each page."""
 
 
 class Rejected(NamedTuple):
@@ -80,6 +83,7 @@ def take_page(
     taking = Taking(write, owner=owner, files=page.files, scope=scope)
     fresh = [*map(as_change, page.states), *_unknown(write.session, _changes(page, taken))]
     fresh += _due(write, scope, {Name(change.origin, change.n) for change in fresh})
+    fresh += _back(write, scope, {Name(change.origin, change.n) for change in fresh})
     fresh = _without_doubtful(write, fresh, taken, sender)
     while fresh:
         took = _take(write, taking, fresh, keys, taken, sender)
@@ -151,6 +155,17 @@ def _due(write: Writing, scope: Scope, told: set[Name]) -> list[Change]:
     waiting = _waiting(write.session, scope, ("future",)) if write.session.row("quarantine_future") else []
     come = [change for change in waiting if not too_far(change.at, write.now // 1000)]
     return [change for change in come if Name(change.origin, change.n) not in told]
+
+
+def _back(write: Writing, scope: Scope, told: set[Name]) -> list[Change]:
+    """What went beyond its sender's namespaces when it came, of records that lie within them by now."""
+    if EVERYTHING in scope.take:
+        return []
+    rows, bounds = write.session.rows("quarantine_refused", limit=MOST_BACK), Bounds(write.session, scope.takes)
+    alike = {node for node in {row[1] for row in rows} if scope_of(write.session, node) == scope}
+    changes = [msgspec.json.decode(row[0], type=Change) for row in rows if row[1] in alike]
+    here = [change for change in changes if Name(change.origin, change.n) not in told]
+    return [change for change in reversed(here) if bounds.hold_one(change.kind, change.record)]
 
 
 def _waiting(session: Session, scope: Scope, reasons: Sequence[Reason] = RETRIED) -> list[Change]:

@@ -1,6 +1,7 @@
 """Two histories under one name: found when stores greet, and settled by the one whose name it is."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ..domain.change import Change, mark, node_of
 from ..domain.errors import Forbidden
@@ -14,6 +15,15 @@ from .exchange import differs, doubtful, is_signed
 from .hold import Hold
 
 PAGE = 500
+
+
+class Told(NamedTuple):
+    """A change of a name, as another store has it."""
+
+    n: int
+    mark: str
+    signed: bool
+    """Whether its author did say that."""
 
 
 def settled(here: End, there: End) -> list[Mended]:
@@ -33,9 +43,11 @@ def _adopted(hold: Hold, other: End) -> list[Mended]:
     with hold.reading() as session:
         mine, own = telling.greet(session, hold.now()), {origin for origin, *_ in session.rows("signer_list")}
         doubted = doubtful(session, theirs) | other.doubts(mine)
+        keys = {origin: key for origin, key, _ in session.rows("author_list")}
     found = []
     for name in sorted(name for name in doubted - own if name in mine.vector and _has_settled(theirs, name)):
-        common = _common(hold, name, mine, theirs, _marks(_told(other, name, theirs.vector)))
+        signed = [one for one in _told(other, name, theirs.vector, keys.get(name, b"")) if one.signed]
+        common = _common(hold, name, mine, theirs, _marks(signed))
         with hold.writing() as write:
             found.append(fork.adopt(write, hold.store, name, theirs.origin, common))
     return found
@@ -60,7 +72,8 @@ def settle(hold: Hold, other: End, *, believes: bool) -> list[Mended]:
         mine = telling.greet(session, hold.now())
         if not _is_forked(session, mine, theirs):
             return []
-    told = _told(other, mine.origin, theirs.vector)
+        key = journal.head_of(session).public_key
+    told = [one for one in _told(other, mine.origin, theirs.vector, key) if believes or one.signed]
     if not (believes or _is_shown(hold, mine, told)):
         raise Forbidden(
             f"{theirs.node} says that it has changes of this store that this store does not know, and shows none: "
@@ -78,12 +91,10 @@ def _is_forked(session: Session, mine: Greeting, theirs: Greeting) -> bool:
     return told.n > own.n or differs(session, mine.origin, told)
 
 
-def _is_shown(hold: Hold, mine: Greeting, told: Sequence[Change]) -> bool:
-    """Whether among changes that bear this store's name there is one that it signed and does not know."""
+def _is_shown(hold: Hold, mine: Greeting, told: Sequence[Told]) -> bool:
+    """Whether among changes that this store signed there is one that it does not know."""
     with hold.reading() as session:
-        key = journal.head_of(session).public_key
-        signs = _marks([change for change in told if is_signed(key, change)])
-        return any(telling.mark_of(session, mine.origin, n) != shown for n, shown in signs.items())
+        return any(telling.mark_of(session, mine.origin, one.n) != one.mark for one in told)
 
 
 def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, marks: Mapping[int, str]) -> int:
@@ -97,17 +108,22 @@ def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, marks: Mapp
     return last
 
 
-def _told(other: End, origin: str, vector: Mapping[str, Reached]) -> list[Change]:
+def _told(other: End, origin: str, vector: Mapping[str, Reached], key: bytes) -> list[Told]:
     """Every change of a name as it is there: nothing else is asked for."""
     known = {name: reached.n for name, reached in vector.items()} | {origin: 0}
-    found: list[Change] = []
+    found: list[Told] = []
     after, more = 0, True
     while more:
         page = other.tell(after, known, PAGE)
-        found += [change for change in page.changes if change.origin == origin]
+        found += [_seen(change, key) for change in page.changes if change.origin == origin]
         after, more = page.upto, page.more
     return found
 
 
-def _marks(changes: Sequence[Change]) -> dict[int, str]:
-    return {one.n: mark(one.origin, one.n, one.at, one.op, one.kind, one.record) for one in changes}
+def _seen(change: Change, key: bytes) -> Told:
+    about = (change.at, change.op, change.kind, change.record)
+    return Told(change.n, mark(change.origin, change.n, *about), bool(key) and is_signed(key, change))
+
+
+def _marks(told: Sequence[Told]) -> dict[int, str]:
+    return {one.n: one.mark for one in told}

@@ -31,6 +31,12 @@ def listed(hold: Hold, *, limit: int, skip: int) -> tuple[list[Quarantined], int
         return quarantine.page(session, limit=limit, skip=skip)
 
 
+def senders(hold: Hold) -> dict[str, str]:
+    """The name under which each node is enrolled here."""
+    with hold.reading() as session:
+        return {peer.node: peer.name for peer in peers.enrolled(session)}
+
+
 def show(hold: Hold, id: str) -> Quarantined:
     must_reach_all(hold)
     with hold.reading() as session:

@@ -44,14 +44,15 @@ class Promise:
 
     def __init__(self, change: Unreplicated) -> None:
         self.change = change
-        self.kept_by: set[str] = set()
+        self.kept_by: dict[str, str] = {}
+        """The node behind each peer that has it."""
         self.missed: dict[str, str] = {}
         """Why a peer does not have it, by its last word."""
 
     @property
     def got(self) -> int:
-        """This store counts: what is promised is durable here."""
-        return 1 + len(self.kept_by)
+        """This store counts: what is promised is durable here. A node counts once, whatever it is called."""
+        return 1 + len({*self.kept_by.values()})
 
 
 class Quorum:
@@ -112,7 +113,7 @@ class Quorum:
     def _is_decided(self, promises: Iterable[Promise]) -> bool:
         """Whether each is kept by enough, or has heard of every peer: so the answer says truly how many have it."""
         peers = len(self._couriers)
-        return all(one.got >= self._needed or len(one.kept_by | one.missed.keys()) == peers for one in promises)
+        return all(one.got >= self._needed or len(one.kept_by.keys() | one.missed.keys()) == peers for one in promises)
 
     def _not_met(self, short: Sequence[Promise], *, named: bool) -> QuorumNotMet:
         worst = min(short, key=lambda one: one.got)
@@ -138,12 +139,12 @@ class Quorum:
         with self._changed:
             return [one for one in self._open.values() if peer not in one.kept_by]
 
-    def kept(self, peer: str, names: Collection[Name]) -> None:
+    def kept(self, peer: str, node: str, names: Collection[Name]) -> None:
         """A peer has some changes, durably, by its own word on each."""
         with self._changed:
             found = [self._open[name] for name in names if name in self._open]
             for promise in found:
-                promise.kept_by.add(peer)
+                promise.kept_by[peer] = node
                 promise.missed.pop(peer, None)
             self._settle(found)
             self._changed.notify_all()

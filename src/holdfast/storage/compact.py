@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
     upto: int
     dropped: int
-    records: int
+    records: frozenset[tuple[str, str]]
 
 
 class Placed(NamedTuple):
@@ -102,7 +102,7 @@ class _Fold:
         self._more = [entry.item for entry in window]
         self._less: list[bytes] = []
         self._dropped = 0
-        self._records = 0
+        self._records: set[tuple[str, str]] = set()
 
     def done(self) -> Step:
         reached = self._gapless()
@@ -120,7 +120,7 @@ class _Fold:
                 kept=floors.summed(self._floor.kept, self._more, self._less),
             )
         )
-        return Step(last.seq, self._dropped, self._records)
+        return Step(last.seq, self._dropped, frozenset(self._records))
 
     def _gapless(self) -> dict[str, int]:
         """How far the changes of each origin are all here up to the new floor, which is noted."""
@@ -149,7 +149,7 @@ class _Fold:
             return
         self._keep(KINDS[kind], below[-1].entry, made)
         self._drop(below)
-        self._records += 1
+        self._records.add((kind, record))
 
     def _cells(self, kind: str, record: str, below: Sequence[Said]) -> dict[str, Cell] | None:
         """Every cell as it was at the floor; None if a purge took what it was made of."""

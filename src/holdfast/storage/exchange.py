@@ -103,7 +103,7 @@ def numbers_at(session: Session, place: int) -> dict[str, int]:
     """For every origin, up to which number its changes were all here at a place of the journal, or at its floor."""
     floor = floors.floor_of(session)
     upto = max(place, floor.seq if floor else 0)
-    known = {origin: 0 for origin in numbers(session)}
+    known = dict.fromkeys(numbers(session), 0)
     for base in floors.bases(session):
         if base.seq <= upto:
             known[base.origin] = max(base.n, known[base.origin])

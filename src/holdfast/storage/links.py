@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..domain.caller import Caller
 from ..domain.link import Link, Relation
@@ -52,8 +53,31 @@ def entering(session: Session, caller: Caller, ids: Iterable[str], which: Which,
 
 
 def at(session: Session, caller: Caller, id: str, which: Which, now: int, *, limit: int, skip: int = 0) -> list[Edge]:
-    """Links at one memory, either way, in the order in which they began."""
-    return _edges(session, caller, "link_at", {"end": id}, which, now, limit, skip)
+    """Links at one memory, either way, in the order in which they began, as they are shown.
+
+    What shares a title has the links of all of it, each once, and whoever stands for an end is named in its place.
+    """
+    others = [row[0] for row in session.rows("title_others", id=id)]
+    if not others:
+        return [
+            _shown(edge, id, id) for edge in _edges(session, caller, "link_at", {"end": id}, which, now, limit, skip)
+        ]
+    found: dict[tuple[str, str, str], Edge] = {}
+    for end in (id, *others):
+        for edge in _edges(session, caller, "link_at", {"end": end}, which, now, limit + skip, 0):
+            one = _shown(edge, end, id)
+            if one.link.source != one.link.target:
+                found.setdefault((one.link.source, one.link.target, one.link.relation), one)
+    ordered = sorted(found.values(), key=lambda edge: (edge.link.valid_from, edge.link.created_at, edge.link.id))
+    return ordered[skip : skip + limit]
+
+
+def _shown(edge: Edge, end: str, stands: str) -> Edge:
+    """A link between what is shown: who stands for the end it was met at, and the memory that is shown at the other."""
+    leaves = edge.link.source == end
+    ends = {"source": stands, "target": edge.id} if leaves else {"source": edge.id, "target": stands}
+    changed = (edge.link.source, edge.link.target) != tuple(ends.values())
+    return edge._replace(link=replace(edge.link, **ends)) if changed else edge
 
 
 def superseded(session: Session, ids: Sequence[str], now: int) -> set[str]:

@@ -46,6 +46,15 @@ def concerns(record: Struct) -> Concerns:
             return Concerns((EVERYWHERE,))
 
 
+def read(session: Session, kind: str, id: str) -> Any:
+    """A record of any kind that this release knows; None if it is not here."""
+    if kind == "memory":
+        rows = session.assembled(("memory_select", "memory.one"), {"id": id})
+    else:
+        rows = session.rows(f"{kind}_get", id=id) if kind in KINDS else []
+    return KINDS[kind].load(rows[0]) if rows else None
+
+
 class Bounds:
     """Which records lie within some patterns now. A memory that is not here lies outside."""
 
@@ -57,6 +66,11 @@ class Bounds:
         named, memories = concerns(record)
         places = self._places(memories)
         return len(places) == len(set(memories)) and all(map(self._fits, (*named, *places)))
+
+    def hold_one(self, kind: str, id: str) -> bool:
+        """Whether a record is here and lies within."""
+        record = read(self._session, kind, id)
+        return record is not None and self.hold(record)
 
     def _places(self, memories: Iterable[str]) -> list[str]:
         ids = sorted(set(memories))
@@ -117,9 +131,7 @@ class Telling:
         if kind == "memory":
             self._look_up({id})
             return self._within.get((kind, id), False)
-        row = self._session.row(f"{kind}_get", id=id) if kind in KINDS else None
-        record: Any = KINDS[kind].load(row) if row else None
-        return record is not None and Bounds(self._session, self._scope.tells).hold(record)
+        return Bounds(self._session, self._scope.tells).hold_one(kind, id)
 
     def _look_up(self, memories: set[str]) -> None:
         ids = sorted(id for id in memories if ("memory", id) not in self._within)

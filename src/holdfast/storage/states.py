@@ -20,14 +20,15 @@ from .records import KINDS, MEMORY, SKILL_VERSION, Kind, body_text
 def state_of(session: Session, kind: str, id: str) -> State | None:
     """A record with all its cells, in whatever state it is; None if it is not here."""
     found = _held(session, KINDS[kind], id)
-    if found is None:
-        return None
-    own, held = found
-    said = held.all(cells.flatten(KINDS[kind].shape, own))
+    return _state(KINDS[kind], *found) if found else None
+
+
+def _state(kind: Kind[Any], own: Any, held: cells.Cells) -> State:
+    said = held.all(cells.flatten(kind.shape, own))
     return State(
-        kind=kind,
-        record=id,
-        about=KINDS[kind].about(own),
+        kind=kind.name,
+        record=own.id,
+        about=kind.about(own),
         at=held.base.time,
         origin=held.base.origin,
         body=body_text(_first_said(own)),
@@ -59,9 +60,8 @@ def with_ends(session: Session, kind: str, id: str) -> list[State]:
     found = _held(session, KINDS[kind], id)
     if found is None:
         return []
-    named = [(end.name, one) for end, one in ends_of(found[0])]
-    states = [state_of(session, *name) for name in (*named, (kind, id))]
-    return [state for state in states if state is not None]
+    ends = [state_of(session, end.name, one) for end, one in ends_of(found[0])]
+    return [*(state for state in ends if state is not None), _state(KINDS[kind], *found)]
 
 
 def ends_of(record: Struct) -> list[tuple[Kind[Any], str]]:

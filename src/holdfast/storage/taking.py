@@ -133,7 +133,9 @@ class Taking:
         shows = cells.flatten(kind.shape, record)
         self._put(kind, None, None, record, cells.pack(cells.least(cells.Cells(state.base, written), shows), shows))
         self._enter_state(state, record, written)
-        return "conflict" if conflicts.found_in(self._write, kind, record, cells.Cells(state.base, written)) else "new"
+        held = cells.Cells(state.base, written)
+        lost = conflicts.found_in(self._write, kind, record, held) if _doubtful(held, held) else 0
+        return "conflict" if lost else "new"
 
     def _join_state(self, kind: Kind[Any], state: State, theirs: Any, held: Held, written: dict[str, Cell]) -> Outcome:
         shows = cells.flatten(kind.shape, held.own)

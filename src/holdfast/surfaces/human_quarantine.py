@@ -14,7 +14,7 @@ def page(answer: Any) -> Iterator[str]:
         yield "Nothing is in quarantine."
         return
     rows = (
-        (one.id, one.reason, safe(one.kind), safe(one.record), safe(one.peer), str(one.tries), one_line(one.detail, 60))
+        (one.id, one.reason, safe(one.kind), safe(one.record), _sender(one), str(one.tries), one_line(one.detail, 60))
         for one in answer.quarantined
     )
     yield from table(rows, ("ID", "REASON", "KIND", "RECORD", "FROM", "TRIES", "DETAIL"))
@@ -26,7 +26,7 @@ def whole(answer: Any) -> Iterator[str]:
     yield click.style(f"{safe(answer.kind)} {safe(answer.record)}: {answer.reason}", bold=True)
     yield safe(answer.detail)
     yield f"change {answer.number} of {safe(answer.origin)}, {safe(answer.action)} by {safe(answer.actor)}"
-    yield f"made {answer.made_at}, sent by {safe(answer.peer)}"
+    yield f"made {answer.made_at}, sent by {_sender(answer)}"
     yield f"here since {answer.kept_at}, tried {many(answer.tries, 'time')}, last {answer.tried_at}"
     if answer.says is not UNSET:
         yield safe(answer.says)
@@ -43,3 +43,7 @@ def retried(answer: Any) -> Iterator[str]:
 def dropped(answer: Any) -> Iterator[str]:
     for one in answer.dropped:
         yield f"Dropped {safe(one.kind)} {safe(one.record)}, change {one.number} of {safe(one.origin)} [{one.reason}]"
+
+
+def _sender(one: Any) -> str:
+    return safe(one.peer if one.peer_name is UNSET else one.peer_name)

@@ -35,6 +35,8 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
         from ..services.quorum import must_be_set
 
         must_be_set(settings.quorum_writes, settings.quorum_peers)
+        if settings.quorum_timeout_ms >= settings.timeout_secs * 1000:
+            raise Misconfigured("quorum_timeout_ms: less than timeout_secs, within which a request must be answered.")
     if settings.sync_peers:
         from ..services import daemon
 

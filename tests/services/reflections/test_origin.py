@@ -45,6 +45,21 @@ def test_depth_and_kind_survive_the_way_to_another_store(
         assert (found.signing_agent, found.original_depth, found.local_depth_at_arrival) == ("ai:tester@here", 2, 2)
 
 
+def test_the_origin_and_the_depth_on_arrival_are_known_of_what_was_synchronised(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
+) -> None:
+    so, low = reflect("so", observe("a")), observe("low")
+    hold.link(source_id=low, target_id=so, relation="reflects_on")
+    with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:puller@there") as other:
+        other.sync(remote=hold.settings.db, direction="pull")
+        came, rose = (other.reflection_origin(memory_id=id) for id in (so, low))
+    assert (came.signing_agent, came.original_depth, came.local_depth_at_arrival) == ("ai:tester@here", 1, 1)
+    assert (rose.original_depth, rose.local_depth_at_arrival, rose.reflection_depth) == (0, 2, 2)
+    assert came.peer_origin is not None
+    assert came.peer_origin.startswith(node(hold))
+    assert hold.reflection_origin(memory_id=so).local_depth_at_arrival is None
+
+
 def test_the_origin_is_who_made_it_and_not_who_passed_it_on(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:

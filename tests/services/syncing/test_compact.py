@@ -1,19 +1,26 @@
 """Folding history: what came of it stays, can be verified, and reaches whoever was away."""
 
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
+import msgspec
 import pytest
 
 import holdfast
 from holdfast.domain.errors import Folded, NotFound
+from holdfast.domain.scope import Scope
 from holdfast.services.compact import compact
+from holdfast.services.ends import StoreEnd
+from holdfast.services.exchange import Taken
+from holdfast.services.messages import Hello
+from holdfast.services.sync import bring
 from holdfast.storage import exchange as telling
-from holdfast.storage import status
+from holdfast.storage import journal
 from holdfast.storage.floor import floor_of
-from holdfast.storage.status import Seen
 
 DAY = 86_400 * 10**6
 Make = Callable[..., holdfast.Holdfast]
@@ -39,7 +46,7 @@ def clock() -> Clock:
 def old(make: Make, clock: Clock) -> holdfast.Holdfast:
     """A store with a history of 60 days."""
     store = make(now=clock)
-    kept = store.store(title="Plan", content="First draft.", tags=["a"], tier="long")
+    kept = store.store(title="Plan", content="First draft.", tags=["whispered"], tier="long")
     other = store.store(title="Other", content="It stays as it is.", tier="long")
     gone = store.store(title="Gone", content="It goes.", tier="long")
     for draft in ("Second draft.", "Third draft."):
@@ -198,7 +205,7 @@ def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -
     old.archive(ids=[id])
     old.archive_purge(ids=[id])
     with old.hold.reading() as session:
-        said = session.ask("select count(*) from folded where cells like '%draft%'", {})
+        said = session.ask("select count(*) from folded where cells like '%whispered%'", {})
         said += session.ask("select count(*) from journal where body like '%draft%' or delta like '%draft%'", {})
     assert said == [(0,), (0,)]
     new = make()
@@ -208,16 +215,24 @@ def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -
     assert new.verify().intact
 
 
+def heard(store: holdfast.Holdfast, peer: holdfast.Holdfast, followed: int) -> None:
+    """Let a peer say how far it has followed a store, as it does when it greets."""
+    with peer.hold.reading() as session:
+        greeting = telling.greet(session, peer.hold.now())
+    with store.hold.reading() as session:
+        reached = {journal.head_of(session).origin: followed}
+    said = Hello(greeting=greeting, kinds=[], reached=reached)
+    store.peer_hello(message=msgspec.to_builtins(said))
+
+
 def test_what_an_enrolled_peer_does_not_have_is_kept(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
     peer = make(now=clock)
     old.peer_add(name="desk", token=peer.peer_token().token)
     done = old.compact(older_than=30)
     assert (done.folded, done.waits_for) == (0, "desk")
     assert done.held_back == old.verify().entries
-    with old.hold.store.writing() as session:
-        node = peer.verify().node
-        seen = Seen(node=node, origin=node, seq=0, followed=5, vector={}, release="", ahead=0, at=clock(), unknown=())
-        status.note(session, seen)
+    peer.sync(remote=old.settings.db)
+    heard(old, peer, followed=5)
     done = old.compact(older_than=30)
     assert (done.folded, done.floor, done.waits_for) == (2, 5, "desk")
     assert old.verify().intact
@@ -227,6 +242,7 @@ KILLED = """
 import os, signal, sys
 import holdfast
 from holdfast.services.compact import compact
+from holdfast.services.messages import Hello
 from holdfast.storage import compact as folding
 
 folding.WINDOW = 2
@@ -257,3 +273,37 @@ def test_one_that_is_killed_leaves_a_whole_journal_and_the_next_goes_on(old: hol
         floor = floor_of(session)
         assert floor is not None
         assert floor.dropped == 4
+
+
+def test_what_lies_above_a_gap_is_not_folded_until_the_gap_is_filled(make: Make, clock: Clock) -> None:
+    author, reader, third = (make(now=clock) for _ in range(3))
+    author.store(title="Hidden", content="Not for this reader.", namespace="own", tier="long")
+    kept = author.store(title="Open", content="First.", namespace="team", tier="long")
+    author.update(id=kept.id, content="Second.")
+    scope = Scope(tell=("team",), take=("**",))
+    bring(StoreEnd(author.hold, scope=scope), StoreEnd(reader.hold), Taken(), 100)
+    assert reader.get(id=kept.id).content == "Second."
+    assert compact(reader.hold, 0).dropped == 0
+    third.sync(remote=reader.settings.db)
+    reader.sync(remote=author.settings.db, trust_source=True)
+    third.sync(remote=reader.settings.db, trust_source=True)
+    assert same(author, reader, third)
+    assert vectors(author) == vectors(third)
+    author.update(id=kept.id, content="Third.")
+    reader.sync(remote=author.settings.db)
+    assert compact(reader.hold, 0).dropped == 2
+    assert reader.verify().intact
+
+
+def test_a_floor_holds_after_a_restore_and_in_a_copy(old: holdfast.Holdfast, make: Make, tmp_path: Path) -> None:
+    compact(old.hold, 30)
+    snapshot = old.backup(to=str(tmp_path / "kept")).path
+    old.store(title="Later", content="It is not in the snapshot.")
+    old.restore(**{"from": snapshot})
+    assert old.verify().intact
+    old.store(title="Again", content="It follows.")
+    assert old.verify().intact
+    shutil.copyfile(snapshot, tmp_path / "copied.db")
+    with holdfast.open(str(tmp_path / "copied.db"), agent_id="human:ann@home") as copied:
+        copied.store(title="There", content="In the copy.")
+        assert copied.verify().intact

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import holdfast
 from holdfast.domain.moment import to_text
 from holdfast.services.sync import sync
+from holdfast.services.use import flush
 
 
 def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:
@@ -128,3 +129,59 @@ def test_the_words_of_either_side_find_what_was_said_at_once(here: holdfast.Hold
             assert [hit.id for hit in store.recall(context=word).memories] == [id], word
         assert store.search(query="walrus", tags=["other"]).results == []
         assert store.recall(context="walrus", namespace="elsewhere").memories == []
+
+
+def test_either_id_means_what_is_shared_and_the_answer_names_both(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    mine = here.store(title="Port", content="It is 8080.")
+    theirs = there.store(title="Port", content="It is 9090.")
+    meet(here, there)
+    shown, other = sorted((mine.id, theirs.id))
+    assert [(found.id, found.also) for found in (here.get(id=shown), here.get(id=other))] == [(shown, [other])] * 2
+    assert here.update(id=other, priority=9).id == shown
+    assert here.delete(id=other).id == shown
+    assert here.list().memories == []
+
+
+def test_what_is_shared_has_the_links_of_all_of_it_each_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    host = here.store(title="Host", content="It is called alpha.")
+    meet(here, there)
+    mine, theirs = here.store(title="Port", content="It is 8080."), there.store(title="Port", content="It is 9090.")
+    for store, port in ((here, mine), (there, theirs)):
+        store.link(source_id=port.id, target_id=host.id, relation="related_to")
+    own = there.store(title="Service", content="It runs there.")
+    there.link(source_id=own.id, target_id=theirs.id, relation="derived_from")
+    meet(here, there)
+    shown = min(mine.id, theirs.id)
+    expected = [(shown, host.id, "related_to"), (own.id, shown, "derived_from")]
+    for store in (here, there):
+        links = store.get_links(id=theirs.id).links
+        assert sorted((one.source_id, one.target_id, one.relation) for one in links) == sorted(expected)
+        assert [one.target_id for one in store.get_links(id=own.id).links] == [shown]
+        assert [one.source_id for one in store.get(id=host.id).links][:1] == [shown]
+
+
+def test_uses_are_counted_by_each_store_for_itself(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    kept = here.store(title="Port", content="It is 8080.")
+    meet(here, there)
+    here.recall(context="8080")
+    here.recall(context="8080")
+    flush(here.hold)
+    meet(here, there)
+    assert [store.get(id=kept.id).access_count for store in (here, there)] == [2, 0]
+
+
+def test_what_is_shared_and_renamed_by_who_knew_one_of_them_comes_apart_again(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
+) -> None:
+    third = make()
+    mine, theirs = here.store(title="Port", content="It is 8080."), there.store(title="Port", content="It is 9090.")
+    meet(third, there)
+    meet(here, there)
+    third.update(id=theirs.id, title="Gate")
+    for store in (there, here, there):
+        meet(store, third)
+    for store in (here, there, third):
+        shown = {memory.id: (memory.title, memory.content) for memory in store.list().memories}
+        assert shown == {mine.id: ("Port", "It is 8080."), theirs.id: ("Gate", "It is 9090.")}

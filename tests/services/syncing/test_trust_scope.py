@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 import holdfast
 from engines import ENGINES
+from holdfast.domain.change import signed
 from holdfast.domain.errors import Forbidden
 from holdfast.domain.scope import ALL, Scope
 from holdfast.services.ends import StoreEnd
 from holdfast.services.exchange import Taken
 from holdfast.services.sync import Synced, bring, together
+from holdfast.storage import signer
 from holdfast.storage.exchange import Greeting, Page, Reached
 from holdfast.storage.records import KINDS
 
@@ -245,3 +247,23 @@ def test_nobody_makes_a_store_rewrite_its_journal_by_saying_that_it_was_copied(
     with pytest.raises(Forbidden, match="shows none"):
         together(StoreEnd(here.hold, scope=TEAM), Liar(there.hold), "merge")
     assert (here.verify().head, here.sync_digest().origin) == (head, origin)
+
+
+def test_a_key_once_learnt_is_not_replaced_by_what_a_peer_says(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    with holdfast.open(str(tmp_path / "third.db")) as third:
+        third.store(title="Known", content="Said by the third.")
+        meet(here, third, ALL)
+        third.store(title="Next", content="Never told here.")
+        page = StoreEnd(third.hold).tell(1, {}, 10)
+    key, taken = signer.new_key(), Taken()
+    (change,) = page.changes
+    forged = replace(change, signature=signer.sign(key, signed(change)).hex())
+    claim = replace(StoreEnd(there.hold).greet(), authors={change.origin: signer.public_of(key).hex()})
+    with here.hold.reading() as session:
+        known = session.rows("author_list")
+    StoreEnd(here.hold).take(page._replace(changes=[forged]), claim, taken)
+    with here.hold.reading() as session:
+        assert (reasons(taken), session.rows("author_list")) == (["forged"], known)
+    assert titles(here) == {"Known"}

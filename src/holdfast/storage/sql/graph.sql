@@ -7,10 +7,10 @@ from link l join memory m on m.id = l.target where l.state = 'live' and l.source
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory m on m.id = l.source where l.state = 'live' and l.target = any(:ids)
 -- name: link_at
--- Links at one memory, either way, each with the memory at its other end.
+-- Links at one memory, either way, each with the memory that is shown at its other end.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
-from link l join memory m on m.id = case when l.source = :end then l.target else l.source end
-where l.state = 'live' and (l.source = :end or l.target = :end)
+from link l join memory e on e.id = case when l.source = :end then l.target else l.source end
+join memory m on m.id = coalesce(e.shown, e.id) where l.state = 'live' and (l.source = :end or l.target = :end)
 -- name: link_ancestors
 -- What a memory was made of, and what that was made of: the same clauses follow twice, so that no way leads through what
 -- they leave out. A ring is met again at every depth, which is why the steps are counted before the memories are.

@@ -2,8 +2,8 @@
 -- Memories with their last changes behind a place, who stands for each, and what a peer said of it; who may see it follows.
 select j.seq, j.kept_at, m.id, m.shown, m.version, t.peer, t.version
 from journal j join memory m on m.id = j.record left join told t on t.memory = j.record
-where j.seq > :after and j.kind = 'memory' and not exists (
-  select 1 from journal k where k.record = j.record and k.kind = 'memory' and k.seq > j.seq)
+where j.seq > :after and j.kind = 'memory' and j.seq = (
+  select k.seq from journal k where k.record = j.record and k.kind = 'memory' order by k.seq desc limit 1)
 -- name: told_feed.page
  order by j.seq limit :limit
 -- name: told_before

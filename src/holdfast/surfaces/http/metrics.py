@@ -5,6 +5,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
+
 from ...app import Holdfast
 from ...domain.caller import Caller
 from ...storage import memories
@@ -35,7 +37,7 @@ class Metrics:
     def text(self, holdfast: Holdfast, caller: Caller) -> str:
         with self._lock:
             lines = [*self._counts(), *self._histogram()]
-        return "\n".join([*lines, *self._gauges(holdfast, caller), ""])
+        return "\n".join([*lines, *self._gauges(holdfast, caller), *self._peers(holdfast, caller), ""])
 
     def _counts(self) -> Iterator[str]:
         yield "# HELP holdfast_requests_total Requests answered, by operation and status code."
@@ -66,3 +68,21 @@ class Metrics:
         ):
             bare = name.partition("{")[0]
             yield from (f"# HELP {bare} {help}", f"# TYPE {bare} gauge", f"{name} {value}")
+
+    def _peers(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
+        """How it stands with other stores, for those who may know of them."""
+        if not caller.may("admin") or "*" not in caller.namespaces:
+            return
+        from ...services import status
+
+        peers = status.overview(holdfast.hold).peers
+        for name, help, values in (
+            ("behind_here", "Entries of a peer's journal not looked at here.", [one.behind_here for one in peers]),
+            ("behind_there", "Entries here that a peer has not looked at.", [one.behind_there for one in peers]),
+            ("failures", "Exchanges that failed, in a row.", [one.attempts and one.attempts.failures for one in peers]),
+            ("quarantined", "Changes of a peer that were put aside.", [one.quarantined for one in peers]),
+        ):
+            yield from (f"# HELP holdfast_peer_{name} {help}", f"# TYPE holdfast_peer_{name} gauge")
+            for peer, value in zip(peers, values, strict=True):
+                if value is not None:
+                    yield f"holdfast_peer_{name}{{peer={msgspec.json.encode(peer.name).decode()}}} {value}"

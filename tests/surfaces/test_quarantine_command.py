@@ -1,0 +1,32 @@
+"""Quarantine on the command line: what is told of it is told in words, and nothing stored can pose as more."""
+
+from pathlib import Path
+
+from four_surfaces import typed
+
+import holdfast
+from holdfast.domain import moment
+
+
+def said(db: Path, *words: str) -> tuple[int, str]:
+    code, out, error = typed([f"--db={db}", *words])
+    return code, (out + error).decode()
+
+
+def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path: Path) -> None:
+    here, there = tmp_path / "here.db", tmp_path / "there.db"
+    with holdfast.open(str(there), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
+        kept = ahead.store(title="Later", content="It will be.\u202e").id
+    assert said(here, "quarantine", "list") == (0, "Nothing is in quarantine.\n")
+    assert said(here, "sync", str(there), "-d", "pull")[0] == 6
+    with holdfast.open(str(here)) as hold:
+        id = hold.quarantine().quarantined[0].id
+    _, listed = said(here, "quarantine", "list")
+    assert all(word in listed for word in (id, "future", "memory", kept, "seven days ahead"))
+    _, shown = said(here, "quarantine", "show", id)
+    assert "It will be." in shown
+    assert "\u202e" not in shown
+    code, tried = said(here, "quarantine", "retry", id)
+    assert (code, tried.splitlines()[0]) == (6, "0 taken, 1 still in quarantine")
+    code, dropped = said(here, "quarantine", "drop", id, "--yes")
+    assert (code, dropped.startswith(f"Dropped memory {kept}, change 1 of ")) == (0, True)

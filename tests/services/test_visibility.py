@@ -117,9 +117,14 @@ def bury_for_agents(hold: Any, owner: Caller, namespace: str) -> list[str]:
         said = {"domain": WORD, "what": f"The {WORD} bit {CANARY}.", "principal": WORD}
         call("outcome_record", score=-1, namespace=namespace, **said)
     call("usage_record", model=CANARY, input_tokens=1, principal=WORD, session=CANARY)
-    for principal in (WORD, owner.agent) if namespace == "closed" else ():
+    if namespace == "open":
+        return [task, f"{WORD}-run"]
+    said = [{"role": "user", "content": f"The {WORD} is called {CANARY}."}]
+    going = call("conversation_say", turns=said, channel=CANARY, principal=WORD, namespace=namespace).conversation_id
+    call("conversation_close", id=going, summary=f"{WORD} {CANARY}")
+    for principal in (WORD, owner.agent):
         call("fact_set", key=WORD, value=CANARY, principal=principal)
-    return [task, f"{WORD}-run"]
+    return [task, f"{WORD}-run", going]
 
 
 class Buried(NamedTuple):
@@ -322,7 +327,7 @@ def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     blind |= {"policy_get", "reflection_origin", "export_reflections", "curate_runs", "pipelines"}
     blind |= {"principal_show", "price_list", "budget_list"}
     if "*" in world.caller.namespaces:
-        blind |= {op.name for op in REGISTRY if op.name.startswith(("skill_", "fact_"))}
+        blind |= {op.name for op in REGISTRY if op.name.startswith(("skill_", "fact_", "conversation_"))}
         """What everybody in a namespace may use; nobody has it for himself."""
     assert seeing == {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin} - blind
 
@@ -353,7 +358,7 @@ NEEDED = {
     "source_ids": ["x"],
     "host_turn_index": 0,
     "role": "user",
-}
+, "turns": [{"role": "user", "content": "x"}]}
 
 
 BEFORE_ANY_STORE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)

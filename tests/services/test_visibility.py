@@ -358,7 +358,8 @@ NEEDED = {
     "source_ids": ["x"],
     "host_turn_index": 0,
     "role": "user",
-, "turns": [{"role": "user", "content": "x"}]}
+    "turns": [{"role": "user", "content": "x"}],
+}
 
 
 BEFORE_ANY_STORE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)

@@ -168,6 +168,8 @@ def furnish(hold: holdfast.Holdfast) -> None:
 def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     """What agents keep beside memories."""
     hold.principal_merge(alias="slack:U42", principal="ann")
+    hold.fact_set(key="k", value="v", principal="gone")
+    hold.principal_purge(name="gone")
     hold.task_add(title=ODD[0], due_at="2020-01-01", payload={"odd": ODD[1]}, unique_key="k", repeat="daily")
     (taken,) = hold.task_claim().claimed
     hold.task_finish(id=taken.task.id, token=taken.token, result=ODD[0])

@@ -53,7 +53,7 @@ WORDS = {"id": "x", "source_id": "x", "target_id": "x", "context": "deploy", "qu
 WORDS |= {"resource_path": "SKILL.md"}
 SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
 OF_THE_WHOLE = {"verify", "doctor", "backup_list", "sync_digest", "quarantine", "quarantine_show"}
-OF_THE_WHOLE |= {"peer_list", "peer_token", "peer_feed", "sync_status", "sync_export_bundle"}
+OF_THE_WHOLE |= {"principal_forgotten", "peer_list", "peer_token", "peer_feed", "sync_status", "sync_export_bundle"}
 """They look at the store and tell of no memory; but for the first they are not for a key that is confined."""
 WITHOUT_MEMORIES = {
     "curate_runs",

@@ -188,6 +188,8 @@ OF_AGENTS: list[tuple[Any, ...]] = [
     ("build_context", {"message": "soup", "channel": "cli", "budget": 500, "parts": ["history", "tasks"]}),
     ("conversation_close", {"channel": "cli"}),
     ("conversation_list", {}),
+    ("principal_purge", {"name": "ann"}),
+    ("principal_forgotten", {"name": "ann"}),
 ]
 
 STEPS: list[tuple[Any, ...]] = [

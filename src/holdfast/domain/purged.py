@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from .invalidation import Invalidation
 from .link import Alias
 from .memory import Memory
+from .principal import Principal
 from .skill import SkillVersion
 
 WHY = "purged"
@@ -35,6 +36,8 @@ def stub(record: Any) -> Any:
             return replace(record, name=WHY, folded="", state="deleted")
         case Invalidation():
             return replace(record, reason=WHY, state="deleted")
+        case Principal():
+            return replace(record, name="", stands_for=None, display="", state="deleted")
         case SkillVersion():
             return replace(record, description=WHY, frontmatter={}, composes=(), files=(), state="deleted")
         case _:

@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
+from ..domain.moment import to_text
 from ..services.hold import Hold
 from .fields import Actor, Limit
 from .registry import Effect, Example, Request, operation
 
 if TYPE_CHECKING:
+    from ..services.forget_principal import Tombstone
     from ..services.principals import Known
 
 Name = Annotated[
@@ -151,3 +153,65 @@ def principal_list(hold: Hold, request: PrincipalList) -> Names:
     found = principals.browse(hold, request.limit, request.after)
     shown = [NameView(name=one.name, stands_for=one.stands_for, display=one.display) for one in found]
     return Names(names=shown, count=len(shown))
+
+
+class PrincipalPurge(Request, frozen=True):
+    name: Annotated[Name, Meta(description="Any name of theirs.")]
+    agent_id: Actor | None = None
+
+
+class Forgotten(Struct, frozen=True, kw_only=True):
+    ids: list[str]
+    """A digest of each name; the names themselves are gone."""
+    at: str
+    agent_id: str
+    """Who did it."""
+    counts: dict[str, int]
+    """How much there was, by what it was."""
+
+
+def _forgotten(one: "Tombstone") -> Forgotten:
+    return Forgotten(ids=one.ids, at=to_text(one.at), agent_id=one.agent, counts=one.counts)
+
+
+@operation(
+    Effect.DESTROY,
+    "POST /api/v1/principals/purge",
+    family="power",
+    admin=True,
+    irreversible=True,
+    cli=("principal", "purge"),
+    human="holdfast.surfaces.human_principals:forgotten",
+    examples=(
+        Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"),
+        Example({"name": ""}, error="VALIDATION_FAILED"),
+    ),
+)
+def principal_purge(hold: Hold, request: PrincipalPurge) -> Forgotten:
+    """Forget a person for good, under every name: rows, history, index entries and vectors.
+
+    What remains is a digest of each name, when it was done, by whom, and how much there was. Backups stay as they are.
+    """
+    from ..services import forget_principal
+
+    return _forgotten(forget_principal.forget(hold, request.name))
+
+
+class PrincipalForgotten(Request, frozen=True):
+    name: Name
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/principals/forgotten",
+    family="power",
+    admin=True,
+    cli=("principal", "forgotten"),
+    human="holdfast.surfaces.human_principals:forgotten",
+    examples=(Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"),),
+)
+def principal_forgotten(hold: Hold, request: PrincipalForgotten) -> Forgotten:
+    """Show that somebody was forgotten, to whoever still knows the name."""
+    from ..services import forget_principal
+
+    return _forgotten(forget_principal.remembered(hold, request.name))

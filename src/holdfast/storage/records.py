@@ -278,12 +278,12 @@ class Writing:
             found_in(self, kind, after, new)
         return after
 
-    def purge(self, kind: Kind[R], record: R) -> R:
-        """Erase what a record said, here and wherever this change comes to; its stub remains."""
+    def purge(self, kind: Kind[R], record: R, left: R | None = None) -> R:
+        """Erase what a record said, here and wherever this change comes to; its stub remains, or what is to be left."""
         from .purging import erase
 
         old, shows = self.cells_of(kind, record), cells.flatten(kind.shape, record)
-        after = replace(stub(record), **self.following(record))
+        after: Any = replace(stub(record) if left is None else left, **self.following(record))
         now_shows = cells.flatten(kind.shape, after)
         stamp = self.stamp([time for cell in old.all(shows).values() for time in cell.seen.values()])
         delta = cells.purge(kind.shape, old, shows, after, stamp)

@@ -22,3 +22,8 @@ def listed(answer: Any) -> Iterator[str]:
         (one_line(one.name, 60), one_line(one.stands_for or "", 60), one_line(one.display, 60)) for one in answer.names
     ]
     yield from table(rows, ("NAME", "STANDS FOR", "CALLED"))
+
+
+def forgotten(answer: Any) -> Iterator[str]:
+    yield f"Forgotten at {answer.at} by {safe(answer.agent_id)}: what remains is {', '.join(answer.ids)}."
+    yield "  " + ", ".join(f"{number} {what.replace('_', ' ')}" for what, number in answer.counts.items() if number)

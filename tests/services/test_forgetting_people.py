@@ -1,0 +1,107 @@
+"""A person is forgotten: nothing of them is left anywhere in the store, and that can be shown."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.errors import Forbidden, NotFound
+
+NAMES = ("quetzalcoatlus", "slack:Uxochitl")
+WORDS = ("quetzalcoatlus", "xochitl", "tlaloc", "cuauhtemoc")
+
+
+@pytest.fixture
+def known(timed: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
+    """Everything that can be kept of a person, under two names, beside what is another's."""
+    timed.principal_merge(alias=NAMES[1], principal=NAMES[0])
+    timed.principal_describe(name=NAMES[0], display="cuauhtemoc")
+    for who in (*NAMES, "bob"):
+        say = {"principal": who, "channel": "cli"}
+        word = "tlaloc" if who in NAMES else "sunflower"
+        timed.fact_set(key=f"{word} city", value=f"lives in {word}", principal=who)
+        timed.fact_set(key=f"{word} city", value=f"moved to {word}", principal=who)
+        timed.conversation_say(turns=[{"role": "user", "content": f"I am from {word}, you know."}], **say)
+        timed.task_add(title=f"Call {word}", due_at="2020-01-01", principal=who)
+        timed.usage_record(model="m", input_tokens=1, principal=who)
+        timed.run_open(topology=word, phases=["one"], principal=who)
+        timed.session_keep(session_id=word, provider="p", principal=who)
+        timed.lesson_add(rule=f"Ask {word} first, before all others.", domain="people", principal=who)
+        timed.outcome_record(score=1, domain="people", what=f"{word} was glad", principal=who)
+        timed.budget_set(principal=who, tokens=5)
+    clock.move(hours=3)
+    timed.conversation_reap()
+    return timed
+
+
+def dump(hold: holdfast.Holdfast) -> str:
+    """Everything that any table holds, as text."""
+    with hold.hold.store.reading() as session:
+        return "\n".join(str(row).lower() for name in TABLES for row in session.ask(f"select * from {name}", {}))
+
+
+TABLES = (
+    "memory",
+    "journal",
+    "principal",
+    "conversation",
+    "task",
+    "task_run",
+    "usage",
+    "budget",
+    "run",
+    "run_phase",
+    "provider_session",
+    "outcome",
+    "forgotten",
+    "memory_tag",
+)
+
+
+def test_nothing_of_a_person_is_left_and_others_keep_all(known: holdfast.Holdfast) -> None:
+    assert all(word in dump(known) for word in WORDS)
+    gone = known.principal_purge(name=NAMES[1])
+    assert gone.counts["memories"] == 5
+    assert {"tasks": 2, "usage": 2, "runs": 2, "budgets": 2, "names": 2}.items() <= gone.counts.items()
+    left = dump(known)
+    assert [word for word in WORDS if word in left] == []
+    assert known.recall("tlaloc").count == 0
+    assert known.fact_list(principal="bob").count == 1
+    assert known.task_list(principal=["bob"]).count == 1
+    assert known.recall("sunflower").count > 0
+    assert known.verify().intact
+    assert known.hold.store.faults() == []
+
+
+def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(known: holdfast.Holdfast) -> None:
+    with pytest.raises(NotFound):
+        known.principal_forgotten(name=NAMES[0])
+    gone = known.principal_purge(name=NAMES[0])
+    for name in NAMES:
+        shown = known.principal_forgotten(name=name)
+        assert (shown.counts, shown.at) == (gone.counts, gone.at)
+    with pytest.raises(NotFound):
+        known.principal_purge(name=NAMES[0])
+    known.fact_set(key="city", value="back again", principal=NAMES[0])
+    assert known.fact_get(key="city", principal=NAMES[0]).value == "back again"
+
+
+def test_the_file_holds_no_word_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with holdfast.open(str(path)) as hold:
+        hold.fact_set(key="city", value="tlaloc", principal="xochitl")
+        hold.principal_merge(alias="slack:xochitl", principal="xochitl")
+        hold.principal_purge(name="xochitl")
+    content = path.read_bytes().lower()
+    assert b"tlaloc" not in content
+    assert b"xochitl" not in content
+
+
+def test_who_does_not_reach_everything_forgets_nobody(known: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
+    with pytest.raises(Forbidden):
+        seen_by("ai:key@here", right="admin", namespaces=("people",)).principal_purge(name="bob")
+    with pytest.raises(Forbidden):
+        seen_by("ai:key@here", right="write").principal_purge(name="bob")
+    assert known.fact_list(principal="bob").count == 1

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..domain.change import Change, Name
 from ..domain.errors import HoldfastError, Invalid, PeerFailed, StoreError
 from ..domain.learnt import learn
-from ..domain.request_signature import Signed, headers, message, signed_by
+from ..domain.request_signature import Signed, digest, headers, message, signed_by
 from ..domain.request_signature import answer as answer_of
 from ..domain.scope import Scope
 from ..net.access import Access
@@ -210,7 +210,8 @@ class PeerEnd:
         with self._hold.reading() as session:
             node, key = journal.head_of(session).node, self._hold.store.signing_key(session)
         assert key is not None, "a store has a key from its birth on"
-        return headers(Signed(node, to, at, nonce, signer.sign(key, message("POST", path, body, at, nonce, to=to))))
+        signature = signer.sign(key, message("POST", path, body, at, nonce, to=to))
+        return headers(Signed(node, to, at, nonce, digest(body), signature))
 
     def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
         """Whether it is the enrolled store that answers, and to this request."""

@@ -125,7 +125,7 @@ class Daemon:
         """Exchange until neither has anything new; why that failed, if it did. After failures less goes at once."""
         limit = max(self._batch >> failures, 1)
         try:
-            while exchange(self._hold, link, "merge", limit=limit).moved:
+            while exchange(self._hold, link, "merge", limit=limit, stays=True).moved:
                 self._hold.progress.check()
         except Cancelled:
             return None

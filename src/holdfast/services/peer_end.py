@@ -37,9 +37,16 @@ OUTCOMES = frozenset({"new", "updated", "noop", "conflict"})
 
 
 def exchange(
-    hold: Hold, link: Link, direction: Direction, *, owner: str | None = None, dry_run: bool = False, limit: int = 0
+    hold: Hold,
+    link: Link,
+    direction: Direction,
+    *,
+    owner: str | None = None,
+    dry_run: bool = False,
+    limit: int = 0,
+    stays: bool = False,
 ) -> Synced:
-    """Bring this store together with a server, and note for `sync status` how that went."""
+    """Bring this store together with a server, and note for `sync status` how that went; `stays`: it is asked again."""
     there = PeerEnd(hold, link)
     try:
         here = StoreEnd(hold, owner=owner, scope=scope_with(hold, there, link.name))
@@ -48,7 +55,7 @@ def exchange(
         hold.progress.check()
         if not dry_run:
             with suppress(StoreError):  # why it failed is told either way
-                status.failed(hold, link.name, error)
+                status.failed(hold, link.name, error, stays=stays)
         raise
     if not dry_run:
         there.note()

@@ -46,6 +46,12 @@ def test_words_and_nearness_count_together(hold: Holdfast) -> None:
     assert set(recalled(hold, 1, 0, context="harbour")) == {"Both", "Words", "Near"}
 
 
+def test_a_vector_of_all_of_a_text_counts_although_the_passage_begins_behind_a_name(hold: Holdfast) -> None:
+    hold.store(title="Said", content="Anna: the harbour at dawn", embedding=by(1, 0))
+    (hit,) = hold.recall(context="harbour", embedding=by(1, 0), explain=True).memories
+    assert (hit.why.cosine, hit.why.terms) == (pytest.approx(1), ["harbour"])
+
+
 def test_a_question_without_a_vector_goes_by_words_as_before(hold: Holdfast) -> None:
     hold.store(title="East", content="sunrise", embedding=by(1, 0))
     found = hold.recall(context="sunrise")

@@ -124,7 +124,7 @@ def test_every_part_of_a_request_is_signed() -> None:
 
 
 def test_the_headers_of_a_signature_are_read_as_they_are_written() -> None:
-    signed = Signed("laptop", "desk", moment.now(), "n" * 20, b"\x01" * 64)
+    signed = Signed("laptop", "desk", moment.now(), "n" * 20, "00" * 32, b"\x01" * 64)
     written_down = headers(signed)
     assert signed_by(written_down) == signed
     for name, bad in (("Holdfast-Time", "1e9"), ("Holdfast-Time", "-1"), ("Holdfast-Nonce", "short")):

@@ -227,6 +227,8 @@ def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(hold
         found = vectors.nearness(session, asked, said(session, [*ids, bare]))
         assert vectors.nearness(session, asked, {}) == {}
         assert vectors.nearness(session, asked._replace(model="other"), said(session, ids)) == {}
+        known = vectors.kept(session, [ids[0], ids[2]], "one")
+        assert vectors.nearness(session, asked, said(session, [*ids, bare]), known) == found
     assert {id: list(passages.values()) for id, passages in found.items()} == {
         ids[0]: [pytest.approx(1.0)],
         ids[1]: [pytest.approx(0.5**0.5)],

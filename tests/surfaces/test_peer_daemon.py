@@ -13,7 +13,7 @@ import pytest
 from serving import listening, reached, with_settings
 
 import holdfast
-from holdfast.domain.errors import Invalid
+from holdfast.domain.errors import Invalid, PeerFailed
 from holdfast.net.access import Access
 from holdfast.services.daemon import LONGEST_PAUSE, Daemon, must_be_set, pause_after
 from holdfast.storage import exchange as telling
@@ -211,3 +211,24 @@ def test_a_server_refuses_to_begin_with_peers_that_it_cannot_ask(
     monkeypatch.setenv("HOLDFAST_SYNC_PEERS", "https://desk.example,desk.example:9077")
     assert run(["serve", "--db", str(tmp_path / "one.db"), "--port", "0"]) == 2
     assert "http:// or https://" in capsys.readouterr().err
+
+
+def test_an_enrolled_peer_is_told_of_once_and_no_more_when_it_is_removed(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    with served(there) as url:
+        here.peer_add(name="desk", token=there.peer_token().token, url=f"{url}/")
+        assert [(one.peer, one.state) for one in here.sync_status().peers] == [("desk", "unheard")]
+        here.sync(remote=url)
+        assert [(one.peer, one.state, one.url) for one in here.sync_status().peers] == [("desk", "ok", url)]
+    with kept_in_step(here, url, interval=OFTEN):
+        until(lambda: here.sync_status().peers[0].state == "failing", here)
+    assert len(here.sync_status().peers) == 1
+    here.peer_remove(name="desk")
+    assert here.sync_status().peers == []
+
+
+def test_an_address_that_was_only_mistyped_is_not_remembered(here: holdfast.Holdfast) -> None:
+    with pytest.raises(PeerFailed):
+        here.sync(remote="http://127.0.0.1:9")
+    assert here.sync_status().peers == []

@@ -19,6 +19,7 @@ import holdfast
 from engines import ENGINES
 from holdfast.domain.errors import Misconfigured
 from holdfast.services import courier, quorum
+from holdfast.storage import journal, unreplicated
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.mcp.streamable import endpoint
 
@@ -213,6 +214,18 @@ def test_what_was_marked_is_delivered_by_the_next_server_of_the_store(
         assert store(url).status_code == 503
     one, at_one = stores.peer("one")
     stores.serve(here, at_one, needed=2)
+    until(lambda: pending(here) == 0)
+    assert [memory.title for memory in one.list().memories] == ["Port"]
+
+
+def test_what_was_marked_and_nobody_waits_for_is_delivered_all_the_same(
+    stores: Stores, here: holdfast.Holdfast
+) -> None:
+    one, at_one = stores.peer("one")
+    stores.serve(here, at_one, needed=2)
+    here.store(title="Port", content="It is 8080.")
+    with here.hold.store.writing() as session:
+        unreplicated.mark(session, [journal.Place(1, b"")], journal.head_of(session).origin, here.hold.now())
     until(lambda: pending(here) == 0)
     assert [memory.title for memory in one.list().memories] == ["Port"]
 

@@ -19,7 +19,7 @@ import holdfast
 from holdfast.domain import moment
 from holdfast.domain.change import Change, signed
 from holdfast.domain.errors import PeerFailed
-from holdfast.domain.request_signature import Signed, headers, message
+from holdfast.domain.request_signature import Signed, digest, headers, message
 from holdfast.net.access import Access
 from holdfast.net.peer import Link
 from holdfast.net.tls import client_context, fingerprint_of
@@ -139,7 +139,7 @@ class Peer:
     def sign(self, path: str, body: bytes, to: str, *, at: int = 0, nonce: str = "n" * 20) -> dict[str, str]:
         at = at or moment.now()
         said = message("POST", path, body, at, nonce, to=to)
-        return headers(Signed(self.node, to, at, nonce, signer.sign(self.key, said)))
+        return headers(Signed(self.node, to, at, nonce, digest(body), signer.sign(self.key, said)))
 
     def post(self, path: str, body: bytes, more: dict[str, str]) -> httpx.Response:
         with httpx.Client(verify=self._tls) as client:
@@ -274,6 +274,8 @@ def test_a_forged_or_altered_request_is_refused(
     for said, more in (
         (body, forged),
         (body.replace(b"road", b"rack"), good),
+        (body, {**good, "Holdfast-Body": digest(b"")}),
+        (b"{}", {**good, "Holdfast-Body": digest(b"{}")}),
         (body, {**good, "Holdfast-Nonce": "m" * 20}),
         (body, {**good, "Holdfast-Time": str(moment.now())}),
         (body, {name: value for name, value in good.items() if name != "Holdfast-Time"}),

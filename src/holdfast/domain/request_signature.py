@@ -11,14 +11,8 @@ FORM = "holdfast request 1"
 WINDOW_SECONDS = 300
 """How far the clocks of two peers may be apart; for twice as long a nonce is remembered."""
 
-PEER, TO, TIME, NONCE, SIGNATURE = (
-    "Holdfast-Peer",
-    "Holdfast-To",
-    "Holdfast-Time",
-    "Holdfast-Nonce",
-    "Holdfast-Signature",
-)
-HEADERS = (PEER, TO, TIME, NONCE, SIGNATURE)
+SIGNATURE = "Holdfast-Signature"
+HEADERS = ("Holdfast-Peer", "Holdfast-To", "Holdfast-Time", "Holdfast-Nonce", "Holdfast-Body", SIGNATURE)
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16,64}")
 
 
@@ -32,12 +26,27 @@ class Signed(NamedTuple):
     at: int
     """When it was signed, in microseconds."""
     nonce: str
+    body: str
+    """The SHA-256 of the body, so that a request is known to be a peer's before its body is read."""
     signature: bytes
+
+
+def digest(body: bytes) -> str:
+    return sha256(body).hexdigest()
 
 
 def message(method: str, path: str, body: bytes, at: int, nonce: str, *, to: str = "") -> bytes:
     """What is signed. The path comes with its query, as it is sent."""
-    return msgspec.json.encode([FORM, to, method.upper(), path, sha256(body).hexdigest(), at, nonce])
+    return _said(method, path, digest(body), at, nonce, to)
+
+
+def covered(method: str, path: str, signed: Signed) -> bytes:
+    """What a signature must be of, by what the headers say."""
+    return _said(method, path, signed.body, signed.at, signed.nonce, signed.to)
+
+
+def _said(method: str, path: str, body: str, at: int, nonce: str, to: str) -> bytes:
+    return msgspec.json.encode([FORM, to, method.upper(), path, body, at, nonce])
 
 
 def answer(path: str, body: bytes, asked: Signed) -> bytes:
@@ -47,15 +56,15 @@ def answer(path: str, body: bytes, asked: Signed) -> bytes:
 
 def headers(signed: Signed) -> dict[str, str]:
     """A signature as it travels."""
-    values = (signed.peer, signed.to, str(signed.at), signed.nonce, signed.signature.hex())
+    values = (signed.peer, signed.to, str(signed.at), signed.nonce, signed.body, signed.signature.hex())
     return dict(zip(HEADERS, values, strict=True))
 
 
 def signed_by(given: dict[str, str]) -> Signed | None:
     """What the headers say, by their names; None if they are not all there, or not well formed."""
     try:
-        peer, to, at, nonce, signature = (given[name] for name in HEADERS)
-        read = Signed(peer, to, int(at), nonce, bytes.fromhex(signature))
+        peer, to, at, nonce, body, signature = (given[name] for name in HEADERS)
+        read = Signed(peer, to, int(at), nonce, body, bytes.fromhex(signature))
     except (KeyError, ValueError):
         return None
     return read if _NONCE.fullmatch(nonce) and at.isascii() and at.isdecimal() and len(at) < 20 else None

@@ -111,7 +111,7 @@ class Daemon:
         while not self._stopping.is_set():
             wake.clear()
             begun = monotonic()
-            why = self._failed(link)
+            why = self._failed(link, failures)
             if why and not failures:
                 log.warning("%s It is tried again, less and less often.", why)
             elif failures and not why:
@@ -121,10 +121,11 @@ class Daemon:
             (self._stopping if failures else wake).wait(pause)
             self._stopping.wait(max(begun + GATHER_SECONDS - monotonic(), 0.0))
 
-    def _failed(self, link: Link) -> str | None:
-        """Exchange until neither has anything new; why that failed, if it did."""
+    def _failed(self, link: Link, failures: int) -> str | None:
+        """Exchange until neither has anything new; why that failed, if it did. After failures less goes at once."""
+        limit = max(self._batch >> failures, 1)
         try:
-            while exchange(self._hold, link, "merge", limit=self._batch).moved:
+            while exchange(self._hold, link, "merge", limit=limit, stays=True).moved:
                 self._hold.progress.check()
         except Cancelled:
             return None

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..domain.change import Change, Name
 from ..domain.errors import HoldfastError, Invalid, PeerFailed, StoreError
 from ..domain.learnt import learn
-from ..domain.request_signature import Signed, headers, message, signed_by
+from ..domain.request_signature import Signed, digest, headers, message, signed_by
 from ..domain.request_signature import answer as answer_of
 from ..domain.scope import Scope
 from ..net.access import Access
@@ -37,9 +37,16 @@ OUTCOMES = frozenset({"new", "updated", "noop", "conflict"})
 
 
 def exchange(
-    hold: Hold, link: Link, direction: Direction, *, owner: str | None = None, dry_run: bool = False, limit: int = 0
+    hold: Hold,
+    link: Link,
+    direction: Direction,
+    *,
+    owner: str | None = None,
+    dry_run: bool = False,
+    limit: int = 0,
+    stays: bool = False,
 ) -> Synced:
-    """Bring this store together with a server, and note for `sync status` how that went."""
+    """Bring this store together with a server, and note for `sync status` how that went; `stays`: it is asked again."""
     there = PeerEnd(hold, link)
     try:
         here = StoreEnd(hold, owner=owner, scope=scope_with(hold, there, link.name))
@@ -48,7 +55,7 @@ def exchange(
         hold.progress.check()
         if not dry_run:
             with suppress(StoreError):  # why it failed is told either way
-                status.failed(hold, link.name, error)
+                status.failed(hold, link.name, error, stays=stays)
         raise
     if not dry_run:
         there.note()
@@ -210,7 +217,8 @@ class PeerEnd:
         with self._hold.reading() as session:
             node, key = journal.head_of(session).node, self._hold.store.signing_key(session)
         assert key is not None, "a store has a key from its birth on"
-        return headers(Signed(node, to, at, nonce, signer.sign(key, message("POST", path, body, at, nonce, to=to))))
+        signature = signer.sign(key, message("POST", path, body, at, nonce, to=to))
+        return headers(Signed(node, to, at, nonce, digest(body), signature))
 
     def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
         """Whether it is the enrolled store that answers, and to this request."""

@@ -9,7 +9,7 @@ from ..domain import fingerprint, peer_token
 from ..domain.errors import Conflict, Invalid, NotFound
 from ..domain.peer_token import Token
 from ..domain.scope import EVERYTHING, admit_patterns
-from ..storage import journal, peers
+from ..storage import journal, peers, status
 from ..storage.peers import Peer
 from ..storage.port import Session
 from .backup import must_reach_all
@@ -111,6 +111,7 @@ def remove(hold: Hold, name: str) -> Peer:
     with hold.writing() as write:
         peer = _found(write.session, name)
         peers.remove(write.session, peer)
+        status.forget(write.session, peer.node)
     return peer
 
 

@@ -162,19 +162,25 @@ class Quorum:
                 self._settled.append(promise.change.seq)
 
     def _tidy(self) -> None:
-        """Take the marks off, many at a time; one that stays by accident is taken off after the next start."""
+        """Take marks off, many at a time, and see to those for which nobody waits: of a call that failed after it."""
         while not self._stopping.wait(TIDY_SECONDS):
-            self._clear()
-        self._clear()
+            self._look_after()
+        self._look_after()
 
-    def _clear(self) -> None:
+    def _look_after(self) -> None:
         with self._changed:
-            seqs, self._settled = self._settled, []
-        if not seqs:
-            return
+            seqs, known = list(self._settled), len(self._open)
         try:
-            with self._hold.store.writing() as session:
-                unreplicated.clear(session, seqs)
+            if seqs:
+                with self._hold.store.writing() as session:
+                    unreplicated.clear(session, seqs)
+            with self._hold.reading() as session:
+                left = unreplicated.marked(session) if unreplicated.waiting(session)[0] > known else []
         except HoldfastError:
-            with self._changed:
-                self._settled += seqs
+            return  # another time: what is marked stays so
+        with self._changed:
+            self._settled = self._settled[len(seqs) :]
+            unheard = [one for one in left if one.name not in self._open and one.seq not in self._settled]
+            self._open |= {one.name: Promise(one) for one in unheard}
+        for courier in self._couriers if unheard else ():
+            courier.wake()

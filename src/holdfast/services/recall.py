@@ -147,6 +147,8 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
             heard = listen(look, asked, known, embedder.model if embedder and dim else None, without=ask.without)
             due = _due(hold, session, ask, now)
         vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim, ahead)
+    if when is not None and when.degraded is not None:
+        degraded = when.degraded
     return Ready(ask, asked, heard, vector, fresh, degraded, now, when)
 
 

@@ -95,9 +95,13 @@ def succeeded(hold: Hold, address: str, node: str, done: Synced) -> None:
         kept.note_attempts(session, after)
 
 
-def failed(hold: Hold, address: str, error: HoldfastError) -> None:
-    """Note an exchange that failed, and why."""
+def failed(hold: Hold, address: str, error: HoldfastError, *, stays: bool) -> None:
+    """Note an exchange that failed, and why; not of an address that was only mistyped once."""
     now = hold.now()
+    with hold.reading() as session:
+        before = kept.attempts_at(session, address)
+    if before is None and not stays:
+        return
     with hold.store.writing() as session:
         before = kept.attempts_at(session, address) or Attempts(address=address, tried_at=now)
         after = replace(before, tried_at=now, failed_at=now, error=error.message, failures=before.failures + 1)
@@ -114,11 +118,12 @@ def overview(hold: Hold) -> Overview:
         (conflicts,) = session.row("conflict_total") or (0,)
         node = journal.head_of(session).node
         pending = unreplicated.waiting(session)
-    asked = {one.node: one for one in links if one.node}
-    found = [known.of(one.name, one.url, one.node, asked.get(one.node)) for one in enrolled]
-    named = {one.node for one in enrolled}
-    found += [known.of(one.address, one.address, one.node, one) for one in links if one.node not in named]
-    named |= asked.keys()
+    asked = {one.node: one for one in links if one.node} | {one.address.rstrip("/"): one for one in links}
+    tried = {one.name: asked.get(one.node) or asked.get((one.url or "").rstrip("/")) for one in enrolled}
+    found = [known.of(one.name, one.url, one.node, tried[one.name]) for one in enrolled]
+    shown = {one.address for one in tried.values() if one}
+    found += [known.of(one.address, one.address, one.node, one) for one in links if one.address not in shown]
+    named = {one.node for one in found}
     found += [known.of(one, None, one, None) for one in known.seen if one not in named]
     return Overview(node, known.seq, found, conflicts, sum(known.aside.values()), *pending)
 

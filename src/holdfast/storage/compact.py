@@ -34,28 +34,6 @@ class Step(NamedTuple):
     records: frozenset[tuple[str, str]]
 
 
-class Placed(NamedTuple):
-    """An entry of the window, without what it says."""
-
-    seq: int
-    origin: str
-    n: int
-    batch: int
-    at: int
-    kept_at: int
-    actor: str
-    op: str
-    kind: str
-    record: str
-    about: str | None
-    digest: bytes
-    hash: bytes
-
-    @property
-    def item(self) -> bytes:
-        return floors.entry_item(self[:ABOUT], self.digest, self.hash)
-
-
 def reach(session: Session, head: int) -> Reach:
     """How much of the journal every enrolled peer has."""
     heard = status.seen(session)
@@ -78,12 +56,12 @@ def _none(write: Writing) -> Floor:
     return Floor(node, 0, GENESIS, 0, 0, 0, floors.NOTHING, b"")
 
 
-def _window(session: Session, after: int, upto: int, before: int) -> list[Placed]:
+def _window(session: Session, after: int, upto: int, before: int) -> list[Entry]:
     """Whole transactions: the last one counts only if it ends within the window."""
     limit = WINDOW
     while True:
         rows = session.rows("fold_window", after=after, upto=upto, before=before, limit=limit)
-        window = [Placed(*row) for row in rows]
+        window = [Entry(*row) for row in rows]
         behind = session.row("journal_one", seq=window[-1].seq + 1) if window else None
         if behind is not None and Entry(*behind).batch == window[-1].batch:
             cut = window[-1].batch
@@ -96,10 +74,10 @@ def _window(session: Session, after: int, upto: int, before: int) -> list[Placed
 class _Fold:
     """One transaction: every record of a window keeps its newest entry there, and its cells as they were then."""
 
-    def __init__(self, write: Writing, floor: Floor, window: Sequence[Placed]) -> None:
+    def __init__(self, write: Writing, floor: Floor, window: Sequence[Entry]) -> None:
         self._write, self._session = write, write.session
         self._floor, self._window, self._upto = floor, window, window[-1].seq
-        self._more = [entry.item for entry in window]
+        self._more = [_item(entry) for entry in window]
         self._less: list[bytes] = []
         self._dropped = 0
         self._records: set[tuple[str, str]] = set()
@@ -176,7 +154,7 @@ class _Fold:
         """All entries of a record but the newest, and what was kept to pass them on."""
         newest = below[-1].entry
         gone = [said.entry for said in below[:-1]]
-        self._less += [floors.entry_item(entry[:ABOUT], entry.digest, entry.hash) for entry in gone]
+        self._less += [_item(entry) for entry in gone]
         self._session.do("fold_drop", record=newest.record, kind=newest.kind, newest=newest.seq)
         numbers: dict[str, list[int]] = {}
         for entry in (*gone, newest):
@@ -184,6 +162,10 @@ class _Fold:
         for origin, many in numbers.items():
             self._session.do("fold_unrelay", origin=origin, numbers=many)
         self._dropped += len(gone)
+
+
+def _item(entry: Entry) -> bytes:
+    return floors.entry_item(entry[:ABOUT], entry.digest, entry.hash)
 
 
 def _is_settled(entry: Entry, reached: dict[str, int]) -> bool:

@@ -141,6 +141,14 @@ def must_reach(session: Session, at: int) -> None:
         )
 
 
+def missing(session: Session, at: int) -> str | None:
+    """What to say to somebody who asks what was true at a moment of which some states may have been folded."""
+    floor = floor_of(session)
+    if floor is None or at >= floor.kept_at:
+        return None
+    return f"What memories said before {to_text(floor.kept_at)} and do not say any more was folded by compact."
+
+
 def gone(session: Session, seq: int) -> bool:
     """Whether a change lies below the floor: what came of it is kept, perhaps not the change itself."""
     floor = floor_of(session)

@@ -70,6 +70,12 @@ def note_attempts(session: Session, made: Attempts) -> None:
     session.do("peer_link_put", **msgspec.structs.asdict(made))
 
 
+def forget(session: Session, node: str) -> None:
+    """Drop what is known of a store that is a peer no more."""
+    session.do("peer_seen_forget", node=node)
+    session.do("peer_link_forget", node=node)
+
+
 def followed(session: Session) -> dict[str, int]:
     """Up to where the journal of each other store was taken."""
     return dict(session.rows("followed_list"))

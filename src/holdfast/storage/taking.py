@@ -132,48 +132,31 @@ class Taking:
         self._admit(record)
         shows = cells.flatten(kind.shape, record)
         self._put(kind, None, None, record, cells.pack(cells.least(cells.Cells(state.base, written), shows), shows))
+        self._skills_changed |= isinstance(record, SkillVersion) and record.state != "live"
         self._enter_state(state, record, written)
         held = cells.Cells(state.base, written)
         lost = conflicts.found_in(self._write, kind, record, held) if _doubtful(held, held) else 0
         return "conflict" if lost else "new"
 
     def _join_state(self, kind: Kind[Any], state: State, theirs: Any, held: Held, written: dict[str, Cell]) -> Outcome:
-        shows = cells.flatten(kind.shape, held.own)
-        before = held.cells.all(shows)
-        joined = {name: join(before.get(name, Cell({}, {})), cell) for name, cell in written.items()}
-        after = cells.Cells(held.cells.base, cells.swept(kind.shape, {**before, **joined}))
+        before = held.cells.all(cells.flatten(kind.shape, held.own))
+        purged = cells.PURGED in written and cells.PURGED not in before
+        after, said = _after(kind, held, written, theirs if purged else held.own)
         if after.own == before:
             return "noop"
-        purged = cells.PURGED in written and cells.PURGED not in before
-        values = cells.shows(kind.shape, {name: [cell] for name, cell in after.own.items()})
-        try:
-            said = cells.rebuilt(kind.shape, theirs if purged else held.own, values)
-        except msgspec.ValidationError as error:
-            raise Refused("invalid", str(error)) from None
         newest = max(held.own.updated_at, theirs.updated_at)
         record = replace(said, version=held.own.version + 1, updated_at=newest)
-        self._admit(record)
-        now_shows = cells.flatten(kind.shape, record)
-        self._put(kind, held.row, held.own, record, cells.pack(cells.least(after, now_shows), now_shows))
-        if purged:
-            purging.erase(self._write.session, kind.name, state.record, written[cells.PURGED].seen)
-            self._purged = True
+        changed = self._put_again(kind, held, record, after, written[cells.PURGED] if purged else None)
         self._enter_state(state, record, written, "purge" if purged else None)
-        lost = conflicts.found_in(self._write, kind, record, after) if _doubtful(held.cells, after) else 0
-        if lost:
-            return "conflict"
-        return "noop" if now_shows == shows else "updated"
+        return self._outcome(kind, held, record, after, changed=changed)
 
     def _enter_state(self, state: State, record: Any, written: dict[str, Cell], op: str | None = None) -> None:
         """A state has no number of an author's: its place in this journal is its number."""
         author = journal.Author(STATE, 0, self._write.actor, 0)
         at = max((stamp.time for cell in written.values() for stamp in cell.values), default=state.at)
+        op = op or (STATE if state.covered else "moved")
         said = (body_text(record), state.cells, author)
-        self._write.enter(
-            journal.Pending(
-                at, op or (STATE if state.covered else "moved"), state.kind, state.record, state.about, *said
-            )
-        )
+        self._write.enter(journal.Pending(at, op, state.kind, state.record, state.about, *said))
 
     def finish(self) -> None:
         """Show what is live under the titles that were touched; of what was purged no word is left to find."""
@@ -246,30 +229,29 @@ class Taking:
         return replace(record, agent=self._owner, extra={**record.extra, IMPORTED_FROM: first})
 
     def _join(self, kind: Kind[Any], change: Change, held: Held, written: dict[str, Cell]) -> Outcome:
-        shows = cells.flatten(kind.shape, held.own)
-        joined = {name: join(held.cells.cell(name, shows.get(name)), cell) for name, cell in written.items()}
-        after = cells.Cells(held.cells.base, cells.swept(kind.shape, {**held.cells.all(shows), **joined}))
-        values = cells.shows(kind.shape, {name: [cell] for name, cell in after.own.items()})
-        try:
-            said = cells.rebuilt(kind.shape, held.own, values)
-        except msgspec.ValidationError as error:
-            raise Refused("invalid", str(error)) from None
+        after, said = _after(kind, held, written, held.own)
         if change.op == "purge" and said.state == "deleted":
             said = stub(said)
-        record = replace(
-            said, version=held.own.version + 1, updated_at=max(held.own.updated_at, (change.at >> 16) * 1000)
-        )
-        self._admit(record)
-        now_shows = cells.flatten(kind.shape, record)
-        self._put(kind, held.row, held.own, record, cells.pack(cells.least(after, now_shows), now_shows))
-        if cells.PURGED in written:
-            purging.erase(self._write.session, kind.name, change.record, written[cells.PURGED].seen)
-            self._purged = True
+        newest = max(held.own.updated_at, (change.at >> 16) * 1000)
+        record = replace(said, version=held.own.version + 1, updated_at=newest)
+        changed = self._put_again(kind, held, record, after, written.get(cells.PURGED))
         self._enter(change, record, body_text(record))
-        lost = conflicts.found_in(self._write, kind, record, after) if _doubtful(held.cells, after) else 0
-        if lost:
+        return self._outcome(kind, held, record, after, changed=changed)
+
+    def _put_again(self, kind: Kind[Any], held: Held, record: Any, after: cells.Cells, purge: Cell | None) -> bool:
+        """Write a record that was there, and erase what a purge has seen of it; whether it shows anything else."""
+        self._admit(record)
+        shows = cells.flatten(kind.shape, record)
+        self._put(kind, held.row, held.own, record, cells.pack(cells.least(after, shows), shows))
+        if purge is not None:
+            purging.erase(self._write.session, kind.name, record.id, purge.seen)
+            self._purged = True
+        return shows != cells.flatten(kind.shape, held.own)
+
+    def _outcome(self, kind: Kind[Any], held: Held, record: Any, after: cells.Cells, *, changed: bool) -> Outcome:
+        if _doubtful(held.cells, after) and conflicts.found_in(self._write, kind, record, after):
             return "conflict"
-        return "noop" if now_shows == shows else "updated"
+        return "updated" if changed else "noop"
 
     def _admit(self, record: Struct) -> None:
         """The one door in, for what comes from other stores, too."""
@@ -341,6 +323,18 @@ def _said(packed: bytes, file: File) -> bytes:
     if sha256(said).hexdigest() != file.digest:
         raise Refused("forged", f"What {file.path} says is not what its digest stands for.")
     return said
+
+
+def _after(kind: Kind[Any], held: Held, written: Mapping[str, Cell], upon: Any) -> tuple[cells.Cells, Any]:
+    """The cells of a record joined with those that were told, and what it says by them."""
+    shows = cells.flatten(kind.shape, held.own)
+    joined = {name: join(held.cells.cell(name, shows.get(name)), cell) for name, cell in written.items()}
+    after = cells.Cells(held.cells.base, cells.swept(kind.shape, {**held.cells.all(shows), **joined}))
+    values = cells.shows(kind.shape, {name: [cell] for name, cell in after.own.items()})
+    try:
+        return after, cells.rebuilt(kind.shape, upon, values)
+    except msgspec.ValidationError as error:
+        raise Refused("invalid", str(error)) from None
 
 
 def _doubtful(before: cells.Cells, after: cells.Cells) -> bool:

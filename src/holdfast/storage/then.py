@@ -33,6 +33,8 @@ class Then(NamedTuple):
     true_at: int | None
     at: int
     """When what has an end by itself must have been alive."""
+    degraded: str | None = None
+    """Why something may be missing that was true then."""
 
     @property
     def holds_at(self) -> int:
@@ -59,7 +61,8 @@ def then(session: Session, now: int, *, as_of: int | None, known_at: int | None)
     known = newest if known_at is None else _kept_by(session, known_at, newest)
     moment = as_of if known_at is None else known_at
     at = now if moment is None else min(now, moment)
-    return Then(known, OPEN_END if known_at is None else known_at, as_of, at)
+    degraded = None if as_of is None else floors.missing(session, as_of)
+    return Then(known, OPEN_END if known_at is None else known_at, as_of, at, degraded)
 
 
 def _kept_by(session: Session, at: int, newest: int) -> int:

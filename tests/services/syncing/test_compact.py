@@ -119,6 +119,9 @@ def test_the_past_below_the_floor_is_said_to_be_folded(old: holdfast.Holdfast) -
         old.recall(context="draft", known_at=first.at)
     with pytest.raises(NotFound):
         old.undo(change=10_000)
+    found = old.recall(context="draft", as_of=first.at)
+    assert "folded by compact" in found.meta.degraded
+    assert old.recall(context="draft", as_of=last.at).count == 1
 
 
 def test_who_was_never_there_gets_what_was_folded_whole(old: holdfast.Holdfast, make: Make) -> None:

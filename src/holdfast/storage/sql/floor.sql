@@ -32,7 +32,8 @@ select coalesce(max(g.n), :after) from (
 where g.n = :after + g.place
 -- name: fold_window
 -- Entries behind a place, without what they say.
-select j.seq, j.origin, j.n, j.batch, j.at, j.kept_at, j.actor, j.op, j.kind, j.record, j.about, j.digest, j.hash
+select j.seq, j.origin, j.n, j.batch, j.at, j.kept_at, j.actor, j.op, j.kind, j.record, j.about, null,
+  null, j.digest, j.hash
 from journal j where j.seq > :after and j.seq <= :upto and j.kept_at < :before order by j.seq limit :limit
 -- name: fold_drop
 delete from journal where record = :record and kind = :kind and seq < :newest

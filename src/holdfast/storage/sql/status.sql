@@ -20,6 +20,10 @@ values (:address, :node, :tried_at, :succeeded_at, :failed_at, :error, :failures
 on conflict (address) do update set node = excluded.node, tried_at = excluded.tried_at,
   succeeded_at = excluded.succeeded_at, failed_at = excluded.failed_at, error = excluded.error,
   failures = excluded.failures, pulled = excluded.pulled, pushed = excluded.pushed, conflicts = excluded.conflicts
+-- name: peer_seen_forget
+delete from peer_seen where node = :node
+-- name: peer_link_forget
+delete from peer_link where node = :node
 -- name: quarantine_by_peer
 select peer, count(*) from quarantine group by peer order by peer
 -- name: followed_list

@@ -133,7 +133,7 @@ class Site:
                 await self.admit(request.scope)
             body = await body_of(request, self.holdfast.settings, operation.most_bytes)
         if claim is not None:
-            proof = partial(guard_peer.proven, self.holdfast, claim, request.scope, body)
+            proof = partial(guard_peer.proven, self.holdfast, claim, body)
             request.scope["state"]["caller"] = await self.writers.run(lambda _: proof())
         writes = operation.effect is not Effect.READ
         watched = gone(request) if writes or operation.reports else None

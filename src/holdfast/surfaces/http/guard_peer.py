@@ -7,7 +7,17 @@ from starlette.types import Scope
 from ...app import Holdfast
 from ...domain.caller import Caller
 from ...domain.errors import Unauthenticated
-from ...domain.request_signature import HEADERS, SIGNATURE, WINDOW_SECONDS, Signed, answer, in_time, message, signed_by
+from ...domain.request_signature import (
+    HEADERS,
+    SIGNATURE,
+    WINDOW_SECONDS,
+    Signed,
+    answer,
+    covered,
+    digest,
+    in_time,
+    signed_by,
+)
 from ...storage import journal, peers, signer
 from ...storage.peers import Peer
 from .guard import authenticate, is_loopback, presented, values
@@ -18,14 +28,14 @@ PEERS_TOO = ("/api/v1/sync/push", "/api/v1/sync/since")
 
 
 class Claim(NamedTuple):
-    """Who a request says it is from, before its body was read."""
+    """Who signed a request, of which the body was not read yet."""
 
     peer: Peer
     signed: Signed
 
 
 def claimed(holdfast: Holdfast, scope: Scope) -> Claim | None:
-    """The enrolled store that a request says it is from; None if it is to be let in as anybody else."""
+    """The enrolled store that signed a request; None if it is to be let in as anybody else."""
     path, signed = scope["path"], _signed(scope)
     with holdfast.hold.reading() as session:
         peer = peers.by_node(session, signed.peer) if signed else None
@@ -42,17 +52,18 @@ def claimed(holdfast: Holdfast, scope: Scope) -> Claim | None:
             f"This request was signed {apart} seconds from now by the clock of this server; "
             f"at most {WINDOW_SECONDS} are allowed: set both clocks right."
         )
+    if not signer.verifies(peer.public_key, signed.signature, covered(scope["method"], _path(scope), signed)):
+        raise Unauthenticated("The signature of this request is not that of the store that it names.")
     if presented(scope["headers"]).secret is not None:
         authenticate(holdfast, scope["headers"])
     return Claim(peer, signed)
 
 
-def proven(holdfast: Holdfast, claim: Claim, scope: Scope, body: bytes) -> Caller:
+def proven(holdfast: Holdfast, claim: Claim, body: bytes) -> Caller:
     """The peer, once the whole request is known to be its own and to come for the first time."""
     peer, signed = claim
-    said = message(scope["method"], _path(scope), body, signed.at, signed.nonce, to=signed.to)
-    if not signer.verifies(peer.public_key, signed.signature, said):
-        raise Unauthenticated("The signature of this request is not that of the store that it names.")
+    if digest(body) != signed.body:
+        raise Unauthenticated("The body of this request is not the one that was signed.")
     floor = holdfast.hold.now() - 2 * WINDOW_SECONDS * 1_000_000
     with holdfast.hold.writing() as write:
         if not peers.use_nonce(write.session, peer.node, signed.nonce, signed.at, floor):

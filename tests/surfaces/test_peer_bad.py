@@ -207,6 +207,20 @@ def test_a_peer_that_lied_about_its_place_once_is_read_again_from_its_beginning(
         assert here.sync(remote=url, direction="pull").imported == 2
 
 
+def test_what_a_peer_stores_while_it_takes_a_page_is_not_read_over(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    def meanwhile(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
+        if path.endswith("take") and asked["changes"]:
+            there.store(title="Meanwhile", content="It was stored in between.")
+        tampered(there, "nothing", lambda told: None)(handler, path, asked)
+
+    with answering(meanwhile) as url:
+        here.sync(remote=url)
+        assert here.sync(remote=url).pulled == 1
+    assert here.sync_digest().digest == there.sync_digest().digest
+
+
 def test_an_unknown_field_of_a_newer_release_is_passed_over(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     def newer(told: Json) -> None:
         told.update(protocol=1, of_tomorrow={"so": 1}, changes=[one | {"of_tomorrow": 1} for one in told["changes"]])

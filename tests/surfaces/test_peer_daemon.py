@@ -79,8 +79,9 @@ def test_what_is_stored_here_is_there_at_once_however_seldom_the_peer_is_looked_
     there.store(title="Old", content="It was there before.")
     with served(there) as url, kept_in_step(here, url):
         until(lambda: "Old" in titles(here), here)
-        here.store(title="New", content="It was stored just now.")
-        until(lambda: "New" in titles(there), there)
+        for title in ("New", "Newer", "Newest"):
+            here.store(title=title, content="It was stored just now.")
+            until(lambda: title in titles(there), there)  # noqa: B023 - called before the next one
 
 
 def test_what_is_stored_there_comes_when_the_peer_is_looked_at(

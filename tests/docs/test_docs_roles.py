@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import psycopg
 import pytest
 from documented import ROOT, Shell, blocks_of, documented_server, steps_of
@@ -17,6 +18,8 @@ from holdfast.domain import moment
 from holdfast.domain.errors import HoldfastError, StoreUnreachable
 from holdfast.operations import REGISTRY, Effect
 from holdfast.operations.registry import Example
+from holdfast.services.messages import Hello, Take
+from holdfast.storage import exchange as telling
 
 PAGE = ROOT / "docs" / "how-to" / "postgresql.md"
 MADE = "$ export HOLDFAST_DB="
@@ -105,10 +108,24 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     with holdfast.open(str(folder / "other.db")) as other:
         other.sync_export_bundle(file=str(folder / "other.bundle"))
     do("sync_import_bundle", file=str(folder / "other.bundle"), trust_sender=True)
+    every_change_by_peers(do, folder)
+    snapshot = do("backup").snapshot
     assert do("compact", older_than=0).folded > 0
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
-    do("restore", **{"from": do("backup").snapshot})
+    do("restore", **{"from": snapshot})
     return done
+
+
+def every_change_by_peers(do: Callable[..., Any], folder: Path) -> None:
+    """Enrolling a store, and what it then says."""
+    with holdfast.open(str(folder / "peer.db")) as peer, peer.hold.reading() as session:
+        do("peer_add", name="desk", token=peer.peer_token().token)
+        said = telling.greet(session, moment.now())
+    do("peer_set", name="desk", take=["team/**"])
+    do("peer_hello", message=msgspec.to_builtins(Hello(greeting=said, kinds=[])))
+    do("peer_take", message=msgspec.to_builtins(Take(sender=said, changes=[], upto=said.seq)))
+    do("peer_remove", name="desk")
+    do("peer_certificate", name="desk", folder=str(folder / "certificates"))
 
 
 def every_change_by_curating(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:

@@ -13,7 +13,7 @@ from ..domain.vector import Vector
 Made = tuple[int, int, Vector]
 """From where to where, and the vector; places below zero are no part of the text."""
 
-IN_MEMORY = 8 * 1024 * 1024
+IN_MEMORY = 1024 * 1024
 
 
 class Spool:

@@ -46,6 +46,8 @@ class Head(Struct, frozen=True, kw_only=True):
     authors: dict[str, str]
     """Who signs for the changes in it."""
     release: str
+    scope: str = ""
+    """Names the patterns of what is in it, if that is not all."""
 
 
 class PageEnd(Struct, frozen=True, kw_only=True):

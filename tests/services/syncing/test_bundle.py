@@ -107,6 +107,22 @@ def test_one_bundle_brings_nothing_of_another(
     assert other.sync_import_bundle(file=str(tmp_path / "empty.bundle"), trust_sender=True).imported == 0
 
 
+def test_a_bundle_for_a_peer_holds_only_what_that_hears_of(
+    full: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    full.store(title="Ours", content="For the team.", namespace="team", tier="long")
+    full.peer_add(name="desk", token=there.peer_token().token, tell=["team"])
+    first = full.sync_export_bundle(file=str(tmp_path / "team.bundle"), peer="desk")
+    there.sync_import_bundle(file=str(tmp_path / "team.bundle"), trust_sender=True)
+    assert {memory.content for memory in there.list().memories} == {"For the team."}
+    more = full.store(title="More", content="More for the team.", namespace="team", tier="long")
+    full.sync_export_bundle(file=str(tmp_path / "more.bundle"), peer="desk", since=first.next)
+    there.sync_import_bundle(file=str(tmp_path / "more.bundle"))
+    assert there.get(id=more.id).content == "More for the team."
+    full.sync_export_bundle(file=str(tmp_path / "late.bundle"), peer="desk", since=1)
+    assert there.sync_import_bundle(file=str(tmp_path / "late.bundle")).imported == 0
+
+
 def test_a_bundle_of_a_stranger_is_refused_unless_somebody_vouches_for_it(
     there: holdfast.Holdfast, bundle: Path
 ) -> None:

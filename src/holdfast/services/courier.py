@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from random import random
 from typing import TYPE_CHECKING
@@ -19,9 +19,10 @@ from .ends import StoreEnd
 from .exchange import Taken, must_be_another
 from .hold import Hold, Progress
 from .peer_end import PeerEnd, access_to, scope_with
+from .promise import Missed, Promise, Reason
 
 if TYPE_CHECKING:
-    from .quorum import Promise, Quorum
+    from .quorum import Quorum
 
 PAGE = 200
 LINK_SECONDS = 10.0
@@ -82,7 +83,7 @@ class Courier:
             why = f"Delivering to {self.name} failed with {type(error).__name__}:\n{where}"
         else:
             return None
-        self._quorum.missed(self.name, [one.change.name for one in waiting], why.partition("\n")[0])
+        self._miss([one.change.name for one in waiting], "unreachable", why.partition("\n")[0])
         return why
 
     def _delivered(self, waiting: list[Promise]) -> None:
@@ -111,7 +112,7 @@ class Courier:
             taken = Taken()
             there.take(page._replace(upto=max(page.upto, there.followed(sender))), sender, taken)
             heard |= self._heard(peer.node, page, taken)
-        self._quorum.missed(self.name, names - heard, "does not hear of its namespace")
+        self._miss(names - heard, "rejected", "does not hear of its namespace")
 
     def _heard(self, node: str, page: Page, taken: Taken) -> set[Name]:
         """Note what the peer itself says of each change that it was told; which those were."""
@@ -119,8 +120,11 @@ class Courier:
         self._quorum.kept(self.name, node, told - taken.refused.keys())
         for name in told & taken.refused.keys():
             why = taken.refused[name]
-            self._quorum.missed(self.name, [name], f"rejected it: {why.detail} [{why.reason}]")
+            self._miss([name], "rejected", f"rejected it: {why.detail} [{why.reason}]")
         return told
+
+    def _miss(self, names: Iterable[Name], reason: Reason, what: str) -> None:
+        self._quorum.missed(self.name, names, Missed(reason, what))
 
 
 def _pages(here: StoreEnd, after: int, known: Mapping[str, int]) -> Iterator[tuple[Page, Greeting]]:

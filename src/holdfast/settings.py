@@ -99,7 +99,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sync_insecure_skip_server_verify: bool = False
     """Believe any certificate of a peer; only with a client certificate, by which the peer knows this store."""
     quorum_writes: Annotated[int, Meta(ge=0, le=100)] = 0
-    """How many stores must have a change, this one included, before `holdfast serve` says that it is kept; 0: this one."""
+    """How many stores must have a change, this one included, before `holdfast serve` calls it kept; 0: this one."""
     quorum_peers: tuple[str, ...] = ()
     """Servers of the other stores that count for it."""
     quorum_timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 2000

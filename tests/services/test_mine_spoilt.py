@@ -140,6 +140,7 @@ def test_a_file_of_another_format_than_was_named_is_never_nothing_new(
 ) -> None:
     for name, content in {"list": b'[{"a": 1}]', "object": b'{"a": 1}', "text": b'"x"', "lines": b"a\nb\n"}.items():
         (tmp_path / name).write_bytes(content)
-        with suppress(Invalid):
-            assert hold.mine(str(tmp_path / name), format=form).rejected
+        for read in (hold.mine, hold.audit):
+            with suppress(Invalid):
+                assert read(str(tmp_path / name), format=form).rejected
     assert hold.stats().total == 0

@@ -10,6 +10,7 @@ from four_surfaces import AGENT, Json, Outcome, Surface, steady, surface, within
 import holdfast
 from engines import ENGINES, Postgres
 from holdfast.domain import moment
+from holdfast.domain.peer_token import Token, written
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.operations.registry import SURFACES, Example
 from model_server import provider, repeating
@@ -58,7 +59,9 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
         "import_reflections": {"http", "mcp"},
         "recover": {"http", "mcp"},
         "sync": {"http", "mcp"},
-        **dict.fromkeys(("peer_hello", "peer_feed", "peer_take"), {"cli", "mcp"}),
+        **{key: {"cli", "mcp"} for key in ("peer_hello", "peer_feed", "peer_take", "sync_push", "sync_since")},
+        **{key: {"http", "mcp"} for key in ("sync_export_bundle", "sync_import_bundle", "peer_certificate")},
+        **{key: {"mcp"} for key in ("compact", "peer_token", "peer_add", "peer_list", "peer_set", "peer_remove")},
     }
 
 
@@ -405,8 +408,9 @@ def test_two_stores_come_together_the_same_way_on_the_command_line(server: Postg
             there.store(title="Port", content="It is 9090.")
         with holdfast.open(str(other), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
             ahead.store(title="Later", content="It will be.")
+            ahead.sync_export_bundle(file=f"{other}.bundle")
         told.append([code for _, code, _ in told_by(which, tmp_path, server, sync_steps(other)).told])
-    assert told == [[None] * 9] * 2
+    assert told == [[None] * 15] * 2
 
 
 def sync_steps(other: Path) -> list[tuple[Any, ...]]:
@@ -420,6 +424,12 @@ def sync_steps(other: Path) -> list[tuple[Any, ...]]:
         ("quarantine_show", {"id": "$aside.quarantined.0.id"}),
         ("quarantine_retry", {"ids": ["$aside.quarantined.0.id"]}),
         ("quarantine_drop", {"ids": ["$aside.quarantined.0.id"]}),
+        ("sync_export_bundle", {"file": f"{other}.mine"}),
+        ("sync_import_bundle", {"file": f"{other}.bundle", "trust_sender": True}),
+        ("peer_add", {"name": "desk", "token": written(Token("elsewhere", bytes(32)))}),
+        ("peer_set", {"name": "desk", "tell": ["team/**"]}),
+        ("peer_remove", {"name": "desk"}),
+        ("peer_certificate", {"name": "desk", "folder": f"{other}.certificates"}),
     ]
 
 

@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from serving import listening
+from serving import listening, reached
 
 import holdfast
 from holdfast.domain.errors import PeerFailed
@@ -207,12 +207,55 @@ def test_a_peer_that_lied_about_its_place_once_is_read_again_from_its_beginning(
         assert here.sync(remote=url, direction="pull").imported == 2
 
 
+def test_what_a_peer_stores_while_it_takes_a_page_is_not_read_over(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    def meanwhile(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
+        if path.endswith("take") and asked["changes"]:
+            there.store(title="Meanwhile", content="It was stored in between.")
+        tampered(there, "nothing", lambda told: None)(handler, path, asked)
+
+    with answering(meanwhile) as url:
+        here.sync(remote=url)
+        assert here.sync(remote=url).pulled == 1
+    assert here.sync_digest().digest == there.sync_digest().digest
+
+
 def test_an_unknown_field_of_a_newer_release_is_passed_over(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     def newer(told: Json) -> None:
         told.update(protocol=1, of_tomorrow={"so": 1}, changes=[one | {"of_tomorrow": 1} for one in told["changes"]])
 
     with answering(tampered(there, "feed", newer)) as url:
         assert here.sync(remote=url, direction="pull").imported == 2
+
+
+FEED = "/api/v1/peer/feed"
+MESSAGES: dict[str, tuple[str, str, bytes, int, str]] = {
+    "a bomb": (FEED, "gzip", BOMB, 400, "when it is unpacked"),
+    "half a packet": (FEED, "gzip", gzip.compress(b'{"after": 0}')[:-3], 400, "cut off"),
+    "no packet": (FEED, "gzip", b"{}", 400, "not what gzip makes"),
+    "another packing": (FEED, "br", b"{}", 415, "no such Content-Encoding"),
+    "a packet for another": ("/api/v1/memories", "gzip", gzip.compress(b"{}"), 415, "no such Content-Encoding"),
+    "more than fits": (FEED, "identity", b" " * (MOST_BYTES + 1), 413, "at most"),
+    "an older form": (
+        FEED,
+        "identity",
+        b'{"protocol": 0, "after": 0, "known": {}, "limit": 1}',
+        409,
+        "speaks protocol 0",
+    ),
+    "a place behind all": (FEED, "identity", b'{"after": -1, "known": {}, "limit": 1}', 400, "from 0 on"),
+}
+
+
+@pytest.mark.parametrize(("path", "packing", "body", "status", "said"), MESSAGES.values(), ids=MESSAGES)
+def test_a_server_refuses_what_is_no_message(
+    there: holdfast.Holdfast, path: str, packing: str, body: bytes, status: int, said: str
+) -> None:
+    with reached(there) as client:
+        headers = {"Content-Type": "application/json", "Content-Encoding": packing}
+        answer = client.post(path, content=body, headers=headers)
+    assert (answer.status_code, said in answer.json()["error"]) == (status, True)
 
 
 def ask(hold: holdfast.Holdfast, url: str, way: Any = "merge", timeout: float = 30.0) -> None:

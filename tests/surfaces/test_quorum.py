@@ -127,7 +127,7 @@ def test_too_few_stores_are_told_as_such_and_what_was_kept_here_is_marked(
     refused = store(url)
     said = refused.json()
     assert (refused.status_code, said["code"], said["got"], said["needed"]) == (503, "QUORUM_NOT_MET", 2, 3)
-    assert (said["peers"][at_one], "retryable" in said) == ("kept", False)
+    assert (said["peers"][at_one], said["reason"], "retryable" in said) == ("kept", "unreachable", False)
     (memory,) = here.list().memories
     assert said["pending"] == [{"kind": "memory", "id": memory.id}]
     assert one.get(id=memory.id).title == "Port"
@@ -156,6 +156,7 @@ def test_a_peer_that_answers_but_puts_the_change_aside_does_not_count(stores: St
     said = store(stores.serve(here, at_slow, needed=2)).json()
     assert (said["code"], said["got"], slow.quarantine().total) == ("QUORUM_NOT_MET", 1, 1)
     assert "seven days ahead" in said["peers"][at_slow]
+    assert said["reason"] == "rejected"
 
 
 @pytest.mark.parametrize("body", [b"{}", b"<html>fine</html>", b'{"protocol":1,"followed":9,"outcomes":[]}'])

@@ -11,6 +11,8 @@ import msgspec
 
 from .clock import Stamp
 
+MOST_LOST = 16
+"""Values of one field that are kept beside the one that shows."""
 Keep = Literal["shown", "other", "mine", "theirs", "both", "edited"]
 """How a conflict is settled."""
 

@@ -100,7 +100,10 @@ def _of_export(hold: Hold, request: Audit) -> "Audited":
             else (request.format, formats.of_format(place, request.format))
         )
         found = audit_store.of_records(formats.read(form, pieces, lambda _: None), hold.progress.check)
-        return found._replace(problems=[*place.problems, *found.problems])
+        found = found._replace(problems=[*place.problems, *found.problems])
+        if request.format != "auto" and not found.total and not found.problems:
+            formats.must_not_be_empty(form)
+        return found
 
     if request.path is None:
         assert request.content is not None

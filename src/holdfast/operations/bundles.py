@@ -18,6 +18,9 @@ class ExportBundle(Request, frozen=True):
     since: Annotated[
         int, Meta(ge=0, le=(1 << 53) - 1, description="Only what came after this, the `next` of the bundle before.")
     ] = 0
+    peer: (
+        Annotated[str, Meta(min_length=1, max_length=64, description="Only what this enrolled peer hears of.")] | None
+    ) = None
 
 
 class BundleWritten(Struct, frozen=True, kw_only=True):
@@ -41,18 +44,19 @@ class BundleWritten(Struct, frozen=True, kw_only=True):
     examples=(
         Example({"file": "no/such/folder/changes.bundle"}, error="STORE_UNREACHABLE"),
         Example({"file": "x.bundle", "since": -1}, error="VALIDATION_FAILED"),
+        Example({"file": "x.bundle", "peer": "nobody"}, error="NOT_FOUND"),
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
 def sync_export_bundle(hold: Hold, request: ExportBundle, progress: Progress) -> BundleWritten:
     """Write what this store can tell others into one file: signed, compressed, whole or not at all.
 
-    Carry it however you like, and take it in with sync import-bundle. It holds everything that is behind `since`,
-    private memories included: keep it as you keep the store.
+    Carry it however you like, and take it in with sync import-bundle. Unless it is for a peer it holds everything that
+    is behind `since`, private memories included: keep it as you keep the store.
     """
     from ..services.bundle import write_bundle
 
-    done = write_bundle(hold, request.file, request.since)
+    done = write_bundle(hold, request.file, request.since, request.peer)
     return BundleWritten(
         file=request.file, since=done.since, next=done.upto, changes=done.changes, states=done.states, bytes=done.bytes
     )

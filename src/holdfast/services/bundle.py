@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ..domain.change import node_of
-from ..domain.errors import Conflict, Forbidden, Invalid
+from ..domain.errors import Conflict, Forbidden, Invalid, NotFound
+from ..domain.scope import ALL, Scope
 from ..storage import exchange as telling
 from ..storage import journal, peers
 from ..storage.exchange import Greeting
@@ -44,19 +45,27 @@ class Taking(NamedTuple):
     taken: Taken
 
 
-def write_bundle(hold: Hold, file: str, since: int) -> Bundled:
-    """Write everything behind a place of this journal into a file, signed; it is there whole or not at all."""
+def write_bundle(hold: Hold, file: str, since: int, peer: str | None = None) -> Bundled:
+    """Write what is behind a place of this journal into a file, signed: whole or not at all; all of it, or what an
+    enrolled peer hears of."""
     must_reach_all(hold)
     must_be_local(hold, "file")
     with hold.reading() as session:
-        head, key = _head(hold, session, since), hold.store.signing_key(session)
+        scope = ALL if peer is None else _scope(session, peer)
+        head, key = _head(hold, session, since, scope), hold.store.signing_key(session)
         assert key is not None, "a store has a key from its birth on"
     with _created(file) as to:
-        return _write(hold, to, head, key)
+        return _write(hold, to, head, key, scope)
 
 
-def _head(hold: Hold, session: Session, since: int) -> Head:
-    greeting = telling.greet(session, hold.now())
+def _scope(session: Session, name: str) -> Scope:
+    if peer := peers.by_name(session, name):
+        return peer.scope
+    raise NotFound(f"There is no peer {name!r}: peers list shows those there are.", peer=name)
+
+
+def _head(hold: Hold, session: Session, since: int, scope: Scope) -> Head:
+    greeting = telling.greet(session, hold.now(), scope)
     if since > greeting.seq:
         raise Invalid(f"since: the journal ends at {greeting.seq}", fields=["since"])
     return Head(
@@ -69,15 +78,16 @@ def _head(hold: Hold, session: Session, since: int) -> Head:
         made_at=greeting.now,
         authors=greeting.authors,
         release=__version__,
+        scope=greeting.scope,
     )
 
 
-def _write(hold: Hold, to: BinaryIO, head: Head, key: bytes) -> Bundled:
+def _write(hold: Hold, to: BinaryIO, head: Head, key: bytes, scope: Scope) -> Bundled:
     """Page by page, each from a moment of its own; at least up to where the journal ended when it was begun."""
     writer, after, changes, states = Writer(to, head), head.since, 0, 0
     while after < head.seq:
         with hold.reading() as session:
-            page = telling.feed(session, key, after, {}, PAGE)
+            page = telling.feed(session, key, after, {}, PAGE, scope)
         writer.page(page)
         after, changes, states = page.upto, changes + len(page.changes), states + len(page.states)
         hold.progress(after - head.since, max(after, head.seq) - head.since, "bundling")
@@ -182,8 +192,7 @@ def _must_be_known(session: Session, head: Head, *, trust_sender: bool) -> None:
 
 def _must_follow(session: Session, head: Head) -> None:
     """A bundle goes on where this store is, by the sender's journal or by what it has of every origin."""
-    row = session.row("followed_get", origin=head.origin)
-    followed, known = row[0] if row else 0, telling.numbers(session)
+    followed, known = _followed(session, head), telling.numbers(session)
     missing = {origin: (known.get(origin, 0) + 1, n) for origin, n in head.before.items() if known.get(origin, 0) < n}
     if head.since <= followed or not missing:
         return
@@ -200,10 +209,8 @@ def _take(hold: Hold, spool: BinaryIO, head: Head, owner: str | None) -> Taking:
     spool.seek(0)
     _, pages = read(spool)
     with hold.reading() as session:
-        scope = peers.scope_of(session, head.node)
-        row = session.row("followed_get", origin=head.origin)
+        scope, followed = peers.scope_of(session, head.node), _followed(session, head)
     end, taken, upto = StoreEnd(hold, owner=owner, scope=scope), Taken(), head.since
-    followed = row[0] if row else 0
     for page in pages:
         upto = page.upto
         if upto > followed:
@@ -212,6 +219,19 @@ def _take(hold: Hold, spool: BinaryIO, head: Head, owner: str | None) -> Taking:
     return Taking(head, upto, taken)
 
 
+def _followed(session: Session, head: Head) -> int:
+    """Up to where the sender was followed under the same patterns; under others it is read from its beginning."""
+    row = session.row("followed_get", origin=head.origin)
+    return row[0] if row and row[1] == head.scope else 0
+
+
 def _sender(head: Head, upto: int) -> Greeting:
-    seq = max(upto, head.seq)
-    return Greeting(node=head.node, origin=head.origin, seq=seq, now=head.made_at, vector={}, authors=head.authors)
+    return Greeting(
+        node=head.node,
+        origin=head.origin,
+        seq=max(upto, head.seq),
+        now=head.made_at,
+        vector={},
+        authors=head.authors,
+        scope=head.scope,
+    )

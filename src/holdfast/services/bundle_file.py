@@ -46,6 +46,8 @@ class Head(Struct, frozen=True, kw_only=True):
     authors: dict[str, str]
     """Who signs for the changes in it."""
     release: str
+    scope: str = ""
+    """Names the patterns of what is in it, if that is not all."""
 
 
 class PageEnd(Struct, frozen=True, kw_only=True):
@@ -167,15 +169,19 @@ def _must_end(head: Head, signature: str, digest: bytes, lines: Iterator[tuple[b
 
 def _lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
     """Every line, with the digest of all lines before it."""
-    digest, rest = sha256(), b""
+    digest, begun, size = sha256(), list[bytes](), 0
     for piece in _unpacked(file):
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
+        *whole, rest = piece.split(b"\n")
+        for part in whole:
+            line = b"".join([*begun, part])
             yield line, digest.digest()
             digest.update(line + b"\n")
-        if len(rest) > MOST_LINE:
+            begun, size = [], 0
+        begun.append(rest)
+        size += len(rest)
+        if size > MOST_LINE:
             raise _broken(f"a line is longer than {MOST_LINE >> 20} MiB")
-    if rest:
+    if size:
         raise _broken("its end is missing: it was cut off")
 
 

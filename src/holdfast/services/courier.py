@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from random import random
 from typing import TYPE_CHECKING
@@ -12,14 +13,16 @@ from typing import TYPE_CHECKING
 from ..domain.change import Name
 from ..domain.errors import Cancelled, HoldfastError
 from ..net.peer import Link
+from ..storage.exchange import Greeting, Page
 from .daemon import pause_after
 from .ends import StoreEnd
 from .exchange import Taken, must_be_another
 from .hold import Hold, Progress
 from .peer_end import PeerEnd, access_to, scope_with
+from .promise import Missed, Promise, Reason
 
 if TYPE_CHECKING:
-    from .quorum import Promise, Quorum
+    from .quorum import Quorum
 
 PAGE = 200
 LINK_SECONDS = 10.0
@@ -80,7 +83,7 @@ class Courier:
             why = f"Delivering to {self.name} failed with {type(error).__name__}:\n{where}"
         else:
             return None
-        self._quorum.missed(self.name, [one.change.name for one in waiting], why.partition("\n")[0])
+        self._miss([one.change.name for one in waiting], "unreachable", why.partition("\n")[0])
         return why
 
     def _delivered(self, waiting: list[Promise]) -> None:
@@ -98,31 +101,37 @@ class Courier:
         """What somebody waits for is told again even if it was told before: what became of it is what counts."""
         there = PeerEnd(self._hold, self._link)
         here = StoreEnd(self._hold, scope=scope_with(self._hold, there, self.name))
-        sender = here.greet()
-        must_be_another(sender, there.greet())
-        known = {origin: reached.n for origin, reached in there.greet().vector.items()}
-        node = there.greet().node
+        sender, peer = here.greet(), there.greet()
+        must_be_another(sender, peer)
+        known = {origin: reached.n for origin, reached in peer.vector.items()}
         names = {one.change.name for one in waiting}
-        there_already = {name for name in names if name.n <= known.get(name.origin, 0)}
-        self._quorum.kept(self.name, node, there_already)
-        untold = names - there_already
+        heard = {name for name in names if name.n <= known.get(name.origin, 0)}
+        self._quorum.kept(self.name, peer.node, heard)
         followed = there.followed(sender) if there.followed(sender) <= sender.seq else 0
-        after, more = min([followed, *(one.change.seq - 1 for one in waiting)]), True
-        while more:
-            page, sender = here.tell(after, known, PAGE), here.greet()
-            moved = page.upto > after or bool(page.states)
-            after, more = page.upto, page.more
-            if moved:
-                taken = Taken()
-                there.take(page._replace(upto=max(page.upto, there.followed(sender))), sender, taken)
-                told = {Name(change.origin, change.n) for change in page.changes}
-                self._hear(node, told, taken)
-                untold -= told
-        self._quorum.missed(self.name, untold, "does not hear of its namespace")
+        for page, sender in _pages(here, min([followed, *(one.change.seq - 1 for one in waiting)]), known):
+            taken = Taken()
+            there.take(page._replace(upto=max(page.upto, there.followed(sender))), sender, taken)
+            heard |= self._heard(peer.node, page, taken)
+        self._miss(names - heard, "rejected", "does not hear of its namespace")
 
-    def _hear(self, node: str, told: set[Name], taken: Taken) -> None:
-        """What the peer itself says of each change that it was told."""
+    def _heard(self, node: str, page: Page, taken: Taken) -> set[Name]:
+        """Note what the peer itself says of each change that it was told; which those were."""
+        told = {Name(change.origin, change.n) for change in page.changes}
         self._quorum.kept(self.name, node, told - taken.refused.keys())
         for name in told & taken.refused.keys():
             why = taken.refused[name]
-            self._quorum.missed(self.name, [name], f"rejected it: {why.detail} [{why.reason}]")
+            self._miss([name], "rejected", f"rejected it: {why.detail} [{why.reason}]")
+        return told
+
+    def _miss(self, names: Iterable[Name], reason: Reason, what: str) -> None:
+        self._quorum.missed(self.name, names, Missed(reason, what))
+
+
+def _pages(here: StoreEnd, after: int, known: Mapping[str, int]) -> Iterator[tuple[Page, Greeting]]:
+    """What is behind a place here and not known, a page at a time, each with what this store says of itself by then."""
+    more = True
+    while more:
+        page, sender = here.tell(after, known, PAGE), here.greet()
+        if page.upto > after or page.states:
+            yield page, sender
+        after, more = page.upto, page.more

@@ -17,8 +17,8 @@ from .backup import must_reach_all
 from .hold import Hold, Progress
 from .peer_end import access_to, exchange
 
-LONGEST_PAUSE = 60.0
-"""Seconds between two looks at a peer that fails."""
+LONGEST_PAUSE = 20.0
+"""Seconds between two looks at a peer that fails: after a network is mended, all are level within half a minute."""
 WATCH_SECONDS = 0.25
 GATHER_SECONDS = 0.5
 """From the beginning of one exchange to that of the next, however much is stored: so that it goes over together."""
@@ -117,8 +117,10 @@ class Daemon:
             elif failures and not why:
                 log.warning("%s answers again.", link.name)
             failures = failures + 1 if why else 0
-            pause = pause_after(failures, self._interval, random())  # noqa: S311 - no secret
-            (self._stopping if failures else wake).wait(pause)
+            if failures:
+                self._stopping.wait(pause_after(failures, self._interval, random()))  # noqa: S311 - no secret
+            else:
+                wake.wait(self._interval)
             self._stopping.wait(max(begun + GATHER_SECONDS - monotonic(), 0.0))
 
     def _failed(self, link: Link, failures: int) -> str | None:

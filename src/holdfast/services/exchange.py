@@ -17,6 +17,7 @@ from ..storage.port import Session
 from ..storage.records import Writing
 from ..storage.scoping import Bounds
 from ..storage.taking import Outcome, Reason, Refused, Taking
+from .standing import raise_taken
 
 RETRIED: tuple[Reason, ...] = ("waits", "future", "unknown_kind")
 """What may be taken later."""
@@ -89,6 +90,7 @@ def take_page(
         took = _take(write, taking, fresh, keys, taken, sender)
         fresh = _waiting(write.session, scope) if took else []
     taking.finish()
+    raise_taken(write, taking.links, taking.risen)
     _rest(write, page, sender, scope)
     _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})
 

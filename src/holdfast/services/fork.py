@@ -98,14 +98,14 @@ def _is_shown(hold: Hold, mine: Greeting, told: Sequence[Told]) -> bool:
 
 
 def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, marks: Mapping[int, str]) -> int:
-    """The last number under which both have the same changes of a name."""
+    """The last number under which both have the same change of a name, and so the same before it.
+
+    Where one of them kept only what came of its changes, fewer can be compared: better something is given twice.
+    """
     last = min(mine.vector.get(name, Reached(0, "")).n, theirs.vector[name].n)
     with hold.reading() as session:
-        for n in range(1, last + 1):
-            here = telling.mark_of(session, name, n)
-            if here is not None and marks.get(n, here) != here:
-                return n - 1
-    return last
+        both = (n for n in range(last, 0, -1) if n in marks and marks[n] == telling.mark_of(session, name, n))
+        return next(both, 0)
 
 
 def _told(other: End, origin: str, vector: Mapping[str, Reached], key: bytes) -> list[Told]:
@@ -116,6 +116,8 @@ def _told(other: End, origin: str, vector: Mapping[str, Reached], key: bytes) ->
     while more:
         page = other.tell(after, known, PAGE)
         found += [_seen(change, key) for change in page.changes if change.origin == origin]
+        if base := page.bases.get(origin):
+            found.append(Told(base.n, base.mark, signed=False))
         after, more = page.upto, page.more
     return found
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain.errors import HoldfastError, StoreError
 from ..domain.memory import Memory
+from ..domain.merge import MOST_LOST
 from ..domain.words import asked
 from ..storage import consulted, invalidations, memories, recalls
 from ..storage.memories import Filter
@@ -134,6 +135,7 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
         with hold.writing() as write:
             batch = write.session.rows("memory_release", now=write.now, limit=BATCH)
             write.expired([*(row[0] for row in batch), *_outlived(write)])
+            _thin_conflicts(write)
             invalidations.ended(write)
             recalls.prune(write.session, oldest(write.now, hold.keep_recalls))
             consulted.prune(write.session, write.now)
@@ -151,6 +153,15 @@ def _take_due(hold: Hold) -> None:
         from .quarantine import take_due
 
         take_due(hold)
+
+
+def _thin_conflicts(write: Writing) -> None:
+    """What nobody settles does not pile up for ever."""
+    if crowded := write.session.rows("conflict_crowded", most=MOST_LOST):
+        from ..storage.conflicts import thin
+
+        for record, cell in crowded:
+            thin(write, record, cell)
 
 
 def _outlived(write: Writing) -> list[str]:

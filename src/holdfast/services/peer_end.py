@@ -90,6 +90,7 @@ class PeerEnd:
         self._link = link
         with hold.reading() as session:
             self._enrolled = peers.by_url(session, link.name)
+            self._node, self._key = journal.head_of(session).node, hold.store.signing_key(session)
         self._scope = self._enrolled.scope.told_as if self._enrolled else ""
         self._said: HelloAnswer | None = None
         self._reached = 0
@@ -214,11 +215,9 @@ class PeerEnd:
         """Who asks, for this request alone and for the store that is meant."""
         to = self._said.greeting.node if self._said else self._enrolled.node if self._enrolled else ""
         at, nonce = self._hold.now(), token_urlsafe(18)
-        with self._hold.reading() as session:
-            node, key = journal.head_of(session).node, self._hold.store.signing_key(session)
-        assert key is not None, "a store has a key from its birth on"
-        signature = signer.sign(key, message("POST", path, body, at, nonce, to=to))
-        return headers(Signed(node, to, at, nonce, digest(body), signature))
+        assert self._key is not None, "a store has a key from its birth on"
+        signature = signer.sign(self._key, message("POST", path, body, at, nonce, to=to))
+        return headers(Signed(self._node, to, at, nonce, digest(body), signature))
 
     def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
         """Whether it is the enrolled store that answers, and to this request."""

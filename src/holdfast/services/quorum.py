@@ -13,9 +13,9 @@ from ..net.peer import address
 from ..storage import unreplicated
 from ..storage.journal import Place
 from ..storage.port import Session
-from ..storage.unreplicated import Unreplicated
 from .courier import Courier
 from .hold import Hold
+from .promise import REASONS, SILENT, Missed, Promise
 
 TIDY_SECONDS = 1.0
 END_SECONDS = 10.0
@@ -37,22 +37,6 @@ def must_be_set(needed: int, peers: Sequence[str]) -> None:
         )
     if peers and not needed:
         raise Misconfigured("quorum_writes: say how many stores must have a change, this one included.")
-
-
-class Promise:
-    """A change of this store, and who else has it."""
-
-    def __init__(self, change: Unreplicated) -> None:
-        self.change = change
-        self.kept_by: dict[str, str] = {}
-        """The node behind each peer that has it."""
-        self.missed: dict[str, str] = {}
-        """Why a peer does not have it, by its last word."""
-
-    @property
-    def got(self) -> int:
-        """This store counts: what is promised is durable here. A node counts once, whatever it is called."""
-        return 1 + len({*self.kept_by.values()})
 
 
 class Quorum:
@@ -117,22 +101,20 @@ class Quorum:
 
     def _not_met(self, short: Sequence[Promise], *, named: bool) -> QuorumNotMet:
         worst = min(short, key=lambda one: one.got)
-        peers = {courier.name: self._word(worst, courier.name) for courier in self._couriers}
+        missed = {
+            one.name: worst.missed.get(one.name, SILENT) for one in self._couriers if one.name not in worst.kept_by
+        }
+        peers = dict.fromkeys(worst.kept_by, "kept") | {peer: why.what for peer, why in missed.items()}
         more: dict[str, Any] = {"peers": peers} if named else {}
         return QuorumNotMet(
             f"Kept here, but only {worst.got} of the {self._needed} stores that must have it do so far. It is marked "
             "as pending and goes over later: do not send it again.",
             got=worst.got,
             needed=self._needed,
-            reason="timeout" if "did not answer in time" in peers.values() else "refused",
+            reason=min((why.reason for why in missed.values()), key=REASONS.index, default="rejected"),
             **more,
             pending=[{"kind": one.change.kind, "id": one.change.record} for one in short[:MOST_TOLD]],
         )
-
-    def _word(self, promise: Promise, peer: str) -> str:
-        if peer in promise.kept_by:
-            return "kept"
-        return promise.missed.get(peer, "did not answer in time")
 
     def open_for(self, peer: str) -> list[Promise]:
         """What a peer is not known to have."""
@@ -149,7 +131,7 @@ class Quorum:
             self._settle(found)
             self._changed.notify_all()
 
-    def missed(self, peer: str, names: Iterable[Name], why: str) -> None:
+    def missed(self, peer: str, names: Iterable[Name], why: Missed) -> None:
         with self._changed:
             for name in names:
                 if name in self._open:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 
@@ -13,7 +14,7 @@ from ..domain.vector import Vector
 Made = tuple[int, int, Vector]
 """From where to where, and the vector; places below zero are no part of the text."""
 
-IN_MEMORY = 8 * 1024 * 1024
+IN_MEMORY = 1024 * 1024
 
 
 class Spool:
@@ -27,12 +28,20 @@ class Spool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
+        with suppress(OSError):  # what a full disk did not take is not wanted any more
+            self._file.close()
 
     def __setitem__(self, number: int, made: Sequence[Made]) -> None:
+        """Hold the vectors of a text. If a disk is full, none that were held before can be had either."""
         packed = msgspec.msgpack.encode([(start, end, bytes(vector)) for start, end, vector in made])
-        self._at[number] = (self._file.seek(0, 2), len(packed))
-        self._file.write(packed)
+        try:
+            begins = self._file.seek(0, 2)
+            self._file.write(packed)
+            self._file.flush()
+        except OSError:
+            self._at.clear()
+            raise
+        self._at[number] = (begins, len(packed))
 
     def get(self, number: int) -> list[Made]:
         """The vectors of a text; none, if none were given."""

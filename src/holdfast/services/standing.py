@@ -4,6 +4,7 @@ Every way in which a link to a ground comes to hold, by reflection or by derivat
 a memory that has a depth comes into a namespace passes `must_fit`. That a depth never falls `Writing.change` keeps.
 """
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -117,6 +118,21 @@ def lift(write: Writing, id: str, depth: int, *, capped: bool) -> None:
         assert memory is not None
         higher = with_origin(replace(memory, reflection_depth=one.depth), memory.reflection_depth)
         write.change(MEMORY, memory, higher, "deepen")
+
+
+def raise_taken(write: Writing, links: Iterable[str], grounds: Iterable[str]) -> None:
+    """Raise what lies too low for what two stores said apart: here a memory rose, there another came to stand on it.
+
+    In a circle that two stores closed together nobody has a depth, and nobody is raised.
+    """
+    asked = {"links": sorted(links), "grounds": sorted(grounds)}
+    for (id,) in write.session.rows("reflection_low", **asked, now=write.now) if any(asked.values()) else ():
+        ground = write.get(MEMORY, id)
+        assert ground is not None
+        bounds = {"depth": ground.reflection_depth, "now": write.now, "most": DEEPEST_TAKEN_IN + 1}
+        rows = write.session.rows("reflection_higher", id=id, **bounds)
+        if all(Raised(*row).depth <= DEEPEST_TAKEN_IN for row in rows):
+            lift(write, id, ground.reflection_depth, capped=False)
 
 
 def _must_rise(write: Writing, id: str, one: Raised) -> None:

@@ -15,7 +15,7 @@ from .port import Session
 from .records import KINDS, Kind, Writing
 from .replay import Said, changes_of, packed, replayed
 
-WINDOW = 2000
+WINDOW = 500
 """Entries that are folded in one transaction: others wait no longer than that takes."""
 
 

@@ -10,7 +10,7 @@ from ..domain.caller import Caller
 from ..domain.clock import Stamp
 from ..domain.errors import NotFound
 from ..domain.memory import MEMORY_SHAPE
-from ..domain.merge import AWAITED, Cell, canonical
+from ..domain.merge import AWAITED, MOST_LOST, Cell, canonical
 from .port import Part, Row, Session
 from .records import KINDS, MEMORY, Kind, R, Writing
 
@@ -228,6 +228,17 @@ def let_go(write: Writing, ids: Sequence[str], cell: str, lost: Any) -> None:
         if canonical(mine) != canonical(lost) and any(canonical(value) == canonical(lost) for value in values):
             _write_over(write, MEMORY, member.row, member.own, member.cells, cell, mine, [mine, lost])
     settle(write, ids, [slot_of(member.own) for member in held])
+
+
+def thin(write: Writing, record: str, cell: str) -> None:
+    """Keep the newest of what nobody settles; the rest is let go of by a change like any other."""
+    from .titles import members
+
+    (member,) = members(write, [record])
+    shown, *lost = sorted(member.all[cell].values.items(), reverse=True)
+    for _, value in lost[MOST_LOST:]:
+        if canonical(value) != canonical(shown[1]):
+            let_go(write, [record], cell, value)
 
 
 def _write_over(

@@ -13,7 +13,7 @@ from ..domain.change import Change, ahead, digest, must_agree, must_be_whole
 from ..domain.clock import STATE
 from ..domain.errors import HoldfastError
 from ..domain.learnt import learn
-from ..domain.link import Grant, Standard
+from ..domain.link import Grant, Link, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
 from ..domain.merge import Cell, join
 from ..domain.policy import Policy
@@ -73,6 +73,10 @@ class Taking:
         self._left: set[titles.Slot] = set()
         self._purged = False
         self._skills_changed = False
+        self.links: set[str] = set()
+        """Links that were taken."""
+        self.risen: set[str] = set()
+        """Memories that lie deeper than before."""
 
     def take(self, change: Change) -> Outcome:
         """Take one change. Raises Refused before it writes anything."""
@@ -290,8 +294,12 @@ class Taking:
     def _put(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
         self._write.put_unshown(kind, row, record, packed)
         self._skills_changed |= row is not None and isinstance(record, SkillVersion)
+        if isinstance(record, Link):
+            self.links.add(record.id)
         if not isinstance(record, Memory):
             return
+        if isinstance(own, Memory) and own.reflection_depth < record.reflection_depth:
+            self.risen.add(record.id)
         self._write.said[record.id] = record
         if isinstance(own, Memory):
             self._left.add(titles.slot_of(own))

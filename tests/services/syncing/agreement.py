@@ -66,9 +66,11 @@ def view(store: holdfast.Holdfast) -> list[Any]:
         )
         for m in store.list(limit=200).memories
     ]
+    with store.hold.reading() as session:
+        conflicts = [row[0] for row in session.ask("select id from conflict order by id", {})]
     return [
         sorted(memories, key=str),
-        sorted(one.id for one in store.conflicts(limit=1000).conflicts),
+        conflicts,
         sorted((one.id, one.status) for one in store.invalidations(limit=100).invalidations),
     ]
 

@@ -168,7 +168,7 @@ def page_size(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 def seeds(engine: str) -> Iterator[int]:
-    yield from range(24) if engine == "sqlite" else range(100, 104)
+    yield from range(4) if engine == "sqlite" else range(100, 101)
 
 
 @pytest.mark.slow

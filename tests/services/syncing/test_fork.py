@@ -112,6 +112,26 @@ def test_what_a_copy_said_since_it_was_brought_back_is_given_again(
         assert store.history(id=two).changes[-1].memory["tags"] == ("back",)
 
 
+def test_a_copy_is_mended_by_a_store_that_folded_what_it_heard(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
+    there.update(id=two, priority=9)
+    there.compact(older_than=0)
+    with kept as store:
+        store.update(id=two, content="Said after it was brought back.")
+        store.store(title="New", content="New after it was brought back.", tier="long")
+        assert store.sync(remote=there.settings.db).rejected == 0
+        assert digest(store) == digest(there)
+        assert contents(there) >= {"New after it was brought back.", "Told before it was lost."}
+        assert "Said after it was brought back." in everything_said(there)
+        assert "Said and told." in everything_said(there)
+        assert store.verify().intact
+        assert there.verify().intact
+
+
+def everything_said(store: holdfast.Holdfast) -> set[str]:
+    sides = [side for one in store.conflicts().conflicts for side in (one.shown, one.other)]
+    return contents(store) | {str(side.value) for side in sides}
+
+
 def test_the_store_that_notices_first_may_be_the_other_one(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
     with kept as store:
         store.update(id=two, content="Said after it was brought back.")

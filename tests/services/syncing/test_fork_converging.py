@@ -8,6 +8,7 @@ import pytest
 from test_converging import STEPS, WEIGHTS, World, digest_of, view
 
 import holdfast
+from holdfast.services.compact import compact
 from holdfast.services.sync import sync
 
 OWNER = "human:ann@home"
@@ -56,10 +57,21 @@ class Forking(World):
         assert {one.reason for one in (*done.pulled.rejected, *done.pushed.rejected)} <= {"waits", "forked"}
 
 
+class Folding(Forking):
+    """The same, while their journals are folded."""
+
+    weights = {**Forking.weights, "fold": 3}
+
+    def fold(self, store: holdfast.Holdfast) -> None:
+        compact(store.hold, 0)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [3, 47])
-def test_stores_that_are_put_back_from_copies_say_the_same_in_the_end(seed: int, tmp_path: Path) -> None:
-    world = Forking(seed, tmp_path)
+@pytest.mark.parametrize(("kind", "seed"), [(Forking, 3), (Forking, 47), (Folding, 400), (Folding, 501)])
+def test_stores_that_are_put_back_from_copies_say_the_same_in_the_end(
+    kind: type[Forking], seed: int, tmp_path: Path
+) -> None:
+    world = kind(seed, tmp_path)
     for _ in range(STEPS):
         world.step()
     world.meet()

@@ -79,6 +79,8 @@ class World:
         self.texts: set[str] = set()
         """What was said and by nobody knowingly replaced."""
         self.number = 0
+        self.ends_come = False
+        """Whether something expires by itself."""
 
     def _clock(self, number: int) -> Callable[[], int]:
         return lambda: self.clock + self.skews[number] * DAY
@@ -188,6 +190,7 @@ class World:
     def expire(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         ends = None if b % 3 == 0 else to_text(self.clock + (b % 5) * DAY)
         store.update(id=self.one(store, a).id, expires_at=ends)
+        self.ends_come = True
 
     def collect(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         store.gc()
@@ -213,7 +216,7 @@ class World:
 
     def reflect(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         text = self.new_text()
-        store.reflect(source_ids=[self.one(store, a).id], title="rst"[b % 3], content=text, namespace="n")
+        store.reflect(source_ids=[self.one(store, a).id], title="rst"[b % 3], content=text, namespace="n", tier="long")
         self.texts.add(text)
 
     def settle_stale(self, store: holdfast.Holdfast, a: int, b: int) -> None:
@@ -317,12 +320,20 @@ class World:
         self.clock += 12 * DAY
         self.skews = [0] * len(self.stores)
         for _ in range(4):
-            for store in self.stores:
+            for store in self.stores if self.ends_come or self._puts_aside() else ():
                 store.gc()
             for here, there in self._ways(a):
                 bring(there, here, Taken(), limit=500)
             if len({str(sorted(end.greet().vector.items())) for end in self.ends}) == 1:
                 break
+
+    def _puts_aside(self) -> bool:
+        """Whether somebody waits for the time of something to come."""
+        for store in self.stores:
+            with store.hold.reading() as session:
+                if session.row("quarantine_future"):
+                    return True
+        return False
 
     def _ways(self, a: int) -> Iterator[tuple[StoreEnd, StoreEnd]]:
         pairs = list(permutations(self.ends, 2))

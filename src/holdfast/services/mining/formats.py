@@ -25,7 +25,7 @@ _SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
     "envelope": ai_memory.read_envelope,
 }
 _NOTES: tuple[Format, ...] = ("markdown", "text")
-CHECKED: tuple[Format, ...] = ("ai-memory", "envelope")
+_CHECKED: tuple[Format, ...] = ("ai-memory", "envelope")
 """What says by itself whether it is of its format, and may be empty."""
 _TALKS: tuple[Format, ...] = ("chatgpt", "claude", "claude-code", "codex")
 
@@ -44,7 +44,7 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
         )
     if not forms:
         unread = next((f"{one.where}: {one.what}" for one in place.problems if one.rejected), None)
-        raise unknown(unread or "nothing here is of a format that is known")
+        raise _unknown(unread or "nothing here is of a format that is known")
     wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
     return forms[0], [piece for form, piece in found if form in wanted]
 
@@ -67,7 +67,7 @@ def of_format(place: Place, form: Format) -> list[Piece]:
     wanted = _NOTES if form == "markdown" else (form,)
     found = [piece for piece in place.pieces if _looked_at(place, piece) in wanted]
     if not found:
-        raise unknown(f"no file here is of the format {form}")
+        raise _unknown(f"no file here is of the format {form}")
     return found
 
 
@@ -94,8 +94,13 @@ def _looked_at(place: Place, piece: Piece) -> Format | None:
         return None
 
 
-def unknown(what: str) -> Invalid:
-    """What was given is of no format, or not of the one that was named."""
+def must_not_be_empty(form: Format) -> None:
+    """Raise because nothing was read of what somebody said to be of a format."""
+    if form not in _CHECKED:
+        raise _unknown(f"nothing in it is of the format {form}")
+
+
+def _unknown(what: str) -> Invalid:
     return Invalid(f"format: {what}. The formats are {', '.join(FORMATS)}.", fields=["format"])
 
 

@@ -42,8 +42,8 @@ def _from_place(hold: Hold, place: Place, form: Format | None, options: Options)
         keeper.report.problem(problem)
     told = _counted(hold, sum(piece.size for piece in pieces), form)
     report = keeper.take(formats.read(form, pieces, told))
-    if named and form not in formats.CHECKED and report.empty:
-        raise formats.unknown(f"nothing in it is of the format {form}")
+    if named and report.empty:
+        formats.must_not_be_empty(form)
     return Mined(form, len(pieces), len(place.pieces) - len(pieces), report)
 
 

@@ -102,6 +102,9 @@ c.id, c.kind, c.record, c.about, c.cell, c.at, c.origin, c.found_at
 -- name: conflict_select
 -- Conflicts, each with the memory that it concerns; filters on that follow.
 select {conflict.columns}, m.id, m.namespace, m.title from conflict c join memory m on m.id = c.about where true
+-- name: conflict_crowded
+-- Where more was said at once than is kept.
+select record, cell from conflict where kind = 'memory' group by record, cell having count(*) > :most order by record, cell
 -- name: conflict_any
 select 1 from conflict limit 1
 -- name: conflict_select.contents

@@ -27,6 +27,17 @@ with recursive higher (id, depth) as (
 )
 select h.id, max(h.depth), m.namespace, m.state from higher h join memory m on m.id = h.id
 where m.reflection_depth < h.depth group by h.id, m.namespace, m.state order by h.id
+-- name: reflection_low
+-- On which of some memories, and by which of some links, something stands that lies lower than it must.
+select l.target from link l join memory s on s.id = l.source join memory t on t.id = l.target
+where l.id = any(:links) and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
+  and (l.valid_until is null or l.valid_until > :now)
+  and s.reflection_depth < t.reflection_depth + case l.relation when 'reflects_on' then 1 else 0 end
+union
+select l.target from link l join memory s on s.id = l.source join memory t on t.id = l.target
+where l.target = any(:grounds) and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
+  and (l.valid_until is null or l.valid_until > :now)
+  and s.reflection_depth < t.reflection_depth + case l.relation when 'reflects_on' then 1 else 0 end
 -- name: reflection_grounds
 -- Those of some memories that a live reflection stands on.
 select distinct l.target from link l join memory m on m.id = l.source

@@ -1,0 +1,214 @@
+"""What becomes of what two stores did at once: each row of the table in docs/how-to/sync.md."""
+
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.merge import MOST_LOST
+from holdfast.services.sync import sync
+
+
+def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:
+    for _ in range(2):
+        sync(one.hold, other.hold, "merge", trust_source=True)
+
+
+def both(here: holdfast.Holdfast, there: holdfast.Holdfast, ask: Any) -> Any:
+    """What both stores answer alike, once they have met."""
+    meet(here, there)
+    mine, theirs = ask(here), ask(there)
+    assert mine == theirs
+    return mine
+
+
+def test_a_reflection_lies_above_what_rose_elsewhere(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    ground, seen = (here.store(title=title, content=f"{title} it is.") for title in ("Ground", "Seen"))
+    deep = here.reflect(source_ids=[seen.id], title="Deep", content="So it is.")
+    meet(here, there)
+    drawn = there.reflect(source_ids=[ground.id], title="Drawn", content="Take a coat.")
+    here.link(source_id=ground.id, target_id=deep.id, relation="reflects_on")
+    assert both(here, there, lambda store: store.get(id=drawn.id).reflection_depth) == 3
+
+
+def titles(store: holdfast.Holdfast) -> dict[str, str]:
+    return {memory.title: memory.content for memory in store.list().memories}
+
+
+def conflicts(store: holdfast.Holdfast) -> list[tuple[str, Any, Any]]:
+    return [(one.field, one.shown.value, one.other.value) for one in store.conflicts().conflicts]
+
+
+@pytest.fixture
+def port(here: holdfast.Holdfast, there: holdfast.Holdfast) -> str:
+    """A memory that both stores have."""
+    kept = here.store(title="Port", content="It is 8080.", tags=["net"], tier="long")
+    meet(here, there)
+    return str(kept.id)
+
+
+def test_a_title_given_by_three_stores_is_one_memory_in_whatever_order_they_meet(
+    make: Callable[..., holdfast.Holdfast],
+) -> None:
+    for order in list(permutations(range(3)))[::2]:
+        stores = [make() for _ in range(3)]
+        ids = [store.store(title="Port", content=f"It is {n}.").id for n, store in enumerate(stores)]
+        a, b, c = (stores[place] for place in order)
+        for pair in ((a, b), (b, c), (a, c), (a, b)):
+            meet(*pair)
+        for store in stores:
+            assert [(m.id, m.content) for m in store.list().memories] == [(min(ids), "It is 2.")]
+            assert store.conflicts().total == 2
+
+
+def test_who_deletes_what_it_made_does_not_delete_what_another_made_under_that_title(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    mine = here.store(title="Port", content="It is 8080.")
+    here.delete(id=mine.id)
+    there.store(title="Port", content="It is 9090.")
+    assert both(here, there, titles) == {"Port": "It is 9090."}
+
+
+def test_what_is_deleted_as_one_leaves_what_its_deleter_had_not_heard_of(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
+) -> None:
+    third = make()
+    for number, store in enumerate((here, there, third)):
+        store.store(title="Port", content=f"It is {number}.")
+    meet(here, there)
+    here.delete(id=here.list().memories[0].id)
+    meet(here, third)
+    assert both(here, there, titles) == {"Port": "It is 2."}
+
+
+def test_a_new_title_that_another_store_gave_too_is_shared(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
+    here.update(id=port, title="Gate")
+    there.store(title="Gate", content="It is open.")
+    assert both(here, there, lambda store: store.list().memories[0].content) == "It is open."
+    assert both(here, there, lambda store: store.stats().total) == 1
+
+
+def test_of_two_new_titles_the_newer_shows_and_the_other_is_a_conflict(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
+    here.update(id=port, title="Gate")
+    there.update(id=port, title="Door")
+    assert both(here, there, titles) == {"Door": "It is 8080."}
+    assert both(here, there, conflicts) == [("title", "Door", "Gate")]
+
+
+def test_what_is_renamed_here_and_moved_there_is_renamed_and_moved(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
+    here.update(id=port, title="Gate")
+    there.update(id=port, namespace="ops")
+    found = both(here, there, lambda store: [(m.namespace, m.title) for m in store.list().memories])
+    assert found == [("ops", "Gate")]
+
+
+def test_what_is_made_in_a_namespace_while_another_store_empties_it_stays_there(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
+    here.update(id=port, namespace="ops")
+    there.store(title="Host", content="It is called alpha.")
+    found = both(here, there, lambda store: {m.title: m.namespace for m in store.list().memories})
+    assert found == {"Port": "ops", "Host": "global"}
+
+
+@pytest.mark.parametrize("gone", ["deleted", "archived"])
+@pytest.mark.parametrize("newer", [True, False], ids=["newer", "older"])
+def test_new_words_outlive_an_older_deletion_and_no_newer_one(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str, gone: str, newer: bool
+) -> None:
+    def put_away() -> None:
+        here.delete(id=port) if gone == "deleted" else here.archive(ids=[port])
+
+    if newer:
+        put_away()
+    there.update(id=port, content="It is 9090.")
+    if not newer:
+        put_away()
+    assert both(here, there, titles) == ({"Port": "It is 9090."} if newer else {})
+    shown, other = ("live", gone) if newer else (gone, "live")
+    assert both(here, there, conflicts) == [("state", shown, other)]
+    (conflict,) = here.conflicts().conflicts
+    here.conflicts_resolve(id=conflict.id, keep="other")
+    assert both(here, there, titles) == ({} if newer else {"Port": "It is 9090."})
+
+
+def test_a_tag_does_not_bring_back_what_was_deleted_and_comes_back_with_it(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
+    here.archive(ids=[port])
+    there.update(id=port, tags=["net", "web"], priority=9)
+    assert both(here, there, titles) == {}
+    here.archive_restore(id=port)
+    assert both(here, there, lambda store: sorted(store.get(id=port).tags)) == ["net", "web"]
+
+
+def test_a_tag_that_one_store_removes_and_the_other_gives_anew_is_there(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
+    here.update(id=port, tags=[])
+    there.update(id=port, tags=[])
+    there.update(id=port, tags=["net"])
+    assert both(here, there, lambda store: list(store.get(id=port).tags)) == ["net"]
+
+
+def test_what_was_deleted_and_stored_again_on_both_sides_is_one_memory_with_a_new_id(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
+    made = []
+    for number, store in enumerate((here, there)):
+        store.delete(id=port)
+        made.append(store.store(title="Port", content=f"It is {number}.").id)
+    assert both(here, there, lambda store: [m.id for m in store.list().memories]) == [min(made)]
+
+
+def test_two_titles_that_are_swapped_stay_two(here: holdfast.Holdfast, there: holdfast.Holdfast, port: str) -> None:
+    host = here.store(title="Host", content="It is called alpha.").id
+    meet(here, there)
+    for id, title in ((port, "Free"), (host, "Port"), (port, "Host")):
+        here.update(id=id, title=title)
+    assert both(here, there, titles) == {"Host": "It is 8080.", "Port": "It is called alpha."}
+
+
+def test_keys_of_metadata_merge_one_by_one(here: holdfast.Holdfast, there: holdfast.Holdfast, port: str) -> None:
+    here.update(id=port, metadata={"owner": "ann", "team": "blue"})
+    there.update(id=port, metadata={"owner": "bob", "site": "east"})
+    found = both(here, there, lambda store: store.get(id=port).metadata)
+    assert found == {"owner": "bob", "team": "blue", "site": "east"}
+    assert both(here, there, conflicts) == [("metadata:owner", "bob", "ann")]
+
+
+def test_of_what_nobody_settles_the_newest_is_kept(
+    here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
+) -> None:
+    kept = here.store(title="Port", content="It is free.", tier="long").id
+    stores = [make() for _ in range(MOST_LOST + 3)]
+    for number, store in enumerate(stores):
+        sync(store.hold, here.hold, "pull", trust_source=True)
+        store.update(id=kept, content=f"It is {number}.")
+    for store in stores:
+        sync(here.hold, store.hold, "pull", trust_source=True)
+    assert here.conflicts(limit=100).total == MOST_LOST + 2
+    here.gc()
+    assert here.conflicts(limit=100).total == MOST_LOST
+    assert here.get(id=kept).content == f"It is {MOST_LOST + 2}."
+    lost = {one.other.value for one in here.conflicts(limit=100).conflicts}
+    assert lost == {f"It is {number}." for number in range(2, MOST_LOST + 2)}
+
+
+def test_a_fact_that_fell_here_makes_stale_what_was_drawn_from_it_there(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
+    drawn = there.reflect(source_ids=[port], title="Rule", content="Open that port.", tier="long").id
+    here.delete(id=port)
+    assert both(
+        here, there, lambda store: [(one.dependent_id, one.cause) for one in store.invalidations().invalidations]
+    ) == [(drawn, "deleted")]

@@ -31,10 +31,12 @@ def _repacked(content: bytes, change: Callable[[bytes], bytes]) -> bytes:
     return head + b"\n" + zlib.compress(change(zlib.decompress(packed)))
 
 
-def _bomb() -> bytes:
-    packing = zlib.compressobj(9)
+def _bomb(content: bytes) -> bytes:
+    packing, head = zlib.compressobj(9), zlib.decompress(content.partition(b"\n")[2]).partition(b"\n")[0]
     line = b'{"change":null,"more":"' + b"0" * 65536 + b'"}\n'
-    packed = b"".join(packing.compress(line) for _ in range(2 + bundle_file.FREE // len(line)))
+    packed = packing.compress(head + b"\n") + b"".join(
+        packing.compress(line) for _ in range(2 + bundle_file.FREE // len(line))
+    )
     return b"holdfast bundle 1\n" + packed + packing.flush()
 
 
@@ -52,7 +54,7 @@ HARM: dict[str, Callable[[bytes], bytes]] = {
     "a line twice": lambda content: _repacked(content, lambda text: text.replace(b"\n", b"\n\n", 3)),
     "nonsense": lambda content: _repacked(content, lambda text: text.replace(b'{"change', b'{"change":[[[[', 1)),
     "one long line": lambda content: _repacked(content, lambda text: b" " * (bundle_file.MOST_LINE + 70000)),
-    "a bomb": lambda content: _bomb(),
+    "a bomb": _bomb,
     "newer": lambda content: content.replace(b"bundle 1\n", b"bundle 2\n", 1),
 }
 

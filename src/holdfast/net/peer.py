@@ -29,6 +29,9 @@ MOST_REFUSAL = 64 * 1024
 MOST_TOLD = 300
 """Characters of what a peer says about an error of its own that are passed on."""
 TIMEOUT = 60.0
+CONNECT_SECONDS = 5.0
+CUT_SECONDS = 10
+"""After which a connection counts as cut on which nothing is confirmed."""
 WORTH_BYTES = 512
 """Below this a message is sent as it is."""
 _CODE = re.compile(r"[A-Z][A-Z_]{0,63}")
@@ -96,13 +99,16 @@ class Link:
         )
 
     def _connect(self, deadline: float) -> HTTPConnection:
-        host, port, left = self.address.hostname or "", self.address.port, max(deadline - monotonic(), 0.001)
+        host, port = self.address.hostname or "", self.address.port
+        left = max(min(deadline - monotonic(), CONNECT_SECONDS), 0.001)
         if self.address.scheme == "http":
             made = HTTPConnection(host, port, timeout=left)
         else:
             made = HTTPSConnection(host, port, timeout=left, context=self._tls)
         self._connection = made
         made.connect()
+        made.sock.settimeout(self._timeout)
+        _notice_when_cut(made.sock)
         return made
 
     def _sent(
@@ -169,6 +175,18 @@ def address(url: str) -> SplitResult:
             fields=["peers"],
         )
     return parts
+
+
+def _notice_when_cut(connection: socket.socket) -> None:
+    """Ask the system to find out, where it can: a cable that was pulled would otherwise be waited for to the end."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", CUT_SECONDS // 2),
+        ("TCP_KEEPINTVL", CUT_SECONDS // 2),
+        ("TCP_USER_TIMEOUT", CUT_SECONDS * 1000),
+    ):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _whole(response: HTTPResponse, most: int, *, strict: bool = True) -> bytes:

@@ -295,6 +295,7 @@ class _Walk:
         self.began: dict[str, tuple[int, int]] = {}
         self._last_own = 0
         self._erased: dict[tuple[str, str], list[int]] = {}
+        self._purged: set[tuple[str, str]] = set()
         self._passed = self.floor is None
 
     def step(self, entry: Entry) -> Iterator[Break]:
@@ -321,12 +322,15 @@ class _Walk:
         return head._replace(seq=self._expected - 1, n=n, hash=self._previous, kept_at=self._kept_at)
 
     def _says(self, entry: Entry) -> Iterator[Break]:
+        """What was erased was so by a purge, which another store may have told of before what it erased."""
         if (entry.body, entry.delta) == (None, None):
-            self._erased.setdefault((entry.kind, entry.record), []).append(entry.seq)
+            if (entry.kind, entry.record) not in self._purged:
+                self._erased.setdefault((entry.kind, entry.record), []).append(entry.seq)
         elif digest_of(entry.body, entry.delta) != entry.digest:
             yield Break(entry.seq, "what the entry says was edited")
         elif entry.op == "purge":
             self._erased.pop((entry.kind, entry.record), None)
+            self._purged.add((entry.kind, entry.record))
 
     def _follows(self, entry: Entry) -> Iterator[Break]:
         if entry.seq != self._expected:

@@ -177,7 +177,7 @@ FAULTS: dict[Callable[[Patch], None], tuple[str, ...]] = {
     drop_a_tombstone: ("delete",),
     skip_a_field: ("rate",),
     drop_unknown_fields: ("newer_release",),
-    keep_one_context_for_a_whole_row: ("reword", "rate", "pull_some"),
+    keep_one_context_for_a_whole_row: ("reword_and_rate", "pull_some"),
     let_vectors_pass_gaps: ("pull_some",),
     thin_equal_values_when_joining: ("reword",),
     drop_kept_losers_from_a_change: ("reword",),

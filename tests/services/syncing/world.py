@@ -42,6 +42,7 @@ WEIGHTS = {
     "resolve": 3,
     "link": 3,
     "rate": 1,
+    "reword_and_rate": 1,
     "supersede": 1,
     "reflect": 2,
     "unlink": 1,
@@ -154,6 +155,11 @@ class World:
 
     def rate(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         store.update(id=self.one(store, a).id, priority=b % 10 + 1)
+
+    def reword_and_rate(self, store: holdfast.Holdfast, a: int, b: int) -> None:
+        """Two changes of one memory: who hears of the second alone has not seen the first."""
+        self.reword(store, a, b)
+        self.rate(store, a, b)
 
     def rename(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         memory = self.one(store, a)

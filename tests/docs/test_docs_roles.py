@@ -112,6 +112,7 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
         other.sync_export_bundle(file=str(folder / "other.bundle"))
     do("sync_import_bundle", file=str(folder / "other.bundle"), trust_sender=True)
     every_change_by_peers(do, folder)
+    every_change_for_agents(do)
     snapshot = do("backup").snapshot
     assert do("compact", older_than=0).folded > 0
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
@@ -129,6 +130,51 @@ def every_change_by_peers(do: Callable[..., Any], folder: Path) -> None:
     do("peer_take", message=msgspec.to_builtins(Take(sender=said, changes=[], upto=said.seq)))
     do("peer_remove", name="desk")
     do("peer_certificate", name="desk", folder=str(folder / "certificates"))
+
+
+def every_change_for_agents(do: Callable[..., Any]) -> None:
+    """What agents keep beside memories: people, conversations, lessons, tasks, usage and runs."""
+    do("principal_merge", alias="slack:U42", principal="ann")
+    do("principal_split", alias="slack:U42")
+    do("principal_describe", name="ann", display="Ann")
+    do("fact_set", key="city", value="Berlin", principal="ann")
+    do("fact_delete", key="city", principal="ann")
+    do("fact_restore", key="city", principal="ann")
+    lesson = do("lesson_add", rule="Taste the soup first.", domain="kitchen").lesson
+    do("outcome_record", score=1, domain="kitchen", lesson_id=lesson.id)
+    seen = do("observation_save", title="Cold soup", type="discovery")
+    do("observation_update", id=seen.id, why="The stove was off.")
+    do("limitation_resolve", id=do("limitation_add", title="No oven").limitation.id)
+    do("conversation_say", turns=[{"role": "user", "content": "Is the soup on?"}], principal="ann")
+    do("conversation_close", principal="ann")
+    do("conversation_reap")
+    every_task(do)
+    do("price_set", model="m", input="3")
+    do("budget_set", principal="*", tokens=100)
+    held = [do("usage_reserve", model="m", input_tokens=1).reservation for _ in range(2)]
+    do("usage_record", model="m", input_tokens=1, reservation=held[0])
+    do("usage_release", reservation=held[1])
+    do("price_remove", model="m")
+    run = do("run_open", topology="dinner", phases=["soup"])
+    for state in ("in_progress", "completed"):
+        do("run_step", id=run.run.id, token=run.token, phase="soup", state=state)
+    do("run_heartbeat", id=run.run.id, token=run.token)
+    do("run_close", id=run.run.id, token=run.token)
+    do("run_clear", id=run.run.id)
+    do("session_keep", session_id="s", provider="p")
+    do("session_clear")
+    do("principal_purge", name="ann")
+
+
+def every_task(do: Callable[..., Any]) -> None:
+    task = do("task_add", title="Stir", due_at="2020-01-01", max_attempts=1).task
+    do("task_update", id=task.id, title="Stir well")
+    (taken,) = do("task_claim").claimed
+    do("task_heartbeat", id=task.id, token=taken.token)
+    do("task_finish", id=task.id, token=taken.token, error="burnt")
+    do("task_retry", id=task.id)
+    do("task_defer", id=task.id, until="2099-01-01")
+    do("task_cancel", id=task.id)
 
 
 def every_change_by_curating(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:

@@ -68,7 +68,7 @@ class Built(Struct, frozen=True, kw_only=True):
     ),
 )
 def build_context(hold: Hold, request: BuildContext) -> Built:
-    """Gather what an agent should know before it answers: history, facts, lessons, tasks, what bears on it.
+    """Gather what an agent should know before it answers: history, facts, lessons, tasks, what it recalls.
 
     It only reads. Each part has a least and a most of the budget; what did not fit and what failed is said.
     """

@@ -28,6 +28,8 @@ AGAIN_SECONDS = 1.0
 """Between two looks at a store that is away."""
 FOLLOW_SECONDS = 15.0
 """The longest time between two looks at a feed."""
+MOST_TYPED = 1 << 25
+"""Bytes: no field takes more."""
 GLOBAL = ("db", "json", "agent_id")
 FAMILY_NAMES = {
     "core": "Store and find",
@@ -293,15 +295,19 @@ def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
             ready[name] = value
         elif value not in (None, ()):
             many = [value] if isinstance(value, str) else list(value)
-            words[name] = [stdin() if one == "-" and op.extra(name, "stdin") else one for one in many]
+            words[name] = [stdin(MOST_TYPED) if one == "-" and op.extra(name, "stdin") else one for one in many]
     return from_words(op, words) | ready
 
 
-def stdin() -> str:
+def stdin(most: int | None = None) -> str:
+    """What comes through a pipe; of what is longer than any field takes, no more is read than shows it."""
     if sys.stdin is None:
         raise Invalid("There is no standard input to read from.")
+    read = sys.stdin.buffer.read(-1 if most is None else most + 1)
+    if most is not None and len(read) > most:
+        raise Invalid(f"Standard input has more than {most >> 20} MiB: give it as a file, or in parts.")
     try:
-        return sys.stdin.buffer.read().decode()
+        return read.decode()
     except UnicodeDecodeError:
         raise Invalid("Standard input is not UTF-8 text.") from None
 

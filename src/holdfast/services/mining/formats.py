@@ -157,6 +157,8 @@ def _line_form(one: Any) -> Format | None:
         return None
     if "chat_messages" in one or "mapping" in one:
         return "claude" if "chat_messages" in one else "chatgpt"
+    if claude_ai.is_memory(one) or claude_ai.is_project(one):
+        return "claude"
     if graph.is_entry(one):
         return "mcp-memory"
     if codex.is_entry(one):
@@ -166,8 +168,10 @@ def _line_form(one: Any) -> Format | None:
 
 def _member_form(one: Element, names: set[str]) -> Format | None:
     """What the first members of a JSON document make of it."""
-    if one.name in ("mapping", "chat_messages"):
+    if one.name in ("mapping", "chat_messages", "conversations_memory"):
         return "chatgpt" if one.name == "mapping" else "claude"
+    if {"uuid", "docs", "prompt_template"} <= names:
+        return "claude"
     try:
         raw = decoded(one.data)
     except Invalid:
@@ -175,7 +179,7 @@ def _member_form(one: Element, names: set[str]) -> Format | None:
     if one.name in (None, "conversations") and isinstance(raw, dict):
         if "mapping" in raw:
             return "chatgpt"
-        if "chat_messages" in raw:
+        if "chat_messages" in raw or claude_ai.is_memory(raw) or claude_ai.is_project(raw):
             return "claude"
     if one.name in mem0.STATEMENTS and mem0.is_statement(raw):
         return "mem0"

@@ -217,7 +217,7 @@ def test_what_cannot_be_content_is_refused_from_standard_input_too(run: Run, std
 
 def test_of_a_pipe_without_an_end_no_more_is_read_than_a_field_takes(run: Run) -> None:
     code, _, err = run("mine", "--content", "-", stdin=b"x" * (MOST_TYPED + 1))
-    assert (code, "more than 32 MiB: give it as a file" in err) == (2, True)
+    assert (code, "more than 64 MiB: give it as a file" in err) == (2, True)
 
 
 BAD_JSON = {

@@ -28,7 +28,7 @@ AGAIN_SECONDS = 1.0
 """Between two looks at a store that is away."""
 FOLLOW_SECONDS = 15.0
 """The longest time between two looks at a feed."""
-MOST_TYPED = 1 << 25
+MOST_TYPED = 1 << 26
 """Bytes: no field takes more."""
 GLOBAL = ("db", "json", "agent_id")
 FAMILY_NAMES = {

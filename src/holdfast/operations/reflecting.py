@@ -67,6 +67,7 @@ class Reflected(Struct, frozen=True, kw_only=True):
     "POST /api/v1/reflect",
     family="power",
     waits=True,
+    human="holdfast.surfaces.human:reflected",
     examples=(
         Example({"source_ids": ["no-such-memory"], "title": "So", "content": "It follows."}, error="NOT_FOUND"),
         Example({"source_ids": [], "title": "So", "content": "It follows."}, error="VALIDATION_FAILED"),

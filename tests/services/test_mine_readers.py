@@ -330,6 +330,24 @@ def test_what_is_of_no_format_is_refused_and_the_formats_are_named(content: byte
         records(path)
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\x1f\x8b\x08\x00", "what is packed: unpack it first"),
+        (b"%PDF-1.7\n", "what is a PDF: make text of it first"),
+        ('{"type": "entity"}'.encode("utf-16"), "what is in UTF-16: save it as UTF-8"),
+        (b"\n<!DOCTYPE html><html>", "what is a web page: give the JSON that an export has beside it"),
+        (b" \n", "what is empty"),
+    ],
+    ids=["packed", "pdf", "utf-16", "page", "empty"],
+)
+def test_what_is_often_given_by_mistake_is_told_with_what_to_do(content: bytes, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "what"
+    path.write_bytes(content)
+    with pytest.raises(Invalid, match=told):
+        records(path)
+
+
 def test_files_of_several_formats_are_refused_until_one_is_named(tmp_path: Path) -> None:
     exports.claude_code(tmp_path / "s-1.jsonl")
     exports.mbox(tmp_path / "mail.mbox")

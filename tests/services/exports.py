@@ -109,7 +109,12 @@ def claude_project(**more: Any) -> dict[str, Any]:
         "prompt_template": "Give measures in metres.",
         "created_at": "2025-03-01T10:00:00Z",
         "docs": [
-            {"uuid": "d-1", "filename": "roof.md", "content": "Slate, 30 degrees.", "created_at": "2025-03-02T10:00:00Z"},
+            {
+                "uuid": "d-1",
+                "filename": "roof.md",
+                "content": "Slate, 30 degrees.",
+                "created_at": "2025-03-02T10:00:00Z",
+            },
             {"uuid": "d-2", "filename": "empty.md", "content": ""},
         ],
         **more,

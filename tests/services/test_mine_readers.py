@@ -216,6 +216,27 @@ def test_slack_mentions_are_names_and_links_are_written_out(tmp_path: Path) -> N
     )
 
 
+def test_a_slack_message_that_is_all_blocks_says_what_they_say(tmp_path: Path) -> None:
+    line = [
+        {"type": "text", "text": "Ask "},
+        {"type": "user", "user_id": "U1"},
+        {"type": "text", "text": " if 1 < 2: "},
+        {"type": "link", "url": "https://soup.example", "text": "soup"},
+        {"type": "emoji", "name": "wave"},
+    ]
+    blocks = [
+        {"type": "header", "text": {"type": "plain_text", "text": "Build 7"}},
+        {"type": "section", "fields": [{"type": "mrkdwn", "text": "*red* &amp; late"}, 7]},
+        {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": line}]},
+        {"type": "divider"},
+    ]
+    days = [{"ts": "1704100001.0", "username": "Builds", "text": "", "blocks": blocks}, {"ts": "2", "blocks": [3]}]
+    files = {"users.json": [{"id": "U1", "name": "anna"}], "ci/2024-01-01.json": days}
+    found = records(exports.zipped(tmp_path / "s.zip", {name: json.dumps(one) for name, one in files.items()}))
+    said = "Build 7\n*red* & late\nAsk @anna if 1 < 2: soup (https://soup.example):wave:"
+    assert (turns(found), found[-1]) == ([("Builds", said)], LeftOut(sort="empty"))
+
+
 def test_slack_is_read_from_its_zip(tmp_path: Path) -> None:
     folder = exports.slack(tmp_path / "export")
     files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.json")}

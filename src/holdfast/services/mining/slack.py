@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...domain.errors import Invalid
-from ...domain.mined import Problem, Record, Turn, moment_of
+from ...domain.mined import LeftOut, Problem, Record, Turn, moment_of
 from .blocks import dict_of, list_of, text_of
 from .places import Piece, watched
 from .reading import Told, guarded, members
@@ -18,8 +18,10 @@ _NOISE = re.compile(
     r"(?:channel|group)_(?:join|leave|topic|purpose|name|archive|unarchive|posting_permissions|convert.*)"
     r"|bot_add|bot_remove|pinned_item|tombstone|reminder_add|sh_room_created|huddle_thread"
 )
+_IN_A_ROW = ("rich_text_section", "rich_text_preformatted", "rich_text_quote")
+"""Blocks whose elements stand in one line."""
 _MARK = re.compile(r"<([@#!]?)([^<>|\n]{1,2000})(?:\|([^<>\n]*))?>")
-"""How Slack writes a mention, a channel, a call to all, or a link into a text; such signs of the text itself are escaped."""
+"""How Slack writes a mention, a channel, a call to all, or a link; such signs of the text itself are escaped."""
 
 
 class Channel(NamedTuple):
@@ -88,12 +90,14 @@ def _day(piece: Piece, channel: Channel, people: dict[str, str], told: Told) -> 
 
 
 def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str, str]) -> Iterator[Record]:
-    stamp, text = text_of(raw.get("ts")), _written(text_of(raw.get("text")), people)
+    stamp = text_of(raw.get("ts"))
+    text = _written(text_of(raw.get("text")) or _said(raw.get("blocks")), people)
     files = [
         text_of(one.get("name"))[:256] for one in list_of(raw.get("files")) if isinstance(one, dict) and one.get("name")
     ]
     text = text or "\n".join(f"[file {file}]" for file in files) or _attached(raw)
     if not text.strip():
+        yield LeftOut(sort="empty")
         return
     if not stamp:
         yield Problem(where=where, what="is a message without a ts, so that it has no name")
@@ -123,9 +127,35 @@ def _written(text: str, people: dict[str, str]) -> str:
             return f"@{people.get(named) or label or named}"
         if sign:
             return label if sign == "!" and label else f"{'@' if sign == '!' else '#'}{label or named}"
-        return f"{label} ({named})" if label and label not in named else named.removeprefix("mailto:")
+        plain = named.removeprefix("mailto:")
+        said_already = not label or (plain.rstrip("/").endswith(label.rstrip("/")) and "." in label)
+        return plain if said_already else f"{label} ({named})"
 
     return html.unescape(_MARK.sub(shown, text))
+
+
+def _said(blocks: Any) -> str:
+    """What the blocks of a message say, in the marks of a text: programs often give nothing else."""
+    found = (_block(one) for one in list_of(blocks) if isinstance(one, dict))
+    return "\n".join(filter(str.strip, found))
+
+
+def _block(one: dict[str, Any]) -> str:
+    text = one.get("text")
+    match one.get("type"):
+        case "text" | "plain_text":
+            return html.escape(text_of(text), quote=False)
+        case "mrkdwn":
+            return text_of(text)
+        case "user":
+            return f"<@{text_of(one.get('user_id'))}>"
+        case "link":
+            return f"<{text_of(one.get('url'))}|{html.escape(text_of(text), quote=False)}>"
+        case "emoji":
+            return f":{text_of(one.get('name'))}:"
+    inner = [text, *list_of(one.get("fields")), *list_of(one.get("elements"))]
+    apart = "" if text_of(one.get("type")) in _IN_A_ROW else "\n"
+    return apart.join(filter(None, (_block(part) for part in inner if isinstance(part, dict))))
 
 
 def _place(stamp: str) -> int | None:

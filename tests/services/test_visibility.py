@@ -208,14 +208,15 @@ def read_world(
 def opened(engine: str, buried: Buried, folder: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     """A copy of what was buried; a database is put back afterwards instead."""
     address = buried.address
-    if engine == "sqlite":
+    server = request.getfixturevalue("postgres") if engine == "postgres" else None
+    if server is None:
         address = str(shutil.copytree(Path(address).parent, folder / "copy") / "memory.db")
     try:
         with holdfast.open(address, agent_id="ai:tester@here", now=lambda: LATER) as hold:
             yield World(hold, *buried[1:])
     finally:
-        if engine == "postgres":
-            request.getfixturevalue("postgres").put_back(address)
+        if server is not None:
+            server.put_back(address)
 
 
 def probes(world: World, name: str, type_: Any) -> list[Any]:

@@ -603,7 +603,10 @@ def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
         if not wanted["json"]:
             click.echo(line)
 
-    outcomes = connect_found(wanted["db"], hooks=hooks, ask=lambda text: yes or click.confirm(text, err=True), say=say)
+    def ask(text: str) -> bool:
+        return yes or click.confirm(text, err=True)
+
+    outcomes = connect_found(wanted["db"], hooks=hooks, yes=yes, ask=ask, say=say)
     with opened(wanted) as hold:
         answer = first_memory(hold, outcomes)
     for line in [wire.encode(answer)] if wanted["json"] else shown_setup(answer):

@@ -119,15 +119,20 @@ Ask = Callable[[str], bool]
 Say = Callable[[str], object]
 
 
-def connect_found(db: str | None, *, hooks: bool, ask: Ask, say: Say) -> list[Outcome]:
-    """Every agent of this machine that is not connected: shown what would change, asked for, and done."""
+def connect_found(db: str | None, *, hooks: bool, yes: bool, ask: Ask, say: Say) -> list[Outcome]:
+    """Every agent of this machine that is not connected: shown what would change, asked for, and done.
+
+    Where nobody is asked, one that is connected to another store or program stays so.
+    """
     machine, command = this_machine(), this_command(db)
     agents = [one for one in detect(machine, command).agents if one.installed]
     for line in _agents(agents) if agents else ["No agent was found that Holdfast knows how to connect."]:
         say(line)
     done: list[Outcome] = []
     for agent in agents:
-        if agent.state in ("not connected", "elsewhere"):
+        if yes and agent.state == "elsewhere":
+            say(f"{agent.title} starts another Holdfast, and was left so: `holdfast install {agent.target} --apply`.")
+        elif agent.state != "connected" or (hooks and agent.hooks is False):
             done += _asked(agent.target, Wish(machine, command, hooks), ask, say)
     return done
 

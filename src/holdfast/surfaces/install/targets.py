@@ -221,26 +221,32 @@ HOOKS: dict[str, dict[str, tuple[str, int]]] = {
         "SessionStart": ("session-start", 10),
         "UserPromptSubmit": ("prompt", 10),
         "PostToolUse": ("tool", 10),
+        "Stop": ("session-end", 10),
         "SessionEnd": ("session-end", 10),
     },
     "codex": {
         "SessionStart": ("session-start", 10),
         "UserPromptSubmit": ("prompt", 10),
         "PostToolUse": ("tool", 10),
-        "SessionEnd": ("session-end", 3),
+        "Stop": ("session-end", 10),
+        "SessionEnd": ("session-end", 3),  # Codex waits no longer for this one.
     },
 }
-"""What is run at which event of an agent, `holdfast hook NAME`, and after how many seconds it is given up."""
+"""What is run at which event of a host, `holdfast hook NAME --host HOST`, and after how many seconds it is given up."""
 
 
 def hook_wants(target: str, command: Command) -> list[Want]:
-    return [_hook(event, command, name, timeout) for event, (name, timeout) in HOOKS[target].items()]
+    return [
+        _hook(
+            event, name, {"type": "command", "command": command.line("hook", name, "--host", target), "timeout": most}
+        )
+        for event, (name, most) in HOOKS[target].items()
+    ]
 
 
-def _hook(event: str, command: Command, name: str, timeout: int) -> Want:
+def _hook(event: str, name: str, hook: Value) -> Want:
     """A group with our one command, or our command in a group that somebody made of several."""
-    ours = re.compile(rf"holdfast\S* hook {name}(\s|\Z)|-m holdfast hook {name}(\s|\Z)")
-    hook = {"type": "command", "command": command.line("hook", name), "timeout": timeout}
+    ours = re.compile(rf"holdfast\S* hook {name}(\s|\Z)")
 
     def is_ours(one: Any) -> bool:
         return isinstance(one, dict) and isinstance(one.get("command"), str) and bool(ours.search(one["command"]))

@@ -251,6 +251,8 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
             return [WORD]
         case msgspec.inspect.ListType():
             return [[WORD]]
+        case msgspec.inspect.DictType() if name == "message":
+            return [{"after": 0, "known": {}, "limit": 1000}]
         case _:
             return []
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from .text import Path, Splice, Step, indent_of, line_end, line_start, malformed, newline_of, wrapped, wrong_kind
@@ -47,7 +48,9 @@ def parse(text: str) -> Any:
     return {} if root is None else root.value
 
 
+@lru_cache(maxsize=4)
 def _tree(text: str) -> Node | None:
+    """The values of a text. Some files have megabytes, and each is looked at several times: nobody changes a tree."""
     start = _skip(text, 0)
     if start == len(text):
         return None

@@ -33,6 +33,9 @@
     ├── EmbedderFailed       a vector could not be made of a text
     ├── ModelFailed          a model gave no answer that can be used
     ├── PeerFailed           another store gave no answer that can be used
+    ├── FileRefused          a file of another program cannot be changed safely
+    │   ├── FileMalformed    it is not what that program would read
+    │   └── FileUnsafe       others could change it too
     ├── QuorumNotMet         kept here, but too few other stores have it yet
     └── StoreError           the store cannot do it now
         ├── StoreBusy        another writer held the store too long
@@ -268,6 +271,24 @@ class PeerFailed(HoldfastError):
     """The other store gave no answer that can be used; what it had answered before is kept."""
 
     code = "PEER_FAILED"
+
+
+class FileRefused(HoldfastError):
+    """A file of another program cannot be changed safely; it was left as it is."""
+
+    code = "FILE_REFUSED"
+
+
+class FileMalformed(FileRefused):
+    """A file of another program is not well-formed; it was left as it is. Put it right and try again."""
+
+    code = "FILE_MALFORMED"
+
+
+class FileUnsafe(FileRefused):
+    """Everybody on this machine may change that file; it was left as it is. Take that right away and try again."""
+
+    code = "FILE_UNSAFE"
 
 
 class QuorumNotMet(HoldfastError):

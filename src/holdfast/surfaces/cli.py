@@ -563,6 +563,64 @@ def quality(file: str | None, cut: str | None, limit_questions: int | None, plot
 
 
 @cli.command(params=global_options())
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: agents(begun))
+@click.option("--detect", is_flag=True, help="List the agents on this machine, and whether they are connected.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, which is the default.")
+@click.option("--apply", is_flag=True, help="Do it, with a backup beside each file.")
+@click.option("--uninstall", is_flag=True, help="Take Holdfast out again, and nothing else.")
+@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+@click.option("--config", metavar="FILE", help="The agent's file, if it is not in its usual place; without hooks.")
+def install(targets: tuple[str, ...], *, detect: bool, apply: bool, uninstall: bool, hooks: bool, **given: Any) -> None:
+    """Connect agents to this memory: show the change of their files as a diff, and make it if asked to.
+
+    TARGET is claude-code, claude-desktop, codex, cursor, windsurf, continue, cline, gemini, zed, goose, opencode or
+    vscode. Comments and everything that is not ours stay as they are; a file that cannot be read is left alone.
+    """
+    wanted = choices(given)
+    if apply and given["dry_run"]:
+        raise Invalid("--apply: goes against --dry-run", fields=["apply", "dry_run"])
+    from .install.command import install as run
+    from .install.command import shown
+
+    asked = {"detect": detect, "apply": apply, "away": uninstall, "hooks": hooks}
+    answer = run(targets, db=wanted["db"], config=given["config"], **asked)
+    for line in [wire.encode(answer)] if wanted["json"] else shown(answer):
+        click.echo(line)
+    leave(verdict(answer))
+
+
+def agents(begun: str) -> list[str]:
+    from .install.targets import TARGETS
+
+    return [name for name in TARGETS if name.startswith(begun)]
+
+
+@cli.command(params=global_options())
+@click.option("--yes", is_flag=True, help="Do not ask: connect every agent that is found.")
+@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
+    """Connect the agents on this machine, one by one, and store and recall a first memory."""
+    wanted = choices(given)
+    if not yes and (wanted["json"] or not (sys.stdin and sys.stdin.isatty())):
+        raise Unconfirmed("There is nobody to ask: repeat it with --yes, or use `holdfast install`.")
+    from .install.command import connect_found, first_memory, shown_setup
+
+    def say(line: str) -> None:
+        if not wanted["json"]:
+            click.echo(line)
+
+    def ask(text: str) -> bool:
+        return yes or click.confirm(text, err=True)
+
+    outcomes = connect_found(wanted["db"], hooks=hooks, yes=yes, ask=ask, say=say)
+    with opened(wanted) as hold:
+        answer = first_memory(hold, outcomes)
+    for line in [wire.encode(answer)] if wanted["json"] else shown_setup(answer):
+        click.echo(line)
+    leave(verdict(answer))
+
+
+@cli.command(params=global_options())
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completions(shell: str, **_: Any) -> None:
     """Print the completion script of a shell; source it in its start-up file."""

@@ -88,6 +88,7 @@ def test_a_file_says_a_namespace_or_a_place_below_and_a_budget() -> None:
         {"command": "rm"},
         {"namespace": "a", "api_key": "k"},
         {"namespace": "users/ann"},
+        {"namespace": "people/ann"},
         {"namespace": "a/../b"},
         {"namespace": "a b"},
         {"namespace": "x" * 200},

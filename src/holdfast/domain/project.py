@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from . import people
 from .admit import namespace as admitted
 from .errors import Invalid
 from .taxonomy import lineage
@@ -18,8 +19,8 @@ LONGEST = 120
 """Characters of a project's namespace."""
 OVERRIDE = ".holdfast.toml"
 LEAST_BUDGET, MOST_BUDGET = 100, 20_000
-PEOPLE = "users"
-"""Where facts about people lie: no project's own."""
+PRIVATE = (people.ROOT, "users")
+"""Where facts about people lie, here and in what came from elsewhere: no project's own."""
 
 By = Literal["override", "remote", "repository", "folder"]
 """What says which project it is: a file, where the repository comes from, where it lies, or where the folder lies."""
@@ -176,7 +177,7 @@ def admit_project(name: str, field: str = "project") -> str:
     name = admitted(name, field)
     if len(name) > LONGEST:
         raise Invalid(f"{field}: at most {LONGEST} characters", fields=[field])
-    if name == PEOPLE or name.startswith(f"{PEOPLE}/") or name.rpartition("/")[2].startswith("_"):
+    if name.partition("/")[0] in PRIVATE or name.rpartition("/")[2].startswith("_"):
         raise Invalid(f"{field}: {name} is no place for a project's memories", fields=[field])
     return name
 

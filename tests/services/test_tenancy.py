@@ -69,6 +69,8 @@ WITHOUT_MEMORIES = {
     "conversation_list",
     "principal_show",
     "principal_list",
+    "project_which",
+    "project_list",
     "lesson_suggest",
     "outcome_list",
     "run_list",

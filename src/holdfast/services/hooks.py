@@ -85,7 +85,7 @@ def begun(hold: Hold, told: Happened, most_tokens: int) -> str:
 def bearing(hold: Hold, told: Happened, most_tokens: int) -> str:
     """What bears on a prompt and was not given to its session before; empty: nothing does."""
     asked = shortened(without_recalled(told.text))
-    if told.is_command or len(set(question(asked, hold.now()).words)) < LEAST_WORDS:
+    if told.is_command or not asked.strip():
         return ""
     place, key = place_of(hold, told), key_of(told)
     with hold.reading() as session:
@@ -95,14 +95,16 @@ def bearing(hold: Hold, told: Happened, most_tokens: int) -> str:
         return ""
     which = Filter(namespaces=(*around(place.names, hold.namespace), *people))
     most = min(place.budget or most_tokens, most_tokens)
-    block = found(hold, Ask(asked, which, MOST_HITS, without=kept.given), told.session, most)
+    block = given(hold, Ask(asked, which, MOST_HITS, without=kept.given), told.session, most)
     return block.text if block.text and _claimed(hold, key, block.cited) else ""
 
 
-def found(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
+def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
     """The memories that bear on a prompt, packed. Nothing of the session itself: that is before the agent's eyes."""
     blocks: list[pack.Block] = []
     asked = question(ask.text, hold.now())
+    if len(set(asked.words)) < LEAST_WORDS:
+        return pack.Block("", 0, reason="Too little was asked.")
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
         worth = [

@@ -680,6 +680,18 @@ def quality(file: str | None, cut: str | None, limit_questions: int | None, plot
     click.echo(wire.encode(found) if wanted["json"] else found.text())
 
 
+@bench.command(params=global_options())
+def firing(**given: Any) -> None:
+    """Measure the prompt hook: how often it speaks where it should, and where it should not.
+
+    By the prompts that come with Holdfast and were not used to set its floor.
+    """
+    from ..bench.firing import run
+
+    found = run()
+    click.echo(wire.encode(found) if choices(given)["json"] else found.text())
+
+
 @cli.command(params=global_options())
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completions(shell: str, **_: Any) -> None:

@@ -27,6 +27,7 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / ".holdfast.toml").write_text('namespace = "team/web"\n')
     monkeypatch.setenv("HOLDFAST_DB", str(tmp_path / "memory.db"))
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", str(BEYOND))
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     monkeypatch.chdir(folder)
     with holdfast.open() as hold:
         hold.store(title="Deploy day", content="We deploy to production never on a Friday.", namespace="team/web")
@@ -114,6 +115,14 @@ def test_one_command_turns_everything_off_and_on(
     assert silent()
     monkeypatch.delenv("HOLDFAST_HOOKS")
     assert not silent()
+
+
+def test_a_session_belongs_to_the_folder_it_was_started_in(
+    web: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(web))
+    assert run(["hook", "prompt", event(tmp_path, prompt=ASK)]) == 0
+    assert "never on a Friday" in capsys.readouterr().out
 
 
 def test_without_capture_nothing_is_kept(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:

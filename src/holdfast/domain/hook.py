@@ -5,6 +5,7 @@ import re
 from typing import Any, Literal, NamedTuple, get_args
 
 from .errors import Invalid
+from .memory import Memory
 from .mined import line
 
 Event = Literal["session-start", "prompt", "tool", "session-end"]
@@ -119,3 +120,8 @@ def _brief(given: Any) -> str:
 def answer(name: str, text: str) -> dict[str, Any]:
     """What is said into a session, as both hosts take it."""
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+
+
+def is_asked(memory: Memory) -> bool:
+    """Whether it is a prompt that a host told of: that resembles the next one like it, and says nothing."""
+    return memory.speaker == "user" and "host" in memory.metadata

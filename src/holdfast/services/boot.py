@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..domain import pack, tokens
 from ..domain.errors import HoldfastError
+from ..domain.hook import is_asked
 from ..domain.memory import Memory
 from ..domain.moment import DAY, to_text
 from ..domain.portions import Part, portions
@@ -123,11 +124,6 @@ def _newest(hold: Hold, which: Filter, unless: Iterable[str] = ()) -> list[Item]
         found = memories.select(session, hold.caller, which, hold.now(), limit=3 * MOST_EACH)
     told = [one for one in found if one.kind not in unless and not is_asked(one)]
     return [_memory(one) for one in told[:MOST_EACH]]
-
-
-def is_asked(memory: Memory) -> bool:
-    """Whether it is a prompt that a host told of: that bears on the next one like it, and says nothing."""
-    return memory.speaker == "user" and "host" in memory.metadata
 
 
 def _tasks(hold: Hold, place: Place) -> list[Item]:

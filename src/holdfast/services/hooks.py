@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..domain import budget, pack
-from ..domain.hook import ANEW, MOST_ANSWER, OVER, Happened
+from ..domain.hook import ANEW, MOST_ANSWER, OVER, Happened, is_asked
 from ..domain.mined import digest, without_recalled
 from ..domain.people import place_of as people_place
 from ..domain.project import around
@@ -15,14 +15,13 @@ from ..storage import hook_sessions, tokens
 from ..storage.hook_sessions import MOST_TOOLS, Kept
 from ..storage.memories import Filter
 from ..storage.principals import known_as
-from . import boot as booting
 from . import context, embed, projects
 from .hold import Hold
-from .mining import capture
 from .mining.blocks import is_ours
-from .mining.capture import Role, Told
-from .mining.plan import Options
 from .recall import COMMON, Ask, Hit, recall
+
+if TYPE_CHECKING:
+    from .mining.capture import Role
 
 BUDGET = 600
 MOST_HITS = 20
@@ -65,6 +64,8 @@ def key_of(told: Happened) -> str:
 
 def begun(hold: Hold, told: Happened, most_tokens: int) -> str:
     """What a session should know first; empty: nothing. One that goes on is not told again what it was told."""
+    from . import boot as booting
+
     place = place_of(hold, told)
     with hold.reading() as session:
         before = hook_sessions.get(session, key_of(told))
@@ -107,11 +108,7 @@ def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
         return pack.Block("", 0, reason="Too little was asked.")
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
-        worth = [
-            hit
-            for hit in hits
-            if hit.memory.thread != thread and not booting.is_asked(hit.memory) and bears(hit, asked)
-        ]
+        worth = [hit for hit in hits if hit.memory.thread != thread and not is_asked(hit.memory) and bears(hit, asked)]
         shown = context.packable(hold, worth)
         most = most_tokens
         block = pack.block(shown, budget=most, fence=token_hex(6), now=hold.now())
@@ -193,8 +190,11 @@ def _keep_answer(hold: Hold, told: Happened) -> None:
             hook_sessions.drop(session, key_of(told))
 
 
-def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple[Role, str]]) -> None:
+def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple["Role", str]]) -> None:
     """Turns that are not just what was said last, told again by another hook of the same host."""
+    from .mining.capture import Told, capture
+    from .mining.plan import Options
+
     place = place_of(hold, told)
     for role, text in said:
         own, key = without_recalled(text), key_of(told)
@@ -218,7 +218,7 @@ def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple[Role, str]]) ->
             tools=(),
             metadata={"host": told.host} | ({"tool_calls": list(tools)} if tools else {}),
         )
-        capture.capture(hold, turn, Options(namespace=place.namespace, tier="mid", route="capture"))
+        capture(hold, turn, Options(namespace=place.namespace, tier="mid", route="capture"))
 
 
 def _note_tool(hold: Hold, told: Happened) -> None:
@@ -235,6 +235,7 @@ def _note_tool(hold: Hold, told: Happened) -> None:
 def _recover(hold: Hold, told: Happened, transcript: Path) -> None:
     """The last turns from the host's transcript, where the host does not tell them; not from one without end."""
     from .mining import recover
+    from .mining.plan import Options
 
     if transcript.is_file() and transcript.stat().st_size <= MOST_TRANSCRIPT:
         options = Options(namespace=place_of(hold, told).namespace, tier="mid")

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import tomllib
 from collections.abc import Iterator
 from os.path import isdir, isfile
 from pathlib import Path
@@ -186,6 +185,8 @@ def _is_anothers(file: Path) -> bool:
 
 
 def _admitted(file: Path) -> Override:
+    import tomllib
+
     text = _read(file, MOST_OVERRIDE + 1)
     if text is None or len(text) > MOST_OVERRIDE or file.is_symlink():
         raise Invalid(f"{file}: must be a file of at most {MOST_OVERRIDE} bytes that can be read, and no link")

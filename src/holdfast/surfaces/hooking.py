@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 16 << 20
 """Of what a host tells."""
+GRACE_SECONDS = 0.2
+"""For an answer that is just being given."""
 SWITCH = "hooks-off"
 """A file beside the settings: while it is there, hooks do nothing."""
 
@@ -66,9 +68,9 @@ class Deadline:
     def _watch(self) -> None:
         if self._left.wait(self._seconds):
             return
-        with self._speaking:
-            complain(self._what, Invalid(f"it took longer than {self._seconds:g} seconds and was ended."))
-            os._exit(0)
+        self._speaking.acquire(timeout=GRACE_SECONDS)  # a host that does not read is not waited for either
+        complain(self._what, Invalid(f"it took longer than {self._seconds:g} seconds and was ended."))
+        os._exit(0)
 
 
 def switch(environment: Mapping[str, str]) -> Path:
@@ -121,7 +123,13 @@ def run(event: str, host: str | None, payload: str | None, settings: Settings) -
     with Deadline(f"hook {event}", settings.hook_timeout_ms / 1000) as deadline:
         told = told_by_host(payload)
         if off_because(settings) is None:
-            do(happened(event, told, host), settings, deadline)  # type: ignore[arg-type]
+            do(at_its_start(happened(event, told, host)), settings, deadline)  # type: ignore[arg-type]
+
+
+def at_its_start(told: "Happened") -> "Happened":
+    """A session belongs to the folder that it was started in, wherever its agent goes."""
+    started = os.environ.get("CLAUDE_PROJECT_DIR") if told.host == "claude-code" else None
+    return told._replace(folder=started) if started else told
 
 
 def do(told: "Happened", settings: Settings, deadline: Deadline) -> None:

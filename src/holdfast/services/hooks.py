@@ -23,7 +23,6 @@ from .recall import COMMON, Ask, Hit, recall
 if TYPE_CHECKING:
     from .mining.capture import Role
 
-BUDGET = 600
 MOST_HITS = 20
 LONGEST_ASKED = 2000
 """Characters of a prompt by which memories are looked for: its beginning, and its end."""
@@ -108,7 +107,8 @@ def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
         return pack.Block("", 0, reason="Too little was asked.")
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
-        worth = [hit for hit in hits if hit.memory.thread != thread and not is_asked(hit.memory) and bears(hit, asked)]
+        news = [hit for hit in hits if hit.memory.thread != thread and hit.superseded_by not in ask.without]
+        worth = [hit for hit in news if not is_asked(hit.memory) and bears(hit, asked)]
         shown = context.packable(hold, worth)
         most = most_tokens
         block = pack.block(shown, budget=most, fence=token_hex(6), now=hold.now())

@@ -104,6 +104,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Servers of the other stores that count for it."""
     quorum_timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 2000
     """How long they are waited for."""
+    hooks: bool = True
+    """Whether the hooks of agents' hosts do anything; `holdfast hooks off` is quicker."""
+    hook_timeout_ms: Annotated[int, Meta(ge=100, le=60_000)] = 3000
+    """How long a hook may take; then it ends, and the agent goes on without it."""
+    hook_budget: Annotated[int, Meta(ge=100, le=20_000)] = 600
+    """The most tokens that a prompt is given by a hook."""
+    hook_capture: bool = True
+    """Whether hooks keep what is said in a session."""
+    boot_budget: Annotated[int, Meta(ge=100, le=20_000)] = 1500
+    """The most tokens that a session is given when it begins."""
     ttl: Lifetimes = Lifetimes()
 
     def __repr__(self) -> str:

@@ -68,6 +68,8 @@ WITHOUT_MEMORIES = {
     "pipelines",
     "principal_show",
     "principal_list",
+    "project_which",
+    "project_list",
     "lesson_suggest",
     "outcome_list",
     "run_list",

@@ -191,6 +191,9 @@ OF_AGENTS: list[tuple[Any, ...]] = [
     ("build_context", {"message": "soup", "channel": "cli", "budget": 500, "parts": ["history", "tasks"]}),
     ("conversation_close", {"channel": "cli"}),
     ("conversation_list", {}),
+    ("project_merge", {"project": "projects/a", "alias": "projects/b"}),
+    ("project_list", {}),
+    ("project_split", {"alias": "projects/b"}),
     ("principal_purge", {"name": "ann"}),
     ("principal_forgotten", {"name": "ann"}),
 ]

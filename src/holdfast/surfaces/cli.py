@@ -115,6 +115,33 @@ class Commands(click.Group):
         return "Commands" if self.path else next(FAMILY_NAMES[op.family] for op in REGISTRY if op.cli[0] == name)
 
 
+class Patient(click.Command):
+    """A command of an agent's host, whose session must not end for it: what goes wrong is told in one line, no more."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            self._tell(Invalid(error.format_message()))
+            raise click.exceptions.Exit(0) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
+            self._tell(error)
+            raise click.exceptions.Exit(0) from None
+
+    def _tell(self, error: Exception) -> None:
+        from .hooking import complain as tell
+
+        tell(self.name or "", error)
+
+
 def close_to(word: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
@@ -507,6 +534,103 @@ def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> N
         leave(work(hold, settings, slots=slots, lease=lease, allow=allow, once=once))
 
 
+@cli.command(cls=Patient, params=global_options())
+@click.option("--path", metavar="DIR", help="The folder whose project it is [default: this one].")
+@click.option("-n", "--namespace", metavar="TEXT", help="The project, whatever the folder.")
+@click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
+@click.option("--no-header", is_flag=True, help="Without the line that says what was given.")
+def boot(path: str | None, namespace: str | None, budget: int | None, *, no_header: bool, **given: Any) -> None:
+    """Print what a session should know first, of the project of a folder. Always succeeds."""
+    wanted = choices(given)
+    answer = booted(wanted, path, namespace, budget)
+    if wanted["json"]:
+        click.echo(wire.encode(answer))
+        return
+    for text in ([] if no_header else [answer.manifest]) + ([answer.text] if answer.text else []):
+        click.echo(text)
+
+
+def booted(wanted: dict[str, Any], path: str | None, namespace: str | None, budget: int | None) -> Any:
+    """What a session should know first; the project is that of a folder of this machine, if none is named."""
+    from ..services import projects
+    from ..services.backup import local_path
+
+    with opened(wanted) as hold:
+        if namespace is None:
+            found = projects.which(hold.hold, local_path(path or "."))
+            namespace, budget = found.namespace, budget or found.budget
+        return hold.call("boot", {"namespace": namespace, "budget": budget or hold.settings.boot_budget})
+
+
+@cli.command(params=global_options(), context_settings={"ignore_unknown_options": True})
+@click.argument("agent")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@click.option("--system-flag", metavar="FLAG", help="Tell it by this flag of the agent.")
+@click.option("--system-env", metavar="NAME", help="Tell it by this variable of its environment.")
+@click.option("--message-file-flag", metavar="FLAG", help="Tell it by a file, which this flag names.")
+@click.option("--no-boot", is_flag=True, help="Tell it nothing.")
+@click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
+def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: bool, **given: Any) -> None:
+    """Start an agent that has no hooks with what it should know first, and become it."""
+    from .hooking import complain as tell
+    from .wrapping import PREAMBLE, become, strategy_of
+
+    ways = {"flag": given["system_flag"], "env": given["system_env"], "file": given["message_file_flag"]}
+    strategy, message = strategy_of(agent, ways), ""  # type: ignore[arg-type]
+    if not no_boot:
+        try:
+            answer = booted(choices(given), None, None, budget)
+            message = "\n".join(filter(None, (PREAMBLE, answer.manifest, answer.text)))
+        except HoldfastError as error:
+            tell("wrap", error)
+    become(agent, words, message, strategy)
+
+
+@cli.command(cls=Patient, params=global_options())
+@click.argument("event", metavar="session-start|prompt|tool|session-end")
+@click.argument("payload", required=False, metavar="[JSON]")
+@click.option("--host", metavar="claude-code|codex", help="Who calls; else by what is told.")
+def hook(event: str, payload: str | None, host: str | None, **given: Any) -> None:
+    """Do what is to be done when an agent's host tells of its session. Always succeeds, and in time."""
+    from .hooking import run as do
+
+    wanted = choices(given)
+    do(event, host, payload, setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]}))
+
+
+@cli.group(cls=Commands, path=("hooks",), params=global_options())
+def hooks(**_: Any) -> None:
+    """Turn the hooks of agents' hosts off and on."""
+
+
+@hooks.command("off", params=global_options())
+def hooks_off(**_: Any) -> None:
+    """Let hooks do nothing, in every session, from now on."""
+    from .hooking import turned
+
+    turned(on=False)
+    click.echo("Hooks are off: they neither say nor keep anything. `holdfast hooks on` turns them on.")
+
+
+@hooks.command("on", params=global_options())
+def hooks_on(**_: Any) -> None:
+    """Let hooks do their work again."""
+    from .hooking import off_because, turned
+
+    turned(on=True)
+    why = off_because(setting.load({}))
+    click.echo("Hooks are on." if why is None else f"Hooks are still off: {why}.")
+
+
+@hooks.command("status", params=global_options())
+def hooks_status(**_: Any) -> None:
+    """Say whether hooks are on."""
+    from .hooking import off_because
+
+    why = off_because(setting.load({}))
+    click.echo("Hooks are on." if why is None else f"Hooks are off: {why}.")
+
+
 @cli.group(params=global_options(), invoke_without_command=True)
 @click.option("--quick", is_flag=True, help="Small sizes only: does it run?")
 @click.option("--full", is_flag=True, help="A million memories too.")
@@ -560,6 +684,18 @@ def quality(file: str | None, cut: str | None, limit_questions: int | None, plot
             **asked,
         )
     click.echo(wire.encode(found) if wanted["json"] else found.text())
+
+
+@bench.command(params=global_options())
+def firing(**given: Any) -> None:
+    """Measure the prompt hook: how often it speaks where it should, and where it should not.
+
+    By the prompts that come with Holdfast and were not used to set its floor.
+    """
+    from ..bench.firing import run
+
+    found = run()
+    click.echo(wire.encode(found) if choices(given)["json"] else found.text())
 
 
 @cli.command(params=global_options())

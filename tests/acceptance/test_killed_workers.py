@@ -4,13 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
 import holdfast
 from engines import ENGINES
+from holdfast.domain.moment import SECOND, from_text
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +22,8 @@ WORKERS = 4
 LEASE = 2
 SECONDS_BETWEEN = 2.0
 PATIENCE = 120 + TASKS / 10
+STUCK = 10.0
+"""Seconds for which a task may lie after the lease of who had it is over."""
 
 CLAIMANT = """
 import sys, holdfast
@@ -97,6 +102,7 @@ def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Pa
         finally:
             claimants.end()
         runs = [run for id in made for run in hold.task_runs(id=id, limit=100).runs]
+        late = max((lay(run) for run in runs if run.status == "lost"), default=0.0)
     settled = [run for run in runs if run.final]
     assert len(settled) == len(made)
     assert {run.status for run in settled} == {"completed"}
@@ -104,6 +110,16 @@ def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Pa
     assert told <= {run.id for run in settled}
     assert claimants.killed > 0
     assert claimants.paused > 0
+    assert late < STUCK
+    tries = Counter(run.status for run in runs)
+    refused = claimants.told().count("late")
+    print(f"\n{len(made)} tasks, {claimants.killed} killed, {claimants.paused} paused, {tries}, {refused} refused")
+    print(f"none lay for more than {late:.1f} s after its lease")
+
+
+def lay(run: Any) -> float:
+    """Seconds between the end of a lease that nobody came back from and the next claim."""
+    return (from_text(run.finished_at, "at") - from_text(run.started_at, "at")) / SECOND - LEASE
 
 
 def work_off(hold: holdfast.Holdfast, claimants: Claimants) -> None:

@@ -89,12 +89,22 @@ def brief(
     fence = token_hex(6)
     head = _head(fence)
     room = max(0, most_tokens - tokens.count(head) - tokens.count(fence) - 8 * len(gathered))
-    sizes = {name: [tokens.count(_line(item)) + 1 for item in found.items] for name, found in gathered.items()}
+    sizes = {name: _sizes(found.items, int(room * SHARES[name][1])) for name, found in gathered.items()}
     fit = portions([Part(name, sizes[name], *SHARES[name]) for name in gathered], room)
     parts = [_cut(gathered[name], sizes[name], fit[name]) for name in ORDER if name in gathered]
     text = _text(head, fence, parts)
     step = onboarding.coming(hold, scope.principal) if onboard else None
     return Briefing(going, parts, text, tokens.count(text), _language(hold, scope, message, going), step)
+
+
+def _sizes(items: list[Item], most: int) -> list[int]:
+    """The tokens of items, as far as there can be room for them."""
+    found: list[int] = []
+    for item in items:
+        found.append(tokens.count(_line(item), most) + 1)
+        if sum(found) > most:
+            break
+    return found
 
 
 def _language(hold: Hold, scope: Scope, message: str, going: Conversation | None) -> Language:

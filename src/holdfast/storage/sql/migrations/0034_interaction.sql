@@ -34,6 +34,9 @@ create index interaction_kept on interaction (created_at, id) where state = 'liv
 -- Who comes back too late is found at once.
 create index task_running on task (ready_at, id) where state = 'running';
 
+-- The turns of a conversation, wherever they are by now.
+create index memory_thread on memory (thread, place) where thread is not null;
+
 -- When something that is done now and then was last done.
 create table last_done (
   name text primary key,

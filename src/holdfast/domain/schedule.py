@@ -90,11 +90,11 @@ def schedule(repeat: str | None, zone: str, first: int) -> Schedule:
     return made
 
 
-@lru_cache(maxsize=256)
 _NO_ZONES = ("right/", "posix", "Factory", "localtime")
 """Files that lie among the zones: clocks that count leap seconds, copies, and whatever this machine is set to."""
 
 
+@lru_cache(maxsize=256)
 def zone_of(name: str) -> ZoneInfo:
     """The zone of a name, such as Europe/Berlin."""
     try:

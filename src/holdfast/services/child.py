@@ -14,7 +14,7 @@ MOST_BYTES = 32 * 1024
 """Of what a program prints, from its beginning; the rest is read and let go."""
 LOOK_SECONDS = 0.2
 """How often it is looked whether the program is to end."""
-MARK = "HOLDFAST_HANDLER"
+MARK = "HANDLER_OF_HOLDFAST"
 """In the environment of a program and of all that it starts, with a number of its own."""
 GRACE_SECONDS = 5.0
 """Between being asked to end and being ended."""

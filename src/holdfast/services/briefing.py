@@ -1,6 +1,7 @@
 """What an agent should know before it answers: history, facts, lessons, tasks, and what bears on the message."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from secrets import token_hex
 from typing import Literal, NamedTuple
 
@@ -26,6 +27,8 @@ from .recall import Ask, Hit, recall
 MOST_TURNS = 50
 MOST_HITS = 20
 MOST_EACH = 50
+LONGEST_KNOWN = 2000
+"""Characters of a line whose tokens are remembered."""
 LOOKED_BACK = 10
 """Turns that are looked at for their language."""
 SHARES = {
@@ -101,10 +104,17 @@ def _sizes(items: list[Item], most: int) -> list[int]:
     """The tokens of items, as far as there can be room for them."""
     found: list[int] = []
     for item in items:
-        found.append(tokens.count(_line(item), most) + 1)
+        line = _line(item)
+        found.append((_counted(line) if len(line) <= LONGEST_KNOWN else tokens.count(line, most)) + 1)
         if sum(found) > most:
             break
     return found
+
+
+@lru_cache(4096)
+def _counted(line: str) -> int:
+    """Remembered: most of what is told before one answer is told before the next."""
+    return tokens.count(line)
 
 
 def _language(hold: Hold, scope: Scope, message: str, going: Conversation | None) -> Language:

@@ -37,6 +37,9 @@ create index task_running on task (ready_at, id) where state = 'running';
 -- The turns of a conversation, wherever they are by now.
 create index memory_thread on memory (thread, place) where thread is not null;
 
+-- Lessons, however much else a namespace holds.
+create index memory_lesson on memory (namespace, state) where kind = 'lesson';
+
 -- When something that is done now and then was last done.
 create table last_done (
   name text primary key,

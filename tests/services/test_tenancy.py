@@ -61,6 +61,8 @@ WITHOUT_MEMORIES = {
     "capabilities",
     "agent_list",
     "inbox",
+    "interaction_list",
+    "interaction_show",
     "key_list",
     "llm_usage",
     "policy_get",

@@ -100,6 +100,7 @@ def open(
         model=chosen_model(chosen),
         allowance=Allowance(chosen.llm_daily_tokens, chosen.llm_price_in, chosen.llm_price_out),
         keep_recalls=chosen.keep_recalls,
+        audited=chosen.audit,
         access=access_of(chosen),
     )
     return Holdfast(hold, chosen, makes_vectors=not once)

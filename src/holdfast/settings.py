@@ -80,6 +80,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a million tokens of answers cost, in the same."""
     keep_recalls: Annotated[int, Meta(ge=0, le=36_500)] = 30
     """Days for which questions are kept with what was found, for `feedback`; 0: questions are not kept."""
+    audit: Literal["none", "denied", "all"] = "none"
+    """Which calls of operations are recorded as interactions: none, those that were denied, or all."""
     sync_peers: tuple[str, ...] = ()
     """Servers of other stores that `holdfast sync-daemon`, and `holdfast serve`, keep this one in step with."""
     sync_interval_secs: Annotated[float, Meta(gt=0, le=86_400)] = 2

@@ -61,6 +61,8 @@ WITHOUT_MEMORIES = {
     "capabilities",
     "agent_list",
     "inbox",
+    "interaction_list",
+    "interaction_show",
     "key_list",
     "llm_usage",
     "policy_get",
@@ -112,6 +114,8 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     if op.name == "conversation_show":
         said = {"turns": [{"role": "user", "content": "x"}], "namespace": "open"}
         needed = {"id": hold.call("conversation_say", said).conversation_id}
+    if op.name == "interaction_show":
+        needed = {"id": hold.call("interaction_record", {"status": "ok", "namespace": "open"}).id}
     if op.name == "run_show":
         needed = {"id": hold.call("run_open", {"topology": "x", "phases": ["x"], "namespace": "open"}).run.id}
     with listening_in(postgres) as heard:

@@ -118,14 +118,16 @@ def bury_for_agents(hold: Any, owner: Caller, namespace: str) -> list[str]:
         said = {"domain": WORD, "what": f"The {WORD} bit {CANARY}.", "principal": WORD}
         call("outcome_record", score=-1, namespace=namespace, **said)
     call("usage_record", model=CANARY, input_tokens=1, principal=WORD, session=CANARY)
+    told = {"status": "denied", "reason": CANARY, "action": CANARY, "principal": WORD}
+    denied = call("interaction_record", channel=WORD, namespace=namespace, **told).id
     if namespace == "open":
-        return [task, f"{WORD}-run"]
+        return [task, denied, f"{WORD}-run"]
     said = [{"role": "user", "content": f"The {WORD} is called {CANARY}."}]
     going = call("conversation_say", turns=said, channel=CANARY, principal=WORD, namespace=namespace).conversation_id
     call("conversation_close", id=going, summary=f"{WORD} {CANARY}")
     for principal in (WORD, owner.agent):
         call("fact_set", key=WORD, value=CANARY, principal=principal)
-    return [task, f"{WORD}-run", going]
+    return [task, denied, f"{WORD}-run", going]
 
 
 class Buried(NamedTuple):

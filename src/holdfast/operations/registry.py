@@ -100,7 +100,14 @@ class Operation(Struct, frozen=True):
         return "read" if self.effect is Effect.READ else "write"
 
     def call(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT) -> Any:
-        """The one door: authorise, validate, run."""
+        """The one door: authorise, validate, run; and record what was decided, if that is set."""
+        if hold.audited == "none":
+            return self._called(hold, caller, arguments, progress)
+        from ..services.interactions import noted
+
+        return noted(hold, caller, self.name, lambda: self._called(hold, caller, arguments, progress))
+
+    def _called(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress) -> Any:
         if not caller.may(self.right):
             raise Forbidden(f"{self.name} needs the {self.right} right; this key has {caller.right}.")
         request = self.admit(arguments)

@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import IO, NamedTuple
 
@@ -13,6 +14,8 @@ MOST_BYTES = 32 * 1024
 """Of what a program prints, from its beginning; the rest is read and let go."""
 LOOK_SECONDS = 0.2
 """How often it is looked whether the program is to end."""
+MARK = "HANDLER_OF_HOLDFAST"
+"""In the environment of a program and of all that it starts, with a number of its own."""
 GRACE_SECONDS = 5.0
 """Between being asked to end and being ended."""
 
@@ -36,12 +39,13 @@ def run(
     stop: Callable[[], str | None] = lambda: None,
 ) -> Ended:
     """Run a program in a group of its own and wait for it. Raises OSError if it cannot be started."""
+    mark = f"{MARK}={os.urandom(16).hex()}"
     process = subprocess.Popen(  # noqa: S603 - what is run is for an admin to say
         argv,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=dict(environment),
+        env={**environment, MARK: mark.partition("=")[2]},
         start_new_session=True,
     )
     assert process.stdin
@@ -51,6 +55,7 @@ def run(
     _Told(process.stdin, words)
     why = _wait(process, monotonic() + timeout, timeout, stop)
     _signal(process, signal.SIGKILL)
+    _sweep(mark.encode())
     return Ended(process.wait(), output.text(), errors.text(), why)
 
 
@@ -74,6 +79,14 @@ def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     """To the whole group, so that nothing that it started is left."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
+
+
+def _sweep(mark: bytes) -> None:
+    """End what left the group but still carries the mark of the program, where processes can be looked at."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (place / "environ").read_bytes().split(b"\0"):
+                os.kill(int(place.name), signal.SIGKILL)
 
 
 class _Kept:

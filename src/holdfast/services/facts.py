@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from ..domain import admit as door
 from ..domain.admit import Draft
 from ..domain.errors import Conflict, NotFound
 from ..domain.memory import Memory
@@ -59,6 +60,7 @@ class Past(NamedTuple):
 
 def tell(hold: Hold, given: Given) -> Told:
     """Say what is so; what was said before stays in the history, and as contradicted if it was something else."""
+    given = given._replace(key=door.title(given.key, "key"))
     with hold.writing() as write:
         names = known_as(write.session, admit_name(given.principal))
         known = _held(write, names, given.key) or _taken_back(hold, write, given)

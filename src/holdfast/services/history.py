@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ..domain import cells
 from ..domain.errors import ChangedSince, Conflict, Folded, NotFound
+from ..domain.interaction import Interaction
 from ..domain.link import Grant, Link
 from ..domain.memory import Memory
 from ..domain.merge import canonical
@@ -13,7 +14,7 @@ from ..domain.moment import OPEN_END, to_text
 from ..domain.policy import Policy
 from ..domain.reflection import never_lower
 from ..domain.skill import SkillVersion
-from ..storage import audit, invalidations, journal, memories, records, skills
+from ..storage import audit, interactions, invalidations, journal, memories, records, skills
 from ..storage import floor as floors
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
@@ -99,11 +100,16 @@ def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[
 
 
 def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
-    """A link is told of to those who may see what it points to, a policy or skill to those who reach its namespace."""
+    """A link is told of to those who may see what it points to, a policy or skill to those who reach its namespace.
+
+    An interaction is told of to those who may read it.
+    """
     if entry.kind == "policy":
         return hold.caller.reaches(entry.record)
     if entry.kind in ("skill", "skill_version") and entry.body is not None:
         return hold.caller.reaches(records.body_of(KINDS[entry.kind], entry).namespace)
+    if entry.kind == "interaction":
+        return interactions.seen(session, hold.caller, entry.record) is not None
     if entry.kind != "link" or entry.body is None:
         return True
     target = records.body_of(records.LINK, entry).target
@@ -197,6 +203,8 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
     """An undo does nothing that its caller could not do otherwise."""
     if isinstance(record, SkillVersion):
         raise Conflict("A version of a skill stays: take back the change that made it current, or delete the skill.")
+    if isinstance(record, Interaction):
+        raise Conflict("What was decided stays recorded: it cannot be taken back.")
     if isinstance(record, Grant):
         memory = write.get(MEMORY, record.memory)
         assert memory is not None

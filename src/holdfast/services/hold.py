@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..domain import ids, moment
 from ..domain.caller import Caller
@@ -119,6 +119,8 @@ class Hold:
     """What the model may take in a day, and its prices."""
     recent: Recent = field(default_factory=Recent)
     usual: Usual = field(default_factory=Usual)
+    audited: Literal["none", "denied", "all"] = "none"
+    """Which calls of operations are recorded as interactions."""
     access: Access = NO_ACCESS
     """With what other stores are asked over a network."""
     kept: Callable[[], None] = lambda: None

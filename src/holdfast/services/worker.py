@@ -22,6 +22,8 @@ from .tasks import Finish
 
 JOBS: dict[str, tuple[str, ...]] = {
     "gc": ("gc",),
+    "reaper": ("conversation", "reap"),
+    "consolidate": ("conversation", "consolidate"),
     "curate": ("curate", "--apply"),
     "reembed": ("reembed",),
     "backup": ("backup",),

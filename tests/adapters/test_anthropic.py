@@ -76,7 +76,7 @@ def test_every_command_says_what_is_documented(hold: holdfast.Holdfast) -> None:
     assert told(tool, "rename", old_path="/memories/notes", new_path="/memories/a.md") == (
         "Error: The destination /memories/a.md already exists"
     )
-    assert told(tool, "rename", old_path=NONE, new_path=FILE) == f"Error: The path {NONE} does not exist"
+    assert told(tool, "rename", old_path=NONE, new_path="/memories/new.md") == f"Error: The path {NONE} does not exist"
     assert told(tool, "rename", old_path="/memories/notes", new_path="/memories/old/notes") == (
         "Successfully renamed /memories/notes to /memories/old/notes"
     )

@@ -21,6 +21,8 @@ FOLLOWED = [page for page in WRITTEN if any(block.language in RUN and block.runs
 FIRST_READ = ("README.md",)
 NOT_RUN = {
     "README.md": 1,
+    "docs/how-to/anthropic-memory-tool.md": 1,
+    "docs/how-to/openai-agents.md": 1,
     "docs/how-to/curate.md": 1,
     "docs/how-to/connect-agents.md": 1,
     "docs/how-to/follow-changes.md": 1,

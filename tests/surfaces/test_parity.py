@@ -1,6 +1,8 @@
 """Every operation answers the same on every surface, and is refused by the same code."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,7 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
         "migrate": {"http", "mcp"},
         "export_reflections": {"http", "mcp"},
         "import_reflections": {"http", "mcp"},
+        "import_kernex": {"http", "mcp"},
         "recover": {"http", "mcp"},
         "sync": {"http", "mcp"},
         **{key: {"cli", "mcp"} for key in ("peer_hello", "peer_feed", "peer_take", "sync_push", "sync_since")},
@@ -411,6 +414,24 @@ def test_a_transcript_is_recovered_the_same_way_on_the_command_line(server: Post
     assert told_by("cli", tmp_path, server, recover_steps(path)).told == library.told
 
 
+def test_a_store_of_kernex_is_taken_in_the_same_way_on_the_command_line(
+    server: Postgres | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("create table conversations (id, channel, sender_id, started_at, updated_at)")
+        file.execute("create table messages (id, conversation_id, role, content, timestamp)")
+        file.execute("insert into conversations values ('c-1', 'cli', 'ann', '2026-01-01', '2026-01-01')")
+        file.execute("insert into messages values ('m-1', 'c-1', 'user', 'Mend it.', '2026-01-01')")
+    library = told_by("library", tmp_path, server, kernex_steps(path))
+    assert [(code, answer["stored"]) for _, code, answer in library.told] == [(None, 2), (None, 0)]
+    assert told_by("cli", tmp_path, server, kernex_steps(path)).told == library.told
+
+
+def kernex_steps(path: Path) -> list[tuple[Any, ...]]:
+    return [("import_kernex", {"path": str(path)}), ("import_kernex", {"path": str(path)})]
+
+
 def test_two_stores_come_together_the_same_way_on_the_command_line(server: Postgres | None, tmp_path: Path) -> None:
     told = []
     for which in ("library", "cli"):
@@ -542,6 +563,7 @@ def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: S
             *SKILL_STEPS,
             *file_steps(Path()),
             *recover_steps(Path()),
+            *kernex_steps(Path()),
             *sync_steps(Path()),
         )
     }

@@ -1,0 +1,46 @@
+// Where the memories of a graph are drawn: those that are linked near one another, the rest apart.
+
+const ROUNDS = 220;
+
+/** Places of some nodes within a width and a height; the same nodes always get the same places. */
+export function layout(ids, edges, width, height) {
+  const places = new Map(ids.map((id, at) => [id, begin(at, ids.length, width, height)]));
+  const ideal = Math.sqrt((width * height) / Math.max(1, ids.length)) * 0.75;
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const heat = (1 - round / ROUNDS) * (width / 14);
+    step(places, edges, ideal, heat, width, height);
+  }
+  return places;
+}
+
+/** On a spiral, the first one in the middle. */
+function begin(at, count, width, height) {
+  const turn = at * 2.399963;
+  const share = Math.sqrt(at / Math.max(1, count)) * 0.45;
+  return { x: width / 2 + Math.cos(turn) * share * width, y: height / 2 + Math.sin(turn) * share * height };
+}
+
+function step(places, edges, ideal, heat, width, height) {
+  const all = [...places.values()];
+  const moves = new Map(all.map((one) => [one, { x: 0, y: 0 }]));
+  const push = (one, other, force) => {
+    const [dx, dy] = [one.x - other.x, one.y - other.y];
+    const apart = Math.max(1, Math.hypot(dx, dy));
+    const by = force(apart) / apart;
+    moves.get(one).x += dx * by;
+    moves.get(one).y += dy * by;
+    moves.get(other).x -= dx * by;
+    moves.get(other).y -= dy * by;
+  };
+  for (let i = 0; i < all.length; i += 1) for (let j = i + 1; j < all.length; j += 1) push(all[i], all[j], (apart) => (ideal * ideal) / apart);
+  for (const [source, target] of edges) if (source !== target) push(places.get(source), places.get(target), (apart) => -(apart * apart) / ideal);
+  for (const one of all) {
+    const move = moves.get(one);
+    move.x += (width / 2 - one.x) * 0.6;
+    move.y += (height / 2 - one.y) * 0.9;
+    const far = Math.max(1, Math.hypot(move.x, move.y));
+    const by = Math.min(far, heat) / far;
+    one.x = Math.min(width - 70, Math.max(70, one.x + move.x * by));
+    one.y = Math.min(height - 34, Math.max(26, one.y + move.y * by));
+  }
+}

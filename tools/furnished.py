@@ -143,6 +143,9 @@ def disagree(hold: holdfast.Holdfast, other: str) -> None:
     """Another store that says something else of the same memory at the same time."""
     with holdfast.open(other, agent_id=OTHER) as desk:
         hold.call("sync", {"remote": other, "direction": "merge"})
+        hold.call(
+            "peer_add", {"name": "desk", "token": desk.call("peer_token", {}).token, "url": "https://desk.example:9077"}
+        )
         for there, content in ((hold, "On Tuesdays there is pea soup."), (desk, "On Tuesdays there is goulash.")):
             lunch = there.call("list", {"namespace": "canteen"}).memories[0]
             there.call("update", {"id": lunch.id, "content": content})

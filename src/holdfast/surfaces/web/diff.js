@@ -3,10 +3,12 @@
 import { el } from "./dom.js";
 
 const OWN = new Set(["version", "updated_at", "created_at", "id", "cells", "access_count", "last_accessed_at", "agent", "agent_id", "origin"]);
+const SAID = ["title", "content", "tags"];
 const MOST_WORDS = 1500;
 
-/** The fields that differ: `[name, before, now]`. */
+/** The fields that differ, `[name, before, now]`; of a beginning only what was said. */
 export function difference(before, now) {
+  if (!Object.keys(before).length) return SAID.filter((name) => !isNothing(now[name])).map((name) => [name, "", text(now[name])]);
   const names = [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((name) => !OWN.has(name));
   const differs = (name) => JSON.stringify(before[name]) !== JSON.stringify(now[name]) && !(isNothing(before[name]) && isNothing(now[name]));
   return names.filter(differs).map((name) => [name, text(before[name]), text(now[name])]);
@@ -29,7 +31,7 @@ export function said(before, now) {
 const words = (value) => value.match(/\s+|[^\s]+/g) ?? [];
 
 /** The longest common run of words, found from both ends first; very long texts are shown whole, before and after. */
-export function steps(one, other) {
+function steps(one, other) {
   let begin = 0;
   while (begin < one.length && begin < other.length && one[begin] === other[begin]) begin += 1;
   let end = 0;

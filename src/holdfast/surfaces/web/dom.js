@@ -44,7 +44,7 @@ export function fill(node, ...children) {
 }
 
 /** An address that a link may lead to: within the page, to another site by http or https, or made here to be saved. */
-export function safe(address) {
+function safe(address) {
   const text = String(address);
   if (text.startsWith("#") || text.startsWith("blob:")) return text;
   try {
@@ -53,6 +53,11 @@ export function safe(address) {
   } catch {
     return null;
   }
+}
+
+/** Our own words, in which what stands between backticks is code. */
+export function coded(text) {
+  return String(text).split("`").map((part, place) => (place % 2 ? el("code", {}, part) : part));
 }
 
 /** A link to another site, if it is one that may be followed; otherwise the text alone. */

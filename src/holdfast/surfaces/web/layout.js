@@ -8,9 +8,9 @@ export function layout(ids, edges, width, height) {
   const ideal = Math.sqrt((width * height) / Math.max(1, ids.length)) * 0.75;
   for (let round = 0; round < ROUNDS; round += 1) {
     const heat = (1 - round / ROUNDS) * (width / 14);
-    step(places, edges, ideal, heat, width, height);
+    step(places, edges, ideal, heat);
   }
-  return places;
+  return fitted(places, width, height);
 }
 
 /** On a spiral, the first one in the middle. */
@@ -20,7 +20,21 @@ function begin(at, count, width, height) {
   return { x: width / 2 + Math.cos(turn) * share * width, y: height / 2 + Math.sin(turn) * share * height };
 }
 
-function step(places, edges, ideal, heat, width, height) {
+/** Stretched so that the room is used, with a margin for names. */
+function fitted(places, width, height) {
+  const all = [...places.values()];
+  const within = (name, room, margin) => {
+    const values = all.map((one) => one[name]);
+    const [least, most] = [Math.min(...values), Math.max(...values)];
+    const by = most > least ? Math.min(2.5, (room - 2 * margin) / (most - least)) : 1;
+    const rest = (room - (most - least) * by) / 2;
+    for (const one of all) one[name] = rest + (one[name] - least) * by;
+  };
+  if (all.length) within("x", width, 100), within("y", height, 44);
+  return places;
+}
+
+function step(places, edges, ideal, heat) {
   const all = [...places.values()];
   const moves = new Map(all.map((one) => [one, { x: 0, y: 0 }]));
   const push = (one, other, force) => {
@@ -36,11 +50,9 @@ function step(places, edges, ideal, heat, width, height) {
   for (const [source, target] of edges) if (source !== target) push(places.get(source), places.get(target), (apart) => -(apart * apart) / ideal);
   for (const one of all) {
     const move = moves.get(one);
-    move.x += (width / 2 - one.x) * 0.6;
-    move.y += (height / 2 - one.y) * 0.9;
     const far = Math.max(1, Math.hypot(move.x, move.y));
     const by = Math.min(far, heat) / far;
-    one.x = Math.min(width - 70, Math.max(70, one.x + move.x * by));
-    one.y = Math.min(height - 34, Math.max(26, one.y + move.y * by));
+    one.x += move.x * by;
+    one.y += move.y * by;
   }
 }

@@ -1,7 +1,7 @@
 // The shell: which view is shown, the way to the others, and the prompt for a key.
 
 import { Refused, key } from "./api.js";
-import { el, fill } from "./dom.js";
+import { coded, el, fill } from "./dom.js";
 import { busy, heading, problem } from "./ui.js";
 
 const VIEWS = {
@@ -42,7 +42,7 @@ let asking = false;
 let began = true;
 
 /** What the part of an address after # names: a view, what it is about, and its settings. Nothing is done by it. */
-export function named(hash) {
+function named(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [name, ...rest] = path.split("/").map(decoded);
   return { name: Object.hasOwn(VIEWS, name) ? name : FIRST, about: rest.join("/"), query: new URLSearchParams(query) };
@@ -73,7 +73,7 @@ async function show() {
   } catch (error) {
     if (!signal.aborted) failed(inside, label, error);
   }
-  if (!signal.aborted && !began) inside.querySelector("h1")?.focus({ preventScroll: true });
+  if (!signal.aborted && !began && !inside.contains(document.activeElement)) inside.querySelector("h1")?.focus();
   began = false;
 }
 
@@ -129,7 +129,7 @@ function prompt(event) {
       "form",
       { class: "key card", on: { submit: enter } },
       el("h1", { tabindex: "-1" }, "A key, please"),
-      el("p", {}, had ? event.detail.message : "This memory is opened by a key: `holdfast keys create NAME` makes one."),
+      el("p", {}, coded(had ? event.detail.message : "This memory is opened by a key: `holdfast keys create NAME` makes one.")),
       el("label", { for: "key" }, "Key"),
       input,
       el("p", { class: "faint" }, "It is kept in this tab alone and forgotten when the tab is closed."),

@@ -6,7 +6,7 @@ const FENCE = /^\s{0,3}(```+|~~~+)/;
 const HEADING = /^(#{1,6})\s+(.*?)\s*#*$/;
 const ITEM = /^(\s*)(?:[-*+]|\d{1,9}[.)])\s+(.*)$/;
 const RULE = /^\s{0,3}([-*_])(\s*\1){2,}\s*$/;
-const INLINE = /(`+)(.+?)\1(?!`)|\*\*(.+?)\*\*|\*([^*\s][^*]*?)\*|!?\[([^\]\n]*)\]\(([^)\s]*)(?:\s+"[^"]*")?\)|(https?:\/\/[^\s<>"')\]]+)/g;
+const INLINE = /(`+)(.+?)\1(?!`)|\*\*(.+?)\*\*|\*([^*\s][^*]*?)\*|!?\[([^\]\n]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+"[^"]*")?\)|(https?:\/\/[^\s<>"')\]]+)/g;
 const DEEPEST = 8;
 
 /** A text as nodes. */
@@ -60,7 +60,7 @@ function listed(lines, begin, found, depth) {
     at += 1;
   }
   const body = (item) => (item.length === 1 ? inline(item[0]) : blocks(item, depth + 1));
-  found.push(el(ordered ? "ol" : "ul", {}, items.map((item) => el("li", {}, body(item)))));
+  found.push(el(ordered ? "ol" : "ul", ordered ? { start: parseInt(lines[begin], 10) } : {}, items.map((item) => el("li", {}, body(item)))));
   return at;
 }
 

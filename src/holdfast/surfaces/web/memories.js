@@ -54,7 +54,7 @@ export function card(memory, { query = "", before, after, stems } = {}) {
 }
 
 /** Take the last change of a memory back. */
-export async function undoLast(id) {
+async function undoLast(id) {
   const { changes } = await get(`/memories/${part(id)}/history`, { limit: 1000 });
   return post("/undo", { change: changes.at(-1).seq });
 }

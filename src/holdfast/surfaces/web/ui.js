@@ -1,20 +1,20 @@
 // The few forms that every view is made of.
 
 import { get } from "./api.js";
-import { el, fill, put } from "./dom.js";
+import { coded, el, fill } from "./dom.js";
 
 export function heading(title, lede, ...actions) {
   return el(
     "header",
     { class: "head" },
-    el("div", {}, el("h1", { tabindex: "-1" }, title), lede && el("p", { class: "lede" }, lede)),
+    el("div", {}, el("h1", { tabindex: "-1" }, title), lede && el("p", { class: "lede" }, typeof lede === "string" ? coded(lede) : lede)),
     actions.length > 0 && el("div", { class: "actions" }, actions),
   );
 }
 
 export const busy = () => el("p", { class: "busy faint", role: "status" }, "One moment …");
 
-export const problem = (error) => el("p", { class: "problem", role: "alert" }, told(error));
+export const problem = (error) => el("p", { class: "problem", role: "alert" }, coded(told(error)));
 
 /** What went wrong, and what a person can do about it. */
 export function told(error) {
@@ -22,7 +22,7 @@ export function told(error) {
   return error.message || String(error);
 }
 
-export const empty = (title, ...more) => el("div", { class: "empty" }, el("h2", {}, title), el("p", {}, more));
+export const empty = (title, ...more) => el("div", { class: "empty" }, el("h2", {}, title), el("p", {}, more.map((one) => (typeof one === "string" ? coded(one) : one))));
 
 export const chip = (text, kind = "") => el("span", { class: `chip ${kind}` }, text);
 
@@ -56,6 +56,16 @@ export function local(at) {
   if (!at) return "";
   const exact = new Date(at);
   return new Date(exact - exact.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+/** A field for a moment. What it was given is kept to the microsecond until somebody writes another one. */
+export function momentField(at, attributes = {}) {
+  return el("input", { type: "datetime-local", step: "1", value: local(at), "data-exact": at ?? "", ...attributes });
+}
+
+/** The moment in such a field, as the server takes it. */
+export function exactly({ value, dataset: { exact } }) {
+  return exact && value === local(exact) ? exact : universal(value);
 }
 
 let fields = 0;
@@ -221,6 +231,4 @@ export function save(name, value) {
 }
 
 export const number = (value) => (value ?? 0).toLocaleString("en");
-export const short = (id) => el("code", { title: id, class: "id" }, String(id).slice(0, 13));
 export const list = (items, attributes = {}) => el("ul", attributes, items.map((item) => el("li", {}, item)));
-export { put };

@@ -7,7 +7,7 @@ const AROUND = 160;
 const LONGEST = 420;
 
 /** Whether a word has a stem: stems are cut and sometimes turned ("deploi"), so their last letter may differ. */
-export function holds(word, stem) {
+function holds(word, stem) {
   const low = word.toLowerCase();
   if (stem.length <= 3) return low === stem || low === `${stem}s`;
   const root = stem.slice(0, -1);
@@ -15,7 +15,7 @@ export function holds(word, stem) {
 }
 
 /** A text in which the words that were found are marked. */
-export function marked(text, stems = []) {
+function marked(text, stems = []) {
   if (!stems.length) return [text];
   const parts = [];
   let last = 0;

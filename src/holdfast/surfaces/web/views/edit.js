@@ -3,7 +3,7 @@
 import { get, given, part, post, put } from "../api.js";
 import { el, fill } from "../dom.js";
 import { KINDS, TIERS, labels, undoable } from "../memories.js";
-import { choice, field, heading, link, local, memoryHref, namespaceField, problem, say, universal } from "../ui.js";
+import { choice, exactly, field, heading, link, memoryHref, momentField, namespaceField, problem, say } from "../ui.js";
 
 export async function show(place, { name, about: id, signal, query, again }) {
   const memory = name === "edit" ? await get(`/memories/${part(id)}`, {}, signal) : null;
@@ -32,7 +32,6 @@ class Form {
     this.memory = memory;
     this.namespace = namespaceField(memory.namespace, { placeholder: "global", maxlength: "512" });
     const text = (value, more) => el("input", { type: "text", value: value ?? "", ...more });
-    const then = (at) => el("input", { type: "datetime-local", step: "1", value: local(at) });
     this.controls = {
       title: text(memory.title, { required: true, maxlength: "512" }),
       content: el("textarea", { required: true, maxlength: "65536", value: memory.content ?? "" }),
@@ -41,8 +40,8 @@ class Form {
       kind: choice(KINDS, memory.memory_kind ?? "observation"),
       priority: el("input", { type: "number", min: "1", max: "10", value: memory.priority ?? 5 }),
       confidence: el("input", { type: "number", min: "0", max: "1", step: "any", value: memory.confidence ?? 1 }),
-      valid_from: then(memory.valid_from),
-      valid_until: then(memory.valid_until),
+      valid_from: momentField(memory.valid_from),
+      valid_until: momentField(memory.valid_until),
     };
   }
 
@@ -77,8 +76,8 @@ class Form {
       kind: controls.kind.value,
       priority: Number(controls.priority.value),
       confidence: Number(controls.confidence.value),
-      valid_from: universal(controls.valid_from.value),
-      valid_until: universal(controls.valid_until.value),
+      valid_from: exactly(controls.valid_from),
+      valid_until: exactly(controls.valid_until),
     };
   }
 

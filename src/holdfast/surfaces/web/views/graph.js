@@ -3,10 +3,10 @@
 import { get, given } from "../api.js";
 import { el, fill, svg } from "../dom.js";
 import { layout } from "../layout.js";
-import { address, chip, choice, empty, field, heading, link, local, memoryHref, moment, namespaceField, table, universal } from "../ui.js";
+import { address, chip, choice, empty, exactly, field, heading, link, memoryHref, moment, momentField, namespaceField, table } from "../ui.js";
 import { RELATIONS } from "./memory.js";
 
-const [WIDTH, HEIGHT] = [1100, 620];
+const WIDTH = 1000;
 const MOST = 60;
 const LONGEST = 26;
 
@@ -24,7 +24,7 @@ export async function show(place, { query, signal }) {
     heading("Graph", lede),
     form(asked),
     found.truncated && el("p", { class: "notice" }, `There are more than ${MOST}: ask for fewer relations, a smaller depth or a lower namespace to see them.`),
-    found.nodes.length ? drawing(found, asked.id) : empty("Nothing is linked here."),
+    found.nodes.length ? el("div", { class: "scroll" }, drawing(found, asked.id)) : empty("Nothing is linked here."),
     found.links.length > 0 && el("section", { class: "part" }, el("h2", {}, `${found.links.length} links`), listed(found.links, titles)),
   );
 }
@@ -32,11 +32,12 @@ export async function show(place, { query, signal }) {
 function form(asked) {
   const namespace = namespaceField(asked.namespace, { name: "namespace" });
   const ended = el("input", { type: "checkbox", name: "include_invalidated", value: "true", checked: asked.include_invalidated === "true" });
+  const then = momentField(asked.valid_at);
   const submit = (event) => {
     event.preventDefault();
-    const { valid_at, ...rest } = Object.fromEntries(new FormData(event.target));
-    if (rest.id) delete rest.namespace;
-    location.hash = address("graph", given({ ...rest, valid_at: universal(valid_at) }));
+    const chosen = Object.fromEntries(new FormData(event.target));
+    if (chosen.id) delete chosen.namespace;
+    location.hash = address("graph", given({ ...chosen, valid_at: exactly(then) }));
   };
   return el(
     "form",
@@ -46,10 +47,10 @@ function form(asked) {
       { class: "row" },
       field("Namespace", namespace.input),
       namespace.parts[1],
-      field("or the memory in the middle", el("input", { type: "text", name: "id", value: asked.id, placeholder: "its id" })),
+      field("or a memory", el("input", { type: "text", name: "id", value: asked.id, placeholder: "its id" })),
       field("Links away", choice(["1", "2", "3", "4", "5"], asked.max_depth || "2", { name: "max_depth" })),
       field("Relation", choice(["", ...RELATIONS], asked.relations, { name: "relations" })),
-      field("As it held at", el("input", { type: "datetime-local", step: "1", name: "valid_at", value: local(asked.valid_at) })),
+      field("As it held at", then),
       el("button", {}, "Show"),
     ),
     el("label", { class: "check" }, ended, "Ended links too"),
@@ -58,10 +59,11 @@ function form(asked) {
 
 function drawing({ nodes, links }, middle) {
   const edges = links.filter((one) => nodes.some((node) => node.id === one.source_id) && nodes.some((node) => node.id === one.target_id));
-  const places = layout(nodes.map((one) => one.id), edges.map((one) => [one.source_id, one.target_id]), WIDTH, HEIGHT);
+  const height = Math.min(620, 240 + 22 * nodes.length);
+  const places = layout(nodes.map((one) => one.id), edges.map((one) => [one.source_id, one.target_id]), WIDTH, height);
   return svg(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "drawing", role: "group", "aria-label": `${nodes.length} memories and ${edges.length} links` },
+    { viewBox: `0 0 ${WIDTH} ${height}`, class: "drawing", role: "group", "aria-label": `${nodes.length} memories and ${edges.length} links` },
     svg("defs", {}, svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: "8", refY: "4", markerWidth: "8", markerHeight: "8", orient: "auto" }, svg("path", { d: "M0 0 8 4 0 8z" }))),
     edges.map((one) => edge(one, places)),
     nodes.map((one) => node(one, places.get(one.id), one.id.startsWith(middle || "-"))),
@@ -86,7 +88,7 @@ function node(one, { x, y }, isMiddle) {
     { href: memoryHref(one.id), class: `${isMiddle ? "middle" : ""} ${one.kind}`, "aria-label": `${one.title}, ${one.kind} in ${one.namespace}` },
     svg("title", {}, `${one.title} · ${one.namespace}`),
     svg("circle", { cx: x, cy: y, r: isMiddle ? 10 : 8 }),
-    svg("text", { x, y: y + 23, "text-anchor": "middle" }, text.length > LONGEST ? `${text.slice(0, LONGEST).join("")}…` : one.title),
+    svg("text", { x, y: y + 25, "text-anchor": "middle" }, text.length > LONGEST ? `${text.slice(0, LONGEST).join("")}…` : one.title),
   );
 }
 

@@ -47,7 +47,7 @@ async function examined(signal) {
       part.findings.map((one) => el("p", {}, chip(one.severity, COLOURS[one.severity]), " ", one.what)),
       facts(part),
     );
-  return [el("p", {}, "All in all: ", chip(status, COLOURS[status])), sections.map(row)];
+  return [el("p", {}, "All in all: ", chip(status, COLOURS[status])), el("div", { class: "examined" }, sections.map(row))];
 }
 
 async function namespaces(signal) {

@@ -3,14 +3,14 @@
 import { get, given, post } from "../api.js";
 import { el, fill } from "../dom.js";
 import { card, labels } from "../memories.js";
-import { address, bar, button, chip, empty, field, heading, link, local, memoryHref, namespaceField, number, pairs, problem, settled, table, universal } from "../ui.js";
+import { address, bar, button, chip, empty, exactly, field, heading, link, memoryHref, momentField, namespaceField, number, pairs, problem, settled, table } from "../ui.js";
 
 const PAUSE = 250;
 const USUAL = 10;
 const MOST = 50;
 
 /** The parts of a score, as a person would name them, each with those that it is made of. */
-export const CHANNELS = {
+const CHANNELS = {
   words: ["Words", ["words"]],
   vector: ["Meaning", ["vector"]],
   speaker: ["Speaker", ["speaker"]],
@@ -38,7 +38,7 @@ export async function show(place, { query, signal }) {
 class Asking {
   constructor(query) {
     const input = (type, name, more = {}) => el("input", { type, value: query.get(name) ?? "", ...more });
-    const then = (name) => el("input", { type: "datetime-local", step: "1", value: local(query.get(name)) });
+    const then = (name) => momentField(query.get(name));
     this.words = input("search", "q", { "aria-label": "Question", placeholder: "What do we know about …", maxlength: "4096", autocomplete: "off" });
     this.namespace = namespaceField(query.get("namespace"));
     this.tags = input("text", "tags", { placeholder: "any" });
@@ -57,9 +57,9 @@ class Asking {
       context: this.words.value.trim(),
       namespace: this.namespace.input.value.trim(),
       tags: labels(this.tags.value),
-      as_of: universal(this.then.as_of.value),
-      known_at: universal(this.then.known_at.value),
-      now: universal(this.then.now.value),
+      as_of: exactly(this.then.as_of),
+      known_at: exactly(this.then.known_at),
+      now: exactly(this.then.now),
     });
   }
 
@@ -127,7 +127,7 @@ class View {
     const question = this.asking.question();
     if (!question.context) return latest(signal);
     const weighed = this.asking.isWeighed();
-    const answer = await post("/recall", { ...question, explain: true, limit: weighed ? MOST : USUAL }, signal);
+    const answer = await post("/recall", { ...question, explain: true, note: false, limit: weighed ? MOST : USUAL }, signal);
     const hits = weighed ? reweighed(answer.memories, this.asking.factors).slice(0, USUAL) : answer.memories.map((hit, at) => ({ hit, was: at, score: hit.score }));
     return [
       summary(answer, weighed),
@@ -146,7 +146,7 @@ async function latest(signal) {
 }
 
 /** Hits in the order that other weights give, and which place each had. What is not among the first fifty is not looked at. */
-export function reweighed(hits, factors) {
+function reweighed(hits, factors) {
   const factorOf = {};
   for (const [name, [, parts]] of Object.entries(CHANNELS)) for (const one of parts) factorOf[one] = Number(factors[name].value);
   const sum = (why) => Object.entries(why.parts).reduce((total, [name, one]) => total + one.adds * (factorOf[name] ?? 1), 0) * why.adjustment;
@@ -187,7 +187,7 @@ function result({ hit, was, score }, at, question) {
 }
 
 /** What a score is made of. */
-export function why(reasons) {
+function why(reasons) {
   const label = (name) => Object.values(CHANNELS).find(([, parts]) => parts.includes(name))?.[0] ?? name;
   const rows = Object.entries(reasons.parts).sort(([, one], [, other]) => Math.abs(other.adds) - Math.abs(one.adds));
   return [

@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { el, fill, svg } from "../dom.js";
 import { chip, empty, heading, link, moment, number, table } from "../ui.js";
 
-const [WIDTH, HEIGHT] = [900, 380];
+const WIDTH = 900;
 
 export async function show(place, { signal }) {
   const status = await get("/sync/status", {}, signal);
@@ -31,10 +31,12 @@ function figures(status) {
 const lag = (value, where) => (value === undefined ? null : value === 0 ? `${where}: up to date` : `${where}: ${number(value)} behind`);
 
 function map(status) {
-  const middle = { x: WIDTH / 2, y: HEIGHT / 2 };
+  const few = status.peers.length <= 2;
+  const height = few ? 180 : 380;
+  const middle = { x: WIDTH / 2, y: height / 2 };
   const around = (at) => {
-    const turn = (at / status.peers.length) * 2 * Math.PI - Math.PI / 2 + (status.peers.length === 2 ? Math.PI / 2 : 0);
-    return { x: middle.x + Math.cos(turn) * WIDTH * 0.36, y: middle.y + Math.sin(turn) * HEIGHT * 0.34 };
+    const turn = (at / status.peers.length) * 2 * Math.PI - (few ? 0 : Math.PI / 2);
+    return { x: middle.x + Math.cos(turn) * WIDTH * 0.36, y: middle.y + Math.sin(turn) * height * 0.34 };
   };
   const peer = (one, at) => {
     const { x, y } = around(at);
@@ -45,12 +47,13 @@ function map(status) {
       svg("g", { class: one.state }, svg("circle", { cx: x, cy: y, r: 13 }), svg("text", { x, y: y + 30, "text-anchor": "middle" }, one.peer)),
     ];
   };
-  return svg(
+  const drawn = svg(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "drawing", role: "img", "aria-label": `This store and ${status.peers.length} peers; the table below says the same` },
+    { viewBox: `0 0 ${WIDTH} ${height}`, class: "drawing", role: "img", "aria-label": `This store and ${status.peers.length} peers; the table below says the same` },
     status.peers.map(peer),
     svg("g", { class: "middle" }, svg("circle", { cx: middle.x, cy: middle.y, r: 18 }), svg("text", { x: middle.x, y: middle.y + 36, "text-anchor": "middle" }, "this store")),
   );
+  return el("div", { class: "scroll" }, drawn);
 }
 
 function standings(peers) {

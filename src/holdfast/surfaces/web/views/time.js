@@ -115,6 +115,6 @@ class Moment {
 }
 
 /** The record in a change, named as a memory is. */
-export function asMemory({ memory }) {
+function asMemory({ memory }) {
   return { ...memory, memory_kind: memory.kind, agent_id: memory.agent };
 }

@@ -27,7 +27,11 @@ function chart(days) {
   for (const one of days) sums.set(one.day, (sums.get(one.day) ?? 0) + one.total_tokens);
   const most = Math.max(...sums.values(), 1);
   const column = ([day, tokens]) => el("i", { set: { height: `${(tokens / most) * 100}%` }, title: `${day}: ${number(tokens)} tokens` });
-  return el("div", { class: "bars", role: "img", "aria-label": `Tokens by day, at most ${number(most)}` }, [...sums].sort().map(column));
+  const shown = [...sums].sort();
+  return [
+    el("div", { class: "bars", role: "img", "aria-label": `Tokens by day, at most ${number(most)}` }, shown.map(column)),
+    el("p", { class: "faint" }, el("span", {}, shown[0][0]), el("span", {}, `at most ${number(most)} tokens a day`), el("span", {}, shown.at(-1)[0])),
+  ];
 }
 
 const columns = [

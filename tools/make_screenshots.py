@@ -22,7 +22,7 @@ PHONE = {"width": 390, "height": 760}
 
 
 def search(page: Page) -> None:
-    page.get_by_role("searchbox").fill("when do we deploy?")
+    page.get_by_role("searchbox").fill("how do we take a deploy back?")
     page.locator(".hits > li").first.get_by_text("Why", exact=True).click()
 
 

@@ -28,7 +28,7 @@ export function said(before, now) {
   return steps(words(before), words(now)).map(([sign, part]) => (sign === " " ? part : el(sign === "-" ? "del" : "ins", {}, part)));
 }
 
-const words = (value) => value.match(/\s+|[^\s]+/g) ?? [];
+const words = (value) => value.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) ?? [];
 
 /** The longest common run of words, found from both ends first; very long texts are shown whole, before and after. */
 function steps(one, other) {

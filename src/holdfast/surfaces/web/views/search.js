@@ -73,10 +73,10 @@ class Asking {
     const later = settled(PAUSE, changed);
     const reset = () => {
       for (const control of [this.namespace.input, this.tags, ...Object.values(this.then)]) control.value = "";
-      for (const one of Object.values(this.factors)) one.value = 1;
+      for (const one of Object.values(this.factors)) (one.value = 1), one.dispatchEvent(new Event("input"));
       changed();
     };
-    const weighing = Object.entries(this.factors).map(([name, one]) => field(CHANNELS[name][0], one));
+    const weighing = Object.entries(this.factors).map(([name, one]) => weight(CHANNELS[name][0], one));
     return el(
       "form",
       { class: "asking", role: "search", on: { input: later, submit: (event) => (event.preventDefault(), changed()) } },
@@ -99,6 +99,15 @@ class Asking {
       ),
     );
   }
+}
+
+/** A weight with its value beside its name. */
+function weight(label, control) {
+  const value = el("output", {}, ` × ${control.value}`);
+  control.addEventListener("input", () => fill(value, ` × ${control.value}`));
+  const shown = field(label, control);
+  shown.querySelector("label").append(value);
+  return shown;
 }
 
 const slider = (value) => el("input", { type: "range", min: "0", max: "3", step: "0.25", value: value ?? "1" });

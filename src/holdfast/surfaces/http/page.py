@@ -70,7 +70,7 @@ def asset(file: Path) -> Asset:
 
 async def shown(request: Request) -> Response:
     """A file of the page; not again to who has it already."""
-    one = assets()[request.url.path]
+    one = assets()[request.scope["path"]]
     headers = {
         "etag": one.etag,
         "cache-control": "no-cache",

@@ -3,7 +3,7 @@
 import { get, part, post, put, remove } from "./api.js";
 import { el, fill } from "./dom.js";
 import { asked, attempt, button, chip, field, link, memoryHref, moment, save, say, told } from "./ui.js";
-import { excerpt } from "./words.js";
+import { excerpt, marked } from "./words.js";
 
 export const TIERS = { short: "6 hours", mid: "7 days", long: "for ever" };
 export const KINDS = "observation reflection persona concept entity claim relation event conversation decision fact lesson limitation summary".split(" ");
@@ -44,7 +44,7 @@ export function card(memory, { query = "", before, after, stems } = {}) {
     el(
       "div",
       { class: "body" },
-      el("h3", {}, link(memory.title, memoryHref(memory.id, query))),
+      el("h3", {}, link(marked(memory.title, stems), memoryHref(memory.id, query))),
       byline(memory),
       el("p", { class: "text" }, excerpt(memory.content, memory.matched, stems)),
       el("p", { class: "signs" }, signs(memory)),

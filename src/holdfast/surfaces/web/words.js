@@ -15,7 +15,7 @@ function holds(word, stem) {
 }
 
 /** A text in which the words that were found are marked. */
-function marked(text, stems = []) {
+export function marked(text, stems = []) {
   if (!stems.length) return [text];
   const parts = [];
   let last = 0;

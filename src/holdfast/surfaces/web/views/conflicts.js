@@ -45,7 +45,7 @@ function side(one, name, label, keep) {
     { class: "side", "aria-label": label },
     el("p", { class: "faint" }, label, one.mine === name && " · said here", " · ", actor ?? origin, " · ", moment(at)),
     el("p", { class: "content" }, shown(value)),
-    button("Keep this", () => keep(name), { class: name === "shown" ? "primary" : "" }),
+    button("Keep this", () => keep(name)),
   );
 }
 

@@ -51,9 +51,9 @@ function form(asked) {
       field("Links away", choice(["1", "2", "3", "4", "5"], asked.max_depth || "2", { name: "max_depth" })),
       field("Relation", choice(["", ...RELATIONS], asked.relations, { name: "relations" })),
       field("As it held at", then),
+      el("label", { class: "check" }, ended, "Ended links too"),
       el("button", {}, "Show"),
     ),
-    el("label", { class: "check" }, ended, "Ended links too"),
   );
 }
 

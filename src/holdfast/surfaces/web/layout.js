@@ -1,6 +1,9 @@
 // Where the memories of a graph are drawn: those that are linked near one another, the rest apart.
 
-const ROUNDS = 220;
+const ROUNDS = 260;
+// So many usual distances away two memories do not push each other any more, and a little they are all drawn together.
+const FAR = 4;
+const PULL = 0.08;
 
 /** Places of some nodes within a width and a height; the same nodes always get the same places. */
 export function layout(ids, edges, width, height) {
@@ -34,8 +37,11 @@ function fitted(places, width, height) {
   return places;
 }
 
+const mean = (all, name) => all.reduce((sum, one) => sum + one[name], 0) / Math.max(1, all.length);
+
 function step(places, edges, ideal, heat) {
   const all = [...places.values()];
+  const middle = { x: mean(all, "x"), y: mean(all, "y") };
   const moves = new Map(all.map((one) => [one, { x: 0, y: 0 }]));
   const push = (one, other, force) => {
     const [dx, dy] = [one.x - other.x, one.y - other.y];
@@ -46,10 +52,12 @@ function step(places, edges, ideal, heat) {
     moves.get(other).x -= dx * by;
     moves.get(other).y -= dy * by;
   };
-  for (let i = 0; i < all.length; i += 1) for (let j = i + 1; j < all.length; j += 1) push(all[i], all[j], (apart) => (ideal * ideal) / apart);
+  for (let i = 0; i < all.length; i += 1) for (let j = i + 1; j < all.length; j += 1) push(all[i], all[j], (apart) => (apart < FAR * ideal ? (ideal * ideal) / apart : 0));
   for (const [source, target] of edges) if (source !== target) push(places.get(source), places.get(target), (apart) => -(apart * apart) / ideal);
   for (const one of all) {
     const move = moves.get(one);
+    move.x += (middle.x - one.x) * PULL;
+    move.y += (middle.y - one.y) * PULL;
     const far = Math.max(1, Math.hypot(move.x, move.y));
     const by = Math.min(far, heat) / far;
     one.x += move.x * by;

@@ -8,7 +8,8 @@ import { RELATIONS } from "./memory.js";
 
 const WIDTH = 1000;
 const MOST = 60;
-const LONGEST = 26;
+const CROWDED = 20;
+const LONGEST = { few: 26, many: 15 };
 
 export async function show(place, { query, signal }) {
   const asked = Object.fromEntries(["id", "namespace", "relations", "max_depth", "valid_at", "include_invalidated"].map((name) => [name, query.get(name) ?? ""]));
@@ -59,36 +60,37 @@ function form(asked) {
 
 function drawing({ nodes, links }, middle) {
   const edges = links.filter((one) => nodes.some((node) => node.id === one.source_id) && nodes.some((node) => node.id === one.target_id));
-  const height = Math.min(620, 240 + 22 * nodes.length);
+  const height = Math.min(900, 240 + 22 * nodes.length);
+  const crowd = nodes.length > CROWDED ? "many" : "few";
   const places = layout(nodes.map((one) => one.id), edges.map((one) => [one.source_id, one.target_id]), WIDTH, height);
   return svg(
     "svg",
     { viewBox: `0 0 ${WIDTH} ${height}`, class: "drawing", role: "group", "aria-label": `${nodes.length} memories and ${edges.length} links` },
     svg("defs", {}, svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: "8", refY: "4", markerWidth: "8", markerHeight: "8", orient: "auto" }, svg("path", { d: "M0 0 8 4 0 8z" }))),
-    edges.map((one) => edge(one, places)),
-    nodes.map((one) => node(one, places.get(one.id), one.id.startsWith(middle || "-"))),
+    edges.map((one) => edge(one, places, crowd)),
+    nodes.map((one) => node(one, places.get(one.id), one.id.startsWith(middle || "-"), LONGEST[crowd])),
   );
 }
 
-function edge(one, places) {
+function edge(one, places, crowd) {
   const [from, to] = [places.get(one.source_id), places.get(one.target_id)];
   const apart = Math.max(1, Math.hypot(to.x - from.x, to.y - from.y));
   const end = { x: to.x - ((to.x - from.x) / apart) * 11, y: to.y - ((to.y - from.y) / apart) * 11 };
   const name = one.relation.replaceAll("_", " ");
   return [
     svg("path", { class: `edge ${one.relation} ${one.valid_until ? "over" : ""}`, d: `M${from.x} ${from.y} L${end.x} ${end.y}`, "marker-end": "url(#tip)" }, svg("title", {}, name)),
-    svg("text", { class: "name", x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 - 3, "text-anchor": "middle" }, name),
+    crowd === "few" && svg("text", { class: "name", x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 - 3, "text-anchor": "middle" }, name),
   ];
 }
 
-function node(one, { x, y }, isMiddle) {
+function node(one, { x, y }, isMiddle, longest) {
   const text = [...one.title];
   return svg(
     "a",
     { href: memoryHref(one.id), class: `${isMiddle ? "middle" : ""} ${one.kind}`, "aria-label": `${one.title}, ${one.kind} in ${one.namespace}` },
     svg("title", {}, `${one.title} · ${one.namespace}`),
     svg("circle", { cx: x, cy: y, r: isMiddle ? 10 : 8 }),
-    svg("text", { x, y: y + 25, "text-anchor": "middle" }, text.length > LONGEST ? `${text.slice(0, LONGEST).join("")}…` : one.title),
+    svg("text", { x, y: y + 25, "text-anchor": "middle" }, text.length > longest ? `${text.slice(0, longest).join("")}…` : one.title),
   );
 }
 

@@ -92,6 +92,12 @@ FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
+def test_a_list_can_be_of_some_kinds(shelf: Any) -> None:
+    shelf.store(title="choice", content="We deploy by hand.", kind="decision")
+    assert titles(shelf.list(kinds=["decision", "event"]).memories) == ["choice"]
+    assert shelf.list(kinds=["event"]).count == 0
+
+
 @pytest.mark.parametrize(("filter", "left"), FILTERS.values(), ids=FILTERS.keys())
 def test_a_filter_means_the_same_in_list_and_search(shelf: Any, filter: dict[str, Any], left: list[str]) -> None:
     assert sorted(titles(shelf.list(**filter).memories)) == left

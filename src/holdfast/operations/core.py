@@ -399,6 +399,7 @@ class Browse(Request, frozen=True):
     since: Moment | None = None
     until: Moment | None = None
     tags: Tags = []
+    kinds: Annotated[list[Kind], Meta(max_length=14, description="Only these.", extra={"not_on": ("mcp",)})] = []
     limit: Limit = 20
     offset: Skip = 0
 
@@ -414,7 +415,12 @@ class Page(Struct, frozen=True, kw_only=True):
     name="list",
     family="core",
     human="holdfast.surfaces.human:memories",
-    examples=(Example({"limit": 5}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"limit": 5}),
+        Example({"kinds": ["reflection"]}),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+        Example({"kinds": ["guess"]}, error="VALIDATION_FAILED"),
+    ),
 )
 def browse(hold: Hold, request: Browse) -> Page:
     """Browse memories, the most important first."""

@@ -61,6 +61,9 @@ class Recall(Asking, frozen=True, kw_only=True):
     known_at: KnownAt | None = None
     explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
     format: Annotated[Format, Meta(description="toon: one table, for fewer tokens.")] = "json"
+    note: Annotated[bool, Meta(description="Count it as a use, and keep the question.", extra={"not_on": ("mcp",)})] = (
+        True
+    )
 
 
 class RecallMeta(Struct, frozen=True, kw_only=True):
@@ -143,6 +146,7 @@ class Recalled(Struct, frozen=True, kw_only=True):
         Example({"context": "which way?", "embedding": {"model": "own", "vector": [1, 0.5]}}),
         Example({"context": "which way?", "embedding": {"model": "own", "vector": []}}, error="VALIDATION_FAILED"),
         Example({"context": "when do we deploy?", "as_of": "2026-11-01", "known_at": "2026-11-02T09:00:00Z"}),
+        Example({"context": "when do we deploy?", "note": False}),
         Example({"context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
         Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
     ),
@@ -160,7 +164,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
 
     found = recalling.recall(
         hold,
-        asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at),
+        asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at, noted=request.note),
         lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame_of(request.format)),
     )
     return Recalled(

@@ -462,7 +462,7 @@ def cli(**_: Any) -> None:
 @click.option("--quorum-peers", metavar="URL,...", help="Servers of the others that count for it.")
 @click.option("--quorum-timeout-ms", type=int, metavar="MS", help="How long they are waited for [default: 2000].")
 def serve(host: str | None, port: int | None, **given: Any) -> None:
-    """Serve the HTTP API, and MCP at /mcp, until interrupted."""
+    """Serve the web page, the HTTP API, and MCP at /mcp, until interrupted."""
     wanted = choices(given)
     named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints", "quorum_writes", "quorum_timeout_ms")
     flags = {"host": host, "port": port, **{name: given[name] for name in named}}

@@ -14,7 +14,7 @@ from .domain.errors import Invalid
 from .domain.spending import Allowance
 from .embedding.choose import chosen as chosen_embedder
 from .llm.choose import chosen as chosen_model
-from .net.access import Access
+from .net.access import Access, Outbound
 from .operations import REGISTRY
 from .services import embed, use
 from .services.hold import Hold, Progress
@@ -101,6 +101,7 @@ def open(
         allowance=Allowance(chosen.llm_daily_tokens, chosen.llm_price_in, chosen.llm_price_out),
         keep_recalls=chosen.keep_recalls,
         access=access_of(chosen),
+        outbound=Outbound(chosen.webhook_networks, chosen.webhook_timeout_secs, chosen.webhook_attempts),
     )
     return Holdfast(hold, chosen, makes_vectors=not once)
 

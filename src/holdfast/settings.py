@@ -98,6 +98,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The SHA-256 of the one certificate that a peer may have."""
     sync_insecure_skip_server_verify: bool = False
     """Believe any certificate of a peer; only with a client certificate, by which the peer knows this store."""
+    webhook_networks: tuple[str, ...] = ()
+    """Networks that webhooks may reach besides public addresses: 127.0.0.0/8, ::1/128, 10.0.0.0/8."""
+    webhook_timeout_secs: Annotated[float, Meta(gt=0, le=60)] = 10
+    """How long a receiver may take to answer."""
+    webhook_attempts: Annotated[int, Meta(ge=1, le=20)] = 10
+    """How often an event is tried, less and less often, before it is a dead letter."""
     quorum_writes: Annotated[int, Meta(ge=0, le=100)] = 0
     """How many stores must have a change, this one included, before `holdfast serve` calls it kept; 0: this one."""
     quorum_peers: tuple[str, ...] = ()
@@ -160,7 +166,7 @@ def _from_file(file: Path | None, *, named: bool) -> dict[str, Any]:
 
 
 _NOT_SETTINGS = {"HOLDFAST_CONFIG"}
-_LISTS = ("allowed_hosts", "sync_peers", "quorum_peers")
+_LISTS = ("allowed_hosts", "sync_peers", "quorum_peers", "webhook_networks")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -80,6 +80,8 @@ WITHOUT_MEMORIES = {
     "usage_report",
     "price_list",
     "budget_list",
+    "subscription_list",
+    "subscription_deliveries",
 }
 READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
 

@@ -16,7 +16,7 @@ from ..domain.invalidation import Invalidation
 from ..domain.lifetime import Lifetimes
 from ..domain.spending import Allowance
 from ..embedding.port import Embedder
-from ..net.access import Access
+from ..net.access import Access, Outbound
 from ..storage import journal
 from ..storage.candidates import Usual
 from ..storage.port import Session, Store
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .quorum import Quorum
 
 NO_ACCESS = Access()
+OUTBOUND = Outbound()
 SETTLE_SECONDS = 10.0
 """How long a database is waited for that went away in the middle of a commit."""
 AGAIN_SECONDS = 0.5
@@ -121,6 +122,8 @@ class Hold:
     usual: Usual = field(default_factory=Usual)
     access: Access = NO_ACCESS
     """With what other stores are asked over a network."""
+    outbound: Outbound = OUTBOUND
+    """How events go out to who subscribed."""
     kept: Callable[[], None] = lambda: None
     """Told when something was committed."""
     keeping: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -395,8 +395,9 @@ def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted
                 click.echo(wire.encode(item))
         if not wanted["json"] and answer.events:
             show(op, answer, wanted)
+        moved = answer.next > arguments.get("after", 0)
         arguments = {**arguments, "after": answer.next}
-        if not answer.events:
+        if not (answer.events or moved):
             hold.hold.store.wait(FOLLOW_SECONDS)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from .domain.errors import Misconfigured
+from .domain.hook import Rule
 from .domain.lifetime import Lifetimes
 
 _PATH = re.compile(r"(sqlite://)?(?!\s*postgres|.*://)[^@=]*", re.IGNORECASE | re.DOTALL)
@@ -110,6 +111,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Servers of the other stores that count for it."""
     quorum_timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 2000
     """How long they are waited for."""
+    hooks: tuple[Rule, ...] = ()
+    """What is asked before, and told after, operations; each a table [[hooks]] of the settings file."""
     ttl: Lifetimes = Lifetimes()
 
     def __repr__(self) -> str:
@@ -165,7 +168,7 @@ def _from_file(file: Path | None, *, named: bool) -> dict[str, Any]:
         raise Misconfigured(f"The settings file {file} cannot be read: {error}") from None
 
 
-_NOT_SETTINGS = {"HOLDFAST_CONFIG"}
+_NOT_SETTINGS = {"HOLDFAST_CONFIG", "HOLDFAST_IN_HOOK"}
 _LISTS = ("allowed_hosts", "sync_peers", "quorum_peers", "webhook_networks")
 
 

@@ -80,6 +80,8 @@ WITHOUT_MEMORIES = {
     "usage_report",
     "price_list",
     "budget_list",
+    "hooks_list",
+    "hooks_test",
     "subscription_list",
     "subscription_deliveries",
 }

@@ -56,6 +56,7 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
         "key_create": {"mcp"},
         "subscribe": {"mcp"},
         "migrate": {"http", "mcp"},
+        **{key: {"http", "mcp"} for key in ("hooks_list", "hooks_test")},
         "export_reflections": {"http", "mcp"},
         "import_reflections": {"http", "mcp"},
         "recover": {"http", "mcp"},

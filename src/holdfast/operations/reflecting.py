@@ -66,6 +66,7 @@ class Reflected(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/reflect",
     family="power",
+    stage="reflect",
     waits=True,
     examples=(
         Example({"source_ids": ["no-such-memory"], "title": "So", "content": "It follows."}, error="NOT_FOUND"),
@@ -249,6 +250,7 @@ class ReflectionsTaken(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/reflections/import",
     family="power",
+    stage="store",
     admin=True,
     surfaces=("library", "cli"),
     examples=(Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),),

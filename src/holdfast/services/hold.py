@@ -26,6 +26,7 @@ from .recent import Recent
 
 if TYPE_CHECKING:
     from ..llm.port import Model
+    from .hooks import Hooks
     from .quorum import Quorum
 
 NO_ACCESS = Access()
@@ -132,6 +133,10 @@ class Hold:
     """What this caller's changes told to others, because something they stand on fell."""
     quorum: Quorum | None = None
     """Which other stores must have a change before it counts; None: none."""
+    hooks: Hooks | None = None
+    """What is asked before, and told after, operations; None: nothing is."""
+    confirmed: bool = False
+    """Whether a person at this machine said yes to what hooks asked."""
     placed: list[journal.Place] = field(default_factory=list)
     """Where this caller's changes stand in the journal, if others must have them."""
 

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from .. import settings as setting
-from ..domain.errors import HoldfastError, Invalid, Unconfirmed
+from ..domain.errors import HoldfastError, HookAsks, Invalid, Unconfirmed
 from ..operations import REGISTRY, Effect, Operation
 from ..operations.registry import bare, from_words
 from ..services.hold import Progress
@@ -252,13 +252,28 @@ def _callback(op: Operation) -> Callable[..., None]:
             if daemon:
                 return keep_doing(op, hold, arguments, wanted, given["interval_secs"])
             with progress_of(op.name, wanted) as progress:
-                answer = hold.call(op.name, arguments, progress=progress)
+                answer = answered(op, hold, arguments, wanted, progress)
             show(op, answer, wanted)
             settle(op, hold, wanted)
             leave(verdict(answer))
         return None
 
     return callback
+
+
+def answered(
+    op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
+) -> Any:
+    """What an operation answers. If a hook wants a person's word, and one is there, it is asked for."""
+    try:
+        return hold.call(op.name, arguments, progress=progress)
+    except HookAsks as asks:
+        if wanted["json"] or not (sys.stdin and sys.stdin.isatty()) or not click.confirm(asks.message, err=True):
+            raise
+    from dataclasses import replace
+
+    hold.hold = replace(hold.hold, confirmed=True)
+    return hold.call(op.name, arguments, progress=progress)
 
 
 def settle(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:

@@ -112,7 +112,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     quorum_timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 2000
     """How long they are waited for."""
     hooks: tuple[Rule, ...] = ()
-    """What is asked before, and told after, operations; each a table [[hooks]] of the settings file."""
+    """What is asked before, and told after, operations; each a table `hooks` of the settings file."""
     ttl: Lifetimes = Lifetimes()
 
     def __repr__(self) -> str:

@@ -111,9 +111,9 @@ def subscription_view(one: "Subscription") -> SubscriptionView:
     ),
 )
 def subscribe(hold: Hold, request: Subscribe) -> Subscribed:
-    """Be told of changes: each is posted to an address of yours, signed, in their order, until it was taken.
+    """Be told of changes: each is posted to an address of yours, signed, until it was taken.
 
-    Only what you may see is told. Not over MCP: where memories are sent is not for a model to say.
+    They come in their order. Only what you may see is told. Not over MCP: where memories are sent is not for a model to say.
     """
     from ..services import subscriptions
 

@@ -468,7 +468,7 @@ class Searched(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/search",
-    family="core",
+    family="power",
     stage="recall",
     at_least_one=("query", "source_uri"),
     human="holdfast.surfaces.human:results",

@@ -333,7 +333,9 @@ def settings_page() -> str:
     )
     lifetimes = "## Lifetimes: the table `[ttl]`\n\nSet in the file only, in seconds; 0 or less means for ever."
     tables = ("`ttl`", "`hooks`")
-    own = [(name, f"`HOLDFAST_{name[1:-1].upper()}`", *rest) for name, *rest in _settings(Settings) if name not in tables]
+    own = [
+        (name, f"`HOLDFAST_{name[1:-1].upper()}`", *rest) for name, *rest in _settings(Settings) if name not in tables
+    ]
     head = ("setting", "environment", "type", "default", "")
     hooks = "## Lifecycle hooks: each a table `[[hooks]]`\n\nSet in the file only; [how to use them](../how-to/lifecycle-hooks.md)."
     inner = head[:1] + head[2:]

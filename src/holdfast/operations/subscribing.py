@@ -113,7 +113,8 @@ def subscription_view(one: "Subscription") -> SubscriptionView:
 def subscribe(hold: Hold, request: Subscribe) -> Subscribed:
     """Be told of changes: each is posted to an address of yours, signed, until it was taken.
 
-    They come in their order. Only what you may see is told. Not over MCP: where memories are sent is not for a model to say.
+    They come in their order, and are only those that you may see. Not over MCP: where memories are sent is not for a
+    model to say.
     """
     from ..services import subscriptions
 

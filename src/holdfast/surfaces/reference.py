@@ -337,7 +337,8 @@ def settings_page() -> str:
         (name, f"`HOLDFAST_{name[1:-1].upper()}`", *rest) for name, *rest in _settings(Settings) if name not in tables
     ]
     head = ("setting", "environment", "type", "default", "")
-    hooks = "## Lifecycle hooks: each a table `[[hooks]]`\n\nSet in the file only; [how to use them](../how-to/lifecycle-hooks.md)."
+    told = "Set in the file only; [how to use them](../how-to/lifecycle-hooks.md)."
+    hooks = f"## Lifecycle hooks: each a table `[[hooks]]`\n\n{told}"
     inner = head[:1] + head[2:]
     of_rules, of_lifetimes = table(inner, _settings(Rule)), table(inner, _settings(Lifetimes))
     return page("Settings", intro, store, table(head, own), lifetimes, of_lifetimes, hooks, of_rules)

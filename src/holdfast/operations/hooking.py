@@ -58,7 +58,7 @@ def hook_view(rule: "Rule") -> HookView:
     examples=(Example({}),),
 )
 def hooks_list(hold: Hold, request: Nothing) -> HookList:
-    """List the lifecycle hooks that the settings of this machine name, in the order in which they are asked."""
+    """List the lifecycle hooks of this machine, in the order in which they are asked."""
     rules = hold.hooks.rules if hold.hooks is not None else ()
     return HookList(hooks=[hook_view(rule) for rule in rules], count=len(rules))
 

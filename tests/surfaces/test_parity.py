@@ -56,7 +56,9 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
     """The secret of a new key is for a person, not for a model's context; an address or a path is for neither."""
     assert {op.name: set(SURFACES) - op.surfaces for op in REGISTRY if op.surfaces != set(SURFACES)} == {
         "key_create": {"mcp"},
+        "subscribe": {"mcp"},
         "migrate": {"http", "mcp"},
+        **{key: {"http", "mcp"} for key in ("hooks_list", "hooks_test")},
         "export_reflections": {"http", "mcp"},
         "import_reflections": {"http", "mcp"},
         "import_kernex": {"http", "mcp"},
@@ -369,6 +371,26 @@ def test_vectors_are_made_on_every_surface(server: Postgres | None, tmp_path: Pa
     assert (recalled["count"], recalled["mode"]) == (1, "hybrid")
 
 
+SUBSCRIPTION_STEPS: list[tuple[Any, ...]] = [
+    ("subscribe", {"url": "https://127.0.0.1:1/hook", "secret": "0123456789abcdef"}, "hook"),
+    ("subscription_list", {}),
+    ("subscription_replay", {"id": "$hook.id", "since": 0}),
+    ("subscription_test", {"id": "$hook.id"}),
+    ("unsubscribe", {"id": "$hook.id"}),
+    ("unsubscribe", {"id": "$hook.id"}),
+]
+
+
+@pytest.mark.parametrize("which", ["library", "cli", "http"])
+def test_a_subscription_comes_and_goes_on_every_surface_that_has_it(
+    server: Postgres | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    monkeypatch.setenv("HOLDFAST_WEBHOOK_NETWORKS", "127.0.0.0/8")
+    told = told_by(which, tmp_path, server, SUBSCRIPTION_STEPS).told
+    assert [code for _, code, _ in told] == [None] * 5 + ["NOT_FOUND"]
+    assert (told[3][2]["ok"], told[3][2]["error"]) == (False, "127.0.0.1:1 cannot be reached.")
+
+
 MODEL_STEPS: list[tuple[Any, ...]] = [("llm_test", {}), ("llm_usage", {})]
 
 
@@ -561,6 +583,7 @@ def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: S
             *MODEL_STEPS,
             *VECTOR_STEPS,
             *SKILL_STEPS,
+            *SUBSCRIPTION_STEPS,
             *file_steps(Path()),
             *recover_steps(Path()),
             *kernex_steps(Path()),

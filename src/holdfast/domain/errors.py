@@ -21,7 +21,9 @@
     ├── Unauthenticated      no key, or a wrong one
     ├── Forbidden            the key or the agent may not do this
     │   ├── Unconfirmed      an irreversible command without its confirmation
-    │   └── ApprovalRequired somebody else has to agree first
+    │   ├── ApprovalRequired somebody else has to agree first
+    │   ├── HookDenied       a lifecycle hook refuses it
+    │   └── HookAsks         a lifecycle hook wants a person to agree first
     ├── BudgetExceeded       more than may be spent of a model
     ├── Misaddressed         Host or Origin name another site
     ├── NotAllowed           the path is there, the method is not
@@ -196,6 +198,18 @@ class ApprovalRequired(Forbidden):
     """Somebody else has to agree to this first."""
 
     code = "APPROVAL_REQUIRED"
+
+
+class HookDenied(Forbidden):
+    """A hook of this machine refuses this."""
+
+    code = "HOOK_DENIED"
+
+
+class HookAsks(Forbidden):
+    """A hook of this machine asks for a person's word first: let somebody do it by the command line."""
+
+    code = "HOOK_ASKS"
 
 
 class BudgetExceeded(HoldfastError):

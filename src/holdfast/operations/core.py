@@ -143,6 +143,7 @@ class Stored(MemoryView, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/memories",
     family="core",
+    stage="store",
     status=201,
     human="holdfast.surfaces.human:memory",
     examples=(
@@ -221,6 +222,7 @@ class BulkStored(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/memories/bulk",
     family="lifecycle",
+    stage="store",
     bulk="memories",
     cli=("bulk-store",),
     human="holdfast.surfaces.human:outcomes",
@@ -356,6 +358,7 @@ class Updated(MemoryView, frozen=True, kw_only=True):
     Effect.WRITE,
     "PUT /api/v1/memories/{id}",
     family="core",
+    stage="store",
     human="holdfast.surfaces.human:memory",
     examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
 )
@@ -472,6 +475,7 @@ class Searched(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/search",
     family="power",
+    stage="recall",
     at_least_one=("query", "source_uri"),
     human="holdfast.surfaces.human:results",
     examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),

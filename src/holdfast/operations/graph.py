@@ -54,6 +54,7 @@ class Linked(LinkView, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/links",
     family="graph",
+    stage="link",
     status=201,
     examples=(
         Example({"source_id": "no-such-memory", "target_id": "nor-this-one"}, error="NOT_FOUND"),
@@ -124,6 +125,7 @@ class Invalidated(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/kg/invalidate",
     family="graph",
+    stage="link",
     cli=("unlink",),
     examples=(
         Example({"source_id": "no-such-memory", "target_id": "nor-this", "relation": "related_to"}, error="NOT_FOUND"),
@@ -492,6 +494,7 @@ class EntityRegistered(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/entities",
     family="graph",
+    stage="store",
     status=201,
     examples=(
         Example({"canonical_name": "Ada Lovelace", "namespace": "people", "aliases": ["Ada", "Countess Lovelace"]}),

@@ -139,6 +139,7 @@ class Recalled(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/recall",
     family="core",
+    stage="recall",
     human="holdfast.surfaces.human:recalled",
     examples=(
         Example({"context": "when do we deploy?"}),

@@ -66,6 +66,7 @@ class Reflected(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/reflect",
     family="power",
+    stage="reflect",
     waits=True,
     human="holdfast.surfaces.human:reflected",
     examples=(
@@ -250,6 +251,7 @@ class ReflectionsTaken(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/reflections/import",
     family="power",
+    stage="store",
     admin=True,
     surfaces=("library", "cli"),
     examples=(Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),),

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from .. import settings as setting
-from ..domain.errors import HoldfastError, Invalid, Unconfirmed
+from ..domain.errors import HoldfastError, HookAsks, Invalid, Unconfirmed
 from ..operations import REGISTRY, Effect, Operation
 from ..operations.registry import bare, from_words
 from ..services.hold import Progress
@@ -281,13 +281,28 @@ def _callback(op: Operation) -> Callable[..., None]:
             if daemon:
                 return keep_doing(op, hold, arguments, wanted, given["interval_secs"])
             with progress_of(op.name, wanted) as progress:
-                answer = hold.call(op.name, arguments, progress=progress)
+                answer = answered(op, hold, arguments, wanted, progress)
             show(op, answer, wanted)
             settle(op, hold, wanted)
             leave(verdict(answer))
         return None
 
     return callback
+
+
+def answered(
+    op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
+) -> Any:
+    """What an operation answers. If a hook wants a person's word, and one is there, it is asked for."""
+    try:
+        return hold.call(op.name, arguments, progress=progress)
+    except HookAsks as asks:
+        if wanted["json"] or not (sys.stdin and sys.stdin.isatty()) or not click.confirm(asks.message, err=True):
+            raise
+    from dataclasses import replace
+
+    hold.hold = replace(hold.hold, confirmed=True)
+    return hold.call(op.name, arguments, progress=progress)
 
 
 def settle(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:
@@ -428,8 +443,9 @@ def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted
                 click.echo(wire.encode(item))
         if not wanted["json"] and answer.events:
             show(op, answer, wanted)
+        moved = answer.next > arguments.get("after", 0)
         arguments = {**arguments, "after": answer.next}
-        if not answer.events:
+        if not (answer.events or moved):
             hold.hold.store.wait(FOLLOW_SECONDS)
 
 
@@ -600,7 +616,7 @@ def hook(event: str, payload: str | None, host: str | None, **given: Any) -> Non
 
 @cli.group(cls=Commands, path=("hooks",), params=global_options())
 def hooks(**_: Any) -> None:
-    """Turn the hooks of agents' hosts off and on."""
+    """Turn the hooks of agents' hosts off and on; list and try those of the settings."""
 
 
 @hooks.command("off", params=global_options())

@@ -259,10 +259,10 @@ def test_what_the_kernel_refuses_is_told_and_not_kept_for_the_next_process(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of two megabytes."""
+    """A real file system of four megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True)
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True)
     if made.returncode:
         pytest.skip("only root may mount a small disk")
     yield folder
@@ -298,7 +298,7 @@ def test_a_full_disk_is_told_reading_goes_on_and_space_that_returns_is_used(smal
 def test_a_disk_that_is_full_from_the_start_is_told_and_used_once_it_has_space(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     with pytest.raises(OSError, match="No space"):
-        ballast.write_bytes(bytes(3_000_000))
+        ballast.write_bytes(bytes(5_000_000))
     with pytest.raises(StoreError):
         holding(small_disk / "memory.db").store(title="One", content="first")
     os.truncate(ballast, 0)
@@ -323,7 +323,7 @@ def test_a_new_key_is_whole_or_not_there(small_disk: Path) -> None:
     (small_disk / "memory.db.key").unlink()
     ballast = small_disk / "ballast"
     with pytest.raises(OSError, match="No space"):
-        ballast.write_bytes(bytes(3_000_000))
+        ballast.write_bytes(bytes(5_000_000))
     with pytest.raises(HoldfastError):
         hold.store(title="One", content="first")
     assert list(small_disk.glob("*.key*")) == []

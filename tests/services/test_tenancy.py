@@ -66,7 +66,6 @@ WITHOUT_MEMORIES = {
     "policy_get",
     "pending_list",
     "pipelines",
-    "conversation_list",
     "principal_show",
     "principal_list",
     "lesson_suggest",

@@ -220,7 +220,8 @@ VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"), "<id>"),
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|[0-9]{8}T[0-9.]+Z"), "<time>"),
     (re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b"), "<hash>"),
-    (re.compile(r"\b[0-9a-f]{12}\b(\.[0-9]+(-[0-9a-f]+)?)?"), "<origin>"),
+    (re.compile(r"(?:\b|(?<=\\n))[0-9a-f]{12}\b(\.[0-9]+(-[0-9a-f]+)?)?"), "<origin>"),
+    (re.compile(r"\[[0-9a-f]{8}\]"), "[<prefix>]"),
     (re.compile(r"\bhf_[\w-]+"), "<secret>"),
     (re.compile(r'source: \\"\w+\\"'), "source: <surface>"),
     (re.compile(r"\bstore_[0-9]+"), "<schema>"),
@@ -228,7 +229,7 @@ VOLATILE = (
     (re.compile(r'"(?:postgresql:/)?/(?:[^"\\]|\\.)*"'), '"<path>"'),
 )
 SIZES = dict.fromkeys(("db_size_bytes", "bytes", "free_bytes", "log_bytes", "connections"), 0)
-TOKENS = dict.fromkeys(("tokens_used", "budget_tokens_used"), 0)
+TOKENS = dict.fromkeys(("tokens", "tokens_used", "budget_tokens_used"), 0)
 OWN = {"source": "<surface>", "access_count": 0, **SIZES, **TOKENS}
 """What each surface says of itself, what depends on the store or on an id, and uses: a command line writes its own down
 at once."""

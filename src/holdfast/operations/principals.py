@@ -112,7 +112,7 @@ class PrincipalShow(Request, frozen=True):
     family="power",
     cli=("principal", "show"),
     human="holdfast.surfaces.human_principals:shown",
-    examples=(Example({"name": "ann"}), Example({}, error="VALIDATION_FAILED")),
+    examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
 )
 def principal_show(hold: Hold, request: PrincipalShow) -> PrincipalView:
     """Say whom a name stands for, and by which other names they are known."""

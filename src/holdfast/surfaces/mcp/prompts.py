@@ -31,7 +31,7 @@ updates that memory, so look before you store and do not keep the same thing twi
 MEMORY_WORKFLOW = """\
 The tools of a memory, by what you want:
 - to find by meaning of words: memory_recall {"context": "..."}; add "budget_tokens" to keep the answer small
-- to find exact words: memory_search {"query": "..."}; every word must occur
+- to get one block to read, in time order and within a budget: memory_context {"query": "..."}
 - to browse: memory_list {"namespace": "..."}; the most important first
 - to read one with its links, now or at an earlier moment: memory_get {"id": "..."}
 - to keep something: memory_store {"title": "...", "content": "..."}; the same title in the same namespace is updated

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..domain import budget, rank, toon
+from ..domain import budget, emoji, rank, toon
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Kind, Memory
 from ..domain.taxonomy import lineage
@@ -262,7 +262,7 @@ def why_of(one: rank.Ranked) -> Why:
         parts={name: Part(round(value, 6), weight, round(value * weight, 6)) for name, value, weight in parts if value},
         words=round(one.bm25, 6),
         cosine=known(None if one.cosine is None else round(one.cosine, 6)),
-        terms=list(one.terms),
+        terms=[emoji.shown(term) for term in one.terms],
     )
 
 

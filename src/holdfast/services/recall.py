@@ -207,7 +207,7 @@ def _embedded(
     """The question's vector, those of the newest memories, and what is missing. Outside of any transaction."""
     embedder = _maker(hold, ask, asked)
     if embedder is None:
-        return ask.embedding, [], None
+        return ask.embedding, [], None if asked.words or ask.embedding else NO_WORDS
     try:
         vector = ahead.vector(embedder, _put(asked, heard.named))
         if vector is None:
@@ -222,6 +222,7 @@ def _embedded(
     return Embedding(embedder.model, vector), [one for many in made.values() for one in many], None
 
 
+NO_WORDS = "The question holds no word to look for."
 LONGEST_QUESTION = 4000
 """Characters of a question of which a vector is made."""
 UNREADABLE = "Found by words alone: the model that makes vectors does not know the words of the question."

@@ -138,7 +138,20 @@ def test_what_is_no_rule_or_never_comes_is_refused(repeat: str) -> None:
         plan.schedule(repeat, "UTC", from_text("2026-11-16", "x"))
 
 
-@pytest.mark.parametrize("zone", ["Mars/Olympus", "", "../etc/passwd", "/etc/localtime", "a\x00b", "x" * 300])
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "Mars/Olympus",
+        "",
+        "../etc/passwd",
+        "/etc/localtime",
+        "a\x00b",
+        "x" * 300,
+        "posixrules",
+        "right/UTC",
+        "localtime",
+    ],
+)
 def test_a_zone_that_does_not_exist_is_refused(zone: str) -> None:
     with pytest.raises(Invalid, match=r"^zone: "):
         plan.zone_of(zone)

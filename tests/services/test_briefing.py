@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import StoreError
+from holdfast.domain.errors import Conflict, StoreError
 from holdfast.domain.portions import Part, portions
 from holdfast.domain.tokens import count
 from holdfast.services import briefing
@@ -124,3 +124,51 @@ def test_shares_hold_and_nobody_goes_short_of_his_least(
         for part in many:
             rest = part.sizes[fit[part.name] :]
             assert not rest or used[part.name] + rest[0] > int(budget * part.least) - len(many)
+
+
+def test_the_language_is_what_was_said_to_be_preferred_then_what_is_written(timed: holdfast.Holdfast) -> None:
+    def language(message: str) -> tuple[str, str]:
+        told = timed.build_context(message, **WHO).language
+        return told.name, told.by
+
+    assert language("shallow copy") == ("en", "message")
+    assert language("ok") == ("en", "default")
+    timed.conversation_say(turns=[{"role": "user", "content": "Wir brauchen Hilfe mit der Kasse."}], **WHO)
+    assert language("ok") == ("de", "conversation")
+    assert language("Où est la caisse ?") == ("fr", "message")
+    assert timed.fact_list(principal="ann").count == 0
+    timed.fact_set(key="preferred_language", value="Esperanto", principal="ann")
+    assert language("Où est la caisse ?") == ("Esperanto", "preference")
+
+
+def test_a_step_is_shown_until_it_was_told_and_then_never_again(timed: holdfast.Holdfast) -> None:
+    def step(**asked: Any) -> Any:
+        return timed.build_context("hello", **{**WHO, "onboarding": True, **asked}).onboarding
+
+    assert step(onboarding=False) is UNSET
+    assert [step().step, step().step] == ["introduce", "introduce"]
+    assert timed.onboarding_tell(step="introduce", principal="ann").told
+    assert not timed.onboarding_tell(step="introduce", principal="ann").told
+    assert step() is UNSET
+    timed.fact_set(key="name", value="Ann", principal="ann")
+    assert (step().step, "/help" in step().hint) == ("help", True)
+    with pytest.raises(Conflict):
+        timed.onboarding_tell(step="tasks", principal="ann")
+    timed.onboarding_tell(step="help", principal="ann")
+    assert step() is UNSET
+    assert step(principal="bob").step == "introduce"
+    timed.principal_merge(alias="slack:U1", principal="ann")
+    assert step(principal="slack:U1") is UNSET
+
+
+def test_a_profile_begins_with_who_somebody_is_and_hides_how_to_behave(timed: holdfast.Holdfast) -> None:
+    for key in ("zodiac", "timezone", "name", "personality", "preferred_language", "cat"):
+        timed.fact_set(key=key, value="x", principal="ann")
+    built = timed.build_context("hello", **WHO, parts=["facts"])
+    assert [item.text for item in built.parts[0].items] == ["name: x", "timezone: x", "cat: x", "zodiac: x"]
+
+
+def test_a_task_that_is_no_reminder_says_so(timed: holdfast.Holdfast) -> None:
+    timed.task_add(title="Rotate", due_at="2030-01-01", principal="ann", kind="action")
+    built = timed.build_context("hello", **WHO, parts=["tasks"])
+    assert "Rotate [action] (due" in built.text

@@ -31,6 +31,8 @@ def known(timed: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
         timed.lesson_add(rule=f"Ask {word} first, before all others.", domain="people", principal=who)
         timed.outcome_record(score=1, domain="people", what=f"{word} was glad", principal=who)
         timed.budget_set(principal=who, tokens=5)
+        timed.interaction_record(status="denied", reason=f"{word} may not", principal=who, name=word)
+    timed.onboarding_tell(step="introduce", principal=NAMES[0])
     clock.move(hours=3)
     timed.conversation_reap()
     return timed
@@ -55,6 +57,8 @@ TABLES = (
     "run_phase",
     "provider_session",
     "outcome",
+    "interaction",
+    "onboarding",
     "forgotten",
     "memory_tag",
 )
@@ -64,7 +68,15 @@ def test_nothing_of_a_person_is_left_and_others_keep_all(known: holdfast.Holdfas
     assert all(word in dump(known) for word in WORDS)
     gone = known.principal_purge(name=NAMES[1])
     assert gone.counts["memories"] == 5
-    assert {"tasks": 1, "usage": 2, "runs": 2, "budgets": 2, "names": 2}.items() <= gone.counts.items()
+    assert {
+        "tasks": 1,
+        "usage": 2,
+        "runs": 2,
+        "budgets": 2,
+        "names": 2,
+        "interactions": 2,
+        "onboarding": 1,
+    }.items() <= gone.counts.items()
     left = dump(known)
     assert [word for word in WORDS if word in left] == []
     assert known.recall("tlaloc").count == 0

@@ -181,6 +181,10 @@ def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     hold.session_keep(session_id="s", provider="p")
     hold.outcome_record(score=-1, domain="d", what=ODD[0])
     hold.conversation_say(turns=[{"role": "user", "content": text} for text in ODD], channel=ODD[0][:9])
+    hook = hold.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
+    about = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
+    with hold.hold.store.writing() as session:
+        session.do("delivery_put", subscription=hook, state="dead", at=NOW.at, number=1, **about)
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:

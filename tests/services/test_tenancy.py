@@ -50,7 +50,7 @@ def is_confined(statement: str) -> bool:
 
 
 WORDS = {"id": "x", "source_id": "x", "target_id": "x", "context": "deploy", "query": "deploy", "alias": "Ada"}
-WORDS |= {"resource_path": "SKILL.md"}
+WORDS |= {"resource_path": "SKILL.md", "event": "pre_store"}
 SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
 OF_THE_WHOLE = {"verify", "doctor", "backup_list", "sync_digest", "quarantine", "quarantine_show"}
 OF_THE_WHOLE |= {"principal_forgotten", "peer_list", "peer_token", "peer_feed", "sync_status", "sync_export_bundle"}
@@ -61,6 +61,8 @@ WITHOUT_MEMORIES = {
     "capabilities",
     "agent_list",
     "inbox",
+    "interaction_list",
+    "interaction_show",
     "key_list",
     "llm_usage",
     "policy_get",
@@ -81,6 +83,10 @@ WITHOUT_MEMORIES = {
     "usage_report",
     "price_list",
     "budget_list",
+    "hooks_list",
+    "hooks_test",
+    "subscription_list",
+    "subscription_deliveries",
 }
 READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
 
@@ -112,6 +118,8 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     if op.name == "conversation_show":
         said = {"turns": [{"role": "user", "content": "x"}], "namespace": "open"}
         needed = {"id": hold.call("conversation_say", said).conversation_id}
+    if op.name == "interaction_show":
+        needed = {"id": hold.call("interaction_record", {"status": "ok", "namespace": "open"}).id}
     if op.name == "run_show":
         needed = {"id": hold.call("run_open", {"topology": "x", "phases": ["x"], "namespace": "open"}).run.id}
     with listening_in(postgres) as heard:

@@ -110,10 +110,10 @@ def test_one_command_turns_everything_off_and_on(
     assert "hooks off" in capsys.readouterr().out
     assert silent()
     assert run(["hooks", "on"]) == 0
-    monkeypatch.setenv("HOLDFAST_HOOKS", "0")
+    monkeypatch.setenv("HOLDFAST_AGENT_HOOKS", "0")
     capsys.readouterr()
     assert silent()
-    monkeypatch.delenv("HOLDFAST_HOOKS")
+    monkeypatch.delenv("HOLDFAST_AGENT_HOOKS")
     assert not silent()
 
 

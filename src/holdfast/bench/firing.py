@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ..app import Holdfast
-from ..services import hooks
+from ..services import host_hooks
 from ..services.recall import Ask
 from ..settings import load
 from ..storage.memories import Filter
@@ -91,7 +91,7 @@ def fired(hold: Holdfast, given: Fixture, prompts: Prompts) -> Fired:
     ids = {one["title"]: one["id"] for one in _stored(hold, given.project)}
 
     def told(prompt: str) -> Sequence[str]:
-        return hooks.given(hold.hold, Ask(prompt, which, hooks.MOST_HITS), "", BUDGET).cited
+        return host_hooks.given(hold.hold, Ask(prompt, which, host_hooks.MOST_HITS), "", BUDGET).cited
 
     relevant = [(told(one.prompt), ids[one.title]) for one in prompts.relevant]
     irrelevant = [told(prompt) for prompt in prompts.irrelevant]

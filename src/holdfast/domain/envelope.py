@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from . import admit as door
 from .admit import DEEPEST_TAKEN_IN, Draft, admit
 from .errors import Invalid
+from .interaction import Decision, Interaction, Texts
 from .invalidation import Cause, Invalidation, Status
 from .learnt import learn
 from .lifetime import Lifetimes
@@ -43,6 +44,7 @@ ARRAYS = (
     "notices",
     "policies",
     "principals",
+    "interactions",
     "invalidations",
     "skill_versions",
     "skills",
@@ -153,6 +155,29 @@ class PrincipalRow(Row, frozen=True, kw_only=True):
     name: Annotated[str, Meta(min_length=1, max_length=128)]
     stands_for: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     display: Annotated[str, Meta(max_length=256)] = ""
+    created_at: Moment | None = None
+
+
+class InteractionRow(Row, frozen=True, kw_only=True):
+    id: RowId
+    namespace: str
+    agent_id: str
+    principal: str
+    status: Decision
+    at: Moment
+    texts: Texts
+    name: str = ""
+    channel: str = ""
+    action: str = ""
+    reason: str = ""
+    provider: str = ""
+    model: str = ""
+    took_ms: Count | None = None
+    conversation: str = ""
+    input: str | None = None
+    output: str | None = None
+    input_digest: str | None = None
+    output_digest: str | None = None
     created_at: Moment | None = None
 
 
@@ -462,6 +487,32 @@ def agent_row(agent: Agent) -> dict[str, Any]:
 def principal_row(principal: Principal) -> dict[str, Any]:
     said = {"name": principal.name, "stands_for": principal.stands_for, "display": principal.display}
     return {**said, **_stamps(principal)}
+
+
+def interaction_row(one: Interaction) -> dict[str, Any]:
+    said = {name: getattr(one, name) for name in _INTERACTION if getattr(one, name) not in (None, "")}
+    return {"agent_id": one.agent, "at": to_text(one.at), **said, **_stamps(one)}
+
+
+_INTERACTION = (
+    "id",
+    "namespace",
+    "principal",
+    "name",
+    "channel",
+    "action",
+    "status",
+    "reason",
+    "provider",
+    "model",
+    "took_ms",
+    "conversation",
+    "texts",
+    "input",
+    "output",
+    "input_digest",
+    "output_digest",
+)
 
 
 def namespace_row(namespace: str, standard: Standard | None) -> dict[str, Any]:

@@ -7,6 +7,18 @@ FORGOTTEN = f"{ROOT}/forgotten"
 """Where what remains of a forgotten person's memories lies: an id each, and that it is deleted."""
 
 
+PREFERRED_LANGUAGE = "preferred_language"
+"""The fact that says in which language somebody wants to be answered."""
+UNTOLD = frozenset({PREFERRED_LANGUAGE, "welcomed", "active_project", "personality", "onboarding_stage"})
+"""Facts about how to behave, not about the person."""
+_FIRST = ("name", "preferred_name", "pronouns", "timezone", "location", "occupation")
+
+
+def rank(key: str) -> tuple[int, str]:
+    """Where a fact stands in a profile: who somebody is, then where and what, then the rest by its key."""
+    return (_FIRST.index(key) if key in _FIRST else len(_FIRST), key)
+
+
 def place_of(name: str) -> str:
     """The namespace of a person or agent, by their name; characters that no namespace has are written as %XX."""
     return f"{ROOT}/{quote(name, safe=':@+~!$&,;=()')}"

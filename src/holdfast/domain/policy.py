@@ -12,6 +12,7 @@ DEEPEST = 32
 """No policy allows a reflection to stand higher."""
 
 
+TextsRule = Literal["keep", "hash", "omit"]
 SecretsRule = Literal["allow", "flag", "redact", "refuse"]
 
 
@@ -26,6 +27,8 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skill_promotion_min_depth: Annotated[int, Meta(ge=1, le=DEEPEST)] = 1
     secrets: SecretsRule = "flag"
     """What becomes of keys, tokens and passwords in what is to be kept."""
+    interaction_text: TextsRule = "hash"
+    """What becomes of the words of an interaction that is recorded."""
 
 
 RULES: tuple[str, ...] = Rules.__struct_fields__

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from .interaction import Interaction, erased
 from .invalidation import Invalidation
 from .link import Alias
 from .memory import Memory
@@ -36,6 +37,8 @@ def stub(record: Any) -> Any:
             return replace(record, name=WHY, folded="", state="deleted")
         case Invalidation():
             return replace(record, reason=WHY, state="deleted")
+        case Interaction():
+            return erased(record)
         case Principal():
             return replace(record, name="", stands_for=None, display="", state="deleted")
         case SkillVersion():

@@ -90,10 +90,16 @@ def schedule(repeat: str | None, zone: str, first: int) -> Schedule:
     return made
 
 
+_NO_ZONES = ("right/", "posix", "Factory", "localtime")
+"""Files that lie among the zones: clocks that count leap seconds, copies, and whatever this machine is set to."""
+
+
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> ZoneInfo:
     """The zone of a name, such as Europe/Berlin."""
     try:
+        if name.startswith(_NO_ZONES):
+            raise ValueError(name)
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
         raise Invalid(f"zone: there is no zone {name!r}: write one such as Europe/Berlin", fields=["zone"]) from None

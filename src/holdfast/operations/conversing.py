@@ -116,6 +116,7 @@ class ConversationSaid(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/conversations",
     family="power",
+    stage="store",
     cli=("conversation", "say"),
     status=201,
     human="holdfast.surfaces.human_conversing:said",
@@ -278,3 +279,76 @@ def conversation_reap(hold: Hold, request: ConversationReap, progress: Progress)
 
     done = conversations.reap(hold, request.limit, request.prune_days)
     return Reaped(closed=[one.id for one in done.closed], pruned=[one.id for one in done.pruned])
+
+
+class ConversationConsolidate(Request, frozen=True):
+    min_hours: Annotated[float, Meta(ge=0, le=100_000, description="Since the last time, at least.")] = 24
+    min_conversations: Annotated[int, Meta(ge=0, le=1_000_000, description="Begun since then, at least.")] = 5
+    prune_days: Annotated[
+        int,
+        Meta(ge=0, le=36_500, description="Archive turns of what was closed, and drop old evidence, after so many."),
+    ] = 30
+    keep_outcomes: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Of each principal; earlier ones do not count.")
+    ] = 100
+    interaction_days: (
+        Annotated[int, Meta(ge=0, le=36_500, description="Erase the words of interactions after so many; else never.")]
+        | None
+    ) = None
+    force: Annotated[bool, Meta(description="Whatever time and number say.")] = False
+    agent_id: Actor | None = None
+
+
+class ConversationsConsolidated(Struct, frozen=True, kw_only=True):
+    ran: bool
+    closed: int
+    pruned: int
+    outcomes_archived: int
+    outcomes_dropped: int
+    interactions_erased: int
+    gate: Literal["lease", "time", "conversations"] | UnsetType = UNSET
+    """Why nothing was done: another does it, it is too early, or too little is new."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conversations/consolidate",
+    family="power",
+    asks=True,
+    repeats=True,
+    admin=True,
+    cli=("conversation", "consolidate"),
+    human="holdfast.surfaces.human_conversing:consolidated",
+    examples=(
+        Example({}),
+        Example({"force": True, "prune_days": 90}),
+        Example({"min_hours": -1}, error="VALIDATION_FAILED"),
+    ),
+)
+def conversation_consolidate(
+    hold: Hold, request: ConversationConsolidate, progress: Progress
+) -> ConversationsConsolidated:
+    """Close, summarise and put away what agents heard, if enough time passed and enough is new; one process at a time.
+
+    Turns go into the archive once a summary tells of them. Old outcomes do, too, before they are taken away.
+    """
+    from ..services import consolidate_conversations as consolidating
+
+    terms = consolidating.Terms(
+        hours=request.min_hours,
+        conversations=request.min_conversations,
+        prune_days=request.prune_days,
+        outcomes=request.keep_outcomes,
+        interaction_days=request.interaction_days,
+        force=request.force,
+    )
+    done = consolidating.consolidate(hold, terms)
+    return ConversationsConsolidated(
+        ran=done.gate is None,
+        closed=done.closed,
+        pruned=done.pruned,
+        outcomes_archived=done.outcomes_archived,
+        outcomes_dropped=done.outcomes_dropped,
+        interactions_erased=done.interactions_erased,
+        gate=UNSET if done.gate is None else done.gate,
+    )

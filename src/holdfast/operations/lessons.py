@@ -78,6 +78,7 @@ class LessonAdded(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/lessons",
     family="power",
+    stage="store",
     cli=("lesson", "add"),
     status=201,
     human="holdfast.surfaces.human_lessons:added",
@@ -234,6 +235,7 @@ class OutcomeList(Request, frozen=True):
     domain: Domain | None = None
     principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
     since: Moment | None = None
+    archived: Annotated[bool, Meta(description="Also those that do not count any more.")] = False
     limit: Limit = 50
 
 
@@ -257,7 +259,9 @@ def outcome_list(hold: Hold, request: OutcomeList) -> Outcomes:
 
     since = None if request.since is None else from_text(request.since, "since")
     found = lessons.history(
-        hold, Which(tuple(request.principal), request.namespace, request.domain, since), request.limit
+        hold,
+        Which(tuple(request.principal), request.namespace, request.domain, since, archived=request.archived),
+        request.limit,
     )
     shown = [
         OutcomeView(

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
-from ..domain.policy import DEEPEST, RULES, Rules, SecretsRule
+from ..domain.policy import DEEPEST, RULES, Rules, SecretsRule, TextsRule
 from ..services import approve, policy
 from ..services.hold import Hold
 from ..storage import memories, policies, waiting
@@ -27,6 +27,7 @@ class PolicyRules(Struct, frozen=True, kw_only=True):
     invalidation_hops: int
     skill_promotion_min_depth: int
     secrets: str
+    interaction_text: str
 
 
 class PolicySet(Request, frozen=True):
@@ -49,6 +50,9 @@ class PolicySet(Request, frozen=True):
             SecretsRule, Meta(description="Keys and passwords in what is stored: allow, flag, redact or refuse them.")
         ]
         | None
+    ) = None
+    interaction_text: (
+        Annotated[TextsRule, Meta(description="Words of recorded interactions: keep, hash or omit them.")] | None
     ) = None
     inherit: Annotated[list[str], Meta(max_length=10, description="Rules that hold as above again.")] = []
 

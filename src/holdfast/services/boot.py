@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..domain import pack, tokens
 from ..domain.errors import HoldfastError
-from ..domain.hook import is_asked
+from ..domain.host import is_asked
 from ..domain.memory import Memory
 from ..domain.moment import DAY, to_text
 from ..domain.portions import Part, portions

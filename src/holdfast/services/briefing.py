@@ -1,29 +1,36 @@
 """What an agent should know before it answers: history, facts, lessons, tasks, and what bears on the message."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from secrets import token_hex
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from ..domain import budget, tokens
+from ..domain import budget, people, tokens
 from ..domain.errors import HoldfastError
 from ..domain.memory import Memory
 from ..domain.moment import to_text
+from ..domain.onboarding import HINTS, Step
 from ..domain.portions import Part, portions
 from ..domain.suspect import suspicions
 from ..domain.taxonomy import lineage
+from ..domain.tongue import DEFAULT, tongue
 from ..storage import conversations as stored
 from ..storage import tasks
 from ..storage.conversations import Conversation, Scope
 from ..storage.invalidations import Which
 from ..storage.memories import Filter
 from ..storage.tasks import Which as WhichTasks
-from . import conversations, facts, invalidation, lessons
+from . import conversations, facts, invalidation, lessons, onboarding
 from .hold import Hold
 from .recall import Ask, Hit, recall
 
 MOST_TURNS = 50
 MOST_HITS = 20
 MOST_EACH = 50
+LONGEST_KNOWN = 2000
+"""Characters of a line whose tokens are remembered."""
+LOOKED_BACK = 10
+"""Turns that are looked at for their language."""
 SHARES = {
     "history": (0.15, 0.4),
     "summary": (0.05, 0.15),
@@ -59,25 +66,75 @@ class Portion(NamedTuple):
     """Why it is not whole, if something failed."""
 
 
+class Language(NamedTuple):
+    """In which language to answer, and by what that is known."""
+
+    name: str
+    """A code such as de, or whatever somebody said that they prefer."""
+    by: Literal["preference", "message", "conversation", "default"]
+
+
 class Briefing(NamedTuple):
     conversation: Conversation | None
     parts: list[Portion]
     text: str
     tokens: int
+    language: Language
+    step: Step | None
 
 
-def brief(hold: Hold, scope: Scope, message: str, most_tokens: int, wanted: Sequence[str]) -> Briefing:
+def brief(
+    hold: Hold, scope: Scope, message: str, most_tokens: int, wanted: Sequence[str], *, onboard: bool = False
+) -> Briefing:
     """Everything that bears on a message, within a budget. It only reads."""
     going = conversations.current(hold, scope)
     gathered = {name: _gathered(name, hold, scope, message, going) for name in SHARES if name in wanted}
     fence = token_hex(6)
     head = _head(fence)
     room = max(0, most_tokens - tokens.count(head) - tokens.count(fence) - 8 * len(gathered))
-    sizes = {name: [tokens.count(_line(item)) + 1 for item in found.items] for name, found in gathered.items()}
+    sizes = {name: _sizes(found.items, int(room * SHARES[name][1])) for name, found in gathered.items()}
     fit = portions([Part(name, sizes[name], *SHARES[name]) for name in gathered], room)
     parts = [_cut(gathered[name], sizes[name], fit[name]) for name in ORDER if name in gathered]
     text = _text(head, fence, parts)
-    return Briefing(going, parts, text, tokens.count(text))
+    step = onboarding.coming(hold, scope.principal) if onboard else None
+    return Briefing(going, parts, text, tokens.count(text), _language(hold, scope, message, going), step)
+
+
+def _sizes(items: list[Item], most: int) -> list[int]:
+    """The tokens of items, as far as there can be room for them."""
+    found: list[int] = []
+    for item in items:
+        line = _line(item)
+        found.append((_counted(line) if len(line) <= LONGEST_KNOWN else tokens.count(line, most)) + 1)
+        if sum(found) > most:
+            break
+    return found
+
+
+@lru_cache(4096)
+def _counted(line: str) -> int:
+    """Remembered: most of what is told before one answer is told before the next."""
+    return tokens.count(line)
+
+
+def _language(hold: Hold, scope: Scope, message: str, going: Conversation | None) -> Language:
+    """What was said to be preferred, else what the message tells, else the last turns of theirs that tell.
+
+    It is worked out each time and never kept: a guess does not become a preference.
+    """
+    if preferred := facts.known(hold, scope.principal, people.PREFERRED_LANGUAGE):
+        return Language(preferred[0].content, "preference")
+    if found := tongue(message):
+        return Language(found, "message")
+    turns = [] if going is None else _last_turns(hold, going, LOOKED_BACK)
+    heard = (tongue(turn.content) for turn in reversed(turns) if turn.speaker == "user")
+    found = next((one for one in heard if one is not None), None)
+    return Language(DEFAULT, "default") if found is None else Language(found, "conversation")
+
+
+def _last_turns(hold: Hold, going: Conversation, most: int) -> list[Memory]:
+    with hold.reading() as session:
+        return stored.last_turns(session, hold.caller, going, hold.now(), most)
 
 
 def _gathered(name: str, hold: Hold, scope: Scope, message: str, going: Conversation | None) -> Portion:
@@ -96,8 +153,7 @@ def _history(hold: Hold, _: Scope, __: str, going: Conversation | None) -> Gathe
     """The last turns, the last one first: those are kept."""
     if going is None:
         return [], 0, 0, None
-    with hold.reading() as session:
-        said = stored.last_turns(session, hold.caller, going, hold.now(), MOST_TURNS)
+    said = _last_turns(hold, going, MOST_TURNS)
     return [_memory(turn, f"{turn.speaker}: {turn.content}") for turn in reversed(said)], 0, 0, None
 
 
@@ -109,7 +165,9 @@ def _summary(hold: Hold, scope: Scope, _: str, __: Conversation | None) -> Gathe
 
 
 def _facts(hold: Hold, scope: Scope, _: str, __: Conversation | None) -> Gathered:
-    found = facts.known(hold, scope.principal)[:MOST_EACH]
+    """Who they are first, then where and what; what only says how to behave is told otherwise."""
+    told = [fact for fact in facts.known(hold, scope.principal) if fact.title not in people.UNTOLD]
+    found = sorted(told, key=lambda fact: people.rank(fact.title))[:MOST_EACH]
     return [_memory(fact, f"{fact.title}: {fact.content}") for fact in found], 0, 0, None
 
 
@@ -148,11 +206,17 @@ def _tasks(hold: Hold, scope: Scope, _: str, __: Conversation | None) -> Gathere
         found = tasks.select(session, hold.caller, which, MOST_EACH)
     items = [
         Item(
-            f"[{one.id[:8]}] {one.title} (due {to_text(one.due_at)[:16]}Z, {one.repeat or 'once'})", one.id, one.due_at
+            f"[{one.id[:8]}] {one.title}{_kind(one.kind)} (due {to_text(one.due_at)[:16]}Z, {one.repeat or 'once'})",
+            one.id,
+            one.due_at,
         )
         for one in found
     ]
     return items, 0, 0, None
+
+
+def _kind(kind: str) -> str:
+    return "" if kind == "reminder" else f" [{kind}]"
 
 
 def _invalidations(hold: Hold, _: Scope, __: str, ___: Conversation | None) -> Gathered:
@@ -183,6 +247,11 @@ def _cut(part: Portion, sizes: list[int], fit: int) -> Portion:
     if part.name in ("history", "summary"):
         items.reverse()
     return part._replace(items=items, tokens=sum(sizes[:fit]), dropped=len(part.items) - fit)
+
+
+def hint_of(step: Step) -> str:
+    """What to say with a step."""
+    return HINTS[step]
 
 
 def _head(fence: str) -> str:

@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import IO, NamedTuple
 
@@ -13,6 +14,8 @@ MOST_BYTES = 32 * 1024
 """Of what a program prints, from its beginning; the rest is read and let go."""
 LOOK_SECONDS = 0.2
 """How often it is looked whether the program is to end."""
+MARK = "HANDLER_OF_HOLDFAST"
+"""In the environment of a program and of all that it starts, with a number of its own."""
 GRACE_SECONDS = 5.0
 """Between being asked to end and being ended."""
 
@@ -34,39 +37,43 @@ def run(
     environment: Mapping[str, str],
     timeout: float,
     stop: Callable[[], str | None] = lambda: None,
+    grace: float = GRACE_SECONDS,
+    most: int = MOST_BYTES,
 ) -> Ended:
     """Run a program in a group of its own and wait for it. Raises OSError if it cannot be started."""
+    mark = f"{MARK}={os.urandom(16).hex()}"
     process = subprocess.Popen(  # noqa: S603 - what is run is for an admin to say
         argv,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=dict(environment),
+        env={**environment, MARK: mark.partition("=")[2]},
         start_new_session=True,
     )
     assert process.stdin
     assert process.stdout
     assert process.stderr
-    output, errors = _Kept(process.stdout), _Kept(process.stderr)
+    output, errors = _Kept(process.stdout, most), _Kept(process.stderr, MOST_BYTES)
     _Told(process.stdin, words)
-    why = _wait(process, monotonic() + timeout, timeout, stop)
+    why = _wait(process, monotonic() + timeout, timeout, stop, grace)
     _signal(process, signal.SIGKILL)
+    _sweep(mark.encode())
     return Ended(process.wait(), output.text(), errors.text(), why)
 
 
 def _wait(
-    process: "subprocess.Popen[bytes]", deadline: float, timeout: float, stop: Callable[[], str | None]
+    process: "subprocess.Popen[bytes]", deadline: float, timeout: float, stop: Callable[[], str | None], grace: float
 ) -> str | None:
     """Until it ends by itself, or why it was made to."""
     while True:
         with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_SECONDS)
+            process.wait(max(min(LOOK_SECONDS, deadline - monotonic()), 0.001))
             return None
         why = f"It took longer than {timeout:g} seconds." if monotonic() > deadline else stop()
         if why is not None:
             _signal(process, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
+                process.wait(grace)
             return why
 
 
@@ -76,11 +83,20 @@ def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
         os.killpg(process.pid, number)
 
 
+def _sweep(mark: bytes) -> None:
+    """End what left the group but still carries the mark of the program, where processes can be looked at."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (place / "environ").read_bytes().split(b"\0"):
+                os.kill(int(place.name), signal.SIGKILL)
+
+
 class _Kept:
     """What comes out of a pipe: its beginning, and nothing that would fill the memory."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
+    def __init__(self, pipe: IO[bytes], most: int) -> None:
         self._pipe = pipe
+        self._most = most
         self._kept = bytearray()
         self._thread = threading.Thread(target=self._read, name="holdfast-output", daemon=True)
         self._thread.start()
@@ -88,7 +104,7 @@ class _Kept:
     def _read(self) -> None:
         with self._pipe, suppress(OSError, ValueError):
             while part := self._pipe.read1(65_536):  # type: ignore[attr-defined]
-                self._kept += part[: MOST_BYTES - len(self._kept)]
+                self._kept += part[: self._most - len(self._kept)]
 
     def text(self) -> str:
         """What was printed until the program ended; who holds its pipe open in secret is not waited for."""

@@ -13,7 +13,7 @@ from ..domain.purged import stub
 from ..storage import consulted
 from ..storage.port import Session
 from ..storage.principals import known_as
-from ..storage.records import PRINCIPAL, Writing, memory_of
+from ..storage.records import INTERACTION, PRINCIPAL, Writing, memory_of
 from .hold import Hold
 from .lifecycle import erase
 
@@ -28,6 +28,7 @@ ROWS = {
     "sessions": "forget_sessions",
     "outcomes": "forget_outcomes",
     "conversations": "forget_conversations",
+    "onboarding": "forget_onboarding",
 }
 """What is kept of a person beside memories, in an order in which it can be taken away."""
 
@@ -51,7 +52,7 @@ def forget(hold: Hold, name: str) -> Tombstone:
         found = _memories(write.session, names)
         for memory in found:
             _erase(write, memory)
-        counts = {"memories": len(found)}
+        counts = {"memories": len(found), "interactions": _forget_interactions(write, names)}
         for what, statement in ROWS.items():
             counts[what] = len(write.session.rows(statement, names=list(names)))
         counts["names"] = _forget_names(write, names)
@@ -87,6 +88,13 @@ def _memories(session: Session, names: tuple[str, ...]) -> list[Memory]:
 def _erase(write: Writing, memory: Memory) -> None:
     """What remains lies where nobody's name is."""
     erase(write, memory, replace(stub(memory), namespace=FORGOTTEN))
+
+
+def _forget_interactions(write: Writing, names: tuple[str, ...]) -> int:
+    found = [INTERACTION.load(row) for row in write.session.rows("interaction_of_people", names=list(names))]
+    for one in found:
+        write.purge(INTERACTION, one)
+    return len(found)
 
 
 def _forget_names(write: Writing, names: tuple[str, ...]) -> int:

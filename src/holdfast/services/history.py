@@ -6,6 +6,8 @@ from msgspec.structs import replace
 
 from ..domain import cells
 from ..domain.errors import ChangedSince, Conflict, Folded, NotFound
+from ..domain.event import Wanted
+from ..domain.interaction import Interaction
 from ..domain.link import Grant, Link
 from ..domain.memory import Memory
 from ..domain.merge import canonical
@@ -13,17 +15,21 @@ from ..domain.moment import OPEN_END, to_text
 from ..domain.policy import Policy
 from ..domain.reflection import never_lower
 from ..domain.skill import SkillVersion
-from ..storage import audit, invalidations, journal, memories, records, skills
+from ..storage import audit, interactions, invalidations, journal, memories, records, skills
 from ..storage import floor as floors
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from ..storage.then import true_from
+from .changes import is_wanted
 from .hold import Hold
 from .policy import must_govern
 from .remember import must_agree, must_be_free, must_decide
 from .standing import must_fit, stand
 
 BATCH_PAGE = 256
+MOST_PAGES = 20
+"""That are looked through at once for what somebody wants to hear of."""
+EVERY_EVENT = Wanted()
 
 
 def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
@@ -98,12 +104,35 @@ def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[
     return [_readable(hold, session, entry) for entry in entries if _both_ends(hold, session, entry)], reached
 
 
+def wanted_feed(
+    hold: Hold, session: Session, wanted: Wanted, *, after: int, limit: int
+) -> tuple[list[journal.Entry], int]:
+    """Those of the changes that somebody wants to hear of; a page may have none, and the next one some."""
+    found: list[journal.Entry] = []
+    for _ in range(1 if wanted == EVERY_EVENT else MOST_PAGES):
+        entries, reached = feed(hold, session, after=after, limit=limit)
+        for entry in entries:
+            if is_wanted(hold, session, entry, wanted):
+                found.append(entry)
+                if len(found) == limit:
+                    return found, entry.seq
+        if reached <= after or len(found) == limit:
+            return found, reached
+        after = reached
+    return found, after
+
+
 def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
-    """A link is told of to those who may see what it points to, a policy or skill to those who reach its namespace."""
+    """A link is told of to those who may see what it points to, a policy or skill to those who reach its namespace.
+
+    An interaction is told of to those who may read it.
+    """
     if entry.kind == "policy":
         return hold.caller.reaches(entry.record)
     if entry.kind in ("skill", "skill_version") and entry.body is not None:
         return hold.caller.reaches(records.body_of(KINDS[entry.kind], entry).namespace)
+    if entry.kind == "interaction":
+        return interactions.seen(session, hold.caller, entry.record) is not None
     if entry.kind != "link" or entry.body is None:
         return True
     target = records.body_of(records.LINK, entry).target
@@ -197,6 +226,8 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
     """An undo does nothing that its caller could not do otherwise."""
     if isinstance(record, SkillVersion):
         raise Conflict("A version of a skill stays: take back the change that made it current, or delete the skill.")
+    if isinstance(record, Interaction):
+        raise Conflict("What was decided stays recorded: it cannot be taken back.")
     if isinstance(record, Grant):
         memory = write.get(MEMORY, record.memory)
         assert memory is not None

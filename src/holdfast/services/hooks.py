@@ -1,248 +1,262 @@
-"""What is done when an agent's host tells of its session: say what bears on it, once, and keep what was said."""
+"""Running hooks: before an operation they may change or refuse it, after it they only hear of it."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from secrets import token_hex
-from typing import TYPE_CHECKING, NamedTuple
+from __future__ import annotations
 
-from ..domain import budget, pack
-from ..domain.hook import ANEW, MOST_ANSWER, OVER, Happened, is_asked
-from ..domain.mined import digest, without_recalled
-from ..domain.people import place_of as people_place
-from ..domain.project import around
-from ..domain.question import Question, question
-from ..storage import hook_sessions, tokens
-from ..storage.hook_sessions import MOST_TOOLS, Kept
-from ..storage.memories import Filter
-from ..storage.principals import known_as
-from . import context, embed, projects
-from .hold import Hold
-from .mining.blocks import is_ours
-from .recall import COMMON, Ask, Hit, recall
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from importlib.metadata import entry_points
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+
+from ..domain.caller import Caller
+from ..domain.errors import HookAsks, HookDenied
+from ..domain.hook import LONGEST_REASON, VERSION, Event, Ran, Rule, Said, Stage, admit_rules, strictest
+from ..net.deadline import within
+from . import child
+from .worker import SECRETS
 
 if TYPE_CHECKING:
-    from .mining.capture import Role
+    from .hold import Hold
 
-MOST_HITS = 20
-LONGEST_ASKED = 2000
-"""Characters of a prompt by which memories are looked for: its beginning, and its end."""
-LEAST_WORDS = 2
-"""A prompt of fewer says too little for anything to bear on it: go on, shorter, thanks."""
-NEAR = 0.55
-"""A memory whose best passage is so near bears on a prompt."""
-RATHER_NEAR = 0.36
-SHARED = 2
-"""So many words of the prompt must one that is only rather near, or whose nearness is not known, say too."""
-WAITING = 8
-"""From so many memories without vectors on some are made, when an answer was given."""
-MOST_TRANSCRIPT = 8 << 20
-MOST_RECOVERED = 20
+MARK = "HOLDFAST_IN_HOOK"
+"""In the environment of a hook: what it asks Holdfast for runs no hooks."""
+GROUP = "holdfast.hooks"
+MOST_ANSWER = 1024 * 1024
+MOST_WAITING = 1000
+"""Operations of which hooks are still to hear; what comes beyond is told to nobody, and noted in the log."""
+_inside: ContextVar[bool] = ContextVar("inside a hook", default=False)
+log = logging.getLogger("holdfast")
 
 
-class Place(NamedTuple):
-    """Where a session takes place."""
+class Occasion(NamedTuple):
+    """An operation that hooks are asked about."""
 
-    namespace: str
-    names: tuple[str, ...]
-    budget: int | None
-
-
-def place_of(hold: Hold, told: Happened) -> Place:
-    """The project of a session."""
-    found = projects.which(hold, Path(told.folder or "."))
-    return Place(found.namespace, found.names, found.budget)
-
-
-def key_of(told: Happened) -> str:
-    """A session by its host and its name there."""
-    return digest(told.host, told.session)
+    stage: Stage
+    operation: str
+    arguments: Mapping[str, Any]
+    namespaces: Sequence[str]
+    """Those that it touches; none: it is not known which."""
+    caller: Caller
+    touches: Callable[[Mapping[str, Any]], Sequence[str]]
+    """The namespaces that it would touch with other arguments."""
+    confirmed: bool = False
+    """Whether a person at this machine said yes to what hooks asked."""
+    answer: Any = None
 
 
-# What is said into a session
+class Hooks:
+    """The hooks of one process, in the order of the settings."""
 
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._waiting: queue.Queue[tuple[Rule, bytes] | None] = queue.Queue(MOST_WAITING)
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
 
-def begun(hold: Hold, told: Happened, most_tokens: int) -> str:
-    """What a session should know first; empty: nothing. One that goes on is not told again what it was told."""
-    from . import boot as booting
+    def are_for(self, stage: Stage | None) -> bool:
+        """Whether any hook is for a stage; none is for what a hook itself asks."""
+        return stage is not None and not _inside.get() and any(rule.event.endswith(f"_{stage}") for rule in self.rules)
 
-    place = place_of(hold, told)
-    with hold.reading() as session:
-        before = hook_sessions.get(session, key_of(told))
-    if before.given and told.source not in ANEW:
-        return ""
-    most = place.budget or most_tokens
-    done = booting.boot(hold, booting.Place(place.namespace, place.names, hold.caller.agent), most)
-    while len(done.text) > MOST_ANSWER:
-        most //= 2
-        done = booting.boot(hold, booting.Place(place.namespace, place.names, hold.caller.agent), most)
-    head = f"{booting.manifest(place.namespace, done, most)}\nKeep what concerns this project under {place.namespace}."
-    with hold.store.writing() as session:
-        kept = hook_sessions.get(session, key_of(told))
-        hook_sessions.put(session, key_of(told), kept._replace(given=tuple(done.ids)), hold.now())
-    return f"{head}\n{done.text}".rstrip()
+    def before(self, occasion: Occasion) -> tuple[dict[str, Any], list[Ran]]:
+        """The arguments as the hooks leave them, and what each said. The caller looks at the strictest decision.
 
-
-def bearing(hold: Hold, told: Happened, most_tokens: int) -> str:
-    """What bears on a prompt and was not given to its session before; empty: nothing does."""
-    asked = shortened(without_recalled(told.text))
-    if told.is_command or not asked.strip():
-        return ""
-    place, key = place_of(hold, told), key_of(told)
-    with hold.reading() as session:
-        kept = hook_sessions.get(session, key)
-        people = [people_place(name) for name in known_as(session, hold.caller.agent)]
-    if kept.full:
-        return ""
-    which = Filter(namespaces=(*around(place.names, hold.namespace), *people))
-    most = min(place.budget or most_tokens, most_tokens)
-    block = given(hold, Ask(asked, which, MOST_HITS, without=kept.given), told.session, most)
-    return block.text if block.text and _claimed(hold, key, block.cited) else ""
-
-
-def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
-    """The memories that bear on a prompt, packed. Nothing of the session itself: that is before the agent's eyes."""
-    blocks: list[pack.Block] = []
-    asked = question(ask.text, hold.now())
-    if len(set(asked.words)) < LEAST_WORDS:
-        return pack.Block("", 0, reason="Too little was asked.")
-
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
-        news = [hit for hit in hits if hit.memory.thread != thread and hit.superseded_by not in ask.without]
-        worth = [hit for hit in news if not is_asked(hit.memory) and bears(hit, asked)]
-        shown = context.packable(hold, worth)
-        most = most_tokens
-        block = pack.block(shown, budget=most, fence=token_hex(6), now=hold.now())
-        while len(block.text) > MOST_ANSWER:
-            most //= 2
-            block = pack.block(shown, budget=most, fence=token_hex(6), now=hold.now())
-        blocks.append(block)
-        kept = [hit for hit in worth if hit.memory.id in set(block.cited)]
-        return kept, budget.Packed(list(kept), block.tokens, block.dropped, overflow=False)
-
-    recall(hold, ask, pick)
-    return blocks[0]
-
-
-def bears(hit: Hit, asked: Question) -> bool:
-    """Whether a memory has to do with what was asked: by its meaning, or by its words together with that.
-
-    What an agent answered once is full of the words of its trade: only its meaning counts. Where no vectors are, half
-    of the words that were asked must stand in it.
-    """
-    near = hit.why.cosine
-    if near is not None and near >= NEAR:
-        return True
-    if "host" in hit.memory.metadata or (near is not None and near < RATHER_NEAR):
-        return False
-    both = shared(hit)
-    return len(both) >= SHARED and (near is not None or 2 * len(both) >= len(set(asked.words)))
-
-
-def shared(hit: Hit) -> set[str]:
-    """The asked words that stand in one passage of a memory or in its title: a long text has many of them somewhere."""
-    titled = set(tokens.stems(hit.memory.title))
-    piece = hit.why.piece
-    held = {stem for stem in hit.why.terms if stem in titled or (piece is not None and stem in piece.counts)}
-    return held - COMMON
-
-
-def shortened(text: str) -> str:
-    """A prompt as it is asked with: of a long one, which holds a log or a file, where the question may stand."""
-    if len(text) <= LONGEST_ASKED:
-        return text
-    half = LONGEST_ASKED // 2
-    return f"{text[:half]}\n{text[-half:]}"
-
-
-def _claimed(hold: Hold, key: str, ids: Sequence[str]) -> bool:
-    """Note that memories are given, before they are; False: another hook of the session was quicker with one."""
-    with hold.store.writing() as session:
-        kept = hook_sessions.get(session, key)
-        if set(ids) & set(kept.given):
-            return False
-        hook_sessions.put(session, key, kept._replace(given=(*kept.given, *ids)), hold.now())
-    return True
-
-
-# What is kept of a session
-
-
-def keep(hold: Hold, told: Happened) -> None:
-    """Keep what was said, each turn once; of tools only that they were used, beside the answer that followed."""
-    match told.event:
-        case "prompt":
-            _keep_turns(hold, told, [("user", told.text)])
-        case "tool":
-            _note_tool(hold, told)
-        case "session-end":
-            _keep_answer(hold, told)
-        case _:
-            return
-
-
-def _keep_answer(hold: Hold, told: Happened) -> None:
-    if told.text.strip() or told.asked:
-        _keep_turns(hold, told, [*(("user", one) for one in told.asked), ("assistant", told.text)])
-    elif told.transcript:
-        _recover(hold, told, Path(told.transcript))
-    if told.name in OVER:
-        with hold.store.writing() as session:
-            hook_sessions.drop(session, key_of(told))
-
-
-def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple["Role", str]]) -> None:
-    """Turns that are not just what was said last, told again by another hook of the same host."""
-    from .mining.capture import Told, capture
-    from .mining.plan import Options
-
-    place = place_of(hold, told)
-    for role, text in said:
-        own, key = without_recalled(text), key_of(told)
-        if not own.strip() or told.is_command:
-            continue
-        mark = digest(role, own)
-        with hold.store.writing() as session:
-            kept = hook_sessions.get(session, key)
-            if mark in kept.said:
+        A hook that was asked before another one changed something is asked again about what came of it, and may then
+        only agree or refuse.
+        """
+        rules = [rule for rule in self.rules if rule.event == f"pre_{occasion.stage}"]
+        ran: list[Ran] = []
+        stale: list[Rule] = []
+        for number, rule in enumerate(rules):
+            if not rule.concerns(occasion.namespaces):
                 continue
-            tools = kept.tools if role == "assistant" else ()
-            after = Kept(kept.turns + 1, kept.given, () if tools else kept.tools, (*kept.said[-1:], mark))
-            hook_sessions.put(session, key, after, hold.now())
-        turn = Told(
-            session=told.session,
-            index=kept.turns,
-            role=role,
-            content=own,
-            at=None,
-            host=told.host,
-            tools=(),
-            metadata={"host": told.host} | ({"tool_calls": list(tools)} if tools else {}),
-        )
-        capture(hold, turn, Options(namespace=place.namespace, tier="mid", route="capture"))
+            said = self.asked(rule, occasion)
+            ran.append(said)
+            if said.decision == "deny":
+                return dict(occasion.arguments), ran
+            changed = {**occasion.arguments, **(said.arguments or {})}
+            if said.decision == "modify" and changed != occasion.arguments:
+                stale = rules[:number]
+                occasion = occasion._replace(arguments=changed, namespaces=occasion.touches(changed))
+        ran += [self._again(rule, occasion) for rule in stale if rule.concerns(occasion.namespaces)]
+        return dict(occasion.arguments), ran
+
+    def _again(self, rule: Rule, occasion: Occasion) -> Ran:
+        said = self.asked(rule, occasion)
+        if said.decision == "modify" and {**occasion.arguments, **(said.arguments or {})} != occasion.arguments:
+            return said._replace(decision="deny", reason="It changes again what another hook changed.")
+        return said
+
+    def asked(self, rule: Rule, occasion: Occasion) -> Ran:
+        begun = monotonic()
+        try:
+            words = _run(rule, _told(rule, occasion))
+            said = _understood(words) if rule.before else Said()
+            ran = Ran(rule, said.decision, said.reason[:LONGEST_REASON], said.arguments)
+        except _Failed as failed:
+            ran = Ran(rule, rule.on_error or "allow", "The hook failed.", error=str(failed))
+            log.warning("The hook %s (%s) failed: %s", rule.called, rule.event, failed)
+        return ran._replace(milliseconds=int((monotonic() - begun) * 1000))
+
+    def after(self, occasion: Occasion) -> None:
+        """Let hooks hear of what was done, on a thread of their own: who asked does not wait for them."""
+        for rule in self.rules:
+            if rule.event == f"post_{occasion.stage}" and rule.concerns(occasion.namespaces):
+                try:
+                    self._waiting.put_nowait((rule, _told(rule, occasion)))
+                except queue.Full:
+                    log.error("The hook %s (%s) is not told: too much waits already.", rule.called, rule.event)
+        self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._waiting.empty():
+                self._thread = threading.Thread(target=self._tell, name="holdfast-hooks", daemon=True)
+                self._thread.start()
+
+    def _tell(self) -> None:
+        while (one := self._waiting.get()) is not None:
+            rule, words = one
+            try:
+                _run(rule, words)
+            except _Failed as failed:
+                log.warning("The hook %s (%s) failed: %s", rule.called, rule.event, failed)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next one is told
+                log.warning("The hook %s (%s) failed with %s.", rule.called, rule.event, type(error).__name__)
+
+    def close(self) -> None:
+        """Wait until hooks have heard of everything, each for no longer than its time."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        longest = max(rule.timeout for rule in self.rules) + child.GRACE_SECONDS
+        until = (self._waiting.qsize() + 1) * longest
+        try:
+            self._waiting.put(None, timeout=until)
+        except queue.Full:
+            return
+        thread.join(until)
 
 
-def _note_tool(hold: Hold, told: Happened) -> None:
-    """That a tool was used, and on what; but for our own, whose answers are here already."""
-    if not told.tool or is_ours(told.tool):
+def rehearsed(
+    hold: Hold, event: Event, arguments: Mapping[str, Any], namespace: str | None
+) -> tuple[list[Ran], dict[str, Any], list[Rule]]:
+    """What the hooks of an event say, the arguments as they leave them, and the hooks that are for other namespaces."""
+    rules = [rule for rule in hold.hooks.rules if rule.event == event] if hold.hooks is not None else []
+    when, _, stage = event.partition("_")
+    places = [namespace] if namespace else [hold.namespace] if stage == "store" else []
+    occasion = Occasion(cast(Stage, stage), stage, arguments, places, hold.caller, lambda _: places)
+    others = [rule for rule in rules if not rule.concerns(places)]
+    hooks = Hooks(rules)
+    if when == "pre":
+        changed, ran = hooks.before(occasion)
+        return ran, changed, others
+    return [hooks.asked(rule, occasion) for rule in rules if rule not in others], dict(arguments), others
+
+
+def must_agree(ran: Sequence[Ran], *, confirmed: bool) -> None:
+    """Raise what the strictest of the hooks said, unless it lets the operation pass."""
+    decision = strictest([one.decision for one in ran])
+    if decision not in ("ask", "deny") or (decision == "ask" and confirmed):
         return
-    used = {"tool": told.tool} | ({"brief": told.brief} if told.brief else {})
-    with hold.store.writing() as session:
-        kept = hook_sessions.get(session, key_of(told))
-        if used not in kept.tools and len(kept.tools) < MOST_TOOLS:
-            hook_sessions.put(session, key_of(told), kept._replace(tools=(*kept.tools, used)), hold.now())
+    one = next(one for one in ran if one.decision == decision)
+    if decision == "deny":
+        why = f": {one.reason}" if one.reason else ""
+        raise HookDenied(f"The hook {one.rule.called!r} refuses this{why}", hook=one.rule.called)
+    asked = one.reason or "May this be done?"
+    raise HookAsks(f"The hook {one.rule.called!r} asks for a person's word first: {asked}", hook=one.rule.called)
 
 
-def _recover(hold: Hold, told: Happened, transcript: Path) -> None:
-    """The last turns from the host's transcript, where the host does not tell them; not from one without end."""
-    from .mining import recover
-    from .mining.plan import Options
-
-    if transcript.is_file() and transcript.stat().st_size <= MOST_TRANSCRIPT:
-        options = Options(namespace=place_of(hold, told).namespace, tier="mid")
-        recover.recover(hold, recover.Wanted(host=told.host, transcript=transcript, limit=MOST_RECOVERED), options)
+class _Failed(Exception):
+    """A hook gave no answer that can be used."""
 
 
-def settle(hold: Hold) -> None:
-    """Make the next vectors, if some wait for them: the next prompt is answered the sooner."""
-    if hold.embedder is not None and embed.waiting(hold, hold.embedder) >= WAITING:
-        embed.step(hold, hold.embedder)
+def _told(rule: Rule, occasion: Occasion) -> bytes:
+    """What a hook is told, on standard input or as its argument."""
+    caller = occasion.caller
+    said = {
+        "version": VERSION,
+        "event": rule.event,
+        "operation": occasion.operation,
+        "arguments": occasion.arguments,
+        "namespaces": list(occasion.namespaces),
+        "caller": {"agent_id": caller.agent, "right": caller.right, "source": caller.source},
+        "confirmed": occasion.confirmed,
+    }
+    if not rule.before:
+        said["answer"] = occasion.answer
+    return msgspec.json.encode(said)
+
+
+def _understood(words: bytes) -> Said:
+    """What a hook says: nothing means that it has nothing against it."""
+    if not words.strip():
+        return Said()
+    try:
+        return msgspec.json.decode(words, type=Said)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _Failed(f"it said what nobody understands: {error}") from None
+
+
+def _run(rule: Rule, words: bytes) -> bytes:
+    return _program(rule, words) if rule.command else _function(rule, words)
+
+
+def _program(rule: Rule, words: bytes) -> bytes:
+    kept = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    environment = {**kept, MARK: rule.event}
+    try:
+        ended = child.run(
+            rule.command, words=words, environment=environment, timeout=rule.timeout, grace=0.2, most=MOST_ANSWER
+        )
+    except OSError as error:
+        raise _Failed(f"it cannot be started: {error.strerror or error}") from None
+    if ended.stopped is not None:
+        raise _Failed(ended.stopped)
+    if ended.code != 0:
+        raise _Failed(f"it ended with {ended.code}: {ended.errors.strip()[:LONGEST_REASON]}")
+    return ended.output.encode()
+
+
+def _function(rule: Rule, words: bytes) -> bytes:
+    """An entry point is called in this process; one that is late is left alone."""
+    call = _loaded(rule.python)
+
+    def work() -> bytes:
+        token = _inside.set(True)
+        try:
+            answer = call(msgspec.json.decode(words))
+        finally:
+            _inside.reset(token)
+        return b"" if answer is None else msgspec.json.encode(answer)
+
+    try:
+        return within(rule.timeout, work)
+    except TimeoutError:
+        raise _Failed(f"It took longer than {rule.timeout:g} seconds.") from None
+    except Exception as error:  # noqa: BLE001 - a hook may raise anything
+        raise _Failed(f"it raised {type(error).__name__}: {error}") from None
+
+
+def _loaded(name: str) -> Callable[[dict[str, Any]], Any]:
+    found = entry_points(group=GROUP, name=name)
+    if not found:
+        raise _Failed(f"no package gives it: one declares {name!r} as an entry point of the group {GROUP}")
+    (point, *_) = found
+    try:
+        loaded: Callable[[dict[str, Any]], Any] = point.load()
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
+        raise _Failed(f"it cannot be loaded: {type(error).__name__}: {error}") from None
+    return loaded
+
+
+def of(rules: Sequence[Rule]) -> Hooks | None:
+    """The hooks of a process; none inside of a hook."""
+    admitted = admit_rules(rules)
+    return Hooks(admitted) if admitted and MARK not in os.environ else None

@@ -15,6 +15,7 @@ from ..domain.admit import Draft
 from ..domain.caller import RESERVED_AGENTS, admit_agent, admit_agent_type
 from ..domain.envelope import moment
 from ..domain.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound, StoreError, TitleTaken
+from ..domain.interaction import Interaction, admit_interaction
 from ..domain.invalidation import Invalidation, id_of
 from ..domain.lifetime import lives_until
 from ..domain.link import Agent, Alias, Grant, Link, Standard
@@ -29,6 +30,7 @@ from ..storage.records import (
     AGENT,
     ALIAS,
     GRANT,
+    INTERACTION,
     INVALIDATION,
     LINK,
     MEMORY,
@@ -129,6 +131,7 @@ class Intake:
             "notices": self._notice,
             "policies": self._policy,
             "principals": self._principal,
+            "interactions": self._interaction,
             "invalidations": self._invalidation,
             "skill_versions": self._skill_version,
             "skills": self._skill,
@@ -414,6 +417,20 @@ class Intake:
         )
         known = self._write.get(PRINCIPAL, principal.id)
         return self._aside("principals", principal.id, rest, self._settled(PRINCIPAL, known, self._timed(principal)))
+
+    def _interaction(self, raw: Any) -> Outcome:
+        """What was decided elsewhere is kept as it was told; what is here already stays as it is."""
+        self._must_trust("interactions")
+        row, rest = self._read(envelope.InteractionRow, raw)
+        told = {name: getattr(row, name) for name in Interaction.__struct_fields__ if hasattr(row, name)}
+        at = moment(row.at, "at")
+        assert at is not None, "a row has it"
+        told |= {"agent": admit_agent(row.agent_id), "at": at, **self._times(row, row.created_at)}
+        one = admit_interaction(Interaction(**told))
+        self._hold.caller.must_reach(one.namespace)
+        if self._write.get(INTERACTION, one.id) is not None:
+            return self._aside("interactions", one.id, rest, "unchanged")
+        return self._aside("interactions", one.id, rest, self._settled(INTERACTION, None, self._timed(one)))
 
     def _namespace(self, raw: Any) -> Outcome:
         row, rest = self._read(envelope.NamespaceRow, raw)

@@ -74,7 +74,7 @@ def add(hold: Hold, draft: Draft) -> Added:
         raise Forbidden(
             "What a worker runs by itself, it runs with its own rights: only an admin key may ask for that."
         )
-    made = _drafted(hold, draft)
+    made = drafted(hold, draft)
     with _writing(hold) as session:
         if known := _known(session, made):
             return Added(known, created=False, similar=[])
@@ -87,7 +87,8 @@ def add(hold: Hold, draft: Draft) -> Added:
     )
 
 
-def _drafted(hold: Hold, draft: Draft) -> Task:
+def drafted(hold: Hold, draft: Draft) -> Task:
+    """A task as it would be made; refused if it can never be due."""
     now = hold.now()
     first = plan.due(draft.due_at, draft.zone)
     made = plan.schedule(draft.repeat, draft.zone, first)

@@ -10,9 +10,21 @@ from ..domain import envelope
 from ..domain.caller import under as within
 from ..domain.invalidation import Invalidation
 from ..domain.moment import to_text
-from ..storage import memories, skills
+from ..storage import interactions, memories, skills
 from ..storage.port import Session
-from ..storage.records import AGENT, ALIAS, GRANT, INVALIDATION, LINK, POLICY, PRINCIPAL, STANDARD, Kind, memory_of
+from ..storage.records import (
+    AGENT,
+    ALIAS,
+    GRANT,
+    INTERACTION,
+    INVALIDATION,
+    LINK,
+    POLICY,
+    PRINCIPAL,
+    STANDARD,
+    Kind,
+    memory_of,
+)
 from ..version import __version__
 from .agents import notice_of
 from .hold import Hold
@@ -68,6 +80,11 @@ def export(hold: Hold, session: Session, under: str | None = None) -> Row:
                 beside.added("principals", one.id, envelope.principal_row(one))
                 for one in _records(session, PRINCIPAL)
                 if whole
+            ],
+            "interactions": [
+                beside.added("interactions", one.id, envelope.interaction_row(one))
+                for one in _records(session, INTERACTION)
+                if interactions.may_see(session, hold.caller, one) and (under is None or within(one.namespace, under))
             ],
             **_skills(hold, session, under, beside),
         }

@@ -106,6 +106,8 @@ def narrowed(caller: Caller, which: Filter, now: int, view: View = "live") -> tu
         if (value := getattr(which, field)) not in (None, ()):
             parts.append(part)
             params[name] = value
+    if which.kinds == ("lesson",):
+        parts.append("memory.lessons")
     for number, tag in enumerate(which.tags):
         parts.append(("memory.tagged", number))
         params[f"tag_{number}"] = tag

@@ -30,6 +30,8 @@ class Which(NamedTuple):
     domain: str | None = None
     since: int | None = None
     unlearned: bool = False
+    archived: bool = False
+    """Also those that later ones made less telling."""
 
 
 def add(session: Session, outcome: Outcome) -> None:
@@ -50,10 +52,22 @@ def select(session: Session, caller: Caller, which: Which, limit: int) -> list[O
         if (value := getattr(which, name)) is not None:
             parts.append(f"outcome.{part}")
             params[name] = value
+    if not which.archived:
+        parts.append("outcome.current")
     if which.unlearned:
         parts.append("outcome.unlearned")
     found = [Outcome(*row) for row in session.assembled([*parts, "outcome.page"], params)]
     return [outcome for outcome in found if caller.reaches(outcome.namespace)]
+
+
+def archive(session: Session, keep: int, now: int) -> int:
+    """Count all but the last so many of each principal no more; how many."""
+    return len(session.rows("outcome_archive", keep=keep, now=now))
+
+
+def drop(session: Session, before: int) -> int:
+    """Take away what was archived before a moment; how many."""
+    return len(session.rows("outcome_drop", before=before))
 
 
 def learned(session: Session, ids: Sequence[str], lesson: str) -> None:

@@ -12,6 +12,7 @@ from ..domain import cells
 from ..domain.aside import Aside
 from ..domain.clock import Stamp, tick
 from ..domain.errors import VersionConflict
+from ..domain.interaction import INTERACTION_SHAPE, Interaction
 from ..domain.invalidation import INVALIDATION_SHAPE, Happened, Invalidation
 from ..domain.learnt import learn
 from ..domain.lifetime import Lifetimes, lives_until
@@ -93,6 +94,9 @@ STANDARD = Kind("standard", Standard, STANDARD_SHAPE, lambda standard: standard.
 AGENT = Kind("agent", Agent, AGENT_SHAPE, lambda agent: None, agent_of)
 POLICY = Kind("policy", Policy, POLICY_SHAPE, lambda policy: None, policy_of)
 PRINCIPAL = Kind("principal", Principal, PRINCIPAL_SHAPE, lambda principal: None, lambda row: Principal(*row))
+INTERACTION = Kind(
+    "interaction", Interaction, INTERACTION_SHAPE, lambda interaction: None, lambda row: Interaction(*row)
+)
 INVALIDATION = Kind(
     "invalidation", Invalidation, INVALIDATION_SHAPE, lambda told: told.dependent, lambda row: Invalidation(*row)
 )
@@ -100,7 +104,20 @@ SKILL = Kind("skill", Skill, SKILL_SHAPE, lambda skill: None, lambda row: Skill(
 SKILL_VERSION = Kind("skill_version", SkillVersion, SKILL_VERSION_SHAPE, lambda version: None, skill_version_of)
 KINDS: dict[str, Kind[Any]] = {
     kind.name: kind
-    for kind in (MEMORY, LINK, ALIAS, GRANT, STANDARD, AGENT, POLICY, PRINCIPAL, INVALIDATION, SKILL, SKILL_VERSION)
+    for kind in (
+        MEMORY,
+        LINK,
+        ALIAS,
+        GRANT,
+        STANDARD,
+        AGENT,
+        POLICY,
+        PRINCIPAL,
+        INVALIDATION,
+        SKILL,
+        SKILL_VERSION,
+        INTERACTION,
+    )
 }
 
 

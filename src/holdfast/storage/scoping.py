@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from ..domain.interaction import Interaction
 from ..domain.invalidation import Invalidation
 from ..domain.link import Alias, Grant, Link, Standard
 from ..domain.memory import Memory
@@ -28,7 +29,7 @@ class Concerns(NamedTuple):
 def concerns(record: Struct) -> Concerns:
     """All that a record lets one know of. What belongs to no namespace is of everybody's."""
     match record:
-        case Memory() | Skill() | SkillVersion():
+        case Memory() | Skill() | SkillVersion() | Interaction():
             return Concerns((record.namespace,))
         case Policy():
             return Concerns((record.id,))

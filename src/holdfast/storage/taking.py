@@ -12,6 +12,7 @@ from ..domain import admit, cells
 from ..domain.change import Change, ahead, digest, must_agree, must_be_whole
 from ..domain.clock import STATE
 from ..domain.errors import HoldfastError
+from ..domain.interaction import Interaction, admit_interaction
 from ..domain.learnt import learn
 from ..domain.link import Grant, Link, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
@@ -262,6 +263,8 @@ class Taking:
         try:
             if isinstance(record, Memory):
                 admit.whole(record)
+            elif isinstance(record, Interaction):
+                admit_interaction(record)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
         for kind, end in ends_of(record):

@@ -102,10 +102,14 @@ def near(session: Session, principal: str, earliest: int, latest: int, limit: in
 
 
 def claimable(session: Session, caller: Caller, which: Which, now: int, limit: int) -> list[Task]:
-    """What could be claimed, the longest waiting first."""
+    """What could be claimed: what was left by who had it, then what waits, each the longest waiting first."""
     parts, params = _narrowed(session, caller, which)
     asked = params | {"now": now, "limit": limit}
-    return [task_of(row) for row in session.assembled(("task_select", *parts, "task.claimable"), asked)]
+    left = session.assembled(("task_select", *parts, "task.abandoned"), asked)
+    if len(left) < limit:
+        asked["limit"] = limit - len(left)
+        left += session.assembled(("task_select", *parts, "task.claimable"), asked)
+    return [task_of(row) for row in left]
 
 
 def runs(session: Session, task: str, limit: int) -> list[Run]:

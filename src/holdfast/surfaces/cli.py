@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from .. import settings as setting
-from ..domain.errors import HoldfastError, Invalid, Unconfirmed
+from ..domain.errors import HoldfastError, HookAsks, Invalid, Unconfirmed
 from ..operations import REGISTRY, Effect, Operation
 from ..operations.registry import bare, from_words
 from ..services.hold import Progress
@@ -28,6 +28,8 @@ AGAIN_SECONDS = 1.0
 """Between two looks at a store that is away."""
 FOLLOW_SECONDS = 15.0
 """The longest time between two looks at a feed."""
+MOST_TYPED = 1 << 26
+"""Bytes: no field takes more."""
 GLOBAL = ("db", "json", "agent_id")
 FAMILY_NAMES = {
     "core": "Store and find",
@@ -279,13 +281,28 @@ def _callback(op: Operation) -> Callable[..., None]:
             if daemon:
                 return keep_doing(op, hold, arguments, wanted, given["interval_secs"])
             with progress_of(op.name, wanted) as progress:
-                answer = hold.call(op.name, arguments, progress=progress)
+                answer = answered(op, hold, arguments, wanted, progress)
             show(op, answer, wanted)
             settle(op, hold, wanted)
             leave(verdict(answer))
         return None
 
     return callback
+
+
+def answered(
+    op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
+) -> Any:
+    """What an operation answers. If a hook wants a person's word, and one is there, it is asked for."""
+    try:
+        return hold.call(op.name, arguments, progress=progress)
+    except HookAsks as asks:
+        if wanted["json"] or not (sys.stdin and sys.stdin.isatty()) or not click.confirm(asks.message, err=True):
+            raise
+    from dataclasses import replace
+
+    hold.hold = replace(hold.hold, confirmed=True)
+    return hold.call(op.name, arguments, progress=progress)
 
 
 def settle(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:
@@ -320,15 +337,19 @@ def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
             ready[name] = value
         elif value not in (None, ()):
             many = [value] if isinstance(value, str) else list(value)
-            words[name] = [stdin() if one == "-" and op.extra(name, "stdin") else one for one in many]
+            words[name] = [stdin(MOST_TYPED) if one == "-" and op.extra(name, "stdin") else one for one in many]
     return from_words(op, words) | ready
 
 
-def stdin() -> str:
+def stdin(most: int | None = None) -> str:
+    """What comes through a pipe; of what is longer than any field takes, no more is read than shows it."""
     if sys.stdin is None:
         raise Invalid("There is no standard input to read from.")
+    read = sys.stdin.buffer.read(-1 if most is None else most + 1)
+    if most is not None and len(read) > most:
+        raise Invalid(f"Standard input has more than {most >> 20} MiB: give it as a file, or in parts.")
     try:
-        return sys.stdin.buffer.read().decode()
+        return read.decode()
     except UnicodeDecodeError:
         raise Invalid("Standard input is not UTF-8 text.") from None
 
@@ -422,8 +443,9 @@ def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted
                 click.echo(wire.encode(item))
         if not wanted["json"] and answer.events:
             show(op, answer, wanted)
+        moved = answer.next > arguments.get("after", 0)
         arguments = {**arguments, "after": answer.next}
-        if not answer.events:
+        if not (answer.events or moved):
             hold.hold.store.wait(FOLLOW_SECONDS)
 
 
@@ -456,7 +478,7 @@ def cli(**_: Any) -> None:
 @click.option("--quorum-peers", metavar="URL,...", help="Servers of the others that count for it.")
 @click.option("--quorum-timeout-ms", type=int, metavar="MS", help="How long they are waited for [default: 2000].")
 def serve(host: str | None, port: int | None, **given: Any) -> None:
-    """Serve the HTTP API, and MCP at /mcp, until interrupted."""
+    """Serve the web page, the HTTP API, and MCP at /mcp, until interrupted."""
     wanted = choices(given)
     named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints", "quorum_writes", "quorum_timeout_ms")
     flags = {"host": host, "port": port, **{name: given[name] for name in named}}
@@ -594,7 +616,7 @@ def hook(event: str, payload: str | None, host: str | None, **given: Any) -> Non
 
 @cli.group(cls=Commands, path=("hooks",), params=global_options())
 def hooks(**_: Any) -> None:
-    """Turn the hooks of agents' hosts off and on."""
+    """Turn the hooks of agents' hosts off and on; list and try those of the settings."""
 
 
 @hooks.command("off", params=global_options())
@@ -690,6 +712,64 @@ def firing(**given: Any) -> None:
 
     found = run()
     click.echo(wire.encode(found) if choices(given)["json"] else found.text())
+
+
+@cli.command(params=global_options())
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: agents(begun))
+@click.option("--detect", is_flag=True, help="List the agents on this machine, and whether they are connected.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, which is the default.")
+@click.option("--apply", is_flag=True, help="Do it, with a backup beside each file.")
+@click.option("--uninstall", is_flag=True, help="Take Holdfast out again, and nothing else.")
+@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+@click.option("--config", metavar="FILE", help="The agent's file, if it is not in its usual place; without hooks.")
+def install(targets: tuple[str, ...], *, detect: bool, apply: bool, uninstall: bool, hooks: bool, **given: Any) -> None:
+    """Connect agents to this memory: show the change of their files as a diff, and make it if asked to.
+
+    TARGET is claude-code, claude-desktop, codex, cursor, windsurf, continue, cline, gemini, zed, goose, opencode or
+    vscode. Comments and everything that is not ours stay as they are; a file that cannot be read is left alone.
+    """
+    wanted = choices(given)
+    if apply and given["dry_run"]:
+        raise Invalid("--apply: goes against --dry-run", fields=["apply", "dry_run"])
+    from .install.command import install as run
+    from .install.command import shown
+
+    asked = {"detect": detect, "apply": apply, "away": uninstall, "hooks": hooks}
+    answer = run(targets, db=wanted["db"], config=given["config"], **asked)
+    for line in [wire.encode(answer)] if wanted["json"] else shown(answer):
+        click.echo(line)
+    leave(verdict(answer))
+
+
+def agents(begun: str) -> list[str]:
+    from .install.targets import TARGETS
+
+    return [name for name in TARGETS if name.startswith(begun)]
+
+
+@cli.command(params=global_options())
+@click.option("--yes", is_flag=True, help="Do not ask: connect every agent that is found.")
+@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
+    """Connect the agents on this machine, one by one, and store and recall a first memory."""
+    wanted = choices(given)
+    if not yes and (wanted["json"] or not (sys.stdin and sys.stdin.isatty())):
+        raise Unconfirmed("There is nobody to ask: repeat it with --yes, or use `holdfast install`.")
+    from .install.command import connect_found, first_memory, shown_setup
+
+    def say(line: str) -> None:
+        if not wanted["json"]:
+            click.echo(line)
+
+    def ask(text: str) -> bool:
+        return yes or click.confirm(text, err=True)
+
+    outcomes = connect_found(wanted["db"], hooks=hooks, yes=yes, ask=ask, say=say)
+    with opened(wanted) as hold:
+        answer = first_memory(hold, outcomes)
+    for line in [wire.encode(answer)] if wanted["json"] else shown_setup(answer):
+        click.echo(line)
+    leave(verdict(answer))
 
 
 @cli.command(params=global_options())

@@ -15,7 +15,7 @@ from ..domain.errors import HoldfastError, Invalid
 from ..settings import Settings, config_file
 
 if TYPE_CHECKING:
-    from ..domain.hook import Happened
+    from ..domain.host import Happened
     from ..services.hold import Progress
 
 MOST_BYTES = 16 << 20
@@ -77,7 +77,7 @@ def switch(environment: Mapping[str, str]) -> Path:
     """Where the file lies that turns hooks off."""
     settings = config_file(environment)
     if settings is None:
-        raise Invalid("There is no folder for settings: set HOME, or HOLDFAST_HOOKS=0.")
+        raise Invalid("There is no folder for settings: set HOME, or HOLDFAST_AGENT_HOOKS=0.")
     return settings.with_name(SWITCH)
 
 
@@ -96,8 +96,8 @@ def turned(*, on: bool) -> None:
 
 def off_because(settings: Settings) -> str | None:
     """Why hooks do nothing; None: they do."""
-    if not settings.hooks:
-        return "the setting hooks (HOLDFAST_HOOKS) is false"
+    if not settings.agent_hooks:
+        return "the setting agent_hooks (HOLDFAST_AGENT_HOOKS) is false"
     file = switch(os.environ)
     return f"`holdfast hooks off` was said: {file}" if file.exists() else None
 
@@ -116,7 +116,7 @@ def told_by_host(payload: str | None) -> bytes:
 
 def run(event: str, host: str | None, payload: str | None, settings: Settings) -> None:
     """Do what is to be done about an event, in the time that is set."""
-    from ..domain.hook import EVENTS, HOSTS, happened
+    from ..domain.host import EVENTS, HOSTS, happened
 
     if event not in EVENTS or (host is not None and host not in HOSTS):
         raise Invalid(f"hook {' | '.join(EVENTS)}, and --host {' | '.join(HOSTS)}.")
@@ -135,23 +135,23 @@ def at_its_start(told: "Happened") -> "Happened":
 def do(told: "Happened", settings: Settings, deadline: Deadline) -> None:
     """Answer first, then keep what was said."""
     from ..app import open as open_memory
-    from ..domain.hook import answer
-    from ..services import hooks
+    from ..domain.host import answer
+    from ..services import host_hooks
     from .wire import encode
 
     with open_memory(settings=settings, source="hook", once=True) as memory:
         hold = memory.hold
         said = ""
         if told.event == "session-start":
-            said = hooks.begun(hold, told, settings.boot_budget)
+            said = host_hooks.begun(hold, told, settings.boot_budget)
         elif told.event == "prompt":
-            said = hooks.bearing(hold, told, settings.hook_budget)
+            said = host_hooks.bearing(hold, told, settings.hook_budget)
         if said:
             deadline.say(encode(answer(told.name, said)))
         if settings.hook_capture:
-            hooks.keep(hold, told)
+            host_hooks.keep(hold, told)
         if told.event == "session-end":
-            hooks.settle(hold.seen_by(hold.caller, _until(deadline)))
+            host_hooks.settle(hold.seen_by(hold.caller, _until(deadline)))
 
 
 def _until(deadline: Deadline) -> "Progress":

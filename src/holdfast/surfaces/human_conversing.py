@@ -46,3 +46,14 @@ def _told(one: Any) -> str:
 
 def reaped(answer: Any) -> Iterator[str]:
     yield f"{len(answer.closed)} closed, {len(answer.pruned)} pruned"
+
+
+_GATES = {"lease": "another does it just now", "time": "it is too early", "conversations": "too little is new"}
+
+
+def consolidated(answer: Any) -> Iterator[str]:
+    if isinstance(answer.gate, str):
+        yield f"Nothing was done: {_GATES[answer.gate]}."
+        return
+    yield f"{answer.closed} closed, {answer.pruned} pruned, {answer.interactions_erased} interactions erased"
+    yield f"{answer.outcomes_archived} outcomes archived, {answer.outcomes_dropped} dropped"

@@ -73,6 +73,13 @@ def test_what_a_command_leaves_behind_is_ended_when_it_ends(hold: holdfast.Holdf
     assert gone(int(pids.read_text()))
 
 
+def test_what_leaves_the_group_of_a_command_is_ended_too(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    run = done(hold, db, f"setsid sh -c 'echo $$ > {pid}; exec sleep 300' & while [ ! -s {pid} ]; do :; done; exit 3")
+    assert run.error == "It ended with 3."
+    assert gone(int(pid.read_text()))
+
+
 def gone(pid: int) -> bool:
     """Whether a process ends within a while; one that nobody has waited for counts."""
     for _ in range(100):

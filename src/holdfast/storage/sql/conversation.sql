@@ -18,6 +18,8 @@ order by c.last_at desc, c.id
 -- What nobody goes on with, and what somebody began to close.
 select {conversation.columns} from conversation c
 where (c.state = 'active' and c.last_at <= :before) or c.state = 'closing' order by c.last_at, c.id limit :limit
+-- name: conversations_since
+select count(*) from conversation c where c.started_at > :since
 -- name: conversation_old
 -- What was summarised to its end and closed before a moment, and still has its turns.
 select {conversation.columns} from conversation c

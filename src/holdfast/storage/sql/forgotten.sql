@@ -21,6 +21,8 @@ delete from provider_session where principal = any(:names) returning channel
 delete from outcome where principal = any(:names) returning id
 -- name: forget_conversations
 delete from conversation where principal = any(:names) returning id
+-- name: forget_onboarding
+delete from onboarding where principal = any(:names) returning step
 -- name: conversations_of
 select c.id, c.summary from conversation c where c.principal = any(:names)
 -- name: memory_of_people

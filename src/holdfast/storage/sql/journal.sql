@@ -68,6 +68,12 @@ select 'agent', t.id from agent t where not exists (select 1 from journal j wher
 union all
 select 'policy', t.id from policy t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'policy')
 union all
+select 'principal', t.id from principal t
+where not exists (select 1 from journal j where j.record = t.id and j.kind = 'principal')
+union all
+select 'interaction', t.id from interaction t
+where not exists (select 1 from journal j where j.record = t.id and j.kind = 'interaction')
+union all
 select 'invalidation', t.id from invalidation t
 where not exists (select 1 from journal j where j.record = t.id and j.kind = 'invalidation')
 union all

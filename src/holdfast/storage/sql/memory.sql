@@ -141,6 +141,9 @@ group by m.namespace order by count(*) desc, m.namespace
  and exists (select 1 from memory_tag x where x.memory = m.id and x.tag = :tag_n )
 -- name: memory.kinds
  and m.kind = any(:kinds)
+-- name: memory.lessons
+-- Said as it stands in their index, which is not used otherwise.
+ and m.kind = 'lesson'
 -- name: memory.cited
  and m.citations <> '[]'
 -- name: memory.from_uri

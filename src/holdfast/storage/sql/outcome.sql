@@ -13,9 +13,17 @@ select o.id, o.at, o.principal, o.agent, o.namespace, o.domain, o.score, o.what,
  and o.domain = :domain
 -- name: outcome.since
  and o.at >= :since
+-- name: outcome.current
+ and o.archived_at is null
 -- name: outcome.unlearned
  and o.lesson is null
 -- name: outcome.page
  order by o.at desc, o.id desc limit :limit
+-- name: outcome_archive
+update outcome set archived_at = :now where id in (
+  select o.id from (select c.id, row_number() over (partition by c.principal order by c.at desc, c.id desc) as nth
+    from outcome c where c.archived_at is null) o where o.nth > :keep) returning id
+-- name: outcome_drop
+delete from outcome where archived_at <= :before returning id
 -- name: outcome_learned
 update outcome set lesson = :lesson where id = any(:ids)

@@ -45,8 +45,11 @@ select count(*) from task t where true
 -- name: task.near
  and t.state = 'pending' and t.due_at >= :earliest and t.due_at <= :latest order by t.due_at, t.id
   limit :limit
+-- name: task.abandoned
+-- What somebody has and did not come back with in time: however much else is due, nobody waits behind that.
+ and t.state = 'running' and t.ready_at <= :now order by t.ready_at, t.id limit :limit
 -- name: task.claimable
- and t.ready_at <= :now order by t.ready_at, t.id limit :limit
+ and t.state = 'pending' and t.ready_at <= :now order by t.ready_at, t.id limit :limit
 -- name: task.handled
  and t.handler = any(:handlers)
 -- name: task.page

@@ -1,0 +1,65 @@
+-- name: interaction.columns
+i.id, i.namespace, i.agent, i.principal, i.name, i.channel, i.action, i.status, i.reason, i.provider, i.model, i.took_ms,
+  i.conversation, i.at, i.texts, i.input, i.output, i.input_digest, i.output_digest, i.created_at, i.updated_at, i.origin,
+  i.version, i.state
+-- name: interaction_put
+insert into interaction (id, namespace, agent, principal, name, channel, action, status, reason, provider, model, took_ms,
+  conversation, at, texts, input, output, input_digest, output_digest, created_at, updated_at, origin, version, state, cells)
+values (:id, :namespace, :agent, :principal, :name, :channel, :action, :status, :reason, :provider, :model, :took_ms,
+  :conversation, :at, :texts, :input, :output, :input_digest, :output_digest, :created_at, :updated_at, :origin, :version, :state,
+  :cells)
+on conflict (id) do update set principal = excluded.principal, name = excluded.name, channel = excluded.channel,
+  action = excluded.action, reason = excluded.reason, conversation = excluded.conversation, texts = excluded.texts,
+  input = excluded.input, output = excluded.output, input_digest = excluded.input_digest,
+  output_digest = excluded.output_digest, updated_at = excluded.updated_at, version = excluded.version, state = excluded.state,
+  cells = excluded.cells
+where interaction.version = :expected returning version
+-- name: interaction_cells
+select cells from interaction where id = :id
+-- name: interaction_get
+select {interaction.columns} from interaction i where i.id = :id
+-- name: interaction_all
+select {interaction.columns} from interaction i where i.id > :after order by i.id limit :limit
+-- name: interaction_of_people
+select {interaction.columns} from interaction i where i.principal = any(:names) and i.state = 'live'
+-- name: interaction_old
+-- What was recorded before a moment and still says something.
+select {interaction.columns} from interaction i where i.created_at < :before and i.state = 'live'
+order by i.created_at, i.id limit :limit
+-- name: interaction_select
+select {interaction.columns} from interaction i where true
+-- name: interaction_counts
+select i.status, count(*) from interaction i where true
+-- name: interaction.of_agent
+ and (i.agent = :agent or i.principal = any(:mine))
+-- name: interaction.reach_first
+ and ((i.namespace = :reach_n or (i.namespace >= :reach_n || '/' and i.namespace < :reach_n || '0'))
+-- name: interaction.reach_more
+ or (i.namespace = :reach_n or (i.namespace >= :reach_n || '/' and i.namespace < :reach_n || '0'))
+-- name: interaction.reach_end
+ )
+-- name: interaction.of_principal
+ and i.principal = any(:principals)
+-- name: interaction.status
+ and i.status = any(:statuses)
+-- name: interaction.channel
+ and i.channel = :channel
+-- name: interaction.in
+ and i.namespace = :namespace
+-- name: interaction.since
+ and i.at >= :since
+-- name: interaction.until
+ and i.at < :until
+-- name: interaction.page
+ order by i.at desc, i.id desc limit :limit offset :skip
+-- name: interaction.grouped
+ group by i.status order by i.status
+-- name: last_done_get
+select at from last_done where name = :name
+-- name: last_done_put
+insert into last_done (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
+-- name: onboarding_last
+select max(o.step) from onboarding o where o.principal = any(:names)
+-- name: onboarding_tell
+insert into onboarding (principal, step, at, agent) values (:principal, :step, :at, :agent)
+on conflict (principal, step) do nothing

@@ -1,0 +1,36 @@
+"""Steps of getting to know one another come one at a time, when what they take is there."""
+
+import pytest
+
+from holdfast.domain.onboarding import DONE, HINTS, STEPS, Known, next_step, stage_after
+
+
+@pytest.mark.parametrize(
+    ("stage", "facts", "plans", "then"),
+    [
+        (0, 1, False, 1),
+        (0, 0, False, 0),
+        (1, 3, False, 2),
+        (1, 2, False, 1),
+        (2, 3, True, 3),
+        (2, 3, False, 2),
+        (3, 5, True, 4),
+        (3, 4, True, 3),
+        (4, 5, True, 5),
+        (5, 10, True, 5),
+        (0, 10, True, 1),
+    ],
+)
+def test_a_stage_is_followed_by_the_next_and_none_is_skipped(stage: int, facts: int, plans: bool, then: int) -> None:
+    assert stage_after(stage, Known(facts, plans)) == then
+
+
+def test_an_introduction_comes_first_and_after_the_last_step_comes_nothing() -> None:
+    assert next_step(None, Known(10, plans=True)) == "introduce"
+    assert [next_step(told, Known(10, plans=True)) for told in range(DONE)] == [*STEPS[1:], None]
+    assert next_step(0, Known(0, plans=False)) is None
+
+
+def test_a_hint_says_what_can_be_asked_for() -> None:
+    assert "first conversation" in HINTS["introduce"]
+    assert all(f"/{step}" in HINTS[step] for step in STEPS[1:])

@@ -1,0 +1,23 @@
+"""What agents wait for before they answer: the last turns and the lessons by indexes of their own."""
+
+import pytest
+from plans import Plans
+
+from holdfast.app import Holdfast
+
+
+@pytest.fixture
+def talked(hold: Holdfast) -> Holdfast:
+    hold.conversation_say(turns=[{"role": "user", "content": "Is it on?"}], namespace="shop", principal="ann")
+    hold.lesson_add(rule="Look before you leap, always.", domain="life", namespace="shop")
+    hold.interaction_record(status="ok", principal="ann")
+    return hold
+
+
+def test_turns_and_lessons_are_found_among_however_many_memories(plans: Plans, talked: Holdfast) -> None:
+    with plans.noted() as seen:
+        talked.build_context("is it on?", namespace="shop", principal="ann", parts=["history", "lessons"])
+    steps = " ".join(plans.steps(seen))
+    assert "memory_thread" in steps
+    assert "memory_lesson" in steps
+    assert plans.walks(seen) == []

@@ -105,7 +105,9 @@ def test_turns_are_kept_in_their_order_with_the_tools_between(timed: holdfast.Ho
 
 def test_neither_what_was_given_nor_what_was_asked_comes_back_as_knowledge(timed: holdfast.Holdfast, web: Path) -> None:
     given = asked(timed, web)
-    host_hooks.keep(timed.hold, tell("prompt", web, prompt=f"{given}\nSo may we deploy to production on a Friday or not?"))
+    host_hooks.keep(
+        timed.hold, tell("prompt", web, prompt=f"{given}\nSo may we deploy to production on a Friday or not?")
+    )
     (kept,) = turns(timed)
     assert kept.content.strip() == "So may we deploy to production on a Friday or not?"
     host_hooks.keep(timed.hold, tell("prompt", web, prompt=given))

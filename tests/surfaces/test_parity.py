@@ -63,6 +63,8 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
         "import_reflections": {"http", "mcp"},
         "import_kernex": {"http", "mcp"},
         "recover": {"http", "mcp"},
+        "project_which": {"http", "mcp"},
+        "boot": {"cli"},  # a command of its own, which finds the project of a folder and never fails
         "sync": {"http", "mcp"},
         **{key: {"cli", "mcp"} for key in ("peer_hello", "peer_feed", "peer_take", "sync_push", "sync_since")},
         **{key: {"http", "mcp"} for key in ("sync_export_bundle", "sync_import_bundle", "peer_certificate")},

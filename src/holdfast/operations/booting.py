@@ -52,7 +52,7 @@ class Booted(Struct, frozen=True, kw_only=True):
     ),
 )
 def boot(hold: Hold, request: Boot) -> Booted:
-    """Gather what a session should know first: standards, facts, lessons, decisions, what is new, due or stale.
+    """Gather what a session should know first: facts, lessons, decisions, what is new, due or stale.
 
     Of one project and one person, within a budget. It only reads. `holdfast boot` finds the project of a folder.
     """

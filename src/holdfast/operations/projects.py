@@ -46,7 +46,7 @@ class ProjectView(Struct, frozen=True, kw_only=True):
     surfaces=("library", "cli"),
     cli=("project", "which"),
     human="holdfast.surfaces.human_projects:which",
-    examples=(Example({"path": "no-such-folder"}, error="NOT_FOUND"),),
+    examples=(Example({}), Example({"path": "no-such-folder"}, error="NOT_FOUND")),
 )
 def project_which(hold: Hold, request: ProjectWhich) -> ProjectView:
     """Say which project a folder belongs to, and how that was found.

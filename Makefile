@@ -12,8 +12,9 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY)
 
-# What the tests drive besides Python: curl and jq for the documented commands, npm for the MCP suites.
-TOOLS := curl jq npm
+# What the tests drive besides Python: curl and jq for the documented commands, npm for the MCP suites, chromium for the
+# web page. Each is named as Debian's package of it is.
+TOOLS := curl jq npm chromium
 tools:
 	@missing=; for tool in $(TOOLS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	if [ -n "$$missing" ]; then \

@@ -14,6 +14,7 @@ class Asked(NamedTuple):
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    raw: bytes = b""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -23,7 +24,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
-        asked = Asked(self.path, dict(self.headers), json.loads(self.rfile.read(length)))
+        raw = self.rfile.read(length)
+        asked = Asked(self.path, dict(self.headers), json.loads(raw), raw)
         self.server.asked.append(asked)
         # Whoever asks may have gone.
         with suppress(ConnectionError):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .domain import moment
 from .domain.caller import Caller, admit_agent
@@ -14,7 +14,7 @@ from .domain.errors import Invalid
 from .domain.spending import Allowance
 from .embedding.choose import chosen as chosen_embedder
 from .llm.choose import chosen as chosen_model
-from .net.access import Access
+from .net.access import Access, Outbound
 from .operations import REGISTRY
 from .services import embed, use
 from .services.hold import Hold, Progress
@@ -22,6 +22,9 @@ from .services.making import Making
 from .settings import Settings, load
 from .storage.locate import Later, open_store
 from .storage.port import Store
+
+if TYPE_CHECKING:
+    from .services.hooks import Hooks
 
 
 class Holdfast:
@@ -57,7 +60,9 @@ class Holdfast:
             embed.settle(self.hold.seen_by(self.hold.caller, progress), self.hold.embedder, wholly=wholly)
 
     def close(self) -> None:
-        """Write down what was used, and let go of the store."""
+        """Write down what was used, let hooks hear of what was done, and let go of the store."""
+        if self.hold.hooks is not None:
+            self.hold.hooks.close()
         use.flush(self.hold)
         if self.making is not None:
             self.making.close()
@@ -90,6 +95,7 @@ def open(
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
     store = cast(Store, Later(chosen.db)) if later else open_store(chosen.db)
+    hooks = hooks_of(chosen)
     hold = Hold(
         store=store,
         caller=caller,
@@ -102,8 +108,19 @@ def open(
         keep_recalls=chosen.keep_recalls,
         audited=chosen.audit,
         access=access_of(chosen),
+        hooks=hooks,
+        outbound=Outbound(chosen.webhook_networks, chosen.webhook_timeout_secs, chosen.webhook_attempts),
     )
     return Holdfast(hold, chosen, makes_vectors=not once)
+
+
+def hooks_of(settings: Settings) -> Hooks | None:
+    """What runs before and after operations, if the settings name anything."""
+    if not settings.hooks:
+        return None
+    from .services import hooks
+
+    return hooks.of(settings.hooks)
 
 
 def access_of(settings: Settings) -> Access:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from .domain.errors import Misconfigured
+from .domain.hook import Rule
 from .domain.lifetime import Lifetimes
 
 _PATH = re.compile(r"(sqlite://)?(?!\s*postgres|.*://)[^@=]*", re.IGNORECASE | re.DOTALL)
@@ -100,12 +101,30 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The SHA-256 of the one certificate that a peer may have."""
     sync_insecure_skip_server_verify: bool = False
     """Believe any certificate of a peer; only with a client certificate, by which the peer knows this store."""
+    webhook_networks: tuple[str, ...] = ()
+    """Networks that webhooks may reach besides public addresses: 127.0.0.0/8, ::1/128, 10.0.0.0/8."""
+    webhook_timeout_secs: Annotated[float, Meta(gt=0, le=60)] = 10
+    """How long a receiver may take to answer."""
+    webhook_attempts: Annotated[int, Meta(ge=1, le=20)] = 10
+    """How often an event is tried, less and less often, before it is a dead letter."""
     quorum_writes: Annotated[int, Meta(ge=0, le=100)] = 0
     """How many stores must have a change, this one included, before `holdfast serve` calls it kept; 0: this one."""
     quorum_peers: tuple[str, ...] = ()
     """Servers of the other stores that count for it."""
     quorum_timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 2000
     """How long they are waited for."""
+    agent_hooks: bool = True
+    """Whether the hooks of agents' hosts do anything; `holdfast hooks off` is quicker."""
+    hook_timeout_ms: Annotated[int, Meta(ge=100, le=60_000)] = 3000
+    """How long a hook may take; then it ends, and the agent goes on without it."""
+    hook_budget: Annotated[int, Meta(ge=100, le=20_000)] = 600
+    """The most tokens that a prompt is given by a hook."""
+    hook_capture: bool = True
+    """Whether hooks keep what is said in a session."""
+    boot_budget: Annotated[int, Meta(ge=100, le=20_000)] = 1500
+    """The most tokens that a session is given when it begins."""
+    hooks: tuple[Rule, ...] = ()
+    """What is asked before, and told after, operations; each a table `hooks` of the settings file."""
     ttl: Lifetimes = Lifetimes()
 
     def __repr__(self) -> str:
@@ -161,8 +180,8 @@ def _from_file(file: Path | None, *, named: bool) -> dict[str, Any]:
         raise Misconfigured(f"The settings file {file} cannot be read: {error}") from None
 
 
-_NOT_SETTINGS = {"HOLDFAST_CONFIG"}
-_LISTS = ("allowed_hosts", "sync_peers", "quorum_peers")
+_NOT_SETTINGS = {"HOLDFAST_CONFIG", "HOLDFAST_IN_HOOK"}
+_LISTS = ("allowed_hosts", "sync_peers", "quorum_peers", "webhook_networks")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

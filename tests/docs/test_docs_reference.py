@@ -63,7 +63,7 @@ def test_every_setting_is_in_the_reference() -> None:
     assert [
         field.name
         for field in msgspec.structs.fields(Settings)
-        if f"`{field.name}`" not in text.replace("[ttl]", "ttl")
+        if f"`{field.name}`" not in text.replace("[ttl]", "ttl").replace("[[hooks]]", "hooks")
     ] == []
 
 

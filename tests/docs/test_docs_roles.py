@@ -1,5 +1,6 @@
 """The roles of the page on PostgreSQL may do what they are for, and no more."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -106,6 +107,11 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     assert do("mine", content=transcript).imported == 1
     (folder / "s-2.jsonl").write_text(transcript)
     assert do("recover", transcript=str(folder / "s-2.jsonl")).unchanged == 1
+    with closing(sqlite3.connect(folder / "kernex.db")) as file, file:
+        file.execute("create table conversations (id, channel, sender_id, started_at, updated_at)")
+        file.execute("create table messages (id, conversation_id, role, content, timestamp)")
+        file.execute("insert into conversations values ('c-1', 'cli', 'ann', '2026-01-01', '2026-01-01')")
+    assert do("import_kernex", path=str(folder / "kernex.db")).stored == 1
     assert do("ingest", content="# A\n\nA first paragraph.\n", namespace="docs").decisions["new"] == 1
     assert do("ingest_multistep", content="A second paragraph.", namespace="docs").ingested_memory_ids
     with holdfast.open(str(folder / "other.db")) as other:

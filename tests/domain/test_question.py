@@ -58,7 +58,7 @@ def test_a_question_is_asked_by_the_words_that_carry_its_meaning(text: str, foun
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \n\t", "?!.,;:", "🙂🎉", "\x00", "\u0301\u0302", "\u202e\u200b", '" * ^ : ( )', "_" * 100], ids=ascii
+    "text", ["", " \n\t", "?!.,;:", "\x00", "\u0301\u0302", "\u202e\u200b", '" * ^ : ( )', "_" * 100], ids=ascii
 )
 def test_a_question_without_a_word_has_none(text: str) -> None:
     assert (words(text), question(text, NOW).dates) == ([], ())

@@ -38,8 +38,7 @@ def test_a_letter_that_may_be_a_word_is_spelled_by_itself_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", " ", "We deploy on Tuesdays.", "Ünïcode, Straße", "привет", "שלום", "مرحبا", "नमस्ते", "🙂", "\x00", "\u0301"],
+    "text", ["", " ", "We deploy on Tuesdays.", "Ünïcode, Straße", "привет", "שלום", "مرحبا", "नमस्ते", "\x00", "\u0301"]
 )
 def test_a_text_whose_words_have_blanks_between_them_is_not_spelled(text: str) -> None:
     assert spelled(text) == ""

@@ -93,6 +93,34 @@ def claude_conversation() -> dict[str, Any]:
     }
 
 
+def claude_memory() -> dict[str, Any]:
+    return {
+        "conversations_memory": "**Garden**\nAnna grows beans.",
+        "project_memories": {"p-0000001": "The shed needs a roof."},
+        "account_uuid": "acc-1",
+    }
+
+
+def claude_project(**more: Any) -> dict[str, Any]:
+    return {
+        "uuid": "p-0000001",
+        "name": "The shed",
+        "description": "A shed for tools.",
+        "prompt_template": "Give measures in metres.",
+        "created_at": "2025-03-01T10:00:00Z",
+        "docs": [
+            {
+                "uuid": "d-1",
+                "filename": "roof.md",
+                "content": "Slate, 30 degrees.",
+                "created_at": "2025-03-02T10:00:00Z",
+            },
+            {"uuid": "d-2", "filename": "empty.md", "content": ""},
+        ],
+        **more,
+    }
+
+
 def lined(path: Path, *entries: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -179,6 +207,16 @@ def slack(folder: Path) -> Path:
             {"id": "U2", "name": "ben", "real_name": "Ben B.", "profile": {"display_name": ""}},
         ],
         "channels.json": [{"id": "C1", "name": "general", "members": ["U1", "U2"]}],
+        "dms.json": [{"id": "D1", "members": ["U1", "U2"]}],
+        "D1/2024-01-01.json": [
+            {
+                "type": "message",
+                "user": "U1",
+                "text": "<@U2> see <https://soup.example/menu|the menu> or <https://soup.example>, <!here> in "
+                "<#C1|general>: 1 &lt; 2 &lt;@U1&gt; <mailto:a@b.example|a@b.example> <@U9>",
+                "ts": "1704100001.000100",
+            }
+        ],
         "general/2024-01-01.json": [
             {
                 "type": "message",

@@ -60,6 +60,15 @@ def test_a_recall_writes_nothing_until_it_is_flushed(hold: Any) -> None:
     assert [one.recall_id for one in hold.recalls().recalls] == [recall]
 
 
+def test_who_only_looks_leaves_no_trace(hold: Any) -> None:
+    ids = store_two(hold)
+    found = hold.recall("deploy", note=False)
+    use.flush(hold.hold)
+    assert {hit.id for hit in found.memories} == set(ids)
+    assert (found.recall_id, logged(hold), hold.recalls().recalls) == (UNSET, 0, [])
+    assert [hold.get(id).access_count for id in ids] == [0, 0]
+
+
 def test_the_same_verdict_twice_changes_nothing_and_another_takes_its_place(hold: Any) -> None:
     id, _ = store_two(hold)
     recall = asked(hold)

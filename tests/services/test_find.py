@@ -92,6 +92,12 @@ FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
+def test_a_list_can_be_of_some_kinds(shelf: Any) -> None:
+    shelf.store(title="choice", content="We deploy by hand.", kind="decision")
+    assert titles(shelf.list(kinds=["decision", "event"]).memories) == ["choice"]
+    assert shelf.list(kinds=["event"]).count == 0
+
+
 @pytest.mark.parametrize(("filter", "left"), FILTERS.values(), ids=FILTERS.keys())
 def test_a_filter_means_the_same_in_list_and_search(shelf: Any, filter: dict[str, Any], left: list[str]) -> None:
     assert sorted(titles(shelf.list(**filter).memories)) == left
@@ -160,6 +166,26 @@ def test_any_text_can_be_searched_and_recalled_for(hold: Any, text: str) -> None
         assert hold.search(text).count in (0, 1)
         assert hold.recall(text).count in (0, 1)
         assert hold.forget(pattern=text[:4096], dry_run=True).archived == 0
+
+
+def test_an_emoji_is_a_word_like_others(hold: Any) -> None:
+    hold.store(title="Party", content="We had cake 🎉, and 👩🏽‍💻 came from 🇫🇷.")
+    hold.store(title="Break", content="Ten minutes, as always.", tags=["☕"])
+    for text, title in (("🎉", "Party"), ("💻", "Party"), ("🇫🇷", "Party"), ("☕️", "Break")):
+        assert titles(hold.search(text).results) == [title]
+        (hit,) = hold.recall(text, explain=True).memories
+        assert (hit.title, len(hit.why.terms)) == (title, 1)
+        assert hit.why.terms[0] in text
+    for text in ("🤷", "🇩🇪"):
+        assert (hold.search(text).count, hold.recall(text).count) == (0, 0)
+    assert hold.verify().intact
+
+
+@pytest.mark.parametrize("text", ["?!", "\x00", "…", "\u202e", "->"])
+def test_a_question_without_a_word_is_told_so(hold: Any, text: str) -> None:
+    hold.store(title="Plan", content="deploy?!")
+    found = hold.recall(text)
+    assert (found.count, found.meta.degraded) == (0, "The question holds no word to look for.")
 
 
 def test_operators_are_words_and_columns_are_no_filters(hold: Any) -> None:

@@ -371,6 +371,14 @@ def test_a_segment_that_the_policy_refuses_is_told_and_the_others_are_kept(hold:
     assert "AKIAIOSFODNN7EXAMPLA" not in answer.segments[3].reason
 
 
+@pytest.mark.parametrize("rule", ["flag", "redact", "allow"])
+def test_a_segment_with_a_secret_is_named_by_its_line(rule: str, hold: Any) -> None:
+    hold.policy_set(namespace="team", secrets=rule)
+    told = {"flag": ["line 3: holds secrets: aws access key"], "redact": ["line 3: secrets taken out: aws access key"]}
+    assert taken(hold, f"# Keys\n\n{SECRET}\n", dry_run=True).notes == told.get(rule, [])
+    assert taken(hold, f"# Keys\n\n{SECRET}\n").notes == told.get(rule, [])
+
+
 def test_a_document_of_which_nothing_can_be_kept_leaves_nothing(hold: Any) -> None:
     hold.policy_set(namespace="team", secrets="refuse")
     assert decisions(taken(hold, SECRET)) == {"rejected": 1}

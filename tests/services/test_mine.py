@@ -125,7 +125,7 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(hold: Any, tmp_path: Path) 
 
 def test_every_format_is_kept_once(hold: Any, tmp_path: Path) -> None:
     claude = tmp_path / "claude.json"
-    claude.write_text(json.dumps([exports.claude_conversation()]))
+    claude.write_text(json.dumps([exports.claude_conversation(), exports.claude_memory(), exports.claude_project()]))
     made = {
         "claude": claude,
         "claude-code": exports.claude_code(tmp_path / "code" / "s-1.jsonl"),
@@ -144,10 +144,10 @@ def test_every_format_is_kept_once(hold: Any, tmp_path: Path) -> None:
         assert first.imported == again.unchanged
         counts[form] = (first.imported, first.links)
     assert counts == {
-        "claude": (2, 0),
+        "claude": (6, 1),
         "claude-code": (3, 0),
         "codex": (2, 0),
-        "slack": (4, 0),
+        "slack": (5, 0),
         "mem0": (4, 3),
         "mcp-memory": (3, 3),
         "markdown": (3, 2),

@@ -118,6 +118,33 @@ def test_claude_exports_are_read_in_all_their_forms(form: str, tmp_path: Path) -
     assert len(turns(records(path))) == (2 if form == "alone" else 4)
 
 
+@pytest.mark.parametrize("form", ["arrays", "files"])
+def test_a_claude_export_gives_what_claude_remembers_and_projects_with_their_documents(
+    form: str, tmp_path: Path
+) -> None:
+    memory, project = exports.claude_memory(), exports.claude_project()
+    starter = exports.claude_project(uuid="p-2", is_starter_project=True)
+    files = {"conversations.json": json.dumps([exports.claude_conversation()]), "users.json": '[{"uuid": "acc-1"}]'}
+    if form == "arrays":
+        files |= {"memories.json": json.dumps([memory]), "projects.json": json.dumps([project, starter], indent=1)}
+    else:
+        files |= {"memories/acc-1.json": json.dumps(memory, indent=1), "projects/p-1.json": json.dumps(project)}
+        files |= {"projects/p-2.json": json.dumps(starter, indent=1)}
+    found = records(exports.zipped(tmp_path / "export.zip", files))
+    assert len(turns(found)) == 2
+    assert {(one.title, one.kind, one.content) for one in found if isinstance(one, Note)} == {
+        ("What Claude remembers", "summary", "**Garden**\nAnna grows beans."),
+        ("What Claude remembers of project p-000000", "summary", "The shed needs a roof."),
+        ("The shed", "observation", "A shed for tools.\n\nGive measures in metres."),
+        ("The shed: roof.md", "observation", "Slate, 30 degrees."),
+    }
+    assert [(one.source, one.target) for one in found if isinstance(one, Tie)] == [
+        ("claude/project/p-0000001/d-1", "claude/project/p-0000001")
+    ]
+    assert [(what, rejected) for _, what, rejected in problems(found)] == [("is empty", False)]
+    assert LeftOut(sort="starter projects") in found
+
+
 def test_claude_code_gives_what_was_said_and_never_what_our_own_tools_answered(tmp_path: Path) -> None:
     found = records(exports.claude_code(tmp_path / "s-1.jsonl"))
     said = [("user", "Mend the tests."), ("assistant", "I look first."), ("assistant", "They are green.")]
@@ -136,6 +163,12 @@ def test_what_a_host_puts_into_a_message_is_no_part_of_what_was_said(tmp_path: P
     text = "<system-reminder>Be brief.</system-reminder>\nMend it."
     path = exports.lined(tmp_path / "s.jsonl", exports.code_entry("user", "x-1", text))
     assert turns(records(path)) == [("user", "Mend it.")]
+
+
+def test_an_error_that_a_host_shows_was_said_by_nobody(tmp_path: Path) -> None:
+    error = exports.code_entry("assistant", "x-1", "API Error: 529 overloaded", isApiErrorMessage=True)
+    found = records(exports.lined(tmp_path / "s.jsonl", error))
+    assert (turns(found), turns(found, "system")) == ([], [("assistant", "API Error: 529 overloaded")])
 
 
 def test_codex_gives_what_was_said_and_not_what_was_set_up(tmp_path: Path) -> None:
@@ -159,19 +192,49 @@ def test_codex_transcripts_of_its_first_form_are_read(tmp_path: Path) -> None:
 
 def test_slack_gives_names_threads_and_programs(tmp_path: Path) -> None:
     found = records(exports.slack(tmp_path / "export"))
-    assert turns(found) == [
+    assert turns(found)[1:] == [
         ("Anna", "Lunch at noon & soup?"),
         ("Ben B.", "Yes."),
         ("Builds", "Build 7 is red."),
         ("U9", "Who am I?"),
     ]
-    assert turns(found, "system") == [("Ben B.", "<@U2> has joined")]
+    assert turns(found, "system") == [("Ben B.", "@Ben B. has joined")]
     threads = [(one.thread, one.name, one.place) for one in found if isinstance(one, Turn) and one.sort == "message"]
-    assert threads[:3] == [
+    assert threads[:4] == [
+        ("D1", "Anna, Ben B.", 1704100001000100),
         ("C1/1704103200.000200", "#general", 1704103200000200),
         ("C1/1704103200.000200", "#general", 1704103260000300),
         ("C1", "#general", 1704190000000100),
     ]
+
+
+def test_slack_mentions_are_names_and_links_are_written_out(tmp_path: Path) -> None:
+    assert turns(records(exports.slack(tmp_path / "export")))[0] == (
+        "Anna",
+        "@Ben B. see the menu (https://soup.example/menu) or https://soup.example, @here in #general: "
+        "1 < 2 <@U1> a@b.example @U9",
+    )
+
+
+def test_a_slack_message_that_is_all_blocks_says_what_they_say(tmp_path: Path) -> None:
+    line = [
+        {"type": "text", "text": "Ask "},
+        {"type": "user", "user_id": "U1"},
+        {"type": "text", "text": " if 1 < 2: "},
+        {"type": "link", "url": "https://soup.example", "text": "soup"},
+        {"type": "emoji", "name": "wave"},
+    ]
+    blocks = [
+        {"type": "header", "text": {"type": "plain_text", "text": "Build 7"}},
+        {"type": "section", "fields": [{"type": "mrkdwn", "text": "*red* &amp; late"}, 7]},
+        {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": line}]},
+        {"type": "divider"},
+    ]
+    days = [{"ts": "1704100001.0", "username": "Builds", "text": "", "blocks": blocks}, {"ts": "2", "blocks": [3]}]
+    files = {"users.json": [{"id": "U1", "name": "anna"}], "ci/2024-01-01.json": days}
+    found = records(exports.zipped(tmp_path / "s.zip", {name: json.dumps(one) for name, one in files.items()}))
+    said = "Build 7\n*red* & late\nAsk @anna if 1 < 2: soup (https://soup.example):wave:"
+    assert (turns(found), found[-1]) == ([("Builds", said)], LeftOut(sort="empty"))
 
 
 def test_slack_is_read_from_its_zip(tmp_path: Path) -> None:
@@ -227,6 +290,14 @@ def test_a_folder_of_notes_gives_whole_texts_with_tags_and_links(tmp_path: Path)
     assert problems(found) == [("Bread.md", "links to 'Nowhere', which is not among the notes", False)]
 
 
+def test_a_picture_that_a_note_shows_is_no_link_to_a_note(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("![[plan.png|300]] ![[b]] ![[b.md]] [[v1.2]]")
+    (tmp_path / "b.md").write_text("B.")
+    found = records(tmp_path)
+    assert len([one for one in found if isinstance(one, Tie)]) == 2
+    assert problems(found) == [("a.md", "links to 'v1.2', which is not among the notes", False)]
+
+
 def test_mail_is_decoded_with_what_it_quotes_and_what_was_attached_is_named(tmp_path: Path) -> None:
     found = records(exports.mbox(tmp_path / "mail"))
     assert turns(found) == [
@@ -277,6 +348,24 @@ def test_what_is_of_no_format_is_refused_and_the_formats_are_named(content: byte
     path = tmp_path / "what"
     path.write_bytes(content)
     with pytest.raises(Invalid, match="The formats are chatgpt, claude, claude-code, codex, slack"):
+        records(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\x1f\x8b\x08\x00", "what is packed: unpack it first"),
+        (b"%PDF-1.7\n", "what is a PDF: make text of it first"),
+        ('{"type": "entity"}'.encode("utf-16"), "what is in UTF-16: save it as UTF-8"),
+        (b"\n<!DOCTYPE html><html>", "what is a web page: give the JSON that an export has beside it"),
+        (b" \n", "what is empty"),
+    ],
+    ids=["packed", "pdf", "utf-16", "page", "empty"],
+)
+def test_what_is_often_given_by_mistake_is_told_with_what_to_do(content: bytes, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "what"
+    path.write_bytes(content)
+    with pytest.raises(Invalid, match=told):
         records(path)
 
 

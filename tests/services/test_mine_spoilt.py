@@ -28,7 +28,9 @@ def made(folder: Path) -> dict[str, bytes]:
     exports.vault(folder / "vault")
     return {
         "chatgpt": exports.chatgpt(folder / "chatgpt").read_bytes(),
-        "claude": json.dumps([exports.claude_conversation()]).encode(),
+        "claude": json.dumps(
+            [exports.claude_conversation(), exports.claude_memory(), exports.claude_project()]
+        ).encode(),
         "claude-code": exports.claude_code(folder / "code").read_bytes(),
         "codex": exports.codex(folder / "codex").read_bytes(),
         "mem0": exports.mem0(folder / "mem0").read_bytes(),

@@ -24,7 +24,7 @@ from holdfast.domain.vector import unit
 from holdfast.operations import REGISTRY
 from holdfast.services import use
 from holdfast.services.hold import Progress
-from holdfast.storage import consulted, journal, leases, peers, status, unreplicated, vectors
+from holdfast.storage import consulted, hook_sessions, journal, leases, peers, status, unreplicated, vectors
 from holdfast.storage.locate import open_store, tables
 from holdfast.storage.postgres.address import address_of
 
@@ -163,6 +163,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
         unreplicated.mark(session, places, journal.head_of(session).origin, NOW.at)
         session.do("told_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
         session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
+        hook_sessions.put(session, "a session", hook_sessions.Kept(1, (kept[0].id,)), NOW.at)
 
 
 def furnish_for_agents(hold: holdfast.Holdfast) -> None:
@@ -180,6 +181,10 @@ def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     hold.session_keep(session_id="s", provider="p")
     hold.outcome_record(score=-1, domain="d", what=ODD[0])
     hold.conversation_say(turns=[{"role": "user", "content": text} for text in ODD], channel=ODD[0][:9])
+    hook = hold.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
+    about = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
+    with hold.hold.store.writing() as session:
+        session.do("delivery_put", subscription=hook, state="dead", at=NOW.at, number=1, **about)
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:

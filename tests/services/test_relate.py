@@ -370,7 +370,8 @@ def test_lineage_goes_back_to_the_sources_and_forward_to_what_came_of_them(
 
     def node(id: str, title: str, relation: str, depth: int, state: str = "live") -> LineageNode:
         cid = content_hash(title, f"about {title}")
-        return LineageNode(id=id, cid=cid, relation=relation, depth=depth, state=state)
+        shown = UNSET if state == "deleted" else title
+        return LineageNode(id=id, title=shown, cid=cid, relation=relation, depth=depth, state=state)
 
     assert hold.lineage(id=newer).nodes == [
         node(reflection, "reflection", "supersedes", 1),

@@ -50,7 +50,7 @@ def is_confined(statement: str) -> bool:
 
 
 WORDS = {"id": "x", "source_id": "x", "target_id": "x", "context": "deploy", "query": "deploy", "alias": "Ada"}
-WORDS |= {"resource_path": "SKILL.md"}
+WORDS |= {"resource_path": "SKILL.md", "event": "pre_store"}
 SKILL = "---\nname: deploy\ndescription: How.\ncomposes_with_reflections:\n  - namespace: open\n---\nOn Tuesdays.\n"
 OF_THE_WHOLE = {"verify", "doctor", "backup_list", "sync_digest", "quarantine", "quarantine_show"}
 OF_THE_WHOLE |= {"principal_forgotten", "peer_list", "peer_token", "peer_feed", "sync_status", "sync_export_bundle"}
@@ -70,6 +70,8 @@ WITHOUT_MEMORIES = {
     "pipelines",
     "principal_show",
     "principal_list",
+    "project_which",
+    "project_list",
     "lesson_suggest",
     "outcome_list",
     "run_list",
@@ -81,6 +83,10 @@ WITHOUT_MEMORIES = {
     "usage_report",
     "price_list",
     "budget_list",
+    "hooks_list",
+    "hooks_test",
+    "subscription_list",
+    "subscription_deliveries",
 }
 READING = [op for op in REGISTRY if op.effect is Effect.READ and op.name not in OF_THE_WHOLE]
 

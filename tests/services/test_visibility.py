@@ -117,17 +117,18 @@ def bury_for_agents(hold: Any, owner: Caller, namespace: str) -> list[str]:
     for _ in range(3):
         said = {"domain": WORD, "what": f"The {WORD} bit {CANARY}.", "principal": WORD}
         call("outcome_record", score=-1, namespace=namespace, **said)
+    hook = call("subscribe", url=f"https://hooks.example.com/{CANARY}").id
     call("usage_record", model=CANARY, input_tokens=1, principal=WORD, session=CANARY)
     told = {"status": "denied", "reason": CANARY, "action": CANARY, "principal": WORD}
     denied = call("interaction_record", channel=WORD, namespace=namespace, **told).id
     if namespace == "open":
-        return [task, denied, f"{WORD}-run"]
+        return [task, denied, f"{WORD}-run", hook]
     said = [{"role": "user", "content": f"The {WORD} is called {CANARY}."}]
     going = call("conversation_say", turns=said, channel=CANARY, principal=WORD, namespace=namespace).conversation_id
     call("conversation_close", id=going, summary=f"{WORD} {CANARY}")
     for principal in (WORD, owner.agent):
         call("fact_set", key=WORD, value=CANARY, principal=principal)
-    return [task, denied, f"{WORD}-run", going]
+    return [task, denied, f"{WORD}-run", going, hook]
 
 
 class Buried(NamedTuple):
@@ -349,7 +350,7 @@ def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and any(leaks(owner, op))}
     blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}
     blind |= {"policy_get", "reflection_origin", "export_reflections", "curate_runs", "pipelines"}
-    blind |= {"principal_show", "price_list", "budget_list"}
+    blind |= {"principal_show", "price_list", "budget_list", "subscription_deliveries"}
     if "*" in world.caller.namespaces:
         blind |= {op.name for op in REGISTRY if op.name.startswith(("skill_", "fact_", "conversation_"))}
         """What everybody in a namespace may use; nobody has it for himself."""
@@ -377,6 +378,7 @@ NEEDED = {
     "status": "ok",
     "phases": ["x"],
     "score": 1,
+    "event": "pre_store",
     "type": "bugfix",
     "memories": [],
     "ids": ["x", "y"],

@@ -16,11 +16,13 @@ import pytest
 import holdfast
 from engines import past_holdfast
 from holdfast.app import Holdfast
+from holdfast.domain import emoji
 from holdfast.domain.vector import Embedding, Vector, unit
-from holdfast.storage import migrate, vectors
+from holdfast.storage import filling, migrate, vectors
 from holdfast.storage.locate import open_store, tables
 from holdfast.storage.memories import EVERYTHING
 from holdfast.storage.moving import Table
+from holdfast.storage.parsed import parse
 from holdfast.storage.port import Session, Store, Texts
 from holdfast.storage.postgres import opening as postgres_opening
 from holdfast.storage.sqlite import engine as sqlite_engine
@@ -173,6 +175,32 @@ def test_a_store_of_the_second_release_is_found_by_all_that_came_since(
         hold.store(title="Afterwards", content="Ada: And then?", thread="kitchen", place=3, embedding=by(1, 0))
         assert hold.verify().intact
         assert hold.hold.store.faults() == []
+
+
+def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
+    new_place: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [{"title": f"Party {sign}", "content": f"We had cake and tea and {sign} until late"} for sign in "🎉☕x"]
+
+    def kept(hold: Holdfast) -> list[Any]:
+        with hold.hold.reading() as session:
+            texts = session.ask("select title, spelled, parsed from memory order by title", {})
+            return [*texts, *session.ask("select band, exact from memory_gist order by band", {})]
+
+    with opened(new_place()) as new, opened(new_place()) as old:
+        new.bulk_store(memories=said)
+        with monkeypatch.context() as patch:
+            patch.setattr(emoji, "names", lambda text: [])
+            parse.cache_clear()
+            old.bulk_store(memories=said)
+        parse.cache_clear()
+        assert kept(old) != kept(new)
+        with old.hold.store.writing() as session:
+            filling.after(28, session)
+        assert kept(old) == kept(new)
+        assert [one.title for one in old.search("🎉").results] == ["Party 🎉"]
+        assert old.verify().intact
+        assert old.hold.store.faults() == []
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

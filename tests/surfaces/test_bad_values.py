@@ -173,7 +173,7 @@ ELSEWHERE = {
     "migrate": "it is told where another store is",
     "sync": "it is told where another store is",
     **dict.fromkeys(
-        ("backup", "export_reflections", "import_reflections", "recover", "peer_certificate"),
+        ("backup", "export_reflections", "import_kernex", "import_reflections", "recover", "peer_certificate"),
         "it is told a path, on which systems differ",
     ),
 }

@@ -16,7 +16,7 @@ from four_surfaces import new_store, typed
 import holdfast
 from holdfast.operations import REGISTRY, Operation
 from holdfast.surfaces import human, wire
-from holdfast.surfaces.cli import command_of
+from holdfast.surfaces.cli import MOST_TYPED, command_of
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 Run = Callable[..., tuple[int, str, str]]
@@ -213,6 +213,11 @@ def test_many_come_from_standard_input_or_a_file(run: Run, tmp_path: Path) -> No
 def test_what_cannot_be_content_is_refused_from_standard_input_too(run: Run, stdin: bytes) -> None:
     code, out, err = run("store", "-T", "x", "-c", "-", "--json", stdin=stdin)
     assert (code, out, json.loads(err)["code"]) == (2, "", "VALIDATION_FAILED")
+
+
+def test_of_a_pipe_without_an_end_no_more_is_read_than_a_field_takes(run: Run) -> None:
+    code, _, err = run("mine", "--content", "-", stdin=b"x" * (MOST_TYPED + 1))
+    assert (code, "more than 64 MiB: give it as a file" in err) == (2, True)
 
 
 BAD_JSON = {

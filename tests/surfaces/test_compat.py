@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -16,19 +18,23 @@ from ai_memory import (
     InboxMessage,
     NotFoundError,
     NotifyRequest,
+    SubscriptionRequest,
     Tier,
     UpdateMemory,
     ValidationError,
     require_profile,
     require_profile_async,
+    verify_webhook_signature,
 )
 from serving import kept, listening, reached
 from starlette.testclient import TestClient
 
 from engines import ENGINES
 from holdfast import Holdfast
+from holdfast.net.access import Outbound
 from holdfast.surfaces.http import compat
 from holdfast.surfaces.http.app import build
+from provider_server import Asked, Handler, provider
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +49,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def url(hold: Holdfast) -> Iterator[str]:
+    hold.hold = replace(hold.hold, outbound=Outbound(("127.0.0.0/8",)))
     with listening(build(hold)) as found:
         yield found
 
@@ -297,14 +304,34 @@ def test_a_key_of_the_store_is_sent_as_the_client_sends_it(hold: Holdfast, conne
 
 
 def test_what_is_not_offered_is_not_found(client: Any) -> None:
-    for ask in (
-        lambda: client.subscribe({"url": "https://example.com/hook", "events": ["memory_store"]}),
-        lambda: client.unsubscribe("none"),
-        lambda: client.subscriptions(),
-        lambda: client.cluster(),
-    ):
+    for ask in (lambda: client.unsubscribe("none"), lambda: client.cluster()):
         with pytest.raises(NotFoundError):
             ask()
+
+
+def test_a_webhook_is_registered_and_its_deliveries_are_verified(client: Any) -> None:
+    came: Queue[Asked] = Queue()
+
+    def take(handler: Handler, asked: Asked) -> None:
+        handler.reply(b"")
+        came.put(asked)
+
+    with provider(take) as receiver:
+        asked = {"url": receiver.url, "events": ["memory_store"], "namespace": "team", "secret": "0123456789abcdef"}
+        made = client.subscribe(SubscriptionRequest(**asked))
+        client.store(title="Elsewhere", content="x")
+        id = client.store(title="Plan", content="x", namespace="team")["id"]
+        delivered = came.get(timeout=30)
+        [listed] = client.subscriptions()
+        with pytest.raises(ValidationError):
+            client.subscribe({"url": "https://169.254.169.254/", "events": []})
+        gone = client.unsubscribe(made.id)
+
+    assert (made.url, made.events, made.namespace) == (receiver.url, ["memory_store"], "team")
+    assert (listed.id, listed.events, listed.created_at) == (made.id, ["memory_store"], made.created_at)
+    assert (delivered.body["event"], delivered.body["memory_id"]) == ("memory_store", id)
+    assert verify_webhook_signature(delivered.raw, delivered.headers["X-AI-Memory-Signature"], "0123456789abcdef")
+    assert (gone["removed"], gone["deleted"], client.subscriptions()) == (True, True, [])
 
 
 def test_every_profile_is_there(url: str) -> None:
@@ -376,6 +403,27 @@ def test_links_have_older_names_and_are_deleted_by_their_ends(raw: TestClient) -
     for path in ("/api/v1/find_paths", "/api/v1/kg/find_paths"):
         found = raw.post(path, json={"source_id": one, "target_id": other})
         assert (found.status_code, found.json()["paths"]) == (200, [[one, other]])
+
+
+def test_the_other_clients_words_for_a_subscription_are_understood(raw: TestClient) -> None:
+    made = raw.post(
+        "/api/v1/subscriptions",
+        json={
+            "callback_url": "https://hooks.example.com/",
+            "events": "memory_store, memory_delete",
+            "namespace": "team",
+        },
+    )
+    listed = raw.get("/api/v1/subscriptions").json()
+    dead = raw.post("/api/v1/memory_subscription_dlq_list", json={"subscription_id": made.json()["id"]}).json()
+    again = raw.post("/api/v1/memory_subscription_replay", json={"subscription_id": made.json()["id"], "since": 0})
+    gone = raw.delete("/api/v1/subscriptions", params={"id": made.json()["id"]})
+
+    assert (made.status_code, made.json()["callback_url"]) == (201, "https://hooks.example.com/")
+    assert made.json()["events"] == ["memory_store", "memory_delete"]
+    assert [one["created_by"] for one in listed["subscriptions"]] == [made.json()["agent_id"]]
+    assert "secret" not in listed["subscriptions"][0]
+    assert (dead["entries"], again.json()["place"], gone.json()["deleted"]) == ([], 0, True)
 
 
 def test_the_other_clients_message_carries_an_object_beside_its_text(raw: TestClient) -> None:

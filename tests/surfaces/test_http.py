@@ -306,7 +306,15 @@ def test_if_match_is_never_ignored(client: TestClient) -> None:
 
 
 def test_an_unknown_path_is_answered_in_the_one_error_shape(client: TestClient) -> None:
-    for path in ("/", "/api", "/api/v1/nothing", "/api/v1/memories/", "/api/v1/memories/a/b", "//api/v1/memories"):
+    for path in (
+        "/page",
+        "/page/",
+        "/api",
+        "/api/v1/nothing",
+        "/api/v1/memories/",
+        "/api/v1/memories/a/b",
+        "//api/v1/memories",
+    ):
         answer = client.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), path
 

@@ -1,6 +1,8 @@
 """Every operation answers the same on every surface, and is refused by the same code."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +56,12 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
     """The secret of a new key is for a person, not for a model's context; an address or a path is for neither."""
     assert {op.name: set(SURFACES) - op.surfaces for op in REGISTRY if op.surfaces != set(SURFACES)} == {
         "key_create": {"mcp"},
+        "subscribe": {"mcp"},
         "migrate": {"http", "mcp"},
+        **{key: {"http", "mcp"} for key in ("hooks_list", "hooks_test")},
         "export_reflections": {"http", "mcp"},
         "import_reflections": {"http", "mcp"},
+        "import_kernex": {"http", "mcp"},
         "recover": {"http", "mcp"},
         "sync": {"http", "mcp"},
         **{key: {"cli", "mcp"} for key in ("peer_hello", "peer_feed", "peer_take", "sync_push", "sync_since")},
@@ -191,6 +196,9 @@ OF_AGENTS: list[tuple[Any, ...]] = [
     ("build_context", {"message": "soup", "channel": "cli", "budget": 500, "parts": ["history", "tasks"]}),
     ("conversation_close", {"channel": "cli"}),
     ("conversation_list", {}),
+    ("project_merge", {"project": "projects/a", "alias": "projects/b"}),
+    ("project_list", {}),
+    ("project_split", {"alias": "projects/b"}),
     ("conversation_consolidate", {"force": True}),
     ("interaction_record", {"status": "denied", "action": "oven", "reason": "Too hot.", "principal": "ann"}, "denied"),
     ("interaction_show", {"id": "$denied.id"}),
@@ -363,6 +371,26 @@ def test_vectors_are_made_on_every_surface(server: Postgres | None, tmp_path: Pa
     assert (recalled["count"], recalled["mode"]) == (1, "hybrid")
 
 
+SUBSCRIPTION_STEPS: list[tuple[Any, ...]] = [
+    ("subscribe", {"url": "https://127.0.0.1:1/hook", "secret": "0123456789abcdef"}, "hook"),
+    ("subscription_list", {}),
+    ("subscription_replay", {"id": "$hook.id", "since": 0}),
+    ("subscription_test", {"id": "$hook.id"}),
+    ("unsubscribe", {"id": "$hook.id"}),
+    ("unsubscribe", {"id": "$hook.id"}),
+]
+
+
+@pytest.mark.parametrize("which", ["library", "cli", "http"])
+def test_a_subscription_comes_and_goes_on_every_surface_that_has_it(
+    server: Postgres | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    monkeypatch.setenv("HOLDFAST_WEBHOOK_NETWORKS", "127.0.0.0/8")
+    told = told_by(which, tmp_path, server, SUBSCRIPTION_STEPS).told
+    assert [code for _, code, _ in told] == [None] * 5 + ["NOT_FOUND"]
+    assert (told[3][2]["ok"], told[3][2]["error"]) == (False, "127.0.0.1:1 cannot be reached.")
+
+
 MODEL_STEPS: list[tuple[Any, ...]] = [("llm_test", {}), ("llm_usage", {})]
 
 
@@ -406,6 +434,24 @@ def test_a_transcript_is_recovered_the_same_way_on_the_command_line(server: Post
         (None, 0, 1),
     ]
     assert told_by("cli", tmp_path, server, recover_steps(path)).told == library.told
+
+
+def test_a_store_of_kernex_is_taken_in_the_same_way_on_the_command_line(
+    server: Postgres | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("create table conversations (id, channel, sender_id, started_at, updated_at)")
+        file.execute("create table messages (id, conversation_id, role, content, timestamp)")
+        file.execute("insert into conversations values ('c-1', 'cli', 'ann', '2026-01-01', '2026-01-01')")
+        file.execute("insert into messages values ('m-1', 'c-1', 'user', 'Mend it.', '2026-01-01')")
+    library = told_by("library", tmp_path, server, kernex_steps(path))
+    assert [(code, answer["stored"]) for _, code, answer in library.told] == [(None, 2), (None, 0)]
+    assert told_by("cli", tmp_path, server, kernex_steps(path)).told == library.told
+
+
+def kernex_steps(path: Path) -> list[tuple[Any, ...]]:
+    return [("import_kernex", {"path": str(path)}), ("import_kernex", {"path": str(path)})]
 
 
 def test_two_stores_come_together_the_same_way_on_the_command_line(server: Postgres | None, tmp_path: Path) -> None:
@@ -537,8 +583,10 @@ def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: S
             *MODEL_STEPS,
             *VECTOR_STEPS,
             *SKILL_STEPS,
+            *SUBSCRIPTION_STEPS,
             *file_steps(Path()),
             *recover_steps(Path()),
+            *kernex_steps(Path()),
             *sync_steps(Path()),
         )
     }

@@ -81,6 +81,7 @@ class Server:
     """One connection to `holdfast serve`."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._connection = HTTPConnection(urlsplit(url).netloc, timeout=LONG_SECONDS)
         key = settings.load().api_key
         self._headers = {"content-type": "application/json", "x-agent-id": AGENT}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import growing, meaning, speed
+from . import growing, hooking, meaning, speed
 from .database import database
 from .growing import NOT_GROWN
 from .report import Curve, Machine, Report, Row, write
@@ -70,6 +70,7 @@ def measured(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) ->
     rows += meaning.starting(place / "recalling" / f"{sizes[0]}.db", sizes[0], rounds, meter)
     for measure in (speed.starting, speed.connecting, speed.calling):
         rows += measure(made(place / measure.__name__), rounds, meter)
+    rows += hooking.answering(made(place / "hooking"), rounds, meter)
     return rows, curves
 
 

@@ -40,7 +40,7 @@ class Rounds(Struct, frozen=True):
     def steps(self, sizes: Sequence[int]) -> int:
         filling = sum(-(-size // BATCH) for size in sizes)
         with_vectors = filling + 1 + self.starts + 6 * self.turns + 2
-        return filling + self.questions + self.stores + self.batches + 2 + 2 * self.starts + self.calls + with_vectors
+        return filling + self.questions + self.stores + self.batches + 2 + 3 * self.starts + self.calls + with_vectors
 
 
 def storing(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:

@@ -21,7 +21,9 @@
     ├── Unauthenticated      no key, or a wrong one
     ├── Forbidden            the key or the agent may not do this
     │   ├── Unconfirmed      an irreversible command without its confirmation
-    │   └── ApprovalRequired somebody else has to agree first
+    │   ├── ApprovalRequired somebody else has to agree first
+    │   ├── HookDenied       a lifecycle hook refuses it
+    │   └── HookAsks         a lifecycle hook wants a person to agree first
     ├── BudgetExceeded       more than may be spent of a model
     ├── Misaddressed         Host or Origin name another site
     ├── NotAllowed           the path is there, the method is not
@@ -33,6 +35,9 @@
     ├── EmbedderFailed       a vector could not be made of a text
     ├── ModelFailed          a model gave no answer that can be used
     ├── PeerFailed           another store gave no answer that can be used
+    ├── FileRefused          a file of another program cannot be changed safely
+    │   ├── FileMalformed    it is not what that program would read
+    │   └── FileUnsafe       others could change it too
     ├── QuorumNotMet         kept here, but too few other stores have it yet
     └── StoreError           the store cannot do it now
         ├── StoreBusy        another writer held the store too long
@@ -195,6 +200,18 @@ class ApprovalRequired(Forbidden):
     code = "APPROVAL_REQUIRED"
 
 
+class HookDenied(Forbidden):
+    """A hook of this machine refuses this."""
+
+    code = "HOOK_DENIED"
+
+
+class HookAsks(Forbidden):
+    """A hook of this machine asks for a person's word first: let somebody do it by the command line."""
+
+    code = "HOOK_ASKS"
+
+
 class BudgetExceeded(HoldfastError):
     """This would take more than may be spent."""
 
@@ -268,6 +285,24 @@ class PeerFailed(HoldfastError):
     """The other store gave no answer that can be used; what it had answered before is kept."""
 
     code = "PEER_FAILED"
+
+
+class FileRefused(HoldfastError):
+    """A file of another program cannot be changed safely; it was left as it is."""
+
+    code = "FILE_REFUSED"
+
+
+class FileMalformed(FileRefused):
+    """A file of another program is not well-formed; it was left as it is. Put it right and try again."""
+
+    code = "FILE_MALFORMED"
+
+
+class FileUnsafe(FileRefused):
+    """Everybody on this machine may change that file; it was left as it is. Take that right away and try again."""
+
+    code = "FILE_UNSAFE"
 
 
 class QuorumNotMet(HoldfastError):

@@ -129,11 +129,11 @@ def block(hits: Sequence[Hit], *, budget: int, fence: str, now: int | None = Non
         return Block("", 0, reason="Nothing was found.")
     entries = _entries(hits, fence)
     notes = _gaps(entries, now)
-    frame = tokens.count(_framed([], fence))
+    frame = tokens.count(framed([], fence))
     room = budget - frame
     while room > 0:
         lines = _chosen(entries, room, sum(_cost(note.text) for note in notes), fence)
-        text = _framed(_written(lines, [], fence), fence)
+        text = framed(_written(lines, [], fence), fence)
         if not lines or (over := tokens.count(text) - budget) <= 0:
             break
         room -= over
@@ -358,9 +358,9 @@ def _noted(lines: list[_Line], notes: list[_Note], hits: Sequence[Hit], budget: 
     dropped = len({hit.id for hit in hits} - set(cited))
     left_out = [_Note(moment.OPEN_END, f"({dropped} more did not fit)")] if dropped else []
     kept: list[_Note] = []
-    text = _framed(_written(lines, kept, fence), fence)
+    text = framed(_written(lines, kept, fence), fence)
     for note in (*notes, *left_out):
-        longer = _framed(_written(lines, [*kept, note], fence), fence)
+        longer = framed(_written(lines, [*kept, note], fence), fence)
         if tokens.count(longer, budget) <= budget:
             kept, text = [*kept, note], longer
     cut = tuple(hit.id for line in shown if line.cut for hit in line.entry.hits)
@@ -385,7 +385,8 @@ def _neighbours(one: _Entry, other: _Entry) -> bool:
     return not alone and one.now.thread == other.now.thread and other.now.place == (one.now.place or 0) + 1
 
 
-def _framed(lines: Sequence[str], fence: str) -> str:
+def framed(lines: Sequence[str], fence: str) -> str:
+    """Lines between marks that say what they are: data, and no instruction."""
     return "\n".join([INTRO, f"<recalled {fence}>", *lines, f"</recalled {fence}>"])
 
 

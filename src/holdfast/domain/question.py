@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from . import emoji
 from .dates import MOST_READ, Event, Period, events, periods
 from .passages import ROLES
 from .scripts import terms
@@ -83,7 +84,7 @@ class Question(NamedTuple):
 
     text: str
     words: tuple[str, ...]
-    """Distinct, in lower case; pairs of characters where words are not told apart by blanks."""
+    """Distinct, in lower case; pairs of characters where words are not told apart by blanks; emoji by their names."""
     english: bool
     """Whether what is known of English, its common words and its first person, may be used."""
     dates: tuple[Period, ...]
@@ -96,8 +97,8 @@ class Question(NamedTuple):
 def question(text: str, now: int) -> Question:
     """A question that is asked now; of English, the words that carry its meaning, or all if it has only common ones."""
     plain = unicodedata.normalize("NFC", visible(text))
-    found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain))))
-    english = is_english(found, text.isascii())
+    found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain), *emoji.names(plain))))
+    english = is_english(found, all(map(str.isascii, found)))
     common = STOP.union(map(str.lower, _ENDING.findall(plain))) if english else frozenset()
     words = [word for word in found if word not in common] or found
     asked = Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now))

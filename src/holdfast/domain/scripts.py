@@ -5,6 +5,8 @@ import unicodedata
 from functools import cache
 from typing import NamedTuple
 
+from . import emoji
+
 _HAN = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
 )
@@ -54,13 +56,14 @@ def may_lack_blanks(text: str) -> bool:
 def spelled(text: str) -> str:
     """What an index keeps beside a text so that a part of a sentence is found; empty if blanks part its words.
 
-    Pairs of characters, and each by itself: it may be a word. Words of other scripts that touch them stand there too.
+    Pairs of characters, and each by itself: it may be a word. Words of other scripts that touch them stand there too,
+    and the names of emoji.
     """
     if not may_lack_blanks(text):
-        return ""
+        return " ".join(emoji.names(text))
     paired, run, _ = _patterns()
     runs = [found for found in run.findall(text) if paired.search(found)]
-    return " ".join(term for found in runs for term in (*terms(found), *_letters(found)))
+    return " ".join([*(term for found in runs for term in (*terms(found), *_letters(found))), *emoji.names(text)])
 
 
 def terms(text: str) -> list[str]:

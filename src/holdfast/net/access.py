@@ -1,4 +1,4 @@
-"""With what another store is asked over a network."""
+"""With what others are asked over a network."""
 
 from msgspec import Struct
 
@@ -17,3 +17,12 @@ class Access(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return "Access(...)"
+
+
+class Outbound(Struct, frozen=True):
+    """How requests go out whose address somebody else named."""
+
+    networks: tuple[str, ...] = ()
+    """Besides public addresses."""
+    timeout: float = 10.0
+    attempts: int = 10

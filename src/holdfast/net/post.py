@@ -67,7 +67,7 @@ class Post:
         return self._asked(path, body, deadline)
 
     def _asked(self, path: str, body: bytes, deadline: float) -> bytes:
-        exchange = _Exchange(self._connection(), deadline)
+        exchange = Exchange(self._connection(), deadline)
         try:
             return within(deadline - monotonic(), lambda: self._answered(exchange, path, body))
         except TimeoutError:
@@ -87,7 +87,7 @@ class Post:
 
         return create_default_context()
 
-    def _answered(self, exchange: _Exchange, path: str, body: bytes) -> bytes:
+    def _answered(self, exchange: Exchange, path: str, body: bytes) -> bytes:
         try:
             return self._read(exchange.send(self._address.path.rstrip("/") + path, body, self._headers))
         except (OSError, HTTPException) as error:
@@ -96,7 +96,7 @@ class Post:
 
     def _read(self, response: HTTPResponse) -> bytes:
         if not (response.status == 200 or (self._quiet and 200 <= response.status < 300)):
-            raise self._refused(response.status, _seconds(response.headers.get("Retry-After")))
+            raise self._refused(response.status, seconds_of(response.headers.get("Retry-After")))
         body = response.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
             raise Failure(f"answered with more than {MOST_BYTES:,} bytes", status=200)
@@ -137,7 +137,7 @@ class Post:
         return Failure(f"did not answer within {self._timeout:g} seconds", retryable=True, late=True)
 
 
-def _seconds(retry_after: str | None) -> float:
+def seconds_of(retry_after: str | None) -> float:
     """How long a provider asks to be left alone: so many seconds, or until a date; 0 if it does not say."""
     if retry_after is None:
         return 0.0
@@ -151,7 +151,7 @@ def _seconds(retry_after: str | None) -> float:
         return 0.0
 
 
-class _Exchange:
+class Exchange:
     """A request and its answer."""
 
     def __init__(self, connection: HTTPConnection, deadline: float) -> None:

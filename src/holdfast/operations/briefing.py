@@ -80,6 +80,7 @@ class Built(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/context/build",
     family="power",
+    stage="recall",
     human="holdfast.surfaces.human_briefing:built",
     examples=(
         Example({"message": "when do we deploy?", "budget": 1000}),

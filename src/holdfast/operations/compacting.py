@@ -28,9 +28,9 @@ class Compacted(Struct, frozen=True, kw_only=True):
     bytes_after: int
     """Characters of all that the journal says."""
     held_back: int
-    """Entries that are old enough, and that some enrolled peer does not have yet."""
+    """Entries that are old enough, and that some enrolled peer does not have yet, or some subscription."""
     waits_for: str | UnsetType = UNSET
-    """The peer that has taken least."""
+    """The peer that has taken least, or a subscription."""
     floor: int
     """Up to which change history is folded, by every compaction so far."""
     since: str | UnsetType = UNSET

@@ -53,6 +53,7 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/context",
     family="core",
+    stage="recall",
     human="holdfast.surfaces.human:context",
     examples=(
         Example({"query": "when do we deploy?", "budget": 400}),

@@ -116,6 +116,7 @@ class ConversationSaid(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/conversations",
     family="power",
+    stage="store",
     cli=("conversation", "say"),
     status=201,
     human="holdfast.surfaces.human_conversing:said",

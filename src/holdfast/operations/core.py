@@ -143,6 +143,7 @@ class Stored(MemoryView, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/memories",
     family="core",
+    stage="store",
     status=201,
     human="holdfast.surfaces.human:memory",
     examples=(
@@ -221,6 +222,7 @@ class BulkStored(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/memories/bulk",
     family="lifecycle",
+    stage="store",
     bulk="memories",
     cli=("bulk-store",),
     human="holdfast.surfaces.human:outcomes",
@@ -356,6 +358,7 @@ class Updated(MemoryView, frozen=True, kw_only=True):
     Effect.WRITE,
     "PUT /api/v1/memories/{id}",
     family="core",
+    stage="store",
     human="holdfast.surfaces.human:memory",
     examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
 )
@@ -399,6 +402,7 @@ class Browse(Request, frozen=True):
     since: Moment | None = None
     until: Moment | None = None
     tags: Tags = []
+    kinds: Annotated[list[Kind], Meta(max_length=14, description="Only these.", extra={"not_on": ("mcp",)})] = []
     limit: Limit = 20
     offset: Skip = 0
 
@@ -414,7 +418,12 @@ class Page(Struct, frozen=True, kw_only=True):
     name="list",
     family="core",
     human="holdfast.surfaces.human:memories",
-    examples=(Example({"limit": 5}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"limit": 5}),
+        Example({"kinds": ["reflection"]}),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+        Example({"kinds": ["guess"]}, error="VALIDATION_FAILED"),
+    ),
 )
 def browse(hold: Hold, request: Browse) -> Page:
     """Browse memories, the most important first."""
@@ -466,6 +475,7 @@ class Searched(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/search",
     family="power",
+    stage="recall",
     at_least_one=("query", "source_uri"),
     human="holdfast.surfaces.human:results",
     examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),

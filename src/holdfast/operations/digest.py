@@ -53,6 +53,7 @@ class Consolidated(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/consolidate",
     family="power",
+    stage="store",
     status=201,
     human="holdfast.surfaces.human:consolidated",
     examples=(

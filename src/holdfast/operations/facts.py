@@ -72,6 +72,7 @@ class FactTold(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/facts",
     family="power",
+    stage="store",
     cli=("fact", "set"),
     human="holdfast.surfaces.human_facts:told",
     examples=(
@@ -152,6 +153,7 @@ class FactDelete(Request, frozen=True):
     Effect.DESTROY,
     "POST /api/v1/facts/delete",
     family="power",
+    stage="delete",
     cli=("fact", "delete"),
     human="holdfast.surfaces.human_facts:listed",
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),

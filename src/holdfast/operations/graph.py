@@ -54,6 +54,7 @@ class Linked(LinkView, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/links",
     family="graph",
+    stage="link",
     status=201,
     examples=(
         Example({"source_id": "no-such-memory", "target_id": "nor-this-one"}, error="NOT_FOUND"),
@@ -124,6 +125,7 @@ class Invalidated(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/kg/invalidate",
     family="graph",
+    stage="link",
     cli=("unlink",),
     examples=(
         Example({"source_id": "no-such-memory", "target_id": "nor-this", "relation": "related_to"}, error="NOT_FOUND"),
@@ -338,6 +340,8 @@ class Lineage(Request, frozen=True):
 
 class LineageNode(Struct, frozen=True, kw_only=True):
     id: str
+    title: str | UnsetType = UNSET
+    """Unless it was deleted."""
     cid: str
     """A hash of its title and content: the same text, the same `cid`."""
     relation: str
@@ -357,6 +361,7 @@ class LineageFound(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/memories/{id}/lineage",
     family="graph",
+    human="holdfast.surfaces.human:lineage",
     examples=(
         Example({"id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"id": "any", "direction": "sideways"}, error="VALIDATION_FAILED"),
@@ -369,11 +374,19 @@ def lineage(hold: Hold, request: Lineage) -> LineageFound:
         memory, found, truncated = relate.lineage(
             hold, session, request.id, request.direction, max_depth=request.max_depth, valid_at=valid_at
         )
-    nodes = [
-        LineageNode(id=edge.id, cid=edge.content_hash, relation=edge.link.relation, depth=depth, state=edge.state)
-        for edge, depth in found
-    ]
+    nodes = [_in_lineage(edge, depth) for edge, depth in found]
     return LineageFound(id=memory.id, direction=request.direction, nodes=nodes, count=len(nodes), truncated=truncated)
+
+
+def _in_lineage(edge: Edge, depth: int) -> LineageNode:
+    return LineageNode(
+        id=edge.id,
+        title=UNSET if edge.state == "deleted" else edge.title,
+        cid=edge.content_hash,
+        relation=edge.link.relation,
+        depth=depth,
+        state=edge.state,
+    )
 
 
 class Graph(Request, frozen=True):
@@ -481,6 +494,7 @@ class EntityRegistered(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/entities",
     family="graph",
+    stage="store",
     status=201,
     examples=(
         Example({"canonical_name": "Ada Lovelace", "namespace": "people", "aliases": ["Ada", "Countess Lovelace"]}),

@@ -135,6 +135,7 @@ class Ingested(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/ingest",
     family="power",
+    stage="store",
     asks=True,
     human="holdfast.surfaces.human_ingest:ingested",
     examples=(
@@ -266,6 +267,7 @@ class IngestedMultistep(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/ingest_multistep",
     family="power",
+    stage="store",
     asks=True,
     cli=("ingest-multistep",),
     human="holdfast.surfaces.human_ingest:multistep",

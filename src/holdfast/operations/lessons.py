@@ -78,6 +78,7 @@ class LessonAdded(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/lessons",
     family="power",
+    stage="store",
     cli=("lesson", "add"),
     status=201,
     human="holdfast.surfaces.human_lessons:added",

@@ -35,6 +35,7 @@ class Deleted(Struct, frozen=True, kw_only=True):
     Effect.DESTROY,
     "DELETE /api/v1/memories/{id}",
     family="lifecycle",
+    stage="delete",
     human="holdfast.surfaces.human:deleted",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
@@ -104,6 +105,7 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     Effect.DESTROY,
     "POST /api/v1/forget",
     family="lifecycle",
+    stage="delete",
     at_least_one=("namespace", "pattern", "tier"),
     examples=(Example({"namespace": "nowhere", "dry_run": True}), Example({}, error="FILTER_REQUIRED")),
 )
@@ -270,6 +272,7 @@ class Purged(Struct, frozen=True, kw_only=True):
     Effect.DESTROY,
     "DELETE /api/v1/archive",
     family="archive",
+    stage="delete",
     cli=("archive", "purge"),
     irreversible=True,
     at_least_one=("ids", "older_than_days"),

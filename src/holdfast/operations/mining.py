@@ -104,6 +104,7 @@ class MineAnswer(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/mine",
     family="power",
+    stage="store",
     human="holdfast.surfaces.human_mining:mined",
     examples=(
         Example({"content": EXAMPLE, "namespace": "mined/graph"}),
@@ -201,6 +202,7 @@ class RecoverAnswer(MineAnswer, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/recover",
     family="power",
+    stage="store",
     surfaces=("library", "cli"),
     human="holdfast.surfaces.human_mining:recovered",
     examples=(Example({"transcript": "no-such-transcript.jsonl"}, error="NOT_FOUND"),),
@@ -273,6 +275,7 @@ class Captured(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/capture_turn",
     family="power",
+    stage="store",
     human="holdfast.surfaces.human_mining:captured",
     examples=(
         Example({"host_session_id": "s-1", "host_turn_index": 0, "role": "user", "content": "Where is the key?"}),

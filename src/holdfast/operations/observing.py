@@ -63,6 +63,7 @@ class ObservationSave(Request, frozen=True):
     Effect.WRITE,
     "POST /api/v1/observations",
     family="power",
+    stage="store",
     cli=("observation", "save"),
     status=201,
     human="holdfast.surfaces.human_observing:one",
@@ -98,6 +99,7 @@ class ObservationUpdate(Request, frozen=True):
     Effect.WRITE,
     "PATCH /api/v1/observations/{id}",
     family="power",
+    stage="store",
     cli=("observation", "update"),
     human="holdfast.surfaces.human_observing:one",
     examples=(
@@ -205,6 +207,7 @@ class LimitationAdded(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/limitations",
     family="power",
+    stage="store",
     cli=("limitation", "add"),
     status=201,
     human="holdfast.surfaces.human_observing:lacking",

@@ -1,68 +1,20 @@
 """History, undo, verify and the feed of changes: one journal, four questions."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain import event
 from ..domain.moment import to_text
 from ..services import history as past
+from ..services.changes import Change, change_of
 from ..services.hold import Hold, Progress
 from ..storage import journal
-from ..storage.records import KINDS, body_of
 from .fields import Id, Limit
 from .invalidations import notified
 from .registry import Effect, Example, Request, operation
 
 Sequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Go on after this change.")]
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """One committed change."""
-
-    seq: int
-    op: str
-    kind: str
-    record: str
-    actor: str
-    at: str
-    """When it was kept here."""
-    origin: str
-    number: int
-    batch: int
-    hash: str
-    version: int | UnsetType = UNSET
-    memory: dict[str, Any] | UnsetType = UNSET
-    """The record after the change; left out once it was purged, and of a time when it was not yours to see."""
-
-
-def change_of(entry: journal.Entry) -> Change:
-    body: Any = body_of(KINDS[entry.kind], entry) if entry.body is not None else None
-    return Change(
-        seq=entry.seq,
-        op=entry.op,
-        kind=entry.kind,
-        record=entry.record,
-        actor=entry.actor,
-        at=to_text(entry.kept_at),
-        origin=entry.origin,
-        number=entry.n,
-        batch=entry.batch,
-        hash=entry.hash.hex(),
-        version=body.version if body else UNSET,
-        memory=_shown(body) if body else UNSET,
-    )
-
-
-_MOMENTS = ("created_at", "updated_at", "expires_at", "valid_from", "valid_until", "occurred_at")
-
-
-def _shown(record: Any) -> dict[str, Any]:
-    plain = msgspec.to_builtins(record)
-    for name in _MOMENTS:
-        if plain.get(name) is not None:
-            plain[name] = to_text(plain[name])
-    return {name: value for name, value in plain.items() if value is not None}
 
 
 class History(Request, frozen=True):
@@ -189,9 +141,22 @@ def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
     )
 
 
+EventNames = Annotated[
+    list[Annotated[str, Meta(max_length=64)]],
+    Meta(max_length=event.MOST_EVENTS, description="Only these: memory_store, memory_*, ...; otherwise all."),
+]
+EventPlace = Annotated[
+    str, Meta(min_length=1, max_length=512, description="Only of this namespace: team/project, or team/**.")
+]
+EventAgent = Annotated[str, Meta(min_length=1, max_length=128, description="Only what this agent did.")]
+
+
 class Events(Request, frozen=True):
     after: Sequence = 0
     limit: Limit = 100
+    events: EventNames = []
+    namespace: EventPlace | None = None
+    agent_filter: EventAgent | None = None
 
 
 class EventPage(Struct, frozen=True, kw_only=True):
@@ -206,10 +171,16 @@ class EventPage(Struct, frozen=True, kw_only=True):
     family="meta",
     feed=True,
     human="holdfast.surfaces.human:events",
-    examples=(Example({"after": 0, "limit": 10}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"after": 0, "limit": 10}),
+        Example({"events": ["memory_store", "memory_link_*"], "namespace": "team/**"}),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+        Example({"events": ["memory_stored"]}, error="VALIDATION_FAILED"),
+    ),
 )
 def events(hold: Hold, request: Events) -> EventPage:
-    """Follow the changes, paged by sequence."""
+    """Follow the changes, paged by sequence; with the filters that a subscription has."""
+    wanted = event.admit(request.events, request.namespace, request.agent_filter)
     with hold.reading() as session:
-        entries, reached = past.feed(hold, session, after=request.after, limit=request.limit)
+        entries, reached = past.wanted_feed(hold, session, wanted, after=request.after, limit=request.limit)
     return EventPage(events=[change_of(entry) for entry in entries], count=len(entries), next=reached)

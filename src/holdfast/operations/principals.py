@@ -178,6 +178,7 @@ def _forgotten(one: "Tombstone") -> Forgotten:
     Effect.DESTROY,
     "POST /api/v1/principals/purge",
     family="power",
+    stage="delete",
     admin=True,
     irreversible=True,
     cli=("principal", "purge"),

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..domain import budget, rank, toon
+from ..domain import budget, emoji, rank, toon
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Kind, Memory
 from ..domain.taxonomy import lineage
@@ -61,6 +61,9 @@ class Recall(Asking, frozen=True, kw_only=True):
     known_at: KnownAt | None = None
     explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
     format: Annotated[Format, Meta(description="toon: one table, for fewer tokens.")] = "json"
+    note: Annotated[bool, Meta(description="Count it as a use, and keep the question.", extra={"not_on": ("mcp",)})] = (
+        True
+    )
 
 
 class RecallMeta(Struct, frozen=True, kw_only=True):
@@ -136,6 +139,7 @@ class Recalled(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/recall",
     family="core",
+    stage="recall",
     human="holdfast.surfaces.human:recalled",
     examples=(
         Example({"context": "when do we deploy?"}),
@@ -143,6 +147,7 @@ class Recalled(Struct, frozen=True, kw_only=True):
         Example({"context": "which way?", "embedding": {"model": "own", "vector": [1, 0.5]}}),
         Example({"context": "which way?", "embedding": {"model": "own", "vector": []}}, error="VALIDATION_FAILED"),
         Example({"context": "when do we deploy?", "as_of": "2026-11-01", "known_at": "2026-11-02T09:00:00Z"}),
+        Example({"context": "when do we deploy?", "note": False}),
         Example({"context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
         Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
     ),
@@ -160,7 +165,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
 
     found = recalling.recall(
         hold,
-        asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at),
+        asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at, noted=request.note),
         lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame_of(request.format)),
     )
     return Recalled(
@@ -257,7 +262,7 @@ def why_of(one: rank.Ranked) -> Why:
         parts={name: Part(round(value, 6), weight, round(value * weight, 6)) for name, value, weight in parts if value},
         words=round(one.bm25, 6),
         cosine=known(None if one.cosine is None else round(one.cosine, 6)),
-        terms=list(one.terms),
+        terms=[emoji.shown(term) for term in one.terms],
     )
 
 

@@ -66,7 +66,9 @@ class Reflected(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/reflect",
     family="power",
+    stage="reflect",
     waits=True,
+    human="holdfast.surfaces.human:reflected",
     examples=(
         Example({"source_ids": ["no-such-memory"], "title": "So", "content": "It follows."}, error="NOT_FOUND"),
         Example({"source_ids": [], "title": "So", "content": "It follows."}, error="VALIDATION_FAILED"),
@@ -249,6 +251,7 @@ class ReflectionsTaken(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/reflections/import",
     family="power",
+    stage="store",
     admin=True,
     surfaces=("library", "cli"),
     examples=(Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),),

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..domain.caller import Caller, Right
 from ..domain.errors import FilterRequired, Forbidden, Invalid
+from ..domain.hook import Stage
 from ..domain.learnt import learn
 from ..services.hold import SILENT, Hold, Progress
 
@@ -81,6 +82,8 @@ class Operation(Struct, frozen=True):
     """It asks the model that is set, if there is one, and may wait for it for long."""
     most_bytes: int | None = None
     """Of a request over HTTP, if others than the settings say; both it and the answer may come compressed then."""
+    stage: Stage | None = None
+    """Of which lifecycle hooks it is a part."""
     waits: bool = False
     """It may answer that what was asked for is not done yet, but waits for somebody's consent."""
     human: str | None = None
@@ -110,6 +113,15 @@ class Operation(Struct, frozen=True):
     def _called(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress) -> Any:
         if not caller.may(self.right):
             raise Forbidden(f"{self.name} needs the {self.right} right; this key has {caller.right}.")
+        if hold.hooks is not None and hold.hooks.are_for(self.stage):
+            from .hooked import called
+
+            return called(self, hold, caller, arguments, progress)
+        caller, request = self.admitted(caller, arguments)
+        return self.perform(hold.seen_by(caller, progress), request)
+
+    def admitted(self, caller: Caller, arguments: Mapping[str, Any]) -> tuple[Caller, Request]:
+        """As whom the request is made, and the request itself; raises if it is not theirs to make."""
         request = self.admit(arguments)
         for name in self.having("actor"):
             if (agent := getattr(request, name)) is not None:
@@ -118,8 +130,11 @@ class Operation(Struct, frozen=True):
             if (value := getattr(request, name)) is not None:
                 for namespace in [value] if isinstance(value, str) else value:
                     caller.must_reach(namespace)
-        seen = hold.seen_by(caller, progress)
-        answer = self.run(seen, request, progress) if self.reports else self.run(seen, request)
+        return caller, request
+
+    def perform(self, seen: Hold, request: Request) -> Any:
+        """Do what was admitted."""
+        answer = self.run(seen, request, seen.progress) if self.reports else self.run(seen, request)
         seen.agreed()
         return answer
 

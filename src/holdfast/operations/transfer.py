@@ -101,6 +101,7 @@ class Imported(ImportCounts, frozen=True, kw_only=True):
     "POST /api/v1/import",
     name="import",
     family="other",
+    stage="store",
     admin=True,
     whole="envelope",
     human="holdfast.surfaces.human:imported",

@@ -37,6 +37,8 @@ def run(
     environment: Mapping[str, str],
     timeout: float,
     stop: Callable[[], str | None] = lambda: None,
+    grace: float = GRACE_SECONDS,
+    most: int = MOST_BYTES,
 ) -> Ended:
     """Run a program in a group of its own and wait for it. Raises OSError if it cannot be started."""
     mark = f"{MARK}={os.urandom(16).hex()}"
@@ -51,27 +53,27 @@ def run(
     assert process.stdin
     assert process.stdout
     assert process.stderr
-    output, errors = _Kept(process.stdout), _Kept(process.stderr)
+    output, errors = _Kept(process.stdout, most), _Kept(process.stderr, MOST_BYTES)
     _Told(process.stdin, words)
-    why = _wait(process, monotonic() + timeout, timeout, stop)
+    why = _wait(process, monotonic() + timeout, timeout, stop, grace)
     _signal(process, signal.SIGKILL)
     _sweep(mark.encode())
     return Ended(process.wait(), output.text(), errors.text(), why)
 
 
 def _wait(
-    process: "subprocess.Popen[bytes]", deadline: float, timeout: float, stop: Callable[[], str | None]
+    process: "subprocess.Popen[bytes]", deadline: float, timeout: float, stop: Callable[[], str | None], grace: float
 ) -> str | None:
     """Until it ends by itself, or why it was made to."""
     while True:
         with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_SECONDS)
+            process.wait(max(min(LOOK_SECONDS, deadline - monotonic()), 0.001))
             return None
         why = f"It took longer than {timeout:g} seconds." if monotonic() > deadline else stop()
         if why is not None:
             _signal(process, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
+                process.wait(grace)
             return why
 
 
@@ -92,8 +94,9 @@ def _sweep(mark: bytes) -> None:
 class _Kept:
     """What comes out of a pipe: its beginning, and nothing that would fill the memory."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
+    def __init__(self, pipe: IO[bytes], most: int) -> None:
         self._pipe = pipe
+        self._most = most
         self._kept = bytearray()
         self._thread = threading.Thread(target=self._read, name="holdfast-output", daemon=True)
         self._thread.start()
@@ -101,7 +104,7 @@ class _Kept:
     def _read(self) -> None:
         with self._pipe, suppress(OSError, ValueError):
             while part := self._pipe.read1(65_536):  # type: ignore[attr-defined]
-                self._kept += part[: MOST_BYTES - len(self._kept)]
+                self._kept += part[: self._most - len(self._kept)]
 
     def text(self) -> str:
         """What was printed until the program ended; who holds its pipe open in secret is not waited for."""

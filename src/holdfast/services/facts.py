@@ -62,17 +62,22 @@ def tell(hold: Hold, given: Given) -> Told:
     """Say what is so; what was said before stays in the history, and as contradicted if it was something else."""
     given = given._replace(key=door.title(given.key, "key"))
     with hold.writing() as write:
-        names = known_as(write.session, admit_name(given.principal))
-        known = _held(write, names, given.key) or _taken_back(hold, write, given)
-        if known is None:
-            return Told(put(hold, write, _draft(hold, given, names[0]), "error", force=True).memory, None, created=True)
-        must_change(hold, write, known)
-        same = known.content == given.value
-        metadata = known.metadata if same else _with_contradicted(known, write.now)
-        if given.source is not None:
-            metadata = {**metadata, "learned_from": given.source}
-        changed = replace(known, content=given.value, confidence=given.confidence, metadata=metadata)
-        return Told(keep(hold, write, known, changed, "fact"), known.content, created=False)
+        return tell_in(hold, write, given)
+
+
+def tell_in(hold: Hold, write: Writing, given: Given) -> Told:
+    """Say what is so inside a transaction."""
+    names = known_as(write.session, admit_name(given.principal))
+    known = _held(write, names, given.key) or _taken_back(hold, write, given)
+    if known is None:
+        return Told(put(hold, write, _draft(hold, given, names[0]), "error", force=True).memory, None, created=True)
+    must_change(hold, write, known)
+    same = known.content == given.value
+    metadata = known.metadata if same else _with_contradicted(known, write.now)
+    if given.source is not None:
+        metadata = {**metadata, "learned_from": given.source}
+    changed = replace(known, content=given.value, confidence=given.confidence, metadata=metadata)
+    return Told(keep(hold, write, known, changed, "fact"), known.content, created=False)
 
 
 def _draft(hold: Hold, given: Given, principal: str) -> Draft:

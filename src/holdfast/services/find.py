@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..domain import admit as door
+from ..domain import emoji
 from ..domain.errors import Invalid
 from ..domain.memory import Memory
 from ..domain.words import MOST_TERMS, runs
@@ -33,14 +34,14 @@ def search(hold: Hold, session: Session, query: str | None, which: Filter, *, li
     """The memories that hold all the words of a query, best first; without one, those of a source."""
     if query is None:
         return memories.select(session, hold.caller, normal(which), hold.now(), order="by_creation", limit=limit)
-    words = list(dict.fromkeys(runs(query)))[:MOST_TERMS]
+    words = list(dict.fromkeys((*runs(query), *emoji.names(query))))[:MOST_TERMS]
     if not words:
         return []
     which = normal(which)
     hits = memories.matching(session, hold.caller, words, which, hold.now(), limit=limit, every=True)
     found = [hit.id for hit in hits]
     if len(found) < limit:
-        stems = set(tokens.stems(query))
+        stems = {stem for word in words for stem in tokens.stems(word)}
         lost = [one.memory for one in lost_contents(hold, session) if stems <= set(tokens.found_by(one.text))]
         allowed = (
             {row.id for row in candidates.by_ids(session, hold.caller, lost, which, hold.now())} if lost else set()

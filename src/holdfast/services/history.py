@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ..domain import cells
 from ..domain.errors import ChangedSince, Conflict, Folded, NotFound
+from ..domain.event import Wanted
 from ..domain.interaction import Interaction
 from ..domain.link import Grant, Link
 from ..domain.memory import Memory
@@ -19,12 +20,16 @@ from ..storage import floor as floors
 from ..storage.port import Session
 from ..storage.records import KINDS, MEMORY
 from ..storage.then import true_from
+from .changes import is_wanted
 from .hold import Hold
 from .policy import must_govern
 from .remember import must_agree, must_be_free, must_decide
 from .standing import must_fit, stand
 
 BATCH_PAGE = 256
+MOST_PAGES = 20
+"""That are looked through at once for what somebody wants to hear of."""
+EVERY_EVENT = Wanted()
 
 
 def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
@@ -97,6 +102,24 @@ def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[
     entries = [journal.Entry(*row) for row in rows]
     reached = entries[-1].seq if len(entries) == limit else head
     return [_readable(hold, session, entry) for entry in entries if _both_ends(hold, session, entry)], reached
+
+
+def wanted_feed(
+    hold: Hold, session: Session, wanted: Wanted, *, after: int, limit: int
+) -> tuple[list[journal.Entry], int]:
+    """Those of the changes that somebody wants to hear of; a page may have none, and the next one some."""
+    found: list[journal.Entry] = []
+    for _ in range(1 if wanted == EVERY_EVENT else MOST_PAGES):
+        entries, reached = feed(hold, session, after=after, limit=limit)
+        for entry in entries:
+            if is_wanted(hold, session, entry, wanted):
+                found.append(entry)
+                if len(found) == limit:
+                    return found, entry.seq
+        if reached <= after or len(found) == limit:
+            return found, reached
+        after = reached
+    return found, after
 
 
 def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:

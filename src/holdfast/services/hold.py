@@ -16,7 +16,7 @@ from ..domain.invalidation import Invalidation
 from ..domain.lifetime import Lifetimes
 from ..domain.spending import Allowance
 from ..embedding.port import Embedder
-from ..net.access import Access
+from ..net.access import Access, Outbound
 from ..storage import journal
 from ..storage.candidates import Usual
 from ..storage.port import Session, Store
@@ -26,9 +26,11 @@ from .recent import Recent
 
 if TYPE_CHECKING:
     from ..llm.port import Model
+    from .hooks import Hooks
     from .quorum import Quorum
 
 NO_ACCESS = Access()
+OUTBOUND = Outbound()
 SETTLE_SECONDS = 10.0
 """How long a database is waited for that went away in the middle of a commit."""
 AGAIN_SECONDS = 0.5
@@ -123,6 +125,8 @@ class Hold:
     """Which calls of operations are recorded as interactions."""
     access: Access = NO_ACCESS
     """With what other stores are asked over a network."""
+    outbound: Outbound = OUTBOUND
+    """How events go out to who subscribed."""
     kept: Callable[[], None] = lambda: None
     """Told when something was committed."""
     keeping: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -131,6 +135,10 @@ class Hold:
     """What this caller's changes told to others, because something they stand on fell."""
     quorum: Quorum | None = None
     """Which other stores must have a change before it counts; None: none."""
+    hooks: Hooks | None = None
+    """What is asked before, and told after, operations; None: nothing is."""
+    confirmed: bool = False
+    """Whether a person at this machine said yes to what hooks asked."""
     placed: list[journal.Place] = field(default_factory=list)
     """Where this caller's changes stand in the journal, if others must have them."""
 

@@ -32,7 +32,7 @@ from ..storage.port import Session
 from ..storage.records import LINK, MEMORY, Writing, content_hash
 from . import ingest_model
 from .hold import Hold
-from .hygiene import permitted
+from .hygiene import Found, permitted
 from .ingest_plan import GONE, KEPT_BEFORE, Judged, Parted, Piece, Planner, fitted, parted, printable
 from .intake import Rehearsed
 from .relate import id_of, tie, untie
@@ -41,6 +41,7 @@ from .standing import stand
 
 STEP = 100
 MOST_HEADINGS = 200
+MOST_SECRETS = 20
 DOCUMENT_TAG = "document"
 SUPERSEDING = Which(relations=("supersedes",))
 _KINDS: dict[str, MemoryKind] = {"episodic": "event"}
@@ -200,6 +201,8 @@ class _Taking:
         """Digests of titles."""
         self._kept: dict[int, str] = {}
         """Which memory holds what a piece says."""
+        self._secrets: list[str] = []
+        """Which lines hold keys or passwords, and of what sort."""
 
     def take(self, dry_run: bool) -> Report:
         text = parted(self._source.text, self._pipeline)
@@ -266,6 +269,7 @@ class _Taking:
             known = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
             assert known is not None
             return known
+        self._note_secrets()
         kept = self._last.document if self._last else None
         if document is not None:
             kept = None if dry_run and document.id != kept else document.id
@@ -273,6 +277,12 @@ class _Taking:
             self._source, self._pipeline, self._hash, False, dry_run, kept, outcomes, self._titles, vanished, [],
             stages, self._notes,
         )  # fmt: skip
+
+    def _note_secrets(self) -> None:
+        """So many are named one by one."""
+        self._notes += self._secrets[:MOST_SECRETS]
+        if len(self._secrets) > MOST_SECRETS:
+            self._notes.append(f"{len(self._secrets) - MOST_SECRETS} more segments hold secrets; `audit` finds them.")
 
     def _note_titles(self, write: Writing, outcomes: Iterable[Outcome]) -> None:
         left = iter(outcomes)
@@ -422,8 +432,11 @@ class _Taking:
         if not sure.weak:
             kind = _KINDS.get(sure.fact_kind, kind)
         draft = self._draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
-        kept = put(self._hold, write, draft, "version", force=True).memory
+        remembered = put(self._hold, write, draft, "version", force=True)
+        kept = remembered.memory
         self._made[kept.id] = piece.place
+        if remembered.secrets.kinds:
+            self._secrets.append(f"line {piece.line}: {_told_of(remembered.secrets)}")
         if (kept.title, kept.content) == (piece.title, piece.text):
             self._as_planned[piece.place] = kept
         return kept
@@ -498,6 +511,10 @@ class _Taking:
                 }
             )
         return found
+
+
+def _told_of(found: Found) -> str:
+    return f"{'secrets taken out' if found.redacted else 'holds secrets'}: {', '.join(found.kinds)}"
 
 
 class _Unchanged:

@@ -23,15 +23,20 @@ def merge(hold: Hold, alias: str, into: str) -> Known:
     """Let a name stand for another from now on; what is known of either is then known of both."""
     alias, into = admit_name(alias, "alias"), admit_name(into, "principal")
     with hold.writing() as write:
-        whose, target = (principals.resolve(write.session, name) for name in (alias, into))
-        if whose == target:
-            if alias == target:
-                raise Invalid(f"{alias!r} would stand for itself.", fields=["alias"])
-            return _known(write, target)
-        if whose != alias:
-            raise Conflict(f"{alias!r} stands for {whose!r} already: split it first.", principal=whose)
-        _point(write, alias, target)
+        return merge_in(write, alias, into)
+
+
+def merge_in(write: Writing, alias: str, into: str) -> Known:
+    """Let a name stand for another inside a transaction."""
+    whose, target = (principals.resolve(write.session, name) for name in (alias, into))
+    if whose == target:
+        if alias == target:
+            raise Invalid(f"{alias!r} would stand for itself.", fields=["alias"])
         return _known(write, target)
+    if whose != alias:
+        raise Conflict(f"{alias!r} stands for {whose!r} already: split it first.", principal=whose)
+    _point(write, alias, target)
+    return _known(write, target)
 
 
 def split(hold: Hold, alias: str) -> Known:

@@ -53,6 +53,8 @@ class Ask(NamedTuple):
     """What was true then."""
     known_at: int | None = None
     """What this store knew then."""
+    noted: bool = True
+    """It counts as a use of what it finds, and the question is kept."""
 
 
 class Hit(NamedTuple):
@@ -73,7 +75,7 @@ class Hit(NamedTuple):
 
 class Recalled(NamedTuple):
     id: str | None
-    """By which something can be said of the hits; None: there are none, or they are of another time."""
+    """By which something can be said of the hits; None: there are none, of this time or that were noted."""
     hits: list[Hit]
     candidates: int
     packed: budget.Packed
@@ -94,7 +96,7 @@ def recall(hold: Hold, ask: Ask, pick: Callable[[list[Hit]], tuple[list[Hit], bu
         found = ordered(look, ready, most=SPARE * ask.limit)
         hits = hits_of(look, settled(found.ranked, found.gathered), found.gathered, ready.ask)
     kept, packed = pick(hits)
-    id = _noted(hold, ask, kept, ready.now) if ready.when is None else None
+    id = _noted(hold, ask, kept, ready.now) if ready.when is None and ask.noted else None
     by_vectors = any(one.why.cosine is not None for one in hits) or bool(found.nearest)
     degraded = ready.degraded
     if ready.vector is not None and hits and not by_vectors:
@@ -205,7 +207,7 @@ def _embedded(
     """The question's vector, those of the newest memories, and what is missing. Outside of any transaction."""
     embedder = _maker(hold, ask, asked)
     if embedder is None:
-        return ask.embedding, [], None
+        return ask.embedding, [], None if asked.words or ask.embedding else NO_WORDS
     try:
         vector = ahead.vector(embedder, _put(asked, heard.named))
         if vector is None:
@@ -220,6 +222,7 @@ def _embedded(
     return Embedding(embedder.model, vector), [one for many in made.values() for one in many], None
 
 
+NO_WORDS = "The question holds no word to look for."
 LONGEST_QUESTION = 4000
 """Characters of a question of which a vector is made."""
 UNREADABLE = "Found by words alone: the model that makes vectors does not know the words of the question."

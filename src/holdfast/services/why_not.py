@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..domain import rank
+from ..domain import emoji, rank
 from ..domain.budget import Packed
 from ..domain.memory import Memory
 from ..domain.moment import to_text
@@ -211,10 +211,12 @@ def _missed_by_words(session: Session, ready: Ready, terms: Sequence[str]) -> Re
     if not words:
         return Reason("no_words", "The question has no words to look for.")
     if not terms:
-        return Reason("no_words", f"It holds none of the words asked for: {', '.join(words.values())}.")
-    held = [words[stem] for stem in terms]
-    asked = asking.question(session, ready.asked.words)
-    if not {*asked.rare, *asked.common}.intersection(held):
+        return Reason(
+            "no_words", f"It holds none of the words asked for: {', '.join(map(emoji.shown, words.values()))}."
+        )
+    asked, words_held = asking.question(session, ready.asked.words), [words[stem] for stem in terms]
+    held = list(map(emoji.shown, words_held))
+    if not {*asked.rare, *asked.common}.intersection(words_held):
         return Reason("common_words", f"It holds only words that too many memories hold: {', '.join(held)}.")
     others = ready.heard.breadth.found
     return Reason("words", f"It holds {', '.join(held)}, but {others} others fit the words of the question better.")

@@ -32,7 +32,7 @@ JOBS: dict[str, tuple[str, ...]] = {
 STOPS = "The worker stops."
 LOOK_SECONDS = 1.0
 """How often a worker looks for what is due when it knows of nothing sooner."""
-SECRETS = ("HOLDFAST_API_KEY", "HOLDFAST_KEY", "HOLDFAST_LLM_KEY", "HOLDFAST_EMBEDDING_KEY")
+SECRETS = ("HOLDFAST_API_KEY", "HOLDFAST_KEY", "HOLDFAST_LLM_KEY", "HOLDFAST_EMBEDDING_KEY", "HOLDFAST_SYNC_API_KEY")
 """What a command that was planned is not told."""
 
 Told = Callable[[str], None]

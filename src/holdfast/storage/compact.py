@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ..domain import cells
 from ..domain.clock import STATE
 from ..domain.merge import Cell
-from . import exchange, states, status
+from . import exchange, states, status, subscriptions
 from . import floor as floors
 from .floor import Base, Floor
 from .journal import ABOUT, GENESIS, Entry
@@ -35,10 +35,13 @@ class Step(NamedTuple):
 
 
 def reach(session: Session, head: int) -> Reach:
-    """How much of the journal every enrolled peer has."""
+    """How much of the journal every enrolled peer has, and every subscription was told."""
     heard = status.seen(session)
-    peers = sorted((heard[one.node].followed if one.node in heard else 0, one.name) for one in enrolled(session))
-    return Reach(*peers[0]) if peers and peers[0][0] < head else Reach(head, None)
+    waits = [(heard[one.node].followed if one.node in heard else 0, one.name) for one in enrolled(session)]
+    if (place := subscriptions.behind(session)) is not None:
+        waits.append((place, "a subscription"))
+    least = min(waits, default=(head, None))
+    return Reach(*least) if least[0] < head else Reach(head, None)
 
 
 def fold(write: Writing, upto: int, before: int) -> Step | None:

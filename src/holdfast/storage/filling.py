@@ -1,9 +1,10 @@
 """What a migration cannot say in SQL."""
 
+from ..domain import emoji
 from . import gists
 from .parsed import parse
 from .port import Session
-from .records import findable, memory_of
+from .records import findable, memory_of, order_columns, texts_of
 
 PAGE = 500
 
@@ -14,6 +15,8 @@ def after(migration: int, session: Session) -> None:
         _parse(session)
     if migration == 11:
         _find_alike(session)
+    if migration == 28:
+        _name_emoji(session)
 
 
 def _parse(session: Session) -> None:
@@ -35,4 +38,18 @@ def _find_alike(session: Session) -> None:
         for *row, parsed in page:
             memory = memory_of(tuple(row))
             gists.keep(session, memory.id, (), gists.numbers(memory, parsed))
+        last = page[-1][0]
+
+
+def _name_emoji(session: Session) -> None:
+    """Let every memory be found by the emoji in it."""
+    last = 0
+    while page := session.rows("memory_unparsed", after=last, limit=PAGE):
+        held = [id for _, id, *texts in page if any(map(emoji.names, texts))]
+        for *row, before in session.assembled(("memory_parsed", "memory.some"), {"ids": held}) if held else ():
+            memory = memory_of(tuple(row))
+            made = order_columns(memory)
+            session.do("memory_parse", id=memory.id, spelled=made["spelled"], parsed=made["parsed"])
+            session.index(memory.id, texts_of(memory))
+            gists.keep(session, memory.id, gists.numbers(memory, before), gists.numbers(memory, made["parsed"]))
         last = page[-1][0]

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from .. import settings as setting
-from ..domain.errors import HoldfastError, Invalid, Unconfirmed
+from ..domain.errors import HoldfastError, HookAsks, Invalid, Unconfirmed
 from ..operations import REGISTRY, Effect, Operation
 from ..operations.registry import bare, from_words
 from ..services.hold import Progress
@@ -28,6 +28,8 @@ AGAIN_SECONDS = 1.0
 """Between two looks at a store that is away."""
 FOLLOW_SECONDS = 15.0
 """The longest time between two looks at a feed."""
+MOST_TYPED = 1 << 26
+"""Bytes: no field takes more."""
 GLOBAL = ("db", "json", "agent_id")
 FAMILY_NAMES = {
     "core": "Store and find",
@@ -111,6 +113,33 @@ class Commands(click.Group):
 
     def _section(self, name: str) -> str:
         return "Commands" if self.path else next(FAMILY_NAMES[op.family] for op in REGISTRY if op.cli[0] == name)
+
+
+class Patient(click.Command):
+    """A command of an agent's host, whose session must not end for it: what goes wrong is told in one line, no more."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            self._tell(Invalid(error.format_message()))
+            raise click.exceptions.Exit(0) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
+            self._tell(error)
+            raise click.exceptions.Exit(0) from None
+
+    def _tell(self, error: Exception) -> None:
+        from .hooking import complain as tell
+
+        tell(self.name or "", error)
 
 
 def close_to(word: str, known: list[str]) -> str:
@@ -252,13 +281,28 @@ def _callback(op: Operation) -> Callable[..., None]:
             if daemon:
                 return keep_doing(op, hold, arguments, wanted, given["interval_secs"])
             with progress_of(op.name, wanted) as progress:
-                answer = hold.call(op.name, arguments, progress=progress)
+                answer = answered(op, hold, arguments, wanted, progress)
             show(op, answer, wanted)
             settle(op, hold, wanted)
             leave(verdict(answer))
         return None
 
     return callback
+
+
+def answered(
+    op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
+) -> Any:
+    """What an operation answers. If a hook wants a person's word, and one is there, it is asked for."""
+    try:
+        return hold.call(op.name, arguments, progress=progress)
+    except HookAsks as asks:
+        if wanted["json"] or not (sys.stdin and sys.stdin.isatty()) or not click.confirm(asks.message, err=True):
+            raise
+    from dataclasses import replace
+
+    hold.hold = replace(hold.hold, confirmed=True)
+    return hold.call(op.name, arguments, progress=progress)
 
 
 def settle(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:
@@ -293,15 +337,19 @@ def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
             ready[name] = value
         elif value not in (None, ()):
             many = [value] if isinstance(value, str) else list(value)
-            words[name] = [stdin() if one == "-" and op.extra(name, "stdin") else one for one in many]
+            words[name] = [stdin(MOST_TYPED) if one == "-" and op.extra(name, "stdin") else one for one in many]
     return from_words(op, words) | ready
 
 
-def stdin() -> str:
+def stdin(most: int | None = None) -> str:
+    """What comes through a pipe; of what is longer than any field takes, no more is read than shows it."""
     if sys.stdin is None:
         raise Invalid("There is no standard input to read from.")
+    read = sys.stdin.buffer.read(-1 if most is None else most + 1)
+    if most is not None and len(read) > most:
+        raise Invalid(f"Standard input has more than {most >> 20} MiB: give it as a file, or in parts.")
     try:
-        return sys.stdin.buffer.read().decode()
+        return read.decode()
     except UnicodeDecodeError:
         raise Invalid("Standard input is not UTF-8 text.") from None
 
@@ -395,8 +443,9 @@ def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted
                 click.echo(wire.encode(item))
         if not wanted["json"] and answer.events:
             show(op, answer, wanted)
+        moved = answer.next > arguments.get("after", 0)
         arguments = {**arguments, "after": answer.next}
-        if not answer.events:
+        if not (answer.events or moved):
             hold.hold.store.wait(FOLLOW_SECONDS)
 
 
@@ -429,7 +478,7 @@ def cli(**_: Any) -> None:
 @click.option("--quorum-peers", metavar="URL,...", help="Servers of the others that count for it.")
 @click.option("--quorum-timeout-ms", type=int, metavar="MS", help="How long they are waited for [default: 2000].")
 def serve(host: str | None, port: int | None, **given: Any) -> None:
-    """Serve the HTTP API, and MCP at /mcp, until interrupted."""
+    """Serve the web page, the HTTP API, and MCP at /mcp, until interrupted."""
     wanted = choices(given)
     named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints", "quorum_writes", "quorum_timeout_ms")
     flags = {"host": host, "port": port, **{name: given[name] for name in named}}
@@ -501,6 +550,103 @@ def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> N
         leave(work(hold, settings, slots=slots, lease=lease, allow=allow, once=once))
 
 
+@cli.command(cls=Patient, params=global_options())
+@click.option("--path", metavar="DIR", help="The folder whose project it is [default: this one].")
+@click.option("-n", "--namespace", metavar="TEXT", help="The project, whatever the folder.")
+@click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
+@click.option("--no-header", is_flag=True, help="Without the line that says what was given.")
+def boot(path: str | None, namespace: str | None, budget: int | None, *, no_header: bool, **given: Any) -> None:
+    """Print what a session should know first, of the project of a folder. Always succeeds."""
+    wanted = choices(given)
+    answer = booted(wanted, path, namespace, budget)
+    if wanted["json"]:
+        click.echo(wire.encode(answer))
+        return
+    for text in ([] if no_header else [answer.manifest]) + ([answer.text] if answer.text else []):
+        click.echo(text)
+
+
+def booted(wanted: dict[str, Any], path: str | None, namespace: str | None, budget: int | None) -> Any:
+    """What a session should know first; the project is that of a folder of this machine, if none is named."""
+    from ..services import projects
+    from ..services.backup import local_path
+
+    with opened(wanted) as hold:
+        if namespace is None:
+            found = projects.which(hold.hold, local_path(path or "."))
+            namespace, budget = found.namespace, budget or found.budget
+        return hold.call("boot", {"namespace": namespace, "budget": budget or hold.settings.boot_budget})
+
+
+@cli.command(params=global_options(), context_settings={"ignore_unknown_options": True})
+@click.argument("agent")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@click.option("--system-flag", metavar="FLAG", help="Tell it by this flag of the agent.")
+@click.option("--system-env", metavar="NAME", help="Tell it by this variable of its environment.")
+@click.option("--message-file-flag", metavar="FLAG", help="Tell it by a file, which this flag names.")
+@click.option("--no-boot", is_flag=True, help="Tell it nothing.")
+@click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
+def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: bool, **given: Any) -> None:
+    """Start an agent that has no hooks with what it should know first, and become it."""
+    from .hooking import complain as tell
+    from .wrapping import PREAMBLE, become, strategy_of
+
+    ways = {"flag": given["system_flag"], "env": given["system_env"], "file": given["message_file_flag"]}
+    strategy, message = strategy_of(agent, ways), ""  # type: ignore[arg-type]
+    if not no_boot:
+        try:
+            answer = booted(choices(given), None, None, budget)
+            message = "\n".join(filter(None, (PREAMBLE, answer.manifest, answer.text)))
+        except HoldfastError as error:
+            tell("wrap", error)
+    become(agent, words, message, strategy)
+
+
+@cli.command(cls=Patient, params=global_options())
+@click.argument("event", metavar="session-start|prompt|tool|session-end")
+@click.argument("payload", required=False, metavar="[JSON]")
+@click.option("--host", metavar="claude-code|codex", help="Who calls; else by what is told.")
+def hook(event: str, payload: str | None, host: str | None, **given: Any) -> None:
+    """Do what is to be done when an agent's host tells of its session. Always succeeds, and in time."""
+    from .hooking import run as do
+
+    wanted = choices(given)
+    do(event, host, payload, setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]}))
+
+
+@cli.group(cls=Commands, path=("hooks",), params=global_options())
+def hooks(**_: Any) -> None:
+    """Turn the hooks of agents' hosts off and on; list and try those of the settings."""
+
+
+@hooks.command("off", params=global_options())
+def hooks_off(**_: Any) -> None:
+    """Let hooks do nothing, in every session, from now on."""
+    from .hooking import turned
+
+    turned(on=False)
+    click.echo("Hooks are off: they neither say nor keep anything. `holdfast hooks on` turns them on.")
+
+
+@hooks.command("on", params=global_options())
+def hooks_on(**_: Any) -> None:
+    """Let hooks do their work again."""
+    from .hooking import off_because, turned
+
+    turned(on=True)
+    why = off_because(setting.load({}))
+    click.echo("Hooks are on." if why is None else f"Hooks are still off: {why}.")
+
+
+@hooks.command("status", params=global_options())
+def hooks_status(**_: Any) -> None:
+    """Say whether hooks are on."""
+    from .hooking import off_because
+
+    why = off_because(setting.load({}))
+    click.echo("Hooks are on." if why is None else f"Hooks are off: {why}.")
+
+
 @cli.group(params=global_options(), invoke_without_command=True)
 @click.option("--quick", is_flag=True, help="Small sizes only: does it run?")
 @click.option("--full", is_flag=True, help="A million memories too.")
@@ -554,6 +700,76 @@ def quality(file: str | None, cut: str | None, limit_questions: int | None, plot
             **asked,
         )
     click.echo(wire.encode(found) if wanted["json"] else found.text())
+
+
+@bench.command(params=global_options())
+def firing(**given: Any) -> None:
+    """Measure the prompt hook: how often it speaks where it should, and where it should not.
+
+    By the prompts that come with Holdfast and were not used to set its floor.
+    """
+    from ..bench.firing import run
+
+    found = run()
+    click.echo(wire.encode(found) if choices(given)["json"] else found.text())
+
+
+@cli.command(params=global_options())
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: agents(begun))
+@click.option("--detect", is_flag=True, help="List the agents on this machine, and whether they are connected.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, which is the default.")
+@click.option("--apply", is_flag=True, help="Do it, with a backup beside each file.")
+@click.option("--uninstall", is_flag=True, help="Take Holdfast out again, and nothing else.")
+@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+@click.option("--config", metavar="FILE", help="The agent's file, if it is not in its usual place; without hooks.")
+def install(targets: tuple[str, ...], *, detect: bool, apply: bool, uninstall: bool, hooks: bool, **given: Any) -> None:
+    """Connect agents to this memory: show the change of their files as a diff, and make it if asked to.
+
+    TARGET is claude-code, claude-desktop, codex, cursor, windsurf, continue, cline, gemini, zed, goose, opencode or
+    vscode. Comments and everything that is not ours stay as they are; a file that cannot be read is left alone.
+    """
+    wanted = choices(given)
+    if apply and given["dry_run"]:
+        raise Invalid("--apply: goes against --dry-run", fields=["apply", "dry_run"])
+    from .install.command import install as run
+    from .install.command import shown
+
+    asked = {"detect": detect, "apply": apply, "away": uninstall, "hooks": hooks}
+    answer = run(targets, db=wanted["db"], config=given["config"], **asked)
+    for line in [wire.encode(answer)] if wanted["json"] else shown(answer):
+        click.echo(line)
+    leave(verdict(answer))
+
+
+def agents(begun: str) -> list[str]:
+    from .install.targets import TARGETS
+
+    return [name for name in TARGETS if name.startswith(begun)]
+
+
+@cli.command(params=global_options())
+@click.option("--yes", is_flag=True, help="Do not ask: connect every agent that is found.")
+@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
+    """Connect the agents on this machine, one by one, and store and recall a first memory."""
+    wanted = choices(given)
+    if not yes and (wanted["json"] or not (sys.stdin and sys.stdin.isatty())):
+        raise Unconfirmed("There is nobody to ask: repeat it with --yes, or use `holdfast install`.")
+    from .install.command import connect_found, first_memory, shown_setup
+
+    def say(line: str) -> None:
+        if not wanted["json"]:
+            click.echo(line)
+
+    def ask(text: str) -> bool:
+        return yes or click.confirm(text, err=True)
+
+    outcomes = connect_found(wanted["db"], hooks=hooks, yes=yes, ask=ask, say=say)
+    with opened(wanted) as hold:
+        answer = first_memory(hold, outcomes)
+    for line in [wire.encode(answer)] if wanted["json"] else shown_setup(answer):
+        click.echo(line)
+    leave(verdict(answer))
 
 
 @cli.command(params=global_options())

@@ -353,6 +353,26 @@ def dependents(answer: Any) -> Iterator[str]:
         yield f"{one.hop:>3}  {one.id}  {safe(one.title)}{mark}"
 
 
+def lineage(answer: Any) -> Iterator[str]:
+    """What it comes from, or what comes of it, further in with every step."""
+    if not answer.nodes:
+        yield "Nothing: it was derived from no other." if answer.direction == "ancestors" else "Nothing came of it."
+    for one in answer.nodes:
+        gone = "" if one.state == "live" else click.style(f"  {one.state}", fg="yellow")
+        yield f"{one.depth:>3}  {one.id}  {one.relation:<12}  {safe(one.title or '-')}{gone}"
+    if answer.truncated:
+        yield "There is more: ask for fewer steps with --max-depth."
+
+
+def reflected(answer: Any) -> Iterator[str]:
+    """Where a conclusion stands, or that it waits."""
+    if answer.pending_id:
+        yield f"It would have the depth {answer.proposed_depth}: that waits for an approval as {answer.pending_id}."
+        return
+    yield f"{answer.id}  {safe(answer.namespace)}  depth {answer.reflection_depth}"
+    yield from (click.style(f"  reflects on {id}", dim=True) for id in answer.reflects_on)
+
+
 def stale(mark: Any) -> str:
     """Why a memory is stale, in one line."""
     fell = f" ({mark.invalidated_id})" if isinstance(mark.invalidated_id, str) else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ..operations.kernex import KernexImported
 from ..operations.mining import Captured, MineAnswer, RecoverAnswer
 from .human import safe
 
@@ -42,7 +43,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}" if number else ""
 
 
-def _problems(answer: MineAnswer) -> Iterator[str]:
+def _problems(answer: MineAnswer | KernexImported) -> Iterator[str]:
     for problem in answer.problems:
         yield f"{'Rejected' if problem.rejected else 'Note'}: {safe(problem.where)}: {safe(problem.what)}"
     untold = answer.rejected + answer.noted - len(answer.problems)
@@ -58,3 +59,15 @@ def recovered(answer: RecoverAnswer) -> Iterator[str]:
 def captured(answer: Captured) -> Iterator[str]:
     yield f"{answer.outcome} {answer.memory_id or ''}".rstrip()
     yield from map(safe, answer.notes)
+
+
+def kernex(answer: KernexImported) -> Iterator[str]:
+    """What became of each table, and why rows were not taken."""
+    yield f"Into {answer.namespace}. {'Would be ' if answer.dry_run else ''}{answer.stored} stored."
+    for one in answer.tables:
+        counts = {"stored": one.stored, "here already": one.unchanged, "left": one.left}
+        counts |= {"left out": one.left_out, "rejected": one.rejected}
+        told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+        yield f"  {safe(one.table)}: {told or 'no rows'}"
+        yield from (f"    {number}: {safe(why)}" for why, number in one.reasons.items())
+    yield from _problems(answer)

@@ -18,6 +18,7 @@ from msgspec import NODEFAULT, UNSET, Struct
 from msgspec.inspect import type_info
 
 from ..domain.errors import HoldfastError
+from ..domain.hook import Rule
 from ..domain.lifetime import Lifetimes
 from ..operations import REGISTRY, Operation
 from ..operations.registry import FAMILIES
@@ -331,9 +332,16 @@ def settings_page() -> str:
         "`~/Library/Application Support/holdfast/holdfast.db`, on Windows `%LOCALAPPDATA%\\holdfast\\holdfast.db`."
     )
     lifetimes = "## Lifetimes: the table `[ttl]`\n\nSet in the file only, in seconds; 0 or less means for ever."
-    own = [(name, f"`HOLDFAST_{name[1:-1].upper()}`", *rest) for name, *rest in _settings(Settings) if name != "`ttl`"]
+    tables = ("`ttl`", "`hooks`")
+    own = [
+        (name, f"`HOLDFAST_{name[1:-1].upper()}`", *rest) for name, *rest in _settings(Settings) if name not in tables
+    ]
     head = ("setting", "environment", "type", "default", "")
-    return page("Settings", intro, store, table(head, own), lifetimes, table(head[:1] + head[2:], _settings(Lifetimes)))
+    told = "Set in the file only; [how to use them](../how-to/lifecycle-hooks.md)."
+    hooks = f"## Lifecycle hooks: each a table `[[hooks]]`\n\n{told}"
+    inner = head[:1] + head[2:]
+    of_rules, of_lifetimes = table(inner, _settings(Rule)), table(inner, _settings(Lifetimes))
+    return page("Settings", intro, store, table(head, own), lifetimes, of_lifetimes, hooks, of_rules)
 
 
 def _settings(type_: type) -> Iterator[tuple[str, ...]]:

@@ -15,6 +15,7 @@ from .human import safe
 
 def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allow: str, once: bool) -> int:
     """Until SIGTERM or SIGINT, which let what is under way end; what does not is given back untried. Exits with 0."""
+    from ..services.deliver import Dispatcher
     from ..services.worker import Terms, Worker
 
     owner = f"worker:{socket.gethostname()}:{os.getpid()}"
@@ -24,7 +25,16 @@ def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allo
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     print(f"{owner} works on {holdfast.hold.store.path}", file=sys.stderr, flush=True)
-    worker.work(once=once)
+    dispatcher = Dispatcher(holdfast.hold)
+    if once:
+        worker.work(once=True)
+        dispatcher.deliver()
+        return 0
+    dispatcher.start()
+    try:
+        worker.work()
+    finally:
+        dispatcher.stop()
     return 0
 
 

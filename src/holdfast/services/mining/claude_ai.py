@@ -1,13 +1,14 @@
-"""Conversations as Claude.ai exports them: an array, or a line each, of messages in their order."""
+"""What Claude.ai exports: conversations with their messages in order, what it remembers of somebody, and projects."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
-from ...domain.mined import Problem, Record, Sort, Turn
+from ...domain.memory import Kind
+from ...domain.mined import LeftOut, Note, Problem, Record, Sort, Tie, Turn
 from . import chatgpt
-from .blocks import Block, blocks, is_ours, joined, list_of, text_of
+from .blocks import Block, blocks, dict_of, is_ours, joined, list_of, text_of
 from .places import Piece
 from .reading import Told, each
 
@@ -15,12 +16,65 @@ _SPEAKERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """Every turn of every conversation, from an array or from lines."""
+    """Everything in a file of the export, from an array, from lines, or alone."""
     for one in each(piece, told, "conversations"):
         if isinstance(one, Problem):
             yield one
+        elif is_memory(one[1]):
+            yield from _memory(one[1], one[0])
+        elif is_project(one[1]):
+            yield from _project(one[1], one[0])
         else:
             yield from conversation(one[1], one[0])
+
+
+def is_memory(raw: Any) -> bool:
+    """Whether this is what Claude remembers of somebody."""
+    return isinstance(raw, dict) and "conversations_memory" in raw
+
+
+def is_project(raw: Any) -> bool:
+    """Whether this is a project with its documents."""
+    return isinstance(raw, dict) and {"uuid", "docs", "prompt_template"} <= raw.keys()
+
+
+def _memory(raw: dict[str, Any], where: str) -> Iterator[Record]:
+    """What it remembers of everything, and of each project."""
+    account = text_of(raw.get("account_uuid")) or "account"
+    told = {f"{account}/memory": ("What Claude remembers", text_of(raw.get("conversations_memory")))}
+    for project, text in dict_of(raw.get("project_memories")).items():
+        told[f"project/{project}/memory"] = (f"What Claude remembers of project {project[:8]}", text_of(text))
+    for key, (title, text) in told.items():
+        if text.strip():
+            yield _note(key, title, text, where, kind="summary")
+
+
+def _project(raw: dict[str, Any], where: str) -> Iterator[Record]:
+    """A project's description and instructions, and each document tied to them."""
+    key, name = f"project/{text_of(raw['uuid'])}", text_of(raw.get("name")) or "Project"
+    if raw.get("is_starter_project"):
+        yield LeftOut(sort="starter projects")
+        return
+    about = "\n\n".join(filter(str.strip, (text_of(raw.get(part)) for part in ("description", "prompt_template"))))
+    if about:
+        yield _note(key, name, about, where, at=raw.get("created_at"))
+    for number, document in enumerate(list_of(raw["docs"])):
+        spot, document = f"{where}.docs[{number}]", dict_of(document)
+        id, text = text_of(document.get("uuid")), text_of(document.get("content"))
+        if not id or not text.strip():
+            yield Problem(where=spot, what="is empty" if id else "is a document without a uuid", rejected=not id)
+            continue
+        title = f"{name}: {text_of(document.get('filename')) or id}"
+        made = _note(f"{key}/{id}", title, text, spot, at=document.get("created_at"))
+        yield made
+        if about:
+            yield Tie(source=made.key, target=f"claude/{key}", where=spot)
+
+
+def _note(key: str, title: str, content: str, where: str, *, kind: Kind = "observation", at: Any = None) -> Note:
+    return Note(
+        key=f"claude/{key}", title=title, content=content, uri=f"uri:claude:{key}", where=where, kind=kind, at=at
+    )
 
 
 def conversation(raw: Any, where: str) -> Iterator[Record]:

@@ -16,6 +16,7 @@ _NOISE = re.compile(
     r"bash-stdout|bash-stderr|task-notification)>|Caveat: The messages below were generated|"
     r"\[Request interrupted by user)"
 )
+_BY_THE_HOST = ("isMeta", "isCompactSummary", "isApiErrorMessage")
 _REMINDER = ("<system-reminder>", "</system-reminder>")
 
 
@@ -110,7 +111,7 @@ class Session:
 def _sorted(raw: dict[str, Any], text: str) -> tuple[Sort, str]:
     """Whether somebody said it, or the host put it there."""
     said = _without_reminders(text)
-    if raw.get("isMeta") or raw.get("isCompactSummary") or _NOISE.match(said) or not said.strip():
+    if any(map(raw.get, _BY_THE_HOST)) or _NOISE.match(said) or not said.strip():
         return "system", text
     return ("sidechains" if raw.get("isSidechain") else "message"), said
 

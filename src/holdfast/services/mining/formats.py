@@ -27,6 +27,15 @@ _SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
 _NOTES: tuple[Format, ...] = ("markdown", "text")
 _CHECKED: tuple[Format, ...] = ("ai-memory", "envelope")
 """What says by itself whether it is of its format, and may be empty."""
+_PAGES = (b"<!doctype html", b"<html")
+_PDF = b"%pdf-"
+_OTHERS: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
+    (b"\x1f\x8b", "packed: unpack it first"),
+    (_PDF, "a PDF: make text of it first"),
+    ((b"\xff\xfe", b"\xfe\xff"), "in UTF-16: save it as UTF-8"),
+    (_PAGES, "a web page: give the JSON that an export has beside it, or say --format text"),
+)
+"""How files begin that are of no format."""
 _TALKS: tuple[Format, ...] = ("chatgpt", "claude", "claude-code", "codex")
 
 
@@ -44,7 +53,7 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
         )
     if not forms:
         unread = next((f"{one.where}: {one.what}" for one in place.problems if one.rejected), None)
-        raise _unknown(unread or "nothing here is of a format that is known")
+        raise _unknown(unread or _hint(place) or "nothing here is of a format that is known")
     wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
     return forms[0], [piece for form, piece in found if form in wanted]
 
@@ -58,6 +67,17 @@ def _of_notes_and_others(counts: Counter[Format]) -> list[Format]:
     elif "markdown" in forms:
         forms.discard("text")
     return sorted(forms)
+
+
+def _hint(place: Place) -> str | None:
+    """What a file alone is that is often given by mistake, and what to do about it."""
+    if not place.whole:
+        return None
+    piece, head = place.pieces[0], place.pieces[0].head()
+    if not head.strip():
+        return f"{piece.name} is empty"
+    what = next((what for begins, what in _OTHERS if head.lstrip().lower().startswith(begins)), None)
+    return f"{piece.name} is {what}" if what else None
 
 
 def of_format(place: Place, form: Format) -> list[Piece]:
@@ -133,6 +153,8 @@ def format_of(piece: Piece, *, alone: bool) -> Format | None:
 
 
 def _is_text(head: bytes) -> bool:
+    if start_of(head).lower().startswith((*_PAGES, _PDF)):
+        return False
     try:
         head.decode()
     except UnicodeDecodeError as error:
@@ -157,6 +179,8 @@ def _line_form(one: Any) -> Format | None:
         return None
     if "chat_messages" in one or "mapping" in one:
         return "claude" if "chat_messages" in one else "chatgpt"
+    if claude_ai.is_memory(one) or claude_ai.is_project(one):
+        return "claude"
     if graph.is_entry(one):
         return "mcp-memory"
     if codex.is_entry(one):
@@ -166,8 +190,10 @@ def _line_form(one: Any) -> Format | None:
 
 def _member_form(one: Element, names: set[str]) -> Format | None:
     """What the first members of a JSON document make of it."""
-    if one.name in ("mapping", "chat_messages"):
+    if one.name in ("mapping", "chat_messages", "conversations_memory"):
         return "chatgpt" if one.name == "mapping" else "claude"
+    if {"uuid", "docs", "prompt_template"} <= names:
+        return "claude"
     try:
         raw = decoded(one.data)
     except Invalid:
@@ -175,7 +201,7 @@ def _member_form(one: Element, names: set[str]) -> Format | None:
     if one.name in (None, "conversations") and isinstance(raw, dict):
         if "mapping" in raw:
             return "chatgpt"
-        if "chat_messages" in raw:
+        if "chat_messages" in raw or claude_ai.is_memory(raw) or claude_ai.is_project(raw):
             return "claude"
     if one.name in mem0.STATEMENTS and mem0.is_statement(raw):
         return "mem0"

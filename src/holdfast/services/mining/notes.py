@@ -21,6 +21,8 @@ _FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _INLINE = re.compile(r"`[^`\n]{0,1000}`")
 _WIKI = re.compile(r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
+_FILE = re.compile(r"!\[\[[^\[\]|#\n]{1,300}\.(?!md\b)\w{1,8}(?:[#|][^\[\]\n]*)?\]\]")
+"""A picture or another file that a note shows: no note."""
 _TAG = re.compile(r"(?<![\w/&#\[(])#([^\W\d_][\w/-]{0,60})")
 _CATEGORY = re.compile(r"^\s*[-*] \[([^\W\d_][\w -]{1,30})\] \S", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]{1,9}(\S[^\n]{0,500})", re.MULTILINE)
@@ -76,7 +78,7 @@ def _note(piece: Piece, text: str, names: dict[str, str], wanted: list[tuple[str
     key, uri = _named(piece, text)
     _call(names, key, (path.with_suffix("").as_posix(), _text(front.said.get("permalink")), title, path.stem))
     _call(names, key, _listed(front.said.get("aliases")))
-    wanted += [(key, target.strip(), piece.name) for target in dict.fromkeys(_WIKI.findall(prose))]
+    wanted += [(key, target.strip(), piece.name) for target in dict.fromkeys(_WIKI.findall(_FILE.sub("", prose)))]
     yield Note(
         key=key,
         title=title,

@@ -3,26 +3,43 @@
 import html
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...domain.errors import Invalid
-from ...domain.mined import Problem, Record, Turn, moment_of
+from ...domain.mined import LeftOut, Problem, Record, Turn, moment_of
 from .blocks import dict_of, list_of, text_of
 from .places import Piece, watched
 from .reading import Told, guarded, members
 
 DAY = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
-LISTS = ("channels.json", "groups.json", "dms.json", "mpims.json")
+AMONG = ("dms.json", "mpims.json")
+LISTS = ("channels.json", "groups.json", *AMONG)
 _NOISE = re.compile(
     r"(?:channel|group)_(?:join|leave|topic|purpose|name|archive|unarchive|posting_permissions|convert.*)"
     r"|bot_add|bot_remove|pinned_item|tombstone|reminder_add|sh_room_created|huddle_thread"
 )
+_IN_A_ROW = ("rich_text_section", "rich_text_preformatted", "rich_text_quote")
+"""Blocks whose elements stand in one line."""
+_MARK = re.compile(r"<([@#!]?)([^<>|\n]{1,2000})(?:\|([^<>\n]*))?>")
+"""How Slack writes a mention, a channel, a call to all, or a link; such signs of the text itself are escaped."""
+
+
+class Channel(NamedTuple):
+    """Where something was said: a channel, or people among themselves."""
+
+    id: str
+    name: str
+    members: tuple[str, ...] = ()
+    """Of people among themselves, who have no name together."""
+
+    def called(self, people: dict[str, str]) -> str:
+        return ", ".join(people.get(one) or one for one in self.members) or f"#{self.name}"
 
 
 def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
     """Every message, channel by channel and day by day; what answers a message is a conversation with it."""
     people: dict[str, str] = {}
-    channels: dict[str, str] = {}
+    channels: dict[str, Channel] = {}
     for piece in pieces:
         last = piece.name.rpartition("/")[2]
         if last == "users.json" or last in LISTS:
@@ -32,11 +49,18 @@ def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
                 elif last == "users.json":
                     people[text_of(one.get("id"))] = _person(one)
                 else:
-                    channels[text_of(one.get("name")) or text_of(one.get("id"))] = text_of(one.get("id"))
+                    channel = _channel(one, among=last in AMONG)
+                    channels[channel.name] = channel
     for piece in pieces:
         if day := DAY.fullmatch(piece.name):
-            channel = channels.get(day[1]) or day[1]
-            yield from guarded(piece.name, _day(piece, day[1], channel, people, told))
+            channel = channels.get(day[1]) or Channel(day[1], day[1])
+            yield from guarded(piece.name, _day(piece, channel, people, told))
+
+
+def _channel(raw: dict[str, Any], *, among: bool) -> Channel:
+    """The folder of a channel has its name; that of two people, who have none, its id."""
+    id, members = text_of(raw.get("id")), [text_of(one) for one in list_of(raw.get("members"))]
+    return Channel(id, text_of(raw.get("name")) or id, tuple(members[:20]) if among else ())
 
 
 def _listed(piece: Piece, told: Told) -> Iterator[dict[str, Any] | Problem]:
@@ -54,42 +78,84 @@ def _person(user: dict[str, Any]) -> str:
     return next((name for name in map(text_of, names) if name), text_of(user.get("id")))
 
 
-def _day(piece: Piece, name: str, channel: str, people: dict[str, str], told: Told) -> Iterator[Record]:
+def _day(piece: Piece, channel: Channel, people: dict[str, str], told: Told) -> Iterator[Record]:
     with watched(piece, told) as source:
         for one in members(source, piece.name, None):
             if isinstance(one, Problem):
                 yield one
             elif isinstance(one[1], dict):
-                yield from _message(one[1], one[0], name, channel, people)
+                yield from _message(one[1], one[0], channel, people)
             else:
                 yield Problem(where=one[0], what="is no message")
 
 
-def _message(raw: dict[str, Any], where: str, name: str, channel: str, people: dict[str, str]) -> Iterator[Record]:
-    stamp, text = text_of(raw.get("ts")), html.unescape(text_of(raw.get("text")))
+def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str, str]) -> Iterator[Record]:
+    stamp = text_of(raw.get("ts"))
+    text = _written(text_of(raw.get("text")) or _said(raw.get("blocks")), people)
     files = [
         text_of(one.get("name"))[:256] for one in list_of(raw.get("files")) if isinstance(one, dict) and one.get("name")
     ]
     text = text or "\n".join(f"[file {file}]" for file in files) or _attached(raw)
     if not text.strip():
+        yield LeftOut(sort="empty")
         return
     if not stamp:
         yield Problem(where=where, what="is a message without a ts, so that it has no name")
         return
     replied = text_of(raw.get("thread_ts"))
     yield Turn(
-        key=f"slack/{channel}/{stamp}",
-        thread=f"{channel}/{replied}" if replied else channel,
-        name=f"#{name}",
+        key=f"slack/{channel.id}/{stamp}",
+        thread=f"{channel.id}/{replied}" if replied else channel.id,
+        name=channel.called(people),
         speaker=_speaker(raw, people),
         content=text,
         at=stamp,
         place=_place(stamp),
-        uri=f"uri:slack:{channel}#{stamp}",
+        uri=f"uri:slack:{channel.id}#{stamp}",
         where=where,
         sort="system" if _NOISE.fullmatch(text_of(raw.get("subtype"))) else "message",
         metadata={"files": files[:20]} if files else {},
     )
+
+
+def _written(text: str, people: dict[str, str]) -> str:
+    """A text as its readers saw it: with names for ids, and links written out."""
+
+    def shown(mark: re.Match[str]) -> str:
+        sign, named, label = mark[1], mark[2], mark[3] or ""
+        if sign == "@":
+            return f"@{people.get(named) or label or named}"
+        if sign:
+            return label if sign == "!" and label else f"{'@' if sign == '!' else '#'}{label or named}"
+        plain = named.removeprefix("mailto:")
+        said_already = not label or (plain.rstrip("/").endswith(label.rstrip("/")) and "." in label)
+        return plain if said_already else f"{label} ({named})"
+
+    return html.unescape(_MARK.sub(shown, text))
+
+
+def _said(blocks: Any) -> str:
+    """What the blocks of a message say, in the marks of a text: programs often give nothing else."""
+    found = (_block(one) for one in list_of(blocks) if isinstance(one, dict))
+    return "\n".join(filter(str.strip, found))
+
+
+def _block(one: dict[str, Any]) -> str:
+    text = one.get("text")
+    match one.get("type"):
+        case "text" | "plain_text":
+            return html.escape(text_of(text), quote=False)
+        case "mrkdwn":
+            return text_of(text)
+        case "user":
+            return f"<@{text_of(one.get('user_id'))}>"
+        case "link":
+            return f"<{text_of(one.get('url'))}|{html.escape(text_of(text), quote=False)}>"
+        case "emoji":
+            return f":{text_of(one.get('name'))}:"
+    inner = [text, *list_of(one.get("fields")), *list_of(one.get("elements"))]
+    apart = "" if text_of(one.get("type")) in _IN_A_ROW else "\n"
+    return apart.join(filter(None, (_block(part) for part in inner if isinstance(part, dict))))
 
 
 def _place(stamp: str) -> int | None:

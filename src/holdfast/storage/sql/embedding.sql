@@ -14,7 +14,6 @@ select dim from embedding where model = :model limit 1
 -- name: embedding_of
 -- The vectors of some memories, each with the hash of what it was made of.
 select memory, begins, ends, vector, text_hash from embedding where memory = any(:ids) and model = :model
-order by memory, begins
 -- name: embedding_count
 select e.model, max(e.dim), count(distinct e.memory), count(*),
   cast(sum(case when e.text_hash = m.content_hash then 0 else 1 end) as bigint)

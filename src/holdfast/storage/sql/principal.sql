@@ -19,3 +19,7 @@ select stands_for from principal where id = :id and state = 'live'
 -- name: principal_behind
 -- Names that stand for some others.
 select name from principal where stands_for = any(:names) and state = 'live' order by name
+-- name: principal_marked
+-- Names of one sort that stand for others.
+select name, stands_for from principal
+where stands_for is not null and name >= :mark and name < :beyond and state = 'live' order by name

@@ -27,8 +27,8 @@ LOG_LIMIT = 16 << 20
 POLL_SECONDS = 0.05
 CACHE_KB = 32_000
 """Of a connection that needs so much: most of what is asked for among ten thousand memories and their vectors."""
-COMMON = 10_000
-"""Counting a word takes 20 ns for each memory that holds it."""
+COMMON = 500
+"""What so many memories hold is not counted for every question: one more hardly changes how rare a word is."""
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "sql", HERE / "sql")
 

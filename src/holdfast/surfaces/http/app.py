@@ -22,7 +22,7 @@ from ...operations.views import MemoryView
 from ...services.hold import Progress
 from ...version import __version__
 from .. import wire
-from . import compat, feed, guard_peer, openapi, packing
+from . import compat, feed, guard_peer, openapi, packing, page
 from .asking import arguments_of, body_of, is_carrying
 from .chores import chores
 from .front import Front
@@ -30,8 +30,8 @@ from .guard import authenticate
 from .metrics import CONTENT_TYPE, Metrics
 from .threads import Threads
 
-OPEN = frozenset({"/health", "/api/v1/health"})
-"""Paths that need no key."""
+OPEN = frozenset({"/health", "/api/v1/health", *(path for path, _ in page.files())})
+"""Paths that need no key: they say nothing of what is in the store."""
 
 PROBE_SECONDS = 5.0
 WRITERS = 4
@@ -110,6 +110,7 @@ class Site:
             "/metrics": self.measured,
             "/api/v1/metrics": self.measured,
             "/openapi.json": self.described,
+            **dict.fromkeys(page.assets(), page.shown),
         }
 
     async def admit(self, scope: Scope) -> None:

@@ -1,4 +1,4 @@
-"""What a server does on the side: write down uses, collect what has expired, keep in step with peers."""
+"""What a server does on the side: write down uses, collect what has expired, exchange with peers, deliver events."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> As
     if holdfast.settings.gc_interval_secs and "gc" in REGISTRY.operations:
         tasks.append(asyncio.create_task(every(holdfast.settings.gc_interval_secs, lambda: collect(holdfast))))
     try:
-        with quorate(holdfast), in_step(holdfast):
+        with delivering(holdfast), quorate(holdfast), in_step(holdfast):
             yield
     finally:
         for task in tasks:
@@ -35,6 +35,27 @@ async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> As
 def collect(holdfast: Holdfast) -> None:
     """Collect what has expired; what follows from it waits for no other store."""
     REGISTRY["gc"].call(replace(holdfast.hold, quorum=None), holdfast.hold.caller, {})
+
+
+@contextmanager
+def delivering(holdfast: Holdfast) -> Iterator[None]:
+    """Deliver events to those who subscribed, at once when something is kept here, until the block ends."""
+    from ...services.deliver import Dispatcher
+
+    before = holdfast.hold
+    dispatcher = Dispatcher(before)
+
+    def kept() -> None:
+        before.kept()
+        dispatcher.wake()
+
+    holdfast.hold = replace(before, kept=kept)
+    dispatcher.start()
+    try:
+        yield
+    finally:
+        holdfast.hold = before
+        dispatcher.stop()
 
 
 @contextmanager

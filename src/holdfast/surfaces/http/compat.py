@@ -29,6 +29,9 @@ ALIASES: dict[str, dict[str, str]] = {
     "atomise": {"force_re_atomise": "force"},
     "skill_list": {"filter": "query"},
     "skill_resource": {"path": "resource_path"},
+    "subscribe": {"callback_url": "url", "event_types": "events", "namespace_filter": "namespace"},
+    "subscription_deliveries": {"subscription_id": "id"},
+    "subscription_replay": {"subscription_id": "id"},
     "skill_promote_from_reflection": {"name": "skill_name", "description": "skill_description"},
 }
 """A field's other names."""
@@ -44,16 +47,20 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "export_reflection": ("POST /api/v1/memory_export_reflection",),
     "namespace_clear_standard": ("DELETE /api/v1/namespaces",),
     "skill_export": ("POST /api/v1/skill/{skill_id}/export",),
+    "unsubscribe": ("DELETE /api/v1/subscriptions",),
+    "subscription_deliveries": ("POST /api/v1/memory_subscription_dlq_list",),
+    "subscription_replay": ("POST /api/v1/memory_subscription_replay",),
 }
 """More routes of an operation."""
 
 DEFAULTS: dict[str, Json] = {
     "POST /api/v1/memories": {"on_conflict": "error"},
     "DELETE /api/v1/links": {"relation": "related_to"},
+    "POST /api/v1/memory_subscription_dlq_list": {"state": ["dead"]},
 }
 """Defaults that are others on a route: these clients expect a taken title to be refused."""
 
-LISTS: dict[str, tuple[str, ...]] = {"recall": ("tags", "kinds")}
+LISTS: dict[str, tuple[str, ...]] = {"recall": ("tags", "kinds"), "subscribe": ("events",)}
 """Lists that may come as one text with commas."""
 
 
@@ -198,6 +205,31 @@ def _inbox(answer: Any, _: Asked) -> Json:
     return {**_plain(answer), "messages": messages, "unread": unread}
 
 
+def _subscription(answer: Any) -> Json:
+    shown = _plain(answer)
+    return {
+        **shown,
+        "callback_url": shown["url"],
+        "namespace_filter": shown.get("namespace"),
+        "created_by": shown["agent_id"],
+        "dispatch_count": shown["delivered"] + shown["dead"],
+        "failure_count": shown["dead"],
+    }
+
+
+def _subscriptions(answer: Any, _: Asked) -> Json:
+    return {**_plain(answer), "subscriptions": [_subscription(one) for one in answer.subscriptions]}
+
+
+def _unsubscribed(answer: Any, _: Asked) -> Json:
+    return {**_plain(answer), "deleted": answer.removed}
+
+
+def _letters(answer: Any, _: Asked) -> Json:
+    shown = _plain(answer)
+    return {**shown, "entries": shown["deliveries"]}
+
+
 ANSWERS: dict[str, Callable[[Any, Asked], Any]] = {
     "store": _one,
     "get": _nested,
@@ -215,6 +247,10 @@ ANSWERS: dict[str, Callable[[Any, Asked], Any]] = {
     "agent_register": lambda answer, _: _seen(_plain(answer)),
     "notify": _notified,
     "inbox": _inbox,
+    "subscribe": lambda answer, _: _subscription(answer),
+    "subscription_list": _subscriptions,
+    "subscription_deliveries": _letters,
+    "unsubscribe": _unsubscribed,
 }
 """Answers in the older shape."""
 

@@ -86,13 +86,13 @@ async def events(
     Between two looks nothing is held: no thread, no transaction. A store that is away for a while is waited for.
     """
     with watch.following():
-        coming, after, spoke, seen = first.events, first.next, monotonic(), -1
+        coming, after, spoke, seen, moved = first.events, first.next, monotonic(), -1, False
         while not watch.closing.is_set():
             for event in coming:
                 yield b"id: %d\ndata: %b\n\n" % (event.seq, wire.encode(event))
             if coming:
                 spoke = monotonic()
-            else:
+            elif not moved:
                 if monotonic() - spoke > keep_alive:
                     spoke = monotonic()
                     yield b": keep-alive\n\n"
@@ -100,8 +100,8 @@ async def events(
             seen = watch.moves
             try:
                 answer = await page(after)
-                coming, after = answer.events, answer.next
+                coming, moved, after = answer.events, answer.next > after, answer.next
             except HoldfastError as error:
                 if not error.retryable:
                     return
-                coming = ()
+                coming, moved = (), False

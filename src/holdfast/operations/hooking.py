@@ -1,0 +1,130 @@
+"""Lifecycle hooks: which there are, and what they would say. They are set in the settings file alone."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..domain.hook import Decision, Event
+from ..services.hold import Hold
+from .fields import Namespace
+from .registry import REGISTRY, Effect, Example, Nothing, Request, operation
+
+if TYPE_CHECKING:
+    from ..domain.hook import Ran, Rule
+
+LOCAL = ("library", "cli")
+
+
+class HookView(Struct, frozen=True, kw_only=True):
+    name: str
+    event: Event
+    command: list[str] | UnsetType = UNSET
+    python: str | UnsetType = UNSET
+    match: list[str]
+    timeout: float
+    on_error: Literal["allow", "deny"] | UnsetType = UNSET
+    operations: list[str]
+    """The operations that it is asked about."""
+
+
+class HookList(Struct, frozen=True, kw_only=True):
+    hooks: list[HookView]
+    count: int
+
+
+def hook_view(rule: "Rule") -> HookView:
+    stage = rule.event.partition("_")[2]
+    return HookView(
+        name=rule.called,
+        event=rule.event,
+        command=list(rule.command) or UNSET,
+        python=rule.python or UNSET,
+        match=list(rule.match),
+        timeout=rule.timeout,
+        on_error=rule.on_error or UNSET,
+        operations=[op.name for op in REGISTRY if op.stage == stage],
+    )
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/hooks",
+    family="other",
+    cli=("hooks", "list"),
+    admin=True,
+    surfaces=LOCAL,
+    opens_nothing=True,
+    human="holdfast.surfaces.human_hooking:listed",
+    examples=(Example({}),),
+)
+def hooks_list(hold: Hold, request: Nothing) -> HookList:
+    """List the lifecycle hooks of this machine, in the order in which they are asked."""
+    rules = hold.hooks.rules if hold.hooks is not None else ()
+    return HookList(hooks=[hook_view(rule) for rule in rules], count=len(rules))
+
+
+class HooksTest(Request, frozen=True):
+    event: Annotated[Event, Meta(description="What they are asked about.", extra={"argument": True})]
+    arguments: Annotated[dict[str, Any], Meta(description="Arguments of the operation, as it would be asked.")] = {}
+    namespace: Namespace | None = None
+
+
+class HookAnswer(Struct, frozen=True, kw_only=True):
+    name: str
+    decision: Decision
+    reason: str | UnsetType = UNSET
+    arguments: dict[str, Any] | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    """What went wrong, if the decision is that of on_error."""
+    milliseconds: int
+
+
+class HooksTested(Struct, frozen=True, kw_only=True):
+    event: Event
+    decision: Decision
+    """The strictest: what would become of the operation."""
+    hooks: list[HookAnswer]
+    passed_over: list[str]
+    """Hooks of the event that are for other namespaces."""
+    arguments: dict[str, Any]
+    """As the hooks leave them."""
+
+
+def hook_answer(ran: "Ran") -> HookAnswer:
+    return HookAnswer(
+        name=ran.rule.called,
+        decision=ran.decision,
+        reason=ran.reason or UNSET,
+        arguments=UNSET if ran.arguments is None else ran.arguments,
+        error=ran.error or UNSET,
+        milliseconds=ran.milliseconds,
+    )
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/hooks/test",
+    family="other",
+    cli=("hooks", "test"),
+    admin=True,
+    surfaces=LOCAL,
+    opens_nothing=True,
+    human="holdfast.surfaces.human_hooking:tested",
+    examples=(
+        Example({"event": "pre_store", "arguments": {"title": "Plan", "content": "x"}}),
+        Example({"event": "pre_stroe"}, error="VALIDATION_FAILED"),
+    ),
+)
+def hooks_test(hold: Hold, request: HooksTest) -> HooksTested:
+    """Ask the hooks of an event, and show what each answers. The operation itself is not done."""
+    from ..domain.hook import strictest
+    from ..services.hooks import rehearsed
+
+    ran, changed, others = rehearsed(hold, request.event, request.arguments, request.namespace)
+    return HooksTested(
+        event=request.event,
+        decision=strictest([one.decision for one in ran]),
+        hooks=[hook_answer(one) for one in ran],
+        passed_over=[rule.called for rule in others],
+        arguments=changed,
+    )

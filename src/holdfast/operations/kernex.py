@@ -1,0 +1,96 @@
+"""What a store of kernex holds, taken in."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from ..services.backup import local_path
+from ..services.hold import Hold, Progress
+from .fields import Actor, Namespace
+from .mining import DryRun, MinedProblem, OwnPath, must_be_local
+from .registry import Effect, Example, Request, operation
+
+if TYPE_CHECKING:
+    from ..services.kernex import Report
+
+
+class ImportKernex(Request, frozen=True):
+    path: Annotated[OwnPath, Meta(description="Its file, such as ~/.kernex/memory.db.")]
+    namespace: Annotated[Namespace, Meta(description="Where it goes; a project goes below it.")] = "kernex"
+    include: Annotated[list[Literal["audit"]], Meta(description="Keep the rows of its audit too, as events.")] = []
+    dry_run: DryRun = False
+    agent_id: Actor | None = None
+
+
+class TableTaken(Struct, frozen=True, kw_only=True):
+    """What became of the rows of a table."""
+
+    table: str
+    rows: int
+    stored: int
+    unchanged: int
+    """Here already."""
+    left: int
+    """Changed here or there since, and left as they are here."""
+    left_out: int
+    rejected: int
+    reasons: dict[str, int]
+    """Why rows were not taken, and how many."""
+
+
+class KernexImported(Struct, frozen=True, kw_only=True):
+    namespace: str
+    tables: list[TableTaken]
+    stored: int
+    rejected: int
+    noted: int
+    problems: list[MinedProblem]
+    dry_run: bool
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/import/kernex",
+    family="power",
+    surfaces=("library", "cli"),
+    admin=True,
+    human="holdfast.surfaces.human_mining:kernex",
+    examples=(Example({"path": "no-such-memory.db"}, error="NOT_FOUND"),),
+)
+def import_kernex(hold: Hold, request: ImportKernex, progress: Progress) -> KernexImported:
+    """Take in a memory of kernex: conversations, facts, lessons, tasks, usage and all else that it has.
+
+    The file is only read. Doing it again takes in what is new; a row that cannot be taken is told and stops no other.
+    """
+    from ..domain.errors import NotFound
+    from ..services import kernex
+
+    must_be_local(hold, "path")
+    path = local_path(request.path)
+    if not path.is_file():
+        raise NotFound(f"{path} is no file.", fields=["path"])
+    report = kernex.take(hold, path, kernex.Options(request.namespace, tuple(request.include), request.dry_run))
+    tables = [_table(name, report) for name in report.tables]
+    return KernexImported(
+        namespace=request.namespace,
+        tables=tables,
+        stored=sum(one.stored for one in tables),
+        rejected=report.rejected,
+        noted=report.noted,
+        problems=[MinedProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
+        dry_run=request.dry_run,
+    )
+
+
+def _table(name: str, report: "Report") -> TableTaken:
+    counts = report.tables[name]
+    return TableTaken(
+        table=name,
+        rows=counts.total(),
+        stored=counts["stored"],
+        unchanged=counts["unchanged"],
+        left=counts["left"],
+        left_out=counts["left_out"],
+        rejected=counts["rejected"],
+        reasons=dict(report.reasons.get(name, {})),
+    )

@@ -1,0 +1,1 @@
+-- Emoji are words from now on. What holds any is taken apart anew, which storage/filling.py does: no table changes.

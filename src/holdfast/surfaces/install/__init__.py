@@ -1,0 +1,1 @@
+"""Connect agents: write Holdfast into the files of other programs, and take it out again."""

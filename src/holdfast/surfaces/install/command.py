@@ -1,0 +1,182 @@
+"""`holdfast install` and `holdfast setup`: who is meant, what is asked, and what is said."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import Struct
+
+from ...domain.errors import HoldfastError, Invalid
+from ..human import safe, table
+from .connect import Connected, Detected, FileChange, Found, Outcome, Wish, connect, detect
+from .targets import TARGETS, this_command, this_machine
+
+if TYPE_CHECKING:
+    from ...app import Holdfast
+
+ALIASES = {"claude": "claude-code", "codex-cli": "codex", "gemini-cli": "gemini", "vs-code": "vscode", "code": "vscode"}
+TITLE = "Holdfast is set up"
+
+
+class SetUp(Struct, frozen=True):
+    """What `setup` did."""
+
+    outcomes: list[Outcome]
+    """One for each agent that was found and not connected yet."""
+    memory: str
+    """The id of the first memory."""
+    recalled: str
+    """What a question about it brought back."""
+    next: list[str]
+    """What to do now."""
+
+
+def names_of(words: Sequence[str]) -> list[str]:
+    """The agents that are meant; one that nobody knows is refused with those that are spelt nearly so."""
+    names = list(dict.fromkeys(ALIASES.get(word.lower(), word.lower()) for word in words))
+    for name in names:
+        if name not in TARGETS:
+            near = " or ".join(get_close_matches(name, TARGETS, n=2))
+            meant = f"Did you mean {near}? " if near else ""
+            raise Invalid(f"There is no agent {name!r}. {meant}Known are {', '.join(TARGETS)}.", field="targets")
+    return names
+
+
+def install(words: Sequence[str], *, db: str | None, config: str | None, **asked: bool) -> Connected | Detected:
+    """Look around, or plan and do what was asked."""
+    if asked["detect"]:
+        if words or asked["apply"] or asked["away"] or config:
+            raise Invalid("--detect: looks at everything and changes nothing; leave the rest out", fields=["detect"])
+        return detect(this_machine(), this_command(db))
+    if not words:
+        raise Invalid(f"Name an agent: {', '.join(TARGETS)}. `holdfast install --detect` says which are here.")
+    names = names_of(words)
+    if config and len(names) > 1:
+        raise Invalid("--config: goes with one agent", fields=["config", "targets"])
+    file = Path(config).expanduser().absolute() if config else None
+    wish = Wish(this_machine(), this_command(db), asked["hooks"], asked["away"], asked["apply"], file)
+    return connect(names, wish)
+
+
+def shown(answer: Connected | Detected) -> Iterator[str]:
+    """For a person."""
+    if isinstance(answer, Detected):
+        yield from _agents(answer.agents)
+        return
+    for outcome in answer.outcomes:
+        yield from _outcome(outcome)
+    if any(outcome.outcome == "planned" for outcome in answer.outcomes):
+        yield "Nothing was changed yet: repeat it with --apply."
+
+
+def _agents(agents: Sequence[Found]) -> Iterator[str]:
+    rows = [(one.target, "yes" if one.installed else "no", one.state, _hooks(one), safe(one.file)) for one in agents]
+    yield from table(rows, ("agent", "here", "state", "hooks", "file"))
+    for one in agents:
+        if isinstance(one.reason, str):
+            yield f"{one.title}: {safe(one.reason)}"
+
+
+def _hooks(agent: Found) -> str:
+    return "" if not isinstance(agent.hooks, bool) else "yes" if agent.hooks else "no"
+
+
+def _outcome(outcome: Outcome) -> Iterator[str]:
+    if outcome.outcome == "rejected":
+        yield f"{click.style(outcome.title, bold=True)}: rejected: {safe(str(outcome.reason))} [{outcome.code}]"
+        return
+    said = {"planned": "would be changed", "applied": "changed", "noop": "already so"}[outcome.outcome]
+    yield f"{click.style(outcome.title, bold=True)}: {said}"
+    for file in outcome.files:
+        yield from _file(file, done=outcome.outcome == "applied")
+    if isinstance(outcome.next, str):
+        yield f"  {outcome.next}"
+
+
+def _file(file: FileChange, *, done: bool) -> Iterator[str]:
+    if file.change == "none":
+        yield f"  {safe(file.file)}: nothing to do"
+        return
+    if not done:
+        yield from map(_coloured, safe(str(file.diff)).splitlines())
+        return
+    verb = {"create": "made", "edit": "changed", "delete": "taken away"}[file.change]
+    yield f"  {safe(file.file)}: {verb}" + (f"; before: {safe(file.backup)}" if isinstance(file.backup, str) else "")
+
+
+def _coloured(line: str) -> str:
+    colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+    return click.style(line, fg=colour) if colour else line
+
+
+Ask = Callable[[str], bool]
+Say = Callable[[str], object]
+
+
+def connect_found(db: str | None, *, hooks: bool, yes: bool, ask: Ask, say: Say) -> list[Outcome]:
+    """Every agent of this machine that is not connected: shown what would change, asked for, and done.
+
+    Where nobody is asked, one that is connected to another store or program stays so.
+    """
+    machine, command = this_machine(), this_command(db)
+    agents = [one for one in detect(machine, command).agents if one.installed]
+    for line in _agents(agents) if agents else ["No agent was found that Holdfast knows how to connect."]:
+        say(line)
+    done: list[Outcome] = []
+    for agent in agents:
+        if yes and agent.state == "elsewhere":
+            say(f"{agent.title} starts another Holdfast, and was left so: `holdfast install {agent.target} --apply`.")
+        elif agent.state != "connected" or (hooks and agent.hooks is False):
+            done += _asked(agent.target, Wish(machine, command, hooks), ask, say)
+    return done
+
+
+def _asked(name: str, wish: Wish, ask: Ask, say: Say) -> Iterator[Outcome]:
+    try:
+        planned = connect([name], wish).outcomes[0]
+        for line in _outcome(planned):
+            say(line)
+        if not ask(f"Connect {planned.title}?"):
+            return
+        outcome = connect([name], Wish(wish.machine, wish.command, wish.hooks, apply=True)).outcomes[0]
+    except HoldfastError as error:
+        outcome = Outcome(name, TARGETS[name].title, "rejected", code=error.code, reason=error.message)
+    for line in _outcome(outcome):
+        say(line)
+    yield outcome
+
+
+def first_memory(hold: Holdfast, outcomes: Sequence[Outcome]) -> SetUp:
+    """Store a memory and recall it: the proof that all of it works."""
+    titles = [one.title for one in outcomes if one.outcome == "applied"]
+    agents = f" and connected to {', '.join(titles)}" if titles else ""
+    content = f"Holdfast was set up on {platform.node()} on {datetime.now(UTC):%Y-%m-%d}{agents}."
+    stored: Any = hold.call("store", {"title": TITLE, "content": content, "tags": ["holdfast"]})
+    recalled: Any = hold.call("recall", {"context": "When was Holdfast set up?", "limit": 5})
+    back = next((one.content for one in recalled.memories if one.id == stored.id), None)
+    if back is None:
+        raise HoldfastError("The first memory was stored and not found again: `holdfast doctor` says more.")
+    return SetUp(list(outcomes), stored.id, back, list(_next(outcomes)))
+
+
+def _next(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for one in outcomes:
+        if isinstance(one.next, str):
+            yield f"{one.title}: {one.next}"
+    yield 'Ask an agent "When was Holdfast set up?": it should call memory_recall and know.'
+    yield "`holdfast recall QUESTION` asks from here; `holdfast install --detect` shows what is connected."
+
+
+def shown_setup(answer: SetUp) -> Iterator[str]:
+    """The end of it, for a person."""
+    yield f"Stored {answer.memory}: {TITLE}"
+    yield f"Recalled: {safe(answer.recalled)}"
+    yield click.style("Next", bold=True)
+    for line in answer.next:
+        yield f"  {line}"

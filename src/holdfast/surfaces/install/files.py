@@ -1,0 +1,241 @@
+"""Files of other programs: looked at before they are trusted, backed up before they are changed, replaced whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from ...domain.errors import FileMalformed, FileRefused, FileUnsafe
+from ...storage.locate import data_folder
+
+LARGEST = 32 * 1024 * 1024
+BOM = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file as it was when it was read; `text` is without the mark that some editors put first."""
+
+    file: Path
+    """What was asked for, which may be a link."""
+    real: Path
+    """What is changed: where the link leads."""
+    data: bytes | None
+    """None: there is no such file."""
+    text: str
+    mark: str
+
+    def encoded(self, text: str) -> bytes:
+        return (self.mark + text).encode()
+
+
+def read(file: Path) -> Document:
+    """A file that may be changed; one that may not is refused, and why."""
+    real = _real(file)
+    data = _bytes(file, real)
+    try:
+        text = (data or b"").decode()
+    except UnicodeDecodeError as error:
+        raise FileMalformed(f"{file} is not UTF-8 text: see its byte {error.start + 1}.", file=str(file)) from None
+    mark = BOM if text.startswith(BOM) else ""
+    return Document(file, real, data, text.removeprefix(BOM), mark)
+
+
+def _real(file: Path) -> Path:
+    try:
+        return Path(os.path.realpath(file, strict=file.exists()))
+    except OSError as error:
+        raise FileRefused(f"{file} leads nowhere: {error.strerror}.", file=str(file)) from None
+
+
+def _bytes(file: Path, real: Path) -> bytes | None:
+    try:
+        status = real.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise FileRefused(f"{file} is not a file.", file=str(file))
+        if status.st_size > LARGEST:
+            raise FileRefused(f"{file} is larger than {LARGEST:,} bytes.", file=str(file))
+        return real.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FileRefused(f"{file} cannot be read: {error.strerror}.", file=str(file)) from None
+
+
+def guard(document: Document) -> None:
+    """Refuse what others could change behind our back, and what its owner closed for writing."""
+    file, real = document.file, document.real
+    if os.name == "nt":
+        if document.data is not None and not os.access(real, os.W_OK):
+            raise FileRefused(f"{file} is read-only.", file=str(file))
+        return
+    folder = next(place for place in real.parents if place.exists())
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise FileUnsafe(f"Everybody may write into {folder}: `chmod o-w {folder}` first.", file=str(file))
+    if not (mode & 0o222 and os.access(folder, os.W_OK)):
+        raise FileRefused(f"{folder} is read-only, and {file} in it.", file=str(file))
+    if document.data is not None:
+        _guard_file(file, real)
+
+
+def _guard_file(file: Path, real: Path) -> None:
+    status = real.stat()
+    if status.st_mode & stat.S_IWOTH:
+        raise FileUnsafe(f"Everybody may change {file}: `chmod o-w {real}` first.", file=str(file))
+    if not status.st_mode & stat.S_IWUSR or not os.access(real, os.W_OK):
+        raise FileRefused(f"{file} is read-only: `chmod u+w {real}` first, if you mean it.", file=str(file))
+
+
+def replace(document: Document, data: bytes | None) -> Path | None:
+    """Write a file whole, or take it away; where its backup is. One that changed since it was read is left alone.
+
+    A reader sees what was there before or what is there now, never a part of it.
+    """
+    guard(document)
+    backup = _back_up(document)
+    if data is None:
+        _unchanged(document, backup)
+        document.real.unlink()
+        return backup
+    document.real.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{document.real.name}.", dir=document.real.parent)
+    try:
+        with os.fdopen(handle, "wb") as written:
+            written.write(data)
+            written.flush()
+            _like(written.fileno(), document)
+            os.fsync(written.fileno())
+        _unchanged(document, backup)
+        os.replace(name, document.real)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+    return backup
+
+
+class Changed(Exception):
+    """Somebody wrote the file since it was read."""
+
+
+def _unchanged(document: Document, backup: Path | None) -> None:
+    if _bytes(document.file, document.real) != document.data:
+        if backup is not None:
+            backup.unlink()
+        raise Changed
+
+
+def _like(handle: int, document: Document) -> None:
+    """Owner and rights as they were; what is new is its owner's alone."""
+    if os.name == "nt" or document.data is None:
+        return
+    status = document.real.stat()
+    if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(PermissionError):
+            os.fchown(handle, status.st_uid, status.st_gid)
+    os.fchmod(handle, stat.S_IMODE(status.st_mode))
+
+
+def _back_up(document: Document) -> Path | None:
+    """A copy beside the file, under a name that was free."""
+    if document.data is None:
+        return None
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    for number in range(1000):
+        copy = document.real.with_name(f"{document.real.name}.bak.{stamp}{f'-{number}' if number else ''}")
+        with suppress(FileExistsError):
+            handle = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            with os.fdopen(handle, "wb") as written:
+                written.write(document.data)
+                _like(written.fileno(), document)
+            return copy
+    raise FileRefused(f"There is no free name for a backup of {document.file}.", file=str(document.file))
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What we wrote into a file, and what had been in its place."""
+
+    old: str
+    new: str
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What was done to a file, so that it can be taken back to the letter."""
+
+    file: str
+    made: bool
+    """Whether there was no such file."""
+    base: str
+    """What a new file began with."""
+    pieces: list[Piece]
+
+    def taken_back(self, text: str) -> str | None:
+        """The text as it was before, if what we wrote still stands in it once."""
+        for piece in reversed(self.pieces):
+            if text.count(piece.new) != 1:
+                return None
+            text = text.replace(piece.new, piece.old)
+        return text
+
+
+def _receipt(real: Path) -> Path:
+    return data_folder() / "installed" / f"{sha256(os.fsencode(real)).hexdigest()[:32]}.json"
+
+
+def receipt_of(real: Path) -> Receipt | None:
+    """What is known of what we did to a file; a receipt that cannot be read is none."""
+    try:
+        return msgspec.json.decode(_receipt(real).read_bytes(), type=Receipt)
+    except (OSError, msgspec.DecodeError, RuntimeError):
+        return None
+
+
+def keep_receipt(real: Path, receipt: Receipt | None) -> None:
+    place = _receipt(real)
+    if receipt is None:
+        place.unlink(missing_ok=True)
+        return
+    part = place.with_suffix(f".{os.getpid()}")
+    part.write_bytes(msgspec.json.encode(receipt))
+    os.replace(part, place)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One installer at a time: the next one waits."""
+    folder = data_folder() / "installed"
+    try:
+        folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        for place in (folder.parent, folder):
+            place.mkdir(mode=0o700, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise FileRefused(f"{folder} cannot be written: {error.strerror}.", file=str(folder)) from None
+    try:
+        _lock(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,0 +1,253 @@
+"""JSON with comments and trailing commas, changed in place: everything else keeps its bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from .text import Path, Splice, Step, indent_of, line_end, line_start, malformed, newline_of, wrapped, wrong_kind
+
+DEPTH = 100
+_BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)
+_COMMENT = re.compile(r"//[^\r\n]*+|/\*.*?\*/", re.S)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
+_WORD = re.compile(r"(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.+-])", re.A)
+
+
+@dataclass
+class Node:
+    """A value with its place in the text."""
+
+    start: int
+    end: int = 0
+    value: Any = None
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def holds(self) -> type | None:
+        return type(self.value) if isinstance(self.value, dict | list) else None
+
+
+@dataclass
+class Member:
+    """What an object or a list holds: from its key, or itself, to its end, and where its comma is."""
+
+    start: int
+    node: Node
+    key: str | None = None
+    comma: int | None = None
+
+
+def parse(text: str) -> Any:
+    """What the text says; an empty one says nothing."""
+    root = _tree(text)
+    return {} if root is None else root.value
+
+
+@lru_cache(maxsize=4)
+def _tree(text: str) -> Node | None:
+    """The values of a text. Some files have megabytes, and each is looked at several times: nobody changes a tree."""
+    start = _skip(text, 0)
+    if start == len(text):
+        return None
+    root = _node(text, start, DEPTH)
+    rest = _skip(text, root.end)
+    if rest < len(text):
+        raise malformed(text, rest, "nothing may come after the end")
+    if root.holds is not dict:
+        raise wrong_kind(text, start, "")
+    return root
+
+
+def _skip(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    assert blank is not None
+    if text.startswith("/*", blank.end()):
+        raise malformed(text, blank.end(), "a comment has no end")
+    return blank.end()
+
+
+def _node(text: str, at: int, depth: int) -> Node:
+    opening = text[at : at + 1]
+    if opening in ("{", "["):
+        return _container(text, at, depth)
+    plain = _STRING.match(text, at) or _WORD.match(text, at)
+    if plain is None:
+        raise malformed(text, at, "a value is expected" if opening else "the file ends too early")
+    return Node(at, plain.end(), json.loads(plain[0]))
+
+
+def _container(text: str, at: int, depth: int) -> Node:
+    if depth == 0:
+        raise malformed(text, at, "more is nested here than can be followed")
+    node = Node(at, value={} if text[at] == "{" else [])
+    closing = "}" if text[at] == "{" else "]"
+    place = _skip(text, at + 1)
+    while not text.startswith(closing, place):
+        if node.members and node.members[-1].comma is None:
+            raise malformed(text, place, f"a comma or {closing} is expected")
+        member = _member(text, place, node, depth - 1)
+        node.members.append(member)
+        place = _skip(text, member.node.end)
+        if text.startswith(",", place):
+            member.comma = place
+            place = _skip(text, place + 1)
+    node.end = place + 1
+    return node
+
+
+def _member(text: str, at: int, parent: Node, depth: int) -> Member:
+    if isinstance(parent.value, list):
+        member = Member(at, _node(text, at, depth))
+        parent.value.append(member.node.value)
+        return member
+    key = _STRING.match(text, at)
+    if key is None:
+        raise malformed(
+            text, at, "a name in double quotes is expected" if at < len(text) else "the file ends too early"
+        )
+    colon = _skip(text, key.end())
+    if not text.startswith(":", colon):
+        raise malformed(text, colon, "a colon is expected")
+    member = Member(at, _node(text, _skip(text, colon + 1), depth), json.loads(key[0]))
+    parent.value[member.key] = member.node.value
+    return member
+
+
+def put(text: str, path: Path, value: Any) -> list[Splice]:
+    """Let a value stand at a path, which is made as far as it is not there."""
+    node = _tree(text)
+    if node is None:
+        newline = newline_of(text)
+        before = newline if text and not text.endswith("\n") else ""
+        return [Splice(len(text), len(text), before + _render(wrapped(path, value), "", "  ", newline) + newline)]
+    unit = _unit(text, node)
+    for number, step in enumerate(path):
+        if node.value is None:
+            return [Splice(node.start, node.end, json.dumps(wrapped(path[number:], value), ensure_ascii=False))]
+        inner = _inside(text, node, step)
+        if inner is None:
+            return [_insert(text, node, step, wrapped(path[number + 1 :], value), unit)]
+        node = inner.node
+    return [Splice(node.start, node.end, json.dumps(value, ensure_ascii=False))]
+
+
+def _inside(text: str, node: Node, step: Step) -> Member | None:
+    """The member that a step leads to. A name that stands twice is refused: programs differ in which one counts."""
+    if node.holds is not (dict if isinstance(step, str) else list):
+        raise wrong_kind(text, node.start, step)
+    fits = [one for one in node.members if (one.key == step if isinstance(step, str) else step(one.node.value))]
+    if isinstance(step, str) and len(fits) > 1:
+        raise malformed(text, fits[1].start, f"{json.dumps(step)} stands here for the second time")
+    return fits[0] if fits else None
+
+
+def _unit(text: str, root: Node) -> str:
+    """By how much this file indents."""
+    if not root.members or "\n" not in text[root.start : root.members[0].start]:
+        return "  "
+    return indent_of(text, root.members[0].start) or "  "
+
+
+def _insert(text: str, node: Node, step: Step, value: Any, unit: str) -> Splice:
+    """A new first member: on a line of its own, unless this file has everything in one line."""
+    name = f"{json.dumps(step)}: " if isinstance(step, str) else ""
+    newline, outer, opened = newline_of(text), indent_of(text, node.start), node.start + 1
+    if not node.members:
+        return _fill(text, node, name, value, unit)
+    first = node.members[0].start
+    broken = _first_newline(text, opened, first)
+    if broken is None:
+        return Splice(first, first, f"{name}{json.dumps(value, ensure_ascii=False)}, ")
+    own_line = text[line_start(text, first) : first].strip(" \t") == ""
+    inner = indent_of(text, first) if own_line else outer + unit
+    return Splice(broken, broken, f"{newline}{inner}{name}{_render(value, inner, unit, newline)},")
+
+
+def _fill(text: str, node: Node, name: str, value: Any, unit: str) -> Splice:
+    """The only member of what was empty but for blanks and comments."""
+    newline, outer, opened, closing = newline_of(text), indent_of(text, node.start), node.start + 1, node.end - 1
+    if "\n" not in text.strip() and text.strip() != text[node.start : node.end]:
+        return Splice(opened, opened, f"{name}{json.dumps(value, ensure_ascii=False)}")
+    comments = list(_COMMENT.finditer(text, opened, closing))
+    start = comments[-1].end() if comments else opened
+    inner = outer + unit
+    return Splice(start, closing, f"{newline}{inner}{name}{_render(value, inner, unit, newline)}{newline}{outer}")
+
+
+def _first_newline(text: str, start: int, end: int) -> int | None:
+    """Where the first line ends between two places, not counting lines inside of comments."""
+    while start < end:
+        if comment := _COMMENT.match(text, start, end):
+            start = comment.end()
+        elif text[start] == "\n":
+            return start - 1 if text[start - 1] == "\r" else start
+        else:
+            start += 1
+    return None
+
+
+def _render(value: Any, indent: str, unit: str, newline: str) -> str:
+    """A value over several lines; lists of plain values stay in one."""
+    if isinstance(value, dict) and value:
+        inner = indent + unit
+        lines = [f"{inner}{json.dumps(key)}: {_render(held, inner, unit, newline)}" for key, held in value.items()]
+        return "{" + newline + f",{newline}".join(lines) + newline + indent + "}"
+    if isinstance(value, list) and any(isinstance(held, dict | list) for held in value):
+        inner = indent + unit
+        lines = [inner + _render(held, inner, unit, newline) for held in value]
+        return "[" + newline + f",{newline}".join(lines) + newline + indent + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def drop(text: str, path: Path) -> list[Splice]:
+    """Take away what stands at a path, with its comma, and whatever only held it; comments stay."""
+    root = _tree(text)
+    assert root is not None
+    way = list(_way(text, root, path))
+    while len(way) > 1 and len(way[-1][0].members) == 1 and not _is_commented(text, way[-2][1], way[-1][1]):
+        way.pop()
+    return _cut(text, *way[-1])
+
+
+def _way(text: str, node: Node, path: Path) -> Iterator[tuple[Node, Member]]:
+    for step in path:
+        member = _inside(text, node, step)
+        assert member is not None
+        yield node, member
+        node = member.node
+
+
+def _is_commented(text: str, holder: Member, member: Member) -> bool:
+    """Whether something is remarked about what holds a member."""
+    return _has_comments(text, holder.node, member) or bool(_COMMENT.search(text, holder.start, holder.node.start))
+
+
+def _has_comments(text: str, node: Node, member: Member) -> bool:
+    around = text[node.start + 1 : member.start] + " " + text[member.node.end : node.end - 1]
+    return _COMMENT.search(around) is not None
+
+
+def _cut(text: str, node: Node, member: Member) -> list[Splice]:
+    at = node.members.index(member)
+    if len(node.members) == 1 and not _has_comments(text, node, member):
+        return [Splice(node.start + 1, node.end - 1, "")]
+    if member.comma is None:
+        comma = node.members[at - 1].comma if at else None
+        before = [] if comma is None else [Splice(comma, comma + 1, "")]
+        return [*before, _lines(text, member.start, member.node.end)]
+    if text[member.node.end : member.comma].strip() == "":
+        return [_lines(text, member.start, member.comma + 1)]
+    return [Splice(member.start, member.node.end, ""), Splice(member.comma, member.comma + 1, "")]
+
+
+def _lines(text: str, start: int, end: int) -> Splice:
+    """A piece that goes: with its line if it has one of its own, else with the blanks after it."""
+    begun, ended = line_start(text, start), line_end(text, end)
+    if text[begun:start].strip(" \t") or text[end:ended].strip(" \t") or not begun:
+        return Splice(start, end + len(text[end:ended]) - len(text[end:ended].lstrip(" \t")), "")
+    return Splice(begun - (2 if text[begun - 2 : begun] == "\r\n" else 1), end, "")

@@ -1,0 +1,409 @@
+"""The agents that Holdfast can be connected to: where each keeps its servers, in which shape, and by what it is known.
+
+Everything that is particular to one of them is in this file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ...domain.errors import Invalid, Misconfigured
+from .edit import JSONC, TOML, YAML, Format
+from .text import Path as Way
+from .text import found
+
+NAME = "holdfast"
+Value = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where programs of a platform keep what is theirs."""
+
+    system: Literal["linux", "darwin", "win32"]
+    home: Path
+    environment: Mapping[str, str]
+
+    def named(self, variable: str, otherwise: Path) -> Path:
+        """The place that a variable names, if it does."""
+        return Path(self.environment[variable]) if self.environment.get(variable) else otherwise
+
+    @property
+    def config(self) -> Path:
+        """XDG's folder, which many programs use on every platform."""
+        return self.named("XDG_CONFIG_HOME", self.home / ".config")
+
+    @property
+    def roaming(self) -> Path:
+        """Where desktop programs keep their settings."""
+        if self.system == "win32":
+            return self.named("APPDATA", self.home / "AppData" / "Roaming")
+        return self.home / "Library" / "Application Support" if self.system == "darwin" else self.config
+
+
+def this_machine() -> Machine:
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise Misconfigured("There is no home directory: set HOME, or name the file with --config.") from None
+    system: Literal["linux", "darwin", "win32"] = "linux"
+    if sys.platform in ("darwin", "win32"):
+        system = sys.platform
+    return Machine(system, home, os.environ)
+
+
+@dataclass(frozen=True)
+class Command:
+    """What an agent is to start."""
+
+    program: tuple[str, ...]
+    db: str | None = None
+
+    def words(self, *more: str) -> list[str]:
+        return [*self.program, *more, *(("--db", self.db) if self.db else ())]
+
+    def line(self, *more: str) -> str:
+        """The same for a shell."""
+        words = self.words(*more)
+        if os.name == "nt":
+            return subprocess.list2cmdline(words)
+        import shlex
+
+        return shlex.join(words)
+
+
+def this_command(db: str | None) -> Command:
+    """The program that runs, by a path that holds in every folder, and the store that was chosen for it."""
+    chosen = db or os.environ.get("HOLDFAST_DB") or None
+    if chosen and re.search(r"://([^/@]*:[^/@]*@|.*password=)", chosen):
+        raise Invalid(
+            "The address of the store has a password in it, which other programs' files are no place for: "
+            "write it into the settings file as `db`, and leave --db and HOLDFAST_DB out."
+        )
+    if chosen and "://" not in chosen:
+        chosen = str(Path(chosen).expanduser().absolute())
+    return Command(_program(), chosen)
+
+
+def _program() -> tuple[str, ...]:
+    beside = Path(sys.executable).with_name("holdfast.exe" if os.name == "nt" else "holdfast")
+    begun = shutil.which(sys.argv[0]) if Path(sys.argv[0]).stem == "holdfast" else None
+    for place in filter(None, (begun, str(beside))):
+        if os.access(place, os.X_OK):
+            return (os.path.abspath(place),)
+    return (os.path.abspath(sys.executable), "-m", "holdfast")
+
+
+@dataclass(frozen=True)
+class Want:
+    """Something that is to stand in a file."""
+
+    value: Value
+    needs: tuple[str, ...]
+    """What of the value must be so; the rest is only where it begins, and its owner's to change."""
+    where: Callable[[Any], Way]
+    """The path, by what the file says."""
+    whole: Callable[[Any], Way] | None = None
+    """The path of all that goes with it, if that is more."""
+
+    def differs(self, model: Any) -> list[str] | None:
+        """What of it is not as it should be; None: it is not there at all."""
+        there = found(model, self.where(model))
+        if not isinstance(there, dict):
+            return None if there is None else list(self.needs)
+        return [key for key in self.needs if there.get(key) != self.value[key]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One file of an agent, and what is to stand in it."""
+
+    file: Path
+    format: Format
+    wants: list[Want]
+    base: str = ""
+    """What a new file begins with."""
+
+
+def plain(command: Command) -> Value:
+    program, *arguments = command.words("mcp")
+    return {"command": program, "args": arguments}
+
+
+def typed(command: Command) -> Value:
+    return {"type": "stdio", **plain(command)}
+
+
+def named(command: Command) -> Value:
+    return {"name": NAME, **plain(command)}
+
+
+def goose(command: Command) -> Value:
+    program, *arguments = command.words("mcp")
+    return {
+        "enabled": True,
+        "type": "stdio",
+        "name": NAME,
+        "description": "One persistent memory for every agent",
+        "cmd": program,
+        "args": arguments,
+        "envs": {},
+        "env_keys": [],
+        "timeout": 300,
+    }
+
+
+def opencode(command: Command) -> Value:
+    return {"type": "local", "command": command.words("mcp"), "enabled": True}
+
+
+def below(*keys: str) -> Callable[[Any], Way]:
+    return lambda model: (*keys, NAME)
+
+
+def in_list(*keys: str) -> Callable[[Any], Way]:
+    return lambda model: (*keys, lambda item: isinstance(item, dict) and item.get("name") == NAME)
+
+
+def in_opencode(model: Any) -> Way:
+    """Beside the servers that are there: the newer release keeps them one level deeper, and reads both."""
+    servers = found(model, ("mcp", "servers"))
+    nested = isinstance(servers, dict) and "type" not in servers and "enabled" not in servers
+    return ("mcp", "servers", NAME) if nested else ("mcp", NAME)
+
+
+@dataclass(frozen=True)
+class Target:
+    """An agent."""
+
+    title: str
+    files: Callable[[Machine], list[Path]]
+    """Where it keeps its servers; the first one is made if there is none."""
+    value: Callable[[Command], Value] = plain
+    where: Callable[[Any], Way] = field(default=below("mcpServers"))
+    needs: tuple[str, ...] = ("command", "args")
+    format: Format = JSONC
+    base: str = "{}\n"
+    programs: tuple[str, ...] = ()
+    """Known by a program of this name."""
+    folders: Callable[[Machine], list[Path]] = lambda machine: []
+    """Known by a folder."""
+    hooks: Callable[[Machine], Path] | None = None
+    then: str = "Start it anew."
+    """What its user has to do."""
+
+    def places(self, machine: Machine, command: Command, *, hooks: bool, file: Path | None = None) -> list[Place]:
+        """The files that are to say something, and what."""
+        want = Want(self.value(command), self.needs, self.where)
+        files = [file] if file else self.files(machine)
+        made = [Place(one, self.format, [want], self.base) for one in files]
+        if hooks and self.hooks and not file:
+            name = next(name for name, target in TARGETS.items() if target is self)
+            made.append(Place(self.hooks(machine), JSONC, list(hook_wants(name, command)), "{}\n"))
+        return made
+
+    def is_there(self, machine: Machine) -> bool:
+        return any(shutil.which(name, path=machine.environment.get("PATH")) for name in self.programs) or any(
+            folder.exists() for folder in self.folders(machine)
+        )
+
+
+HOOKS: dict[str, dict[str, tuple[str, int]]] = {
+    "claude-code": {
+        "SessionStart": ("session-start", 10),
+        "UserPromptSubmit": ("prompt", 10),
+        "PostToolUse": ("tool", 10),
+        "Stop": ("session-end", 10),
+        "SessionEnd": ("session-end", 10),
+    },
+    "codex": {
+        "SessionStart": ("session-start", 10),
+        "UserPromptSubmit": ("prompt", 10),
+        "PostToolUse": ("tool", 10),
+        "Stop": ("session-end", 10),
+        "SessionEnd": ("session-end", 3),  # Codex waits no longer for this one.
+    },
+}
+"""What is run at which event of a host, `holdfast hook NAME --host HOST`, and after how many seconds it is given up."""
+
+
+def hook_wants(target: str, command: Command) -> list[Want]:
+    return [
+        _hook(
+            event, name, {"type": "command", "command": command.line("hook", name, "--host", target), "timeout": most}
+        )
+        for event, (name, most) in HOOKS[target].items()
+    ]
+
+
+def _hook(event: str, name: str, hook: Value) -> Want:
+    """A group with our one command, or our command in a group that somebody made of several."""
+    ours = re.compile(rf"holdfast\S* hook {name}(\s|\Z)")
+
+    def is_ours(one: Any) -> bool:
+        return isinstance(one, dict) and isinstance(one.get("command"), str) and bool(ours.search(one["command"]))
+
+    def has_ours(group: Any) -> bool:
+        held = group.get("hooks") if isinstance(group, dict) else None
+        return isinstance(held, list) and any(map(is_ours, held))
+
+    def whole(model: Any) -> Way:
+        group = found(model, ("hooks", event, has_ours))
+        alone = group is None or all(map(is_ours, group["hooks"]))
+        return ("hooks", event, has_ours) if alone else ("hooks", event, has_ours, "hooks", is_ours)
+
+    return Want(hook, ("command",), lambda model: ("hooks", event, has_ours, "hooks", is_ours), whole)
+
+
+def _opencode_files(machine: Machine) -> list[Path]:
+    folder = machine.config / "opencode"
+    there = [folder / name for name in ("opencode.jsonc", "opencode.json") if (folder / name).exists()]
+    return there[:1] or [folder / "opencode.json"]
+
+
+def _cline_files(machine: Machine) -> list[Path]:
+    """What all of its releases share now; and what the older extension has of its own, where it is still there."""
+    shared = machine.named("CLINE_DIR", machine.home / ".cline") / "data" / "settings" / "cline_mcp_settings.json"
+    older = _cline_extension(machine) / "settings" / "cline_mcp_settings.json"
+    return [machine.named("CLINE_MCP_SETTINGS_PATH", shared), *([older] if older.exists() else [])]
+
+
+def _cline_extension(machine: Machine) -> Path:
+    return machine.roaming / "Code" / "User" / "globalStorage" / "saoudrizwan.claude-dev"
+
+
+def _claude(machine: Machine) -> Path:
+    return machine.named("CLAUDE_CONFIG_DIR", machine.home / ".claude")
+
+
+def _claude_json(machine: Machine) -> Path:
+    return machine.named("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json"
+
+
+def _codex(machine: Machine) -> Path:
+    return machine.named("CODEX_HOME", machine.home / ".codex")
+
+
+def _zed(machine: Machine) -> Path:
+    return machine.roaming / "Zed" if machine.system == "win32" else machine.config / "zed"
+
+
+def _goose(machine: Machine) -> Path:
+    windows = machine.roaming / "Block" / "goose" / "config"
+    return windows if machine.system == "win32" else machine.config / "goose"
+
+
+TARGETS: dict[str, Target] = {
+    "claude-code": Target(
+        "Claude Code",
+        files=lambda machine: [_claude_json(machine)],
+        value=typed,
+        programs=("claude",),
+        folders=lambda machine: [_claude(machine), _claude_json(machine)],
+        hooks=lambda machine: _claude(machine) / "settings.json",
+        then="Start a new session; `/mcp` shows it.",
+    ),
+    "claude-desktop": Target(
+        "Claude Desktop",
+        files=lambda machine: [machine.roaming / "Claude" / "claude_desktop_config.json"],
+        folders=lambda machine: [machine.roaming / "Claude"],
+        then="Quit it wholly, and start it anew.",
+    ),
+    "codex": Target(
+        "Codex CLI",
+        files=lambda machine: [_codex(machine) / "config.toml"],
+        where=below("mcp_servers"),
+        format=TOML,
+        base="",
+        programs=("codex",),
+        folders=lambda machine: [_codex(machine)],
+        hooks=lambda machine: _codex(machine) / "hooks.json",
+        then="Start a new session; `/mcp` shows it. It runs hooks once you trust them: `/hooks`.",
+    ),
+    "cursor": Target(
+        "Cursor",
+        files=lambda machine: [machine.home / ".cursor" / "mcp.json"],
+        value=typed,
+        programs=("cursor", "cursor-agent"),
+        folders=lambda machine: [machine.home / ".cursor"],
+        then="Switch it on under Settings, MCP.",
+    ),
+    "windsurf": Target(
+        "Windsurf",
+        files=lambda machine: [machine.home / ".codeium" / "windsurf" / "mcp_config.json"],
+        programs=("windsurf",),
+        folders=lambda machine: [machine.home / ".codeium" / "windsurf"],
+        then="Refresh the MCP servers in Cascade.",
+    ),
+    "continue": Target(
+        "Continue",
+        files=lambda machine: [machine.home / ".continue" / "config.yaml"],
+        value=named,
+        where=in_list("mcpServers"),
+        format=YAML,
+        base="name: Local Config\nversion: 1.0.0\nschema: v1\n",
+        programs=("cn",),
+        folders=lambda machine: [machine.home / ".continue"],
+        then="It is used in agent mode.",
+    ),
+    "cline": Target(
+        "Cline",
+        files=_cline_files,
+        programs=("cline",),
+        folders=lambda machine: [machine.named("CLINE_DIR", machine.home / ".cline"), _cline_extension(machine)],
+        then="Look under MCP Servers, Configure.",
+    ),
+    "gemini": Target(
+        "Gemini CLI",
+        files=lambda machine: [machine.home / ".gemini" / "settings.json"],
+        programs=("gemini",),
+        folders=lambda machine: [machine.home / ".gemini"],
+        then="Start a new session; `/mcp` shows it.",
+    ),
+    "zed": Target(
+        "Zed",
+        files=lambda machine: [_zed(machine) / "settings.json"],
+        where=below("context_servers"),
+        programs=("zed", "zeditor"),
+        folders=lambda machine: [_zed(machine)],
+        then="The agent panel's settings show it.",
+    ),
+    "goose": Target(
+        "Goose",
+        files=lambda machine: [_goose(machine) / "config.yaml"],
+        value=goose,
+        where=below("extensions"),
+        needs=("type", "cmd", "args"),
+        format=YAML,
+        base="",
+        programs=("goose",),
+        folders=lambda machine: [_goose(machine)],
+        then="Start a new session.",
+    ),
+    "opencode": Target(
+        "OpenCode",
+        files=_opencode_files,
+        value=opencode,
+        where=in_opencode,
+        needs=("type", "command"),
+        programs=("opencode",),
+        folders=lambda machine: [machine.config / "opencode"],
+    ),
+    "vscode": Target(
+        "VS Code",
+        files=lambda machine: [machine.roaming / "Code" / "User" / "mcp.json"],
+        value=typed,
+        where=below("servers"),
+        programs=("code",),
+        folders=lambda machine: [machine.roaming / "Code" / "User"],
+        then="`MCP: List Servers` shows it.",
+    ),
+}

@@ -1,0 +1,125 @@
+"""What the editors of all formats share: places in a text, paths into what it says, and small changes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...domain.errors import FileMalformed, FileRefused
+
+Step = str | Callable[[Any], bool]
+"""A key of an object, or what says which element of a list is meant."""
+Path = tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Splice:
+    """One piece of a text that is replaced by another."""
+
+    start: int
+    end: int
+    new: str
+
+
+def spliced(text: str, splices: Sequence[Splice]) -> str:
+    """A text with its pieces replaced, none of which overlap."""
+    for one in sorted(splices, key=lambda one: one.start, reverse=True):
+        text = text[: one.start] + one.new + text[one.end :]
+    return text
+
+
+def place_of(text: str, at: int) -> tuple[int, int]:
+    """Line and column of a place, both from 1."""
+    before = text[:at]
+    return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
+
+
+def malformed(text: str, at: int, problem: str) -> FileMalformed:
+    line, column = place_of(text, at)
+    return FileMalformed(f"line {line}, column {column}: {problem}", line=line, column=column)
+
+
+def wrong_kind(text: str, at: int, step: Step) -> FileMalformed:
+    wanted = "an object" if isinstance(step, str) else "a list"
+    return malformed(text, at, f"{wanted} is expected here, and there is something else")
+
+
+def unsafe() -> FileRefused:
+    return FileRefused("it is written in a way that cannot be changed safely here")
+
+
+def newline_of(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
+def line_end(text: str, at: int) -> int:
+    """Where the line of a place ends, before its newline."""
+    end = text.find("\n", at)
+    end = len(text) if end < 0 else end
+    return end - 1 if end > at and text[end - 1] == "\r" else end
+
+
+def indent_of(text: str, at: int) -> str:
+    """The blanks at the beginning of the line of a place."""
+    line = text[line_start(text, at) : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def wrapped(path: Path, value: Any) -> Any:
+    """A value inside the objects and lists that a path leads through."""
+    for step in reversed(path):
+        value = {step: value} if isinstance(step, str) else [value]
+    return value
+
+
+def found(model: Any, path: Path) -> Any:
+    """What stands at a path; None if nothing does."""
+    for step in path:
+        if isinstance(step, str):
+            model = model.get(step) if isinstance(model, dict) else None
+        else:
+            model = next(filter(step, model), None) if isinstance(model, list) else None
+    return model
+
+
+def placed(model: Any, path: Path, value: Any) -> Any:
+    """What a file says once a value stands at a path: what is new in a list comes first."""
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if isinstance(step, str):
+        held = dict(model or {})
+        return held | {step: placed(held.get(step), rest, value)}
+    items = list(model or [])
+    at = next((number for number, item in enumerate(items) if step(item)), None)
+    if at is None:
+        return [placed(None, rest, value), *items]
+    return [*items[:at], placed(items[at], rest, value), *items[at + 1 :]]
+
+
+def removed(model: Any, path: Path) -> Any:
+    """What a file says without what stands at a path, and without what was only there to hold it."""
+    step, rest = path[0], path[1:]
+    if isinstance(step, str):
+        inner = removed(model[step], rest) if rest and step in model else None
+        others = {key: value for key, value in model.items() if key != step}
+        return others | ({step: inner} if inner else {})
+    at = next((number for number, item in enumerate(model) if step(item)), None)
+    if at is None:
+        return model
+    inner = removed(model[at], rest) if rest else None
+    return [*model[:at], *([inner] if inner else []), *model[at + 1 :]]
+
+
+def without_empty(model: Any, path: Path) -> Any:
+    """What a file says, with what is empty on the way of a path left out."""
+    if not path or not isinstance(model, dict) or not isinstance(path[0], str) or path[0] not in model:
+        return model
+    inner = without_empty(model[path[0]], path[1:])
+    others = {key: value for key, value in model.items() if key != path[0]}
+    return others | ({path[0]: inner} if inner else {})

@@ -1,0 +1,154 @@
+"""TOML changed in place: tables are added at the end and taken away by their lines; everything else keeps its bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .text import Path, Splice, found, line_end, line_start, malformed, newline_of, unsafe, wrong_kind
+
+_BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
+_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
+_KEY = re.compile(r"""[ \t]*(?:([A-Za-z0-9_-]+)|("(?:[^"\\]|\\.)*")|'([^']*)')[ \t]*(\.)?""")
+_PIECE = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[\[{]|[\]}]|\n|[^"'#\[\]{}\n]+''',
+    re.S,
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement: the head of a table, or a key with its value, from its first character to its last."""
+
+    start: int
+    end: int
+    value: int
+    """Where the value begins; the end for the head of a table."""
+    path: tuple[str, ...]
+    head: bool
+
+
+def parse(text: str) -> Any:
+    """What the text says."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise malformed(text, _at(text, str(error)), _PLACE.sub("", str(error))) from None
+    except RecursionError:
+        raise malformed(text, 0, "more is nested here than can be followed") from None
+
+
+def _at(text: str, told: str) -> int:
+    place = _PLACE.search(told)
+    if place is None or place[1] is None:
+        return len(text)
+    lines = text.splitlines(keepends=True)
+    return sum(map(len, lines[: int(place[1]) - 1])) + int(place[2]) - 1
+
+
+def _statements(text: str) -> Iterator[Line]:
+    """The statements of a valid text, each with the path that it is about."""
+    table: tuple[str, ...] = ()
+    at = _skip(text, 0)
+    while at < len(text):
+        head = text[at] == "["
+        opened = at + (2 if text.startswith("[[", at) else 1 if head else 0)
+        keys, place = _keys(text, opened)
+        value = _skip_blanks(text, place + 1)
+        end = line_end(text, place) if head else _value_end(text, value)
+        table = keys if head else table
+        yield Line(at, end, end if head else value, table if head else table + keys, head)
+        at = _skip(text, end)
+
+
+def _skip(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    assert blank is not None
+    return blank.end()
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    while text[at : at + 1] in (" ", "\t"):
+        at += 1
+    return at
+
+
+def _keys(text: str, at: int) -> tuple[tuple[str, ...], int]:
+    keys: list[str] = []
+    while match := _KEY.match(text, at):
+        keys.append(match[1] or match[3] or (json.loads(match[2]) if match[2] else ""))
+        at = match.end()
+        if not match[4]:
+            break
+    return tuple(keys), at
+
+
+def _value_end(text: str, at: int) -> int:
+    depth, end = 0, at
+    for piece in _PIECE.finditer(text, at):
+        depth += (piece[0] in "[{") - (piece[0] in "]}") if len(piece[0]) == 1 else 0
+        if depth == 0 and piece[0][0] in "\n#":
+            break
+        if piece[0].strip() and piece[0][0] != "#":
+            end = piece.start() + len(piece[0].rstrip())
+    return end
+
+
+def put(text: str, path: Path, value: Any) -> list[Splice]:
+    """Let a value stand at a path: a table goes to the end, a single value into its table."""
+    keys = _plain(path)
+    lines = list(_statements(text))
+    if same := [line for line in lines if line.path == keys and not line.head]:
+        return [Splice(same[0].value, same[0].end, _render(value))]
+    if isinstance(value, dict):
+        for number in range(1, len(keys)):
+            if not isinstance(found(parse(text), keys[:number]) or {}, dict):
+                raise wrong_kind(text, next(line.start for line in lines if line.path == keys[:number]), "")
+        return [_table(text, keys, value)]
+    head = next((line for line in lines if line.head and line.path == keys[:-1]), None)
+    if head is None:
+        raise unsafe()
+    return [Splice(head.end, head.end, f"{newline_of(text)}{_key(keys[-1])} = {_render(value)}")]
+
+
+def _plain(path: Path) -> tuple[str, ...]:
+    keys = tuple(step for step in path if isinstance(step, str))
+    assert len(keys) == len(path)
+    return keys
+
+
+def _table(text: str, keys: tuple[str, ...], value: dict[str, Any]) -> Splice:
+    newline = newline_of(text)
+    lines = [f"[{'.'.join(map(_key, keys))}]", *(f"{_key(key)} = {_render(held)}" for key, held in value.items())]
+    before = newline if text and not text.endswith("\n") else ""
+    before += newline if text.strip() else ""
+    return Splice(len(text), len(text), before + newline.join(lines) + newline)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _render(key)
+
+
+def _render(value: Any) -> str:
+    """Texts, flags, numbers and lists of them: what JSON writes, TOML reads."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def drop(text: str, path: Path) -> list[Splice]:
+    """Take away the lines that are about a path, and a blank line before each table of them."""
+    keys = _plain(path)
+    lines = [line for line in _statements(text) if line.path[: len(keys)] == keys]
+    if not lines:
+        raise unsafe()
+    return [_lines(text, line) for line in lines]
+
+
+def _lines(text: str, line: Line) -> Splice:
+    start, end = line_start(text, line.start), line_end(text, line.end)
+    end = end + len(newline_of(text)) if end < len(text) else end
+    blank = re.search(r"\r?\n([ \t]*\r?\n)\Z", text[:start]) if line.head else None
+    return Splice(start - len(blank[1]) if blank else start, end, "")

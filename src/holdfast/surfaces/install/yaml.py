@@ -1,0 +1,216 @@
+"""YAML changed in place: entries are put in and taken away by their lines; everything else keeps its bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from .text import Path, Splice, Step, line_end, line_start, malformed, newline_of, unsafe, wrapped, wrong_kind
+
+_WORDS = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z/][\w./-]*", re.I | re.A)
+"""Texts that need no quotes, whatever a program takes for a flag."""
+_TEXT, _NULL, _FLAG, _NUMBER = ("tag:yaml.org,2002:" + name for name in ("str", "null", "bool", "int"))
+_DECIMAL = re.compile(r"0|-?[1-9][0-9]*")
+NESTED = 100
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a mapping or a sequence holds: the node that its place begins with, and its value."""
+
+    first: Node
+    value: Node
+
+
+def parse(text: str) -> Any:
+    """What the text says; an empty one says nothing."""
+    root = _compose(text)
+    if root is None:
+        return {}
+    model = _model(root, NESTED)
+    if model is not None and not isinstance(model, dict):
+        raise wrong_kind(text, root.start_mark.index, "")
+    return model or {}
+
+
+def _compose(text: str) -> Node | None:
+    try:
+        root: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        return root
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise malformed(text, mark.index if mark else 0, str(error.problem or error.context)) from None
+    except yaml.reader.ReaderError as error:
+        raise malformed(text, int(error.position), "there is a character that YAML does not allow") from None
+    except RecursionError:
+        raise malformed(text, 0, "more is nested here than can be followed") from None
+
+
+def _model(node: Node, depth: int) -> Any:
+    """What a node says: texts, flags, whole numbers and nothing as such, other values by their type and letters."""
+    if depth == 0:
+        raise unsafe()
+    if isinstance(node, MappingNode):
+        pairs = [(_model(key, depth - 1), _model(value, depth - 1)) for key, value in node.value]
+        return {key if isinstance(key, str) else repr(key): value for key, value in pairs}
+    if isinstance(node, SequenceNode):
+        return [_model(item, depth - 1) for item in node.value]
+    if node.tag == _FLAG:
+        return str(node.value).lower() in ("true", "yes", "on")
+    if node.tag == _NUMBER and _DECIMAL.fullmatch(node.value):
+        return int(node.value)
+    return None if node.tag == _NULL else node.value if node.tag == _TEXT else (node.tag, node.value)
+
+
+def put(text: str, path: Path, value: Any) -> list[Splice]:
+    """Let a value stand at a path, which is made as far as it is not there."""
+    node, owner = _compose(text), None
+    for number, step in enumerate(path):
+        if node is None or (isinstance(node, ScalarNode) and node.tag == _NULL):
+            return [_begin(text, owner, node, wrapped(path[number:], value))]
+        inner = _inside(text, node, step)
+        if inner is None:
+            return [_insert(text, owner, node, step, wrapped(path[number + 1 :], value))]
+        node, owner = inner.value, inner.first
+    assert node is not None
+    start, end = node.start_mark.index, _end(node)
+    return [Splice(start, end, " " * (start == end) + json.dumps(value, ensure_ascii=False))]
+
+
+def _held(node: Node) -> list[Held]:
+    if isinstance(node, MappingNode):
+        return [Held(key, value) for key, value in node.value]
+    return [Held(item, item) for item in node.value] if isinstance(node, SequenceNode) else []
+
+
+def _inside(text: str, node: Node, step: Step) -> Held | None:
+    """What a step leads to. A name that stands twice is refused: programs differ in which one counts."""
+    if not isinstance(node, MappingNode if isinstance(step, str) else SequenceNode):
+        raise wrong_kind(text, node.start_mark.index, step)
+    if isinstance(step, str):
+        fits = [one for one in _held(node) if _model(one.first, 1 + NESTED) == step]
+        if len(fits) > 1:
+            raise malformed(text, fits[1].first.start_mark.index, f"{step} stands here for the second time")
+    else:
+        fits = [one for one in _held(node) if step(_model(one.value, NESTED))]
+    return fits[0] if fits else None
+
+
+def _begin(text: str, owner: Node | None, node: Node | None, value: Any) -> Splice:
+    """The first value where there was none: at the end of the file, below its key, or in the place of a null."""
+    newline = newline_of(text)
+    if owner is None:
+        return _append(text, newline.join(_block(value, "")), newline)
+    if node is not None and node.start_mark.index < node.end_mark.index:
+        return Splice(node.start_mark.index, node.end_mark.index, json.dumps(value, ensure_ascii=False))
+    at, indent = line_end(text, owner.end_mark.index), " " * (owner.start_mark.column + 2)
+    return Splice(at, at, "".join(newline + line for line in _block(value, indent)))
+
+
+def _append(text: str, block: str, newline: str) -> Splice:
+    before = newline if text and not text.endswith("\n") else ""
+    return Splice(len(text), len(text), before + block + newline)
+
+
+def _insert(text: str, owner: Node | None, node: Node, step: Step, value: Any) -> Splice:
+    """A new entry: the first one below its key, the last one of the whole file."""
+    entry = {step: value} if isinstance(step, str) else [value]
+    newline, held = newline_of(text), _held(node)
+    assert isinstance(node, MappingNode | SequenceNode)
+    if node.flow_style:
+        at = node.start_mark.index + 1
+        return Splice(at, at, json.dumps(entry, ensure_ascii=False)[1:-1] + ", " * bool(held))
+    first = held[0].first.start_mark
+    if owner is None:
+        return _append(text, newline.join(_block(entry, " " * first.column)), newline)
+    if first.line <= owner.end_mark.line:
+        raise unsafe()
+    column = first.column if isinstance(node, MappingNode) else _dash(text, first.index) - line_start(text, first.index)
+    at = line_end(text, owner.end_mark.index)
+    return Splice(at, at, "".join(newline + line for line in _block(entry, " " * column)))
+
+
+def _dash(text: str, at: int) -> int:
+    """Where the dash of a list's item is."""
+    before = text[line_start(text, at) : at]
+    if not re.fullmatch(r" *-[ \t]+", before):
+        raise unsafe()
+    return line_start(text, at) + before.index("-")
+
+
+def _block(value: Any, indent: str) -> Iterator[str]:
+    """The lines of an object or a list."""
+    if isinstance(value, dict):
+        for key, held in value.items():
+            if isinstance(held, dict | list) and held:
+                yield f"{indent}{_scalar(key)}:"
+                yield from _block(held, indent + "  ")
+            else:
+                yield f"{indent}{_scalar(key)}: {_scalar(held)}"
+        return
+    for item in value:
+        lines = list(_block(item, indent + "  ")) if isinstance(item, dict) else [f"{indent}  {_scalar(item)}"]
+        yield f"{indent}- {lines[0].lstrip(' ')}"
+        yield from lines[1:]
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str) and _WORDS.fullmatch(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def drop(text: str, path: Path) -> list[Splice]:
+    """Take away what stands at a path by its lines, and whatever only held it; comments stay."""
+    way = list(_way(text, path))
+    while len(way) > 1 and len(_held(way[-1][0])) == 1 and not _has_comments(text, way[-2][1], way[-1][1]):
+        way.pop()
+    return [_cut(text, *way[-1])]
+
+
+def _way(text: str, path: Path) -> Iterator[tuple[Node, Held]]:
+    node = _compose(text)
+    for step in path:
+        assert node is not None
+        held = _inside(text, node, step)
+        assert held is not None
+        yield node, held
+        node = held.value
+
+
+def _has_comments(text: str, owner: Held, held: Held) -> bool:
+    return "#" in text[owner.first.end_mark.index : held.first.start_mark.index]
+
+
+def _end(node: Node) -> int:
+    """Where the last thing that a node says ends; its own mark may stand behind comments that follow."""
+    if isinstance(node, ScalarNode) or getattr(node, "flow_style", False) or not node.value:
+        return int(node.end_mark.index)
+    return _end(_held(node)[-1].value)
+
+
+def _cut(text: str, node: Node, held: Held) -> Splice:
+    start, end = held.first.start_mark.index, _end(held.value)
+    if getattr(node, "flow_style", False):
+        return _cut_flow(text, start, end)
+    start = start if isinstance(node, MappingNode) else _dash(text, start)
+    begun = line_start(text, start)
+    if text[begun:start].strip(" "):
+        raise unsafe()
+    end = line_end(text, end if text[end - 1] != "\n" else end - 1)
+    if begun == 0:
+        return Splice(0, min(len(text), end + len(newline_of(text))), "")
+    return Splice(begun - (2 if text[begun - 2 : begun] == "\r\n" else 1), end, "")
+
+
+def _cut_flow(text: str, start: int, end: int) -> Splice:
+    if after := re.compile(r"\s*,[ \t]*").match(text, end):
+        return Splice(start, after.end(), "")
+    before = re.search(r",\s*\Z", text[:start])
+    return Splice(before.start() if before else start, end, "")

@@ -1,0 +1,73 @@
+// Which stores this one exchanges with, and how far each is behind.
+
+import { get } from "../api.js";
+import { el, fill, svg } from "../dom.js";
+import { chip, empty, heading, link, moment, number, table } from "../ui.js";
+
+const WIDTH = 900;
+
+export async function show(place, { signal }) {
+  const status = await get("/sync/status", {}, signal);
+  fill(
+    place,
+    heading("Sync", "This store and those that it exchanges with, as far as they were heard."),
+    figures(status),
+    status.peers.length ? [map(status), el("section", { class: "part" }, el("h2", {}, "Peers"), standings(status.peers))] : empty("This store is by itself.", "`holdfast peers add` and `holdfast sync` bring it together with others."),
+  );
+}
+
+function figures(status) {
+  const one = (name, value) => el("div", {}, el("dt", {}, name), el("dd", {}, value));
+  return el(
+    "dl",
+    { class: "figures" },
+    one("Changes here", number(status.seq)),
+    one("Conflicts", link(number(status.conflicts), "#/conflicts")),
+    one("Put aside", number(status.quarantined)),
+    one("Wait for others", number(status.pending_replication)),
+  );
+}
+
+const lag = (value, where) => (value === undefined ? null : value === 0 ? `${where}: up to date` : `${where}: ${number(value)} behind`);
+
+function map(status) {
+  const few = status.peers.length <= 2;
+  const height = few ? 180 : 380;
+  const middle = { x: WIDTH / 2, y: height / 2 };
+  const around = (at) => {
+    const turn = (at / status.peers.length) * 2 * Math.PI - (few ? 0 : Math.PI / 2);
+    return { x: middle.x + Math.cos(turn) * WIDTH * 0.36, y: middle.y + Math.sin(turn) * height * 0.34 };
+  };
+  const peer = (one, at) => {
+    const { x, y } = around(at);
+    const text = [lag(one.behind_here, "here"), lag(one.behind_there, "there")].filter(Boolean).join(", ");
+    return [
+      svg("path", { class: `edge ${one.state === "ok" ? "" : "over"}`, d: `M${middle.x} ${middle.y} L${x} ${y}` }),
+      svg("text", { class: "name", x: (middle.x + x) / 2, y: (middle.y + y) / 2 - 5, "text-anchor": "middle" }, text),
+      svg("g", { class: one.state }, svg("circle", { cx: x, cy: y, r: 13 }), svg("text", { x, y: y + 30, "text-anchor": "middle" }, one.peer)),
+    ];
+  };
+  const drawn = svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${height}`, class: "drawing", role: "img", "aria-label": `This store and ${status.peers.length} peers; the table below says the same` },
+    status.peers.map(peer),
+    svg("g", { class: "middle" }, svg("circle", { cx: middle.x, cy: middle.y, r: 18 }), svg("text", { x: middle.x, y: middle.y + 36, "text-anchor": "middle" }, "this store")),
+  );
+  return el("div", { class: "scroll" }, drawn);
+}
+
+function standings(peers) {
+  return table(
+    peers,
+    [
+      ["Peer", (one) => [el("strong", {}, one.peer), one.url && el("div", { class: "faint" }, one.url)]],
+      ["State", (one) => [chip(one.state, { ok: "good", failing: "bad" }[one.state] ?? ""), one.last_error && el("div", {}, one.last_error)]],
+      ["Lag here", (one) => (one.behind_here === undefined ? "?" : number(one.behind_here))],
+      ["Lag there", (one) => (one.behind_there === undefined ? "?" : number(one.behind_there))],
+      ["Heard", (one) => moment(one.last_heard)],
+      ["Pulled, pushed", (one) => `${number(one.pulled)}, ${number(one.pushed)}`],
+      ["Conflicts", (one) => number(one.conflicts)],
+    ],
+    { "aria-label": "Peers" },
+  );
+}

@@ -1,0 +1,34 @@
+"""Emoji as words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.emoji import names, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "signs"),
+    [
+        ("We had cake 🎉!", ["🎉"]),
+        ("☕️ and ☕", ["☕", "☕"]),
+        ("👍🏽", ["👍"]),
+        ("👩‍💻", ["👩", "💻"]),
+        ("from 🇫🇷🇩🇪", ["🇫🇷", "🇩🇪"]),
+        ("✅ done, ❌ not", ["✅", "❌"]),
+        ("東京🗼", ["🗼"]),
+        ("1️⃣ → © ½ ❶ é ─", []),
+    ],
+)
+def test_every_emoji_has_a_name_from_which_it_can_be_read_again(text: str, signs: list[str]) -> None:
+    assert list(map(shown, names(text))) == signs
+
+
+@given(st.text())
+def test_a_name_is_one_word_of_plain_letters_and_digits(text: str) -> None:
+    assert all(name.isascii() and name.isalnum() for name in names(text))
+
+
+@given(st.text(st.characters(max_codepoint=0x22FF)))
+def test_other_writing_has_no_such_names_and_is_shown_as_it_is(text: str) -> None:
+    assert (names(text), shown(text)) == ([], text)

@@ -1,0 +1,316 @@
+"""Hooks before and after operations: the strictest word counts, and none outlives its time."""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.errors import HoldfastError, HookAsks, HookDenied, Misconfigured, NotFound
+from holdfast.settings import load
+
+Open = Callable[..., holdfast.Holdfast]
+
+
+@pytest.fixture
+def engine() -> str:
+    return "sqlite"
+
+
+def saying(answer: dict[str, Any] | str, log: Path | None = None) -> list[str]:
+    """A program that answers so, and notes what it is told."""
+    said = answer if isinstance(answer, str) else json.dumps(answer)
+    keeps = f"cat >> '{log}'; echo >> '{log}'" if log else "cat > /dev/null"
+    return ["/bin/sh", "-c", f"{keeps}; printf '%s' \"$1\"", "sh", said]
+
+
+def rule(event: str, command: list[str], **more: Any) -> dict[str, Any]:
+    return {"event": event, "command": command, **({"on_error": "deny"} if event.startswith("pre_") else {}), **more}
+
+
+@pytest.fixture
+def open_with(db: str) -> Iterator[Open]:
+    with ExitStack() as stack:
+
+        def open_with(*rules: dict[str, Any]) -> holdfast.Holdfast:
+            settings = load({"db": db, "agent_id": "ai:tester@here", "hooks": list(rules)})
+            return stack.enter_context(holdfast.open(settings=settings))
+
+        yield open_with
+
+
+def heard(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_a_hook_is_told_what_is_asked_and_by_whom(open_with: Open, tmp_path: Path) -> None:
+    hold = open_with(rule("pre_store", saying("", tmp_path / "log")))
+    hold.store(title="Plan", content="x", tags=["a"])
+    assert heard(tmp_path / "log") == [
+        {
+            "version": 1,
+            "event": "pre_store",
+            "operation": "store",
+            "arguments": {"title": "Plan", "content": "x", "tags": ["a"]},
+            "namespaces": ["global"],
+            "caller": {"agent_id": "ai:tester@here", "right": "admin", "source": "library"},
+            "confirmed": False,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("decisions", "code"),
+    [
+        (["allow", "modify"], None),
+        (["allow", "deny", "ask"], "HOOK_DENIED"),
+        (["ask", "allow"], "HOOK_ASKS"),
+        (["ask", "modify", "allow"], "HOOK_ASKS"),
+        (["ask", "deny"], "HOOK_DENIED"),
+    ],
+)
+def test_the_strictest_decision_wins_in_whatever_order(open_with: Open, decisions: list[str], code: str | None) -> None:
+    hold = open_with(*(rule("pre_store", saying({"decision": one, "reason": "so"})) for one in decisions))
+    assert refusal(lambda: hold.store(title="Plan", content="x")) == (code and (code, True))
+    assert hold.list().count == (0 if code else 1)
+
+
+def refusal(ask: Callable[[], Any]) -> tuple[str, bool] | None:
+    """The code of an error, and whether it gives the reason of the hook."""
+    try:
+        ask()
+    except HoldfastError as error:
+        return error.code, "so" in error.message
+    return None
+
+
+def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules(
+    open_with: Open, tmp_path: Path
+) -> None:
+    checks = rule("pre_store", saying("", tmp_path / "log"))
+    redacts = rule("pre_store", saying({"decision": "modify", "arguments": {"content": "redacted"}}))
+    hold = open_with(checks, redacts)
+    assert hold.store(title="Plan", content="my password").content == "redacted"
+    assert [one["arguments"]["content"] for one in heard(tmp_path / "log")] == ["my password", "redacted"]
+    for made, said in (
+        ({"priority": 99}, "cannot be done"),
+        ({"no_such_field": 1}, "unknown field"),
+        ({"agent_id": "ai:boss@here"}, "who acts"),
+    ):
+        hold = open_with(rule("pre_store", saying({"decision": "modify", "arguments": made})))
+        with pytest.raises(HookDenied, match=said):
+            hold.store(title="Other", content="x")
+    assert hold.list().count == 1
+
+
+def test_what_a_hook_moves_elsewhere_is_for_the_hooks_of_that_place(open_with: Open) -> None:
+    hold = open_with(
+        rule("pre_store", saying({"decision": "deny"}), match=["shut"]),
+        rule("pre_store", saying({"decision": "modify", "arguments": {"namespace": "shut"}})),
+    )
+    with pytest.raises(HookDenied):
+        hold.store(title="Plan", content="x")
+
+
+def test_hooks_that_do_not_agree_on_a_change_refuse_it(open_with: Open) -> None:
+    changes = [saying({"decision": "modify", "arguments": {"content": text}}) for text in ("one", "two")]
+    hold = open_with(*(rule("pre_store", command) for command in changes))
+    with pytest.raises(HookDenied, match="changes again"):
+        hold.store(title="Plan", content="x")
+
+
+def test_a_person_at_the_machine_may_say_yes_to_what_a_hook_asks(open_with: Open) -> None:
+    hold = open_with(rule("pre_delete", saying({"decision": "ask", "reason": "Really?"})))
+    id = hold.store(title="Plan", content="x").id
+    with pytest.raises(HookAsks, match=r"Really\?"):
+        hold.delete(id=id)
+    hold.hold = replace(hold.hold, confirmed=True)
+    assert hold.delete(id=id).deleted
+
+
+FAILURES = {
+    "ends badly": ["/bin/sh", "-c", "echo broken >&2; exit 3"],
+    "says nothing that is understood": saying("perhaps"),
+    "decides what there is not": saying({"decision": "maybe"}),
+    "says more than is known": saying({"decision": "allow", "more": 1}),
+    "is not there": ["/no/such/program"],
+    "says too much": ["/bin/sh", "-c", "yes | head -c 3000000"],
+}
+
+
+@pytest.mark.parametrize("command", FAILURES.values(), ids=FAILURES)
+def test_a_hook_that_fails_counts_as_its_rule_says(open_with: Open, command: list[str]) -> None:
+    with pytest.raises(HookDenied, match="The hook failed"):
+        open_with(rule("pre_store", command)).store(title="Plan", content="x")
+    assert open_with(rule("pre_store", command, on_error="allow")).store(title="Plan", content="x").id
+
+
+def test_a_hook_that_is_late_is_ended_with_all_that_it_started(open_with: Open, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    command = ["/bin/sh", "-c", f"trap '' TERM; sleep 600 & echo $! > '{pid}'; wait"]
+    hold = open_with(rule("pre_store", command, timeout=0.3))
+    with pytest.raises(HookDenied):
+        hold.store(title="Plan", content="x")
+    with pytest.raises(ProcessLookupError):
+        look_for_ever(int(pid.read_text()))
+
+
+def look_for_ever(pid: int) -> None:
+    """Until there is no such process."""
+    while True:
+        os.kill(pid, 0)
+        os.sched_yield()
+
+
+def test_hooks_are_for_the_namespaces_that_they_match_also_if_only_an_id_is_given(open_with: Open) -> None:
+    free = open_with()
+    team = free.store(title="Plan", content="x", namespace="team/web").id
+    other = free.store(title="Plan", content="x", namespace="elsewhere").id
+    deny = saying({"decision": "deny"})
+    hold = open_with(
+        *(rule(event, deny, match=["team/**"]) for event in ("pre_store", "pre_delete", "pre_link", "pre_recall"))
+    )
+    assert hold.update(id=other, content="y").content == "y"
+    assert hold.recall(context="x", namespace="elsewhere").count >= 0
+    refused: list[Callable[[], Any]] = [
+        lambda: hold.update(id=team, content="y"),
+        lambda: hold.update(id=other, namespace="team"),
+        lambda: hold.bulk_store(
+            memories=[{"title": "A", "content": "x"}, {"title": "B", "content": "x", "namespace": "team"}]
+        ),
+        lambda: hold.delete(id=team),
+        lambda: hold.delete(id=team[:13]),
+        lambda: hold.link(source_id=other, target_id=team),
+        lambda: hold.recall(context="x"),
+        lambda: hold.forget(pattern="x"),
+    ]
+    for ask in refused:
+        with pytest.raises(HookDenied):
+            ask()
+    assert hold.delete(id=other).deleted
+
+
+def test_a_hook_after_an_operation_hears_its_answer_and_cannot_spoil_it(open_with: Open, tmp_path: Path) -> None:
+    broken = rule("post_store", ["/no/such/program"])
+    hold = open_with(broken, rule("post_store", saying({"decision": "deny"}, tmp_path / "log")))
+    id = hold.store(title="Plan", content="x").id
+    with pytest.raises(NotFound):
+        hold.update(id="no-such-memory", content="y")
+    hold.close()
+    [told] = heard(tmp_path / "log")
+    assert (told["operation"], told["answer"]["id"], told["event"]) == ("store", id, "post_store")
+
+
+def test_an_answer_does_not_wait_for_what_hears_of_it(open_with: Open, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    waits = rule("post_store", ["/bin/sh", "-c", f"cat '{tmp_path}/gate' > '{tmp_path}/passed'"], timeout=60)
+    hold = open_with(waits)
+    hold.store(title="Plan", content="x")
+    assert not (tmp_path / "passed").exists() or (tmp_path / "passed").read_text() == ""
+    (tmp_path / "gate").write_text("open")
+    hold.close()
+    assert (tmp_path / "passed").read_text() == "open"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package that gives hooks."""
+    info = tmp_path / "site" / "given-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: given\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[holdfast.hooks]\nshouting = given:shouting\nnesting = given:nesting\nhanging = given:hanging\n"
+    )
+    (tmp_path / "site" / "given.py").write_text(
+        "import threading\n"
+        "memory, never = [], threading.Event()\n"
+        "def shouting(told):\n"
+        "    return {'decision': 'modify', 'arguments': {'title': told['arguments']['title'].upper()}}\n"
+        "def nesting(told):\n"
+        "    memory[0].store(title='Nested', content='x')\n"
+        "def hanging(told):\n"
+        "    never.wait(30)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+
+
+def test_an_entry_point_is_a_hook_and_what_it_asks_runs_no_hooks(open_with: Open, package: None) -> None:
+    named = {"event": "pre_store", "on_error": "deny"}
+    assert open_with({**named, "python": "shouting"}).store(title="Plan", content="x").title == "PLAN"
+    nesting = open_with({**named, "python": "nesting"})
+    given = sys.modules.get("given") or __import__("given")
+    given.memory[:] = [nesting]
+    nesting.store(title="Outer", content="x")
+    assert {one.title for one in nesting.list().memories} == {"PLAN", "Outer", "Nested"}
+    with pytest.raises(HookDenied):
+        open_with({**named, "python": "hanging", "timeout": 0.05}).store(title="Late", content="x")
+    with pytest.raises(HookDenied):
+        open_with({**named, "python": "missing"}).store(title="None", content="x")
+    given.never.set()
+
+
+def test_what_a_hook_runs_has_no_hooks_and_no_keys(
+    open_with: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOLDFAST_API_KEY", "hunter2")
+    hold = open_with(rule("pre_store", ["/bin/sh", "-c", f"env > '{tmp_path}/env'"]))
+    hold.store(title="Plan", content="x")
+    said = (tmp_path / "env").read_text()
+    assert "HOLDFAST_IN_HOOK=pre_store" in said
+    assert "hunter2" not in said
+    monkeypatch.setenv("HOLDFAST_IN_HOOK", "pre_store")
+    assert open_with(rule("pre_store", saying({"decision": "deny"}))).hold.hooks is None
+
+
+def test_what_hooks_would_say_is_shown_without_doing_anything(open_with: Open) -> None:
+    hold = open_with(
+        rule("pre_store", saying({"decision": "modify", "arguments": {"tags": ["seen"]}}), name="tags"),
+        rule("pre_store", ["/no/such/program"], name="broken", on_error="allow"),
+        rule("pre_store", saying(""), name="team", match=["team"]),
+    )
+    tested = hold.hooks_test(event="pre_store", arguments={"title": "Plan", "content": "x"})
+    assert (tested.decision, tested.passed_over) == ("modify", ["team"])
+    assert [(one.name, one.decision, isinstance(one.error, str)) for one in tested.hooks] == [
+        ("tags", "modify", False),
+        ("broken", "allow", True),
+    ]
+    assert tested.arguments == {"title": "Plan", "content": "x", "tags": ["seen"]}
+    assert hold.list().count == 0
+    assert [(one.name, one.event) for one in hold.hooks_list().hooks][:1] == [("tags", "pre_store")]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"event": "pre_stroe", "command": ["x"], "on_error": "deny"},
+        {"event": "pre_store", "command": ["x"]},
+        {"event": "pre_store", "on_error": "deny"},
+        {"event": "pre_store", "command": ["x"], "python": "y", "on_error": "deny"},
+        {"event": "pre_store", "command": "rm -rf /", "on_error": "deny"},
+        {"event": "post_store", "command": ["x"], "on_error": "deny"},
+        {"event": "pre_store", "command": ["x"], "on_error": "deny", "match": ["a/**b"]},
+        {"event": "pre_store", "command": ["x"], "on_error": "deny", "timeout": 0},
+        {"event": "pre_store", "command": ["x"], "on_error": "deny", "shell": True},
+    ],
+)
+def test_a_hook_that_cannot_be_followed_is_refused_at_the_start(open_with: Open, wrong: dict[str, Any]) -> None:
+    with pytest.raises(Misconfigured):
+        open_with(wrong)
+
+
+def test_many_threads_are_asked_and_told_at_once(open_with: Open, tmp_path: Path) -> None:
+    hold = open_with(rule("pre_store", saying("")), rule("post_store", saying("", tmp_path / "log")))
+    threads = [threading.Thread(target=hold.store, kwargs={"title": f"T{n}", "content": "x"}) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    hold.close()
+    assert {one["arguments"]["title"] for one in heard(tmp_path / "log")} == {f"T{n}" for n in range(8)}

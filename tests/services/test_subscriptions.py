@@ -1,0 +1,378 @@
+"""Events go to those who subscribed: at least once, in order, signed, and no more than they may see."""
+
+import hmac
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from ai_memory.webhooks import verify_webhook_signature
+
+import holdfast
+from conftest import Clock
+from holdfast.domain.caller import Caller
+from holdfast.domain.errors import HoldfastError, NotFound
+from holdfast.domain.subscription import FIRST_PAUSE, LONGEST_PAUSE, pause
+from holdfast.net.access import Outbound
+from holdfast.services.deliver import Dispatcher
+from holdfast.storage import subscriptions
+from provider_server import Asked, Behaviour, Handler, Provider, provider
+
+HERE = Outbound(("127.0.0.0/8",), timeout=2.0, attempts=4)
+SECRET = "correct horse battery"
+
+
+def taking(handler: Handler, _: Asked) -> None:
+    handler.reply(b"")
+
+
+def answering(*statuses: int) -> Behaviour:
+    """Answer with each status in turn, and take everything from then on."""
+    left = list(statuses)
+    return lambda handler, _: handler.reply(b"no", left.pop(0) if left else 204)
+
+
+class World(NamedTuple):
+    hold: holdfast.Holdfast
+    clock: Clock
+    receiver: Provider
+
+    def deliver(self) -> int:
+        return Dispatcher(self.hold.hold).deliver()
+
+    def told(self) -> list[tuple[int, str]]:
+        return [(one.body["seq"], one.body["event"]) for one in self.receiver.asked]
+
+    def subscribe(self, **more: Any) -> Any:
+        return self.hold.call("subscribe", {"url": self.receiver.url, "secret": SECRET, **more})
+
+
+@pytest.fixture
+def world_with(timed: holdfast.Holdfast, clock: Clock) -> Iterator[Callable[[Behaviour], World]]:
+    timed.hold = replace(timed.hold, outbound=HERE)
+    with ExitStack() as stack:
+        yield lambda behave: World(timed, clock, stack.enter_context(provider(behave)))
+
+
+@pytest.fixture
+def world(world_with: Callable[[Behaviour], World]) -> World:
+    return world_with(taking)
+
+
+def test_every_change_is_told_once_in_order_and_under_its_name(world: World) -> None:
+    first = world.hold.store(title="Before", content="not told")
+    world.subscribe()
+    one = world.hold.store(title="Plan", content="We deploy on Tuesdays.", namespace="team")
+    world.hold.update(id=one.id, content="On Wednesdays.")
+    world.hold.link(source_id=one.id, target_id=first.id)
+    world.hold.kg_invalidate(source_id=one.id, target_id=first.id, relation="related_to")
+    world.hold.promote(id=one.id)
+    world.hold.delete(id=one.id)
+    assert world.deliver() == 6
+    assert world.told() == [
+        (2, "memory_store"),
+        (3, "memory_update"),
+        (4, "memory_link_created"),
+        (5, "memory_link_invalidated"),
+        (6, "memory_promote"),
+        (7, "memory_delete"),
+    ]
+    body = world.receiver.asked[0].body
+    assert (body["type"], body["memory_id"], body["namespace"], body["agent_id"]) == (
+        "memory_store",
+        one.id,
+        "team",
+        "ai:tester@here",
+    )
+    assert body["data"]["memory"]["title"] == "Plan"
+    assert world.deliver() == 0
+
+
+def test_a_delivery_is_signed_as_both_kinds_of_receivers_verify_it(world: World) -> None:
+    world.subscribe()
+    made = world.hold.call("subscribe", {"url": world.receiver.url})
+    world.hold.store(title="Plan", content="x")
+    world.deliver()
+    by_secret = {
+        verify_webhook_signature(one.raw, one.headers["X-AI-Memory-Signature"], SECRET): one
+        for one in world.receiver.asked
+    }
+    for secret, key, asked in (
+        (SECRET, SECRET.encode(), by_secret[True]),
+        (made.secret, b64decode(made.secret.removeprefix("whsec_")), by_secret[False]),
+    ):
+        headers = asked.headers
+        assert verify_webhook_signature(asked.raw, headers["X-AI-Memory-Signature"], secret)
+        assert not verify_webhook_signature(asked.raw + b" ", headers["X-AI-Memory-Signature"], secret)
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + asked.raw
+        expected = b64encode(hmac.new(key, signed, sha256).digest()).decode()
+        assert headers["webhook-signature"] == f"v1,{expected}"
+        assert int(headers["webhook-timestamp"]) == world.clock.at // 1_000_000
+
+
+def test_a_secret_is_shown_once_and_never_again(world: World) -> None:
+    made = world.hold.call("subscribe", {"url": world.receiver.url})
+    assert made.secret.startswith("whsec_")
+    for answer in (world.hold.subscription_list(), world.hold.export(), world.hold.events(), world.hold.doctor()):
+        assert made.secret not in msgspec.json.encode(answer, enc_hook=str).decode()
+    with world.hold.hold.reading() as session:
+        assert made.secret not in repr(subscriptions.one(session, made.id))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"events": ["memory_link_*", "memory_delete"]}, [5, 6]),
+        ({"namespace": "team/**"}, [3, 4, 5]),
+        ({"namespace": "team"}, [3, 5]),
+        ({"agent_filter": "ai:other@here"}, [4]),
+        ({"events": ["memory_store"], "namespace": "team/*"}, [4]),
+        ({"after": 1, "events": ["memory_store"]}, [2, 3, 4]),
+    ],
+)
+def test_only_what_is_asked_for_is_told_and_the_feed_takes_the_same_filters(
+    world: World, asked: dict[str, Any], told: list[int]
+) -> None:
+    ids = [world.hold.store(title=f"Memory {number}", content="x").id for number in (1, 2)]
+    made = world.subscribe(**asked)
+    team = world.hold.store(title="Plan", content="x", namespace="team").id
+    other = Caller("ai:other@here")
+    world.hold.call("store", {"title": "Deep", "content": "x", "namespace": "team/deep"}, caller=other)
+    world.hold.link(source_id=team, target_id=ids[0])
+    world.hold.delete(id=ids[1])
+    world.deliver()
+    assert [seq for seq, _ in world.told()] == told
+    filters = {name: value for name, value in asked.items() if name != "after"}
+    page = world.hold.events(after=asked.get("after", 2), limit=1000, **filters)
+    assert [one.seq for one in page.events] == told
+    few, after = [], asked.get("after", 2)
+    while (page := world.hold.events(after=after, limit=1, **filters)).events:
+        few, after = [*few, *(one.seq for one in page.events)], page.next
+    assert few == told
+    assert made.events == (asked.get("events") or ["*"])
+
+
+def test_what_an_owner_may_not_see_is_not_told(world: World, seen_by: Any) -> None:
+    url = {"url": world.receiver.url, "secret": SECRET}
+    snoop = seen_by("ai:snoop@here").subscribe(**url).id
+    confined = seen_by("ai:confined@here", namespaces=("open",)).subscribe(**url).id
+    world.hold.store(title="Mine", content="private", scope="private")
+    shut = world.hold.store(title="Shut", content="x", namespace="shut")
+    open = world.hold.store(title="Open", content="x", namespace="open")
+    world.hold.link(source_id=open.id, target_id=shut.id)
+    world.deliver()
+    told = {(one.body["subscription_id"], one.body["seq"]) for one in world.receiver.asked}
+    assert told == {(snoop, 2), (snoop, 3), (snoop, 4), (confined, 3)}
+
+
+def test_a_subscription_ends_with_the_key_under_which_it_was_made(world: World) -> None:
+    made = world.hold.key_create(name="desk", scope="write")
+    under = Caller("key:desk", right="write", key=made.id, bound=True)
+    world.hold.call("subscribe", {"url": world.receiver.url, "secret": SECRET}, caller=under)
+    world.hold.store(title="One", content="x")
+    assert world.deliver() == 1
+    world.hold.key_revoke(id=made.id)
+    world.hold.store(title="Two", content="x")
+    assert world.deliver() == 0
+    [one] = world.hold.subscription_list().subscriptions
+    assert (one.state, one.why) == ("ended", "The key under which it was made was revoked.")
+
+
+def test_a_receiver_that_fails_is_tried_again_later_and_what_follows_waits_for_it(
+    world_with: Callable[[Behaviour], World],
+) -> None:
+    world = world_with(answering(500, 429))
+    made = world.subscribe()
+    for title in ("One", "Two"):
+        world.hold.store(title=title, content="x")
+    assert (world.deliver(), world.deliver()) == (1, 0)
+    [one] = world.hold.subscription_list().subscriptions
+    assert (one.place, one.delivered) == (0, 0)
+    assert "HTTP 500" in one.last_error
+    world.clock.move(seconds=10)
+    assert (world.deliver(), world.deliver()) == (1, 0)
+    world.clock.move(seconds=20)
+    assert world.deliver() == 2
+    assert [seq for seq, _ in world.told()] == [1, 1, 1, 2]
+    ids = [one.headers["webhook-id"] for one in world.receiver.asked]
+    assert len(set(ids[:3])) == 1 != len(set(ids))
+    times = {one.headers["webhook-timestamp"] for one in world.receiver.asked[:3]}
+    assert len(times) == 3
+    page = world.hold.subscription_deliveries(id=made.id)
+    assert [(d.seq, d.state, d.attempts, d.status) for d in page.deliveries] == [
+        (2, "delivered", 1, 204),
+        (1, "delivered", 3, 204),
+    ]
+
+
+def test_what_nobody_takes_becomes_a_dead_letter_and_is_sent_again_on_request(
+    world_with: Callable[[Behaviour], World],
+) -> None:
+    world = world_with(answering(500, 502, 503, 500, 400, 400, 400))
+    made = world.subscribe()
+    for title in ("One", "Two", "Three"):
+        world.hold.store(title=title, content="x")
+    for _ in range(8):
+        world.deliver()
+        world.clock.move(hours=1)
+    assert [seq for seq, _ in world.told()] == [1, 1, 1, 1, 2, 2, 2, 3]
+    dead = world.hold.subscription_deliveries(state=["dead"]).deliveries
+    assert [(one.seq, one.attempts, one.status) for one in dead] == [(2, 3, 400), (1, 4, 500)]
+    with pytest.raises(NotFound):
+        world.hold.subscription_replay(id=made.id, dead_letters=[3])
+    assert world.hold.subscription_replay(id=made.id, dead_letters=[1]).requeued == 1
+    assert world.hold.subscription_replay(id=made.id, all_dead_letters=True).requeued == 1
+    world.hold.store(title="Four", content="x")
+    world.deliver()
+    assert [seq for seq, _ in world.told()][8:] == [1, 2, 4]
+    assert world.hold.subscription_deliveries(state=["dead"]).count == 0
+    assert world.hold.subscription_replay(id=made.id, since=2).place == 2
+    world.deliver()
+    assert [seq for seq, _ in world.told()][11:] == [3, 4]
+
+
+def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with: Callable[[Behaviour], World]) -> None:
+    world = world_with(answering(410))
+    made = world.subscribe()
+    world.hold.store(title="One", content="x")
+    world.deliver()
+    [one] = world.hold.subscription_list().subscriptions
+    assert (one.state, one.why, one.place) == ("ended", "The receiver said that it is gone (HTTP 410).", 0)
+    assert world.deliver() == 0
+    world.hold.subscription_replay(id=made.id, since=0)
+    world.deliver()
+    assert [seq for seq, _ in world.told()] == [1, 1]
+
+
+def hanging(handler: Handler, _: Asked) -> None:
+    handler.server.closing.wait(30)
+
+
+def trickling(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    while not handler.server.closing.wait(0.1):
+        handler.wfile.write(b"x")
+
+
+def never_ending(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")
+    while not handler.server.closing.is_set():
+        handler.wfile.write(b"x" * 65_536)
+
+
+def redirecting(handler: Handler, _: Asked) -> None:
+    handler.reply(b"", 302, Location=f"{handler.server.url}/elsewhere")
+
+
+def garbling(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"\x00\xff garbage\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("behave", "said"),
+    [
+        (hanging, "did not answer within 0.4 seconds"),
+        (trickling, "did not answer within 0.4 seconds"),
+        (redirecting, "redirects (HTTP 302), which is not followed"),
+        (garbling, "speaks no HTTP"),
+        (never_ending, None),
+    ],
+)
+def test_a_receiver_costs_no_more_than_its_time_and_is_followed_nowhere(
+    world_with: Callable[[Behaviour], World], behave: Behaviour, said: str | None
+) -> None:
+    world = world_with(behave)
+    world.hold.hold = replace(world.hold.hold, outbound=Outbound(("127.0.0.0/8",), timeout=0.4))
+    made = world.subscribe()
+    tested = world.hold.subscription_test(id=made.id)
+    assert (tested.ok, said is None or said in tested.error) == (said is None, True)
+    assert [(one.path, one.body["event"]) for one in world.receiver.asked] == [("/v1", "subscription_test")]
+
+
+def test_two_dispatchers_do_not_deliver_the_same_and_a_dead_one_is_followed(world: World) -> None:
+    world.subscribe()
+    world.hold.store(title="One", content="x")
+    dead = Dispatcher(world.hold.hold, owner="dead")
+    [one] = dead._due()
+    assert dead._held(one) == 1
+    assert Dispatcher(world.hold.hold).deliver() == 0
+    world.clock.move(seconds=13)
+    assert Dispatcher(world.hold.hold).deliver() == 1
+    assert world.told() == [(1, "memory_store")]
+
+
+def test_who_lost_the_subscription_settles_nothing(world: World) -> None:
+    made = world.subscribe()
+    world.hold.store(title="One", content="x")
+    slow, other = Dispatcher(world.hold.hold, owner="slow"), Dispatcher(world.hold.hold, owner="other")
+    [one] = slow._due()
+    token, item = slow._held(one), slow._next(one)
+    assert token is not None
+    assert item is not None
+    result = slow._tried(one, item)
+    assert result is not None
+    world.clock.move(seconds=13)
+    assert other.deliver() == 1
+    assert slow._settled(one, token, item, result) is None
+    [after] = world.hold.subscription_list().subscriptions
+    assert (after.id, after.place, after.delivered) == (made.id, 1, 1)
+    assert [seq for seq, _ in world.told()] == [1, 1]
+
+
+def test_history_is_not_folded_before_it_was_told(world: World) -> None:
+    world.subscribe()
+    one = world.hold.store(title="One", content="x")
+    world.hold.update(id=one.id, content="y")
+    world.clock.move(days=100)
+    held = world.hold.compact(older_than=30)
+    assert (held.folded, held.waits_for) == (0, "a subscription")
+    world.deliver()
+    assert world.hold.compact(older_than=30).folded == 1
+
+
+def test_only_its_owner_and_who_administers_the_store_may_see_or_end_a_subscription(world: World, seen_by: Any) -> None:
+    made = world.subscribe()
+    other = seen_by("ai:other@here", right="write")
+    assert other.subscription_list().count == 0
+    for name, more in (("unsubscribe", {}), ("subscription_replay", {"since": 0}), ("subscription_test", {})):
+        with pytest.raises(NotFound):
+            getattr(other, name)(id=made.id, **more)
+    assert seen_by("ai:admin@here").subscription_list().count == 1
+    confined = seen_by("ai:admin@here", namespaces=("open",))
+    assert confined.subscription_list().count == 0
+    assert world.hold.unsubscribe(id=made.id).removed
+    assert world.hold.subscription_list().count == 0
+
+
+def test_pauses_grow_are_spread_and_have_an_end() -> None:
+    grown = [pause(attempts, 0.0, 1.0) for attempts in range(1, 14)]
+    assert grown[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    assert grown[-1] == LONGEST_PAUSE
+    assert pause(1, 0.0, 0.0) == FIRST_PAUSE // 2
+    assert pause(1, 60.0, 0.0) == 60_000_000
+    assert pause(1, 1e9, 0.0) == LONGEST_PAUSE
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"url": "https://127.0.0.1/"},
+        {"url": "http://10.0.0.1/"},
+        {"url": "https://h.example/", "secret": "short"},
+        {"url": "https://h.example/", "secret": "whsec_not base64 at all"},
+        {"url": "https://h.example/", "events": ["approval_requested"]},
+        {"url": "https://h.example/", "events": ["memory_store\n"]},
+        {"url": "https://h.example/", "namespace": "a//b"},
+        {"url": "https://h.example/", "agent_filter": "no agent"},
+    ],
+)
+def test_what_could_never_be_delivered_is_refused(timed: holdfast.Holdfast, asked: dict[str, Any]) -> None:
+    with pytest.raises(HoldfastError) as refused:
+        timed.call("subscribe", asked)
+    assert refused.value.code == "VALIDATION_FAILED"
+    assert asked.get("secret", "nothing") not in refused.value.message
+    assert timed.subscription_list().count == 0

@@ -1,0 +1,35 @@
+"""What is to be delivered next is found by an index, however much was delivered before."""
+
+from collections.abc import Iterator
+
+import pytest
+from plans import Plans, one_store, plans_of
+
+import holdfast
+from engines import ENGINES
+from holdfast.storage import subscriptions
+
+INDEXES = ("subscription_ready", "delivery_waiting", "delivery_number")
+
+
+@pytest.fixture(params=ENGINES)
+def hold(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[holdfast.Holdfast]:
+    with one_store(str(request.param), tmp_path_factory, request) as (opened, _):
+        yield opened
+
+
+@pytest.fixture
+def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    return plans_of(hold.hold.store, monkeypatch)
+
+
+def test_deliveries_are_found_by_their_indexes(plans: Plans, hold: holdfast.Holdfast) -> None:
+    with plans.noted() as seen, hold.hold.store.writing() as session:
+        subscriptions.due(session, "somebody", 1)
+        subscriptions.waiting(session, "a")
+        session.do("delivery_prune", subscription="a", number=1)
+    run = [one for one in seen if "from subscription s" in one[0] or "delivery" in one[0]]
+    assert len(run) == 3
+    steps = plans.steps(run)
+    assert not any(walk in step for step in steps for walk in ("SCAN s", "SCAN d", "Seq Scan on "))
+    assert {index for index in INDEXES if any(index in step for step in steps)} == set(INDEXES)

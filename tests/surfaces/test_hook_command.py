@@ -1,0 +1,201 @@
+"""Hooks, boot and wrap as agents' hosts and people run them: always a success, always in time, nothing left behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast
+from holdfast.domain.errors import Invalid
+from holdfast.surfaces.cli import run
+from holdfast.surfaces.hooking import switch
+from holdfast.surfaces.wrapping import Way, strategy_of
+
+ASK = "may we deploy to production on a Friday?"
+BEYOND = 60_000
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that something is known of, and the store in which it is."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    (folder / ".holdfast.toml").write_text('namespace = "team/web"\n')
+    monkeypatch.setenv("HOLDFAST_DB", str(tmp_path / "memory.db"))
+    monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", str(BEYOND))
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    monkeypatch.chdir(folder)
+    with holdfast.open() as hold:
+        hold.store(title="Deploy day", content="We deploy to production never on a Friday.", namespace="team/web")
+    return folder
+
+
+def event(folder: Path, **said: Any) -> str:
+    return msgspec.json.encode({"session_id": "s-1", "cwd": str(folder), **said}).decode()
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "holdfast", *words]
+
+
+def test_hosts_are_answered_as_they_document_it(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said, name in (
+        (("session-start",), {"hook_event_name": "SessionStart", "source": "startup"}, "SessionStart"),
+        (("prompt", "--host", "codex"), {"prompt": ASK, "turn_id": "1", "session_id": "s-2"}, "UserPromptSubmit"),
+    ):
+        assert run(["hook", *words, event(web, **said)]) == 0
+        answer = msgspec.json.decode(capsys.readouterr().out)
+        assert list(answer) == ["hookSpecificOutput"]
+        assert sorted(answer["hookSpecificOutput"]) == ["additionalContext", "hookEventName"]
+        assert answer["hookSpecificOutput"]["hookEventName"] == name
+        assert "never on a Friday" in answer["hookSpecificOutput"]["additionalContext"]
+    for words, said in (("tool", {"tool_name": "Edit"}), ("session-end", {"last_assistant_message": "No."})):
+        assert run(["hook", words, event(web, **said)]) == 0
+        assert capsys.readouterr() == ("", "")
+    with holdfast.open() as hold:
+        kept = [one.content for one in hold.list(namespace="team/web").memories]
+    assert sorted(kept) == ["No.", "We deploy to production never on a Friday.", ASK]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("hook",),
+        ("hook", "nonsense"),
+        ("hook", "prompt", "garbage"),
+        ("hook", "prompt", "{}"),
+        ("hook", "prompt", '{"session_id": "s", "cwd": "/no/such/folder", "prompt": "two words"}'),
+        ("hook", "prompt", "--host", "emacs", "{}"),
+        ("hook", "prompt", "--flag"),
+        ("hook", "prompt", "--db", "/proc/nowhere/x.db", '{"session_id": "s", "prompt": "two words"}'),
+        ("boot", "--budget", "many"),
+        ("boot", "--path", "/no/such/folder"),
+        ("boot", "--namespace", "a//b"),
+    ],
+    ids=" ".join,
+)
+def test_what_goes_wrong_is_one_line_and_no_failure(
+    web: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert run(list(words)) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("holdfast ")
+
+
+def test_a_file_that_says_what_it_may_not_stops_the_hook_and_not_the_agent(
+    web: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (web / ".holdfast.toml").write_text('db = "/tmp/stolen.db"\n')
+    assert run(["hook", "prompt", event(web, prompt=ASK)]) == 0
+    out, err = capsys.readouterr()
+    assert (out, ".holdfast.toml" in err) == ("", True)
+
+
+def test_one_command_turns_everything_off_and_on(
+    web: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent() -> bool:
+        assert run(["hook", "prompt", event(web, prompt=ASK)]) == 0
+        return capsys.readouterr().out == ""
+
+    assert run(["hooks", "off"]) == 0
+    assert switch(os.environ).exists()
+    assert run(["hooks", "status"]) == 0
+    assert "hooks off" in capsys.readouterr().out
+    assert silent()
+    assert run(["hooks", "on"]) == 0
+    monkeypatch.setenv("HOLDFAST_AGENT_HOOKS", "0")
+    capsys.readouterr()
+    assert silent()
+    monkeypatch.delenv("HOLDFAST_AGENT_HOOKS")
+    assert not silent()
+
+
+def test_a_session_belongs_to_the_folder_it_was_started_in(
+    web: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(web))
+    assert run(["hook", "prompt", event(tmp_path, prompt=ASK)]) == 0
+    assert "never on a Friday" in capsys.readouterr().out
+
+
+def test_without_capture_nothing_is_kept(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_HOOK_CAPTURE", "0")
+    assert run(["hook", "prompt", event(web, prompt=ASK)]) == 0
+    with holdfast.open() as hold:
+        assert hold.list(namespace="team/web").count == 1
+
+
+def test_a_store_that_is_held_and_a_host_that_says_nothing_are_left_in_time(
+    web: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound holds whatever is waited for: the process is gone, says nothing half, and leaves none behind."""
+    monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "500")
+    with holdfast.open() as hold, hold.hold.store.writing():
+        held = subprocess.run(
+            command("hook", "prompt"), input=event(web, prompt=ASK).encode(), capture_output=True, timeout=60
+        )
+    assert (held.returncode, held.stdout) == (0, b"")
+    assert b"took longer than 0.5 seconds" in held.stderr
+    with subprocess.Popen(
+        command("hook", "prompt"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as mute:
+        assert mute.wait(60) == 0
+        with pytest.raises(ProcessLookupError):
+            os.killpg(mute.pid, 0)
+
+
+def test_boot_says_what_it_gives_and_how_much(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boot"]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("holdfast: team/web | 1 recent | ")
+    assert rest[-1].startswith("</recalled ")
+    assert run(["boot", "--json", "--budget", "100"]) == 0
+    told = msgspec.json.decode(capsys.readouterr().out)
+    assert told["tokens_used"] <= 100
+    assert {part["name"] for part in told["parts"]} >= {"facts", "lessons", "decisions", "tasks", "stale"}
+
+
+@pytest.mark.parametrize(
+    ("name", "by"), [("claude", "--append-system-prompt"), ("aider", "--message-file"), ("ollama", "")]
+)
+def test_an_agent_without_hooks_is_told_in_its_own_way(web: Path, tmp_path: Path, name: str, by: str) -> None:
+    agent = tmp_path / name
+    agent.write_text(
+        f"#!{sys.executable}\nimport os, sys\n"
+        "words = [open(word).read() if word.startswith('/dev/fd/') else word for word in sys.argv[1:]]\n"
+        "print(words, os.environ.get('OLLAMA_SYSTEM'), os.getpid())\nsys.exit(7)\n"
+    )
+    agent.chmod(0o755)
+    before = set(os.listdir(tmp_path))
+    with subprocess.Popen(
+        command("wrap", str(agent), "--", "go on", "--x"),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as process:
+        out = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == 7
+    assert out.rstrip().endswith(str(process.pid))  # the agent is this process: nobody is left between or behind
+    assert out.startswith(f"['{by}', " if by else "['go on', '--x'] ")
+    assert "never on a Friday" in out
+    assert {one for one in os.listdir(tmp_path) if not one.startswith("memory.db")} - before == set()
+
+
+def test_how_an_agent_is_told_follows_from_its_name_or_is_said() -> None:
+    chosen: dict[Way, str | None] = {"flag": None, "env": None, "file": None}
+    known = {name: strategy_of(f"/usr/bin/{name}", chosen).name for name in ("codex", "gemini", "claude-cli", "other")}
+    assert known == dict.fromkeys(("codex", "gemini", "other"), "--system") | {"claude-cli": "--append-system-prompt"}
+    assert strategy_of("claude", {**chosen, "env": "SAY"}) == ("env", "SAY")
+    with pytest.raises(Invalid):
+        strategy_of("claude", {"flag": "-x", "env": "SAY", "file": None})
+
+
+def test_an_agent_that_is_not_there_is_named(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["wrap", "--no-boot", "no-such-agent-here"]) == 1
+    assert "no-such-agent-here" in capsys.readouterr().err

@@ -1,0 +1,486 @@
+"""`holdfast install` and `holdfast setup`: other programs' files, as a newcomer's machine has them."""
+
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from four_surfaces import typed
+from mcp_wire import call, initialize, notification
+
+from holdfast.surfaces.cli import cli
+from holdfast.surfaces.install import files
+from holdfast.surfaces.install.connect import Wish, connect
+from holdfast.surfaces.install.edit import JSONC
+from holdfast.surfaces.install.targets import TARGETS, Command, Machine
+from holdfast.surfaces.install.text import without_empty
+
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+Install = Callable[..., Any]
+
+AS_FOUND = {
+    ".claude.json": b'{"numStartups":41,"mcpServers":{"gh":{"command":"npx","args":["-y","gh"]}},"oauth":{"t":"s"}}',
+    ".claude/settings.json": b'{\n  "model": "opus",\n  "hooks": {\n    "Stop": [\n'
+    b'      {"hooks": [{"type": "command", "command": "say done"}]}\n    ]\n  }\n}\n',
+    ".config/Claude/claude_desktop_config.json": b'{\r\n\t"mcpServers": {}\r\n}\r\n',
+    ".codex/config.toml": b'model = "o5" # mine\n\n[mcp_servers.gh]\ncommand = "npx"\n\n# the end',
+    ".cursor/mcp.json": b"\xef\xbb\xbf{}",
+    ".codeium/windsurf/mcp_config.json": b"",
+    ".continue/config.yaml": b"name: Mine\nversion: 1.0.0\nschema: v1\nmcpServers:\n"
+    b"  # first\n  - name: gh\n    command: npx\n",
+    ".cline/data/settings/cline_mcp_settings.json": b'{\n  "mcpServers": {\n  }\n}',
+    ".gemini/settings.json": b'// mine\n{\n  "theme": "dark", // dark\n}\n',
+    ".config/zed/settings.json": b'// Zed\n{\n  "vim_mode": true,\n  "context_servers": {\n    // none yet\n  },\n}\n',
+    ".config/goose/config.yaml": b"GOOSE_PROVIDER: x\r\nextensions:\r\n  developer: # own\r\n    enabled: true\r\n",
+    ".config/opencode/opencode.jsonc": b'{\n  "theme": "x",\n  "mcp": {"x": {"type": "remote"}}\n}\n',
+    ".config/Code/User/mcp.json": b'{\n\t"inputs": [],\n\t"servers": {\n\t\t"a": {"url": "http://x"},\n\t},\n}\n',
+}
+"""What is on a machine before: comments, marks, newlines and commas of all kinds."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "APPDATA", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "CLINE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
+    return home
+
+
+@pytest.fixture
+def machine(home: Path) -> Machine:
+    return Machine("linux", home, {})
+
+
+@pytest.fixture
+def install(home: Path) -> Install:
+    """A command in this process, by what it answers; one that fails by its error."""
+
+    def install(*words: str) -> Any:
+        code, out, err = typed(["install", "--json", *words])
+        answer = json.loads(out or err)
+        answer["exit"] = code
+        return answer
+
+    return install
+
+
+def write(home: Path, found: dict[str, bytes]) -> None:
+    for name, data in found.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(data)
+
+
+def as_it_is(home: Path) -> dict[str, bytes]:
+    """Every file but backups and our own."""
+    files = [file for file in home.rglob("*") if file.is_file() and "/holdfast/" not in str(file)]
+    return {str(file.relative_to(home)): file.read_bytes() for file in files if ".bak." not in file.name}
+
+
+def process(*words: str) -> Any:
+    done = subprocess.run([HOLDFAST, *words, "--json"], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def starts(home: Path) -> dict[str, list[str]]:
+    """What each agent would start, read from its own file by a reader of its own."""
+
+    def read(name: str) -> Any:
+        return JSONC.parse((home / name).read_bytes().decode("utf-8-sig"))
+
+    def standard(entry: Any) -> list[str]:
+        return [entry["command"], *entry["args"]]
+
+    goose = yaml.safe_load((home / ".config/goose/config.yaml").read_bytes())["extensions"]["holdfast"]
+    listed = yaml.safe_load((home / ".continue/config.yaml").read_bytes())["mcpServers"]
+    opencode = next(name for name in ("opencode.jsonc", "opencode.json") if (home / ".config/opencode" / name).exists())
+    return {
+        "claude-code": standard(read(".claude.json")["mcpServers"]["holdfast"]),
+        "claude-desktop": standard(read(".config/Claude/claude_desktop_config.json")["mcpServers"]["holdfast"]),
+        "codex": standard(tomllib.loads((home / ".codex/config.toml").read_text())["mcp_servers"]["holdfast"]),
+        "cursor": standard(read(".cursor/mcp.json")["mcpServers"]["holdfast"]),
+        "windsurf": standard(read(".codeium/windsurf/mcp_config.json")["mcpServers"]["holdfast"]),
+        "continue": standard(next(one for one in listed if one["name"] == "holdfast")),
+        "cline": standard(read(".cline/data/settings/cline_mcp_settings.json")["mcpServers"]["holdfast"]),
+        "gemini": standard(read(".gemini/settings.json")["mcpServers"]["holdfast"]),
+        "zed": standard(read(".config/zed/settings.json")["context_servers"]["holdfast"]),
+        "goose": [goose["cmd"], *goose["args"]],
+        "opencode": read(f".config/opencode/{opencode}")["mcp"]["holdfast"]["command"],
+        "vscode": standard(read(".config/Code/User/mcp.json")["servers"]["holdfast"]),
+    }
+
+
+def remembers(command: list[str], cwd: Path) -> None:
+    """An agent starts the very command, stores, ends; another one starts it and recalls."""
+
+    def session(*messages: dict[str, Any]) -> list[Any]:
+        lines = [json.dumps(one) for one in (initialize(), notification("notifications/initialized"), *messages)]
+        done = subprocess.run(
+            command, input="\n".join(lines) + "\n", capture_output=True, text=True, cwd=cwd, timeout=60
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    said = {"title": "Deploy day", "content": "We deploy on Tuesdays."}
+    assert not session(call(1, "memory_store", said))[-1]["result"].get("isError")
+    assert "We deploy on Tuesdays." in json.dumps(
+        session(call(2, "memory_recall", {"context": "when do we deploy"}))[-1]
+    )
+
+
+@pytest.mark.parametrize("before", [AS_FOUND, {}], ids=["what is there", "nothing is there"])
+def test_a_newcomer_connects_every_agent_and_takes_it_back_to_the_letter(home: Path, before: dict[str, bytes]) -> None:
+    write(home, before)
+    planned = process("install", *TARGETS)
+    assert {one["outcome"] for one in planned["outcomes"]} == {"planned"}
+    assert as_it_is(home) == before
+    done = process("install", *TARGETS, "--apply")
+    assert [(one["target"], one["outcome"]) for one in done["outcomes"]] == [(name, "applied") for name in TARGETS]
+    assert [one["files"][0]["diff"] for one in done["outcomes"]] == [
+        one["files"][0]["diff"] for one in planned["outcomes"]
+    ]
+    connected = as_it_is(home)
+    assert starts(home) == {name: [HOLDFAST, "mcp"] for name in TARGETS}
+    again = process("install", *TARGETS, "--apply")
+    assert {one["outcome"] for one in again["outcomes"]} == {"noop"}
+    assert as_it_is(home) == connected
+    assert {one["state"] for one in process("install", "--detect")["agents"]} == {"connected"}
+    if before:
+        remembers(starts(home)["zed"], home)
+    process("install", *TARGETS, "--uninstall", "--apply")
+    assert as_it_is(home) == before
+
+
+def test_hooks_stand_beside_those_that_were_there(home: Path, install: Install) -> None:
+    write(home, AS_FOUND)
+    install("claude-code", "codex", "--apply")
+    claude = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    ours = [{"type": "command", "command": f"{HOLDFAST} hook session-end --host claude-code", "timeout": 10}]
+    assert claude["Stop"] == [{"hooks": ours}, {"hooks": [{"type": "command", "command": "say done"}]}]
+    assert list(claude)[:4] == ["SessionStart", "UserPromptSubmit", "PostToolUse", "SessionEnd"]
+    codex = json.loads((home / ".codex/hooks.json").read_text())["hooks"]
+    assert codex["UserPromptSubmit"][0]["hooks"][0]["command"] == f"{HOLDFAST} hook prompt --host codex"
+
+
+def test_hooks_are_left_out_on_request_and_found_in_a_group_that_somebody_made(home: Path, install: Install) -> None:
+    install("claude-code", "--no-hooks", "--apply")
+    assert not (home / ".claude/settings.json").exists()
+    assert [one["hooks"] for one in install("--detect")["agents"] if "hooks" in one] == [False, False]
+    own, old = (
+        {"type": "command", "command": "say done"},
+        {"type": "command", "command": "'/o l/holdfast' hook session-end"},
+    )
+    settings = {"hooks": {"Stop": [{"matcher": "", "hooks": [own, old]}]}}
+    write(home, {".claude/settings.json": json.dumps(settings, indent=2).encode()})
+    install("claude-code", "--apply")
+    (group,) = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"]
+    assert [one["command"] for one in group["hooks"]] == ["say done", f"{HOLDFAST} hook session-end --host claude-code"]
+    install("claude-code", "--uninstall", "--apply")
+    assert json.loads((home / ".claude/settings.json").read_text()) == {
+        "hooks": {"Stop": [{"matcher": "", "hooks": [own]}]}
+    }
+
+
+@pytest.mark.parametrize("name", ["cursor", "codex", "goose"])
+def test_a_program_that_moved_is_put_right_and_what_its_owner_added_stays(machine: Machine, name: str) -> None:
+    old, new = Command(("/old/holdfast",)), Command(("/new/holdfast",), "/my/memory.db")
+    connect([name], Wish(machine, old, apply=True))
+    file = TARGETS[name].files(machine)[0]
+    text = file.read_text()
+    added = {
+        "cursor": text.replace('"type"', '"env": {"A": "b"}, // own\n      "type"'),
+        "codex": text + "# own\nstartup_timeout_sec = 20\n",
+        "goose": text.replace("enabled: true", "enabled: false # own"),
+    }[name]
+    file.write_text(added)
+    assert connect([name], Wish(machine, old)).outcomes[0].outcome == "noop"
+    connect([name], Wish(machine, new, apply=True))
+    changed = file.read_text()
+    assert "own" in changed
+    assert "/old/" not in changed
+    assert "/my/memory.db" in changed
+    assert connect([name], Wish(machine, new)).outcomes[0].outcome == "noop"
+    connect([name], Wish(machine, new, away=True, apply=True))
+    assert "holdfast" not in file.read_text()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_was_changed_since_stays_when_holdfast_goes(home: Path, machine: Machine, name: str) -> None:
+    """To the letter where what we wrote still stands, and by what it says where somebody wrote it anew."""
+    write(home, AS_FOUND)
+    target, command = TARGETS[name], Command(("/bin/holdfast",))
+    connect([name], Wish(machine, command, hooks=False, apply=True))
+    file = target.files(machine)[0]
+    comment = b"\n" + (b"// later" if target.format is JSONC else b"# later")
+    file.write_bytes(file.read_bytes() + comment)
+    connect([name], Wish(machine, command, hooks=False, away=True, apply=True))
+    was = AS_FOUND[str(file.relative_to(home))]
+    assert file.read_bytes() == was + comment
+    file.write_bytes(was)
+    connect([name], Wish(machine, command, hooks=False, apply=True))
+    for receipt in files._receipt(file).parent.glob("*.json"):
+        receipt.unlink()
+    connect([name], Wish(machine, command, hooks=False, away=True, apply=True))
+    assert b"holdfast" not in file.read_bytes()
+    before, after = (target.format.parse(data.decode("utf-8-sig")) for data in (was, file.read_bytes()))
+    assert without_empty(after, target.where(after)) == without_empty(before, target.where(before))
+
+
+BAD = {
+    "malformed": (b'{\n  "mcpServers": {,}\n}', 0o600, "FILE_MALFORMED"),
+    "of the wrong type": (b'{"mcpServers": "none"}', 0o600, "FILE_MALFORMED"),
+    "not UTF-8": (b'{"a": "\xff"}', 0o600, "FILE_MALFORMED"),
+    "world-writable": (b"{}", 0o646, "FILE_UNSAFE"),
+    "read-only": (b"{}", 0o444, "FILE_REFUSED"),
+}
+
+
+@pytest.mark.parametrize(("data", "mode", "code"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("words", [["--apply"], []], ids=["applied", "planned"])
+def test_a_file_that_is_unfit_is_refused_and_left_alone(
+    home: Path, install: Install, data: bytes, mode: int, code: str, words: list[str]
+) -> None:
+    file = home / ".cursor" / "mcp.json"
+    write(home, {".cursor/mcp.json": data})
+    file.chmod(mode)
+    refused = install("cursor", *words)
+    assert (refused["exit"], refused["code"], refused["file"]) == (3, code, str(file))
+    assert str(file) in refused["error"]
+    assert [(one.name, one.read_bytes()) for one in file.parent.iterdir()] == [("mcp.json", data)]
+    assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+def test_a_malformed_file_is_refused_with_its_place_before_anything_else_is_written(
+    home: Path, install: Install
+) -> None:
+    write(home, {".claude/settings.json": b'{\n  "hooks": {]\n}'})
+    refused = install("claude-code", "--apply")
+    assert (refused["code"], refused["line"], refused["column"]) == ("FILE_MALFORMED", 2, 13)
+    assert not (home / ".claude.json").exists()
+    several = install("claude-code", "gemini", "--apply")
+    assert (several["exit"], [one["outcome"] for one in several["outcomes"]]) == (6, ["rejected", "applied"])
+    assert install("--detect")["agents"][0]["state"] == "unreadable"
+
+
+def test_a_folder_that_is_unfit_is_refused(home: Path, install: Install) -> None:
+    folder = home / ".cursor"
+    for mode, code in ((0o777, "FILE_UNSAFE"), (0o555, "FILE_REFUSED")):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(mode)
+        assert install("cursor", "--apply")["code"] == code
+        assert list(folder.iterdir()) == []
+    folder.chmod(0o700)
+    (folder / "mcp.json").mkdir()
+    assert install("cursor", "--apply")["code"] == "FILE_REFUSED"
+
+
+def test_a_link_stays_a_link_and_its_target_is_changed(home: Path, install: Install) -> None:
+    write(home, {"dotfiles/mcp.json": b"{}\n", ".cursor/other": b""})
+    (home / "dotfiles/mcp.json").chmod(0o640)
+    link = home / ".cursor" / "mcp.json"
+    link.symlink_to("../dotfiles/mcp.json")
+    done = install("cursor", "--apply")
+    assert link.is_symlink()
+    assert "holdfast" in (home / "dotfiles/mcp.json").read_text()
+    assert stat.S_IMODE((home / "dotfiles/mcp.json").stat().st_mode) == 0o640
+    backup = Path(done["outcomes"][0]["files"][0]["backup"])
+    assert (backup.parent, backup.read_bytes()) == (home / "dotfiles", b"{}\n")
+    install("cursor", "--uninstall", "--apply")
+    assert (home / "dotfiles/mcp.json").read_bytes() == b"{}\n"
+    link.unlink()
+    link.symlink_to(link.name)
+    assert install("cursor", "--apply")["code"] == "FILE_REFUSED"
+
+
+def test_several_installers_at_once_do_it_once(machine: Machine) -> None:
+    names = ["claude-code", "cursor"]
+    barrier, outcomes = threading.Barrier(8), []
+
+    def run() -> None:
+        barrier.wait()
+        done = connect(names, Wish(machine, Command(("/bin/holdfast",)), apply=True))
+        outcomes.extend((one.target, [file.change for file in one.files]) for one in done.outcomes)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes.count(("claude-code", ["create", "create"])) == outcomes.count(("cursor", ["create"])) == 1
+    assert len(outcomes) == 16
+    assert sorted(file.name for file in machine.home.glob(".c*/*")) == ["mcp.json", "settings.json"]
+    assert connect(names, Wish(machine, Command(("/bin/holdfast",)))).outcomes[0].outcome == "noop"
+
+
+def test_what_its_owner_writes_in_between_is_not_lost(home: Path) -> None:
+    write(home, {"mcp.json": b"{}"})
+    document = files.read(home / "mcp.json")
+    (home / "mcp.json").write_bytes(b'{"newer": 1}')
+    with pytest.raises(files.Changed):
+        files.replace(document, b'{"ours": 1}')
+    assert as_it_is(home) == {"mcp.json": b'{"newer": 1}'}
+    assert [file.name for file in home.iterdir()] == ["mcp.json"]
+
+
+PLACES = {
+    "claude-code": (".claude.json", ".claude.json", ".claude.json"),
+    "claude-desktop": (
+        ".config/Claude/claude_desktop_config.json",
+        "Library/Application Support/Claude/claude_desktop_config.json",
+        "AppData/Roaming/Claude/claude_desktop_config.json",
+    ),
+    "codex": (".codex/config.toml",) * 3,
+    "cursor": (".cursor/mcp.json",) * 3,
+    "windsurf": (".codeium/windsurf/mcp_config.json",) * 3,
+    "continue": (".continue/config.yaml",) * 3,
+    "cline": (".cline/data/settings/cline_mcp_settings.json",) * 3,
+    "gemini": (".gemini/settings.json",) * 3,
+    "zed": (".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
+    "goose": (
+        ".config/goose/config.yaml",
+        ".config/goose/config.yaml",
+        "AppData/Roaming/Block/goose/config/config.yaml",
+    ),
+    "opencode": (".config/opencode/opencode.json",) * 3,
+    "vscode": (
+        ".config/Code/User/mcp.json",
+        "Library/Application Support/Code/User/mcp.json",
+        "AppData/Roaming/Code/User/mcp.json",
+    ),
+}
+
+
+def test_every_agent_has_its_place_on_every_platform(home: Path) -> None:
+    found = {
+        name: tuple(
+            target.files(Machine(system, home, {}))[0].relative_to(home).as_posix()
+            for system in ("linux", "darwin", "win32")
+        )
+        for name, target in TARGETS.items()
+    }
+    assert found == PLACES
+
+
+def test_agents_that_were_told_to_live_elsewhere_are_found_there(home: Path) -> None:
+    told = {
+        "XDG_CONFIG_HOME": "/x",
+        "CLAUDE_CONFIG_DIR": "/c",
+        "CODEX_HOME": "/o",
+        "CLINE_MCP_SETTINGS_PATH": "/l.json",
+    }
+    machine = Machine("linux", home, told)
+    names = ["claude-code", "codex", "cline", "zed", "goose", "vscode"]
+    assert [str(TARGETS[name].files(machine)[0]) for name in names] == [
+        "/c/.claude.json",
+        "/o/config.toml",
+        "/l.json",
+        "/x/zed/settings.json",
+        "/x/goose/config.yaml",
+        "/x/Code/User/mcp.json",
+    ]
+    hooks = TARGETS["claude-code"].hooks
+    assert hooks is not None
+    assert str(hooks(machine)) == "/c/settings.json"
+
+
+def test_the_older_cline_and_the_newer_opencode_are_connected_where_they_look(home: Path, machine: Machine) -> None:
+    older = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+    write(home, {older: b"{}", ".config/opencode/opencode.json": b'{"mcp": {"servers": {}, "timeout": 5}}'})
+    connect(["cline", "opencode"], Wish(machine, Command(("/bin/holdfast",)), apply=True))
+    shared = home / ".cline/data/settings/cline_mcp_settings.json"
+    assert JSONC.parse((home / older).read_text()) == JSONC.parse(shared.read_text())
+    opencode = JSONC.parse((home / ".config/opencode/opencode.json").read_text())
+    assert opencode["mcp"]["servers"]["holdfast"]["command"] == ["/bin/holdfast", "mcp"]
+
+
+def test_the_store_is_named_only_if_one_was_chosen(
+    home: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    assert install("cursor")["command"] == [HOLDFAST, "mcp"]
+    assert install("cursor", "--db", "my.db")["command"] == [HOLDFAST, "mcp", "--db", str(home / "my.db")]
+    monkeypatch.setenv("HOLDFAST_DB", "postgresql://me@db/memory")
+    assert install("cursor")["command"] == [HOLDFAST, "mcp", "--db", "postgresql://me@db/memory"]
+    refused = install("cursor", "--db", "postgresql://me:hunter2@db/memory")
+    assert refused["code"] == "VALIDATION_FAILED"
+    assert "hunter2" not in refused["error"]
+
+
+def test_what_cannot_be_meant_is_refused(home: Path, install: Install) -> None:
+    wrong = [
+        [],
+        ["emacs"],
+        ["cursr"],
+        ["cursor", "--apply", "--dry-run"],
+        ["--detect", "zed"],
+        ["zed", "vscode", "--config", "x"],
+    ]
+    refused = [install(*words) for words in wrong]
+    assert [(one["exit"], one["code"]) for one in refused] == [(2, "VALIDATION_FAILED")] * len(wrong)
+    assert "Did you mean cursor?" in refused[2]["error"]
+    assert as_it_is(home) == {}
+
+
+def test_another_file_can_be_named(home: Path, install: Install) -> None:
+    (home / "insiders").mkdir()
+    install("vscode", "--config", str(home / "insiders" / "mcp.json"), "--apply")
+    assert list(as_it_is(home)) == ["insiders/mcp.json"]
+
+
+def test_the_help_names_every_agent() -> None:
+    assert all(name in str(cli.commands["install"].help) for name in TARGETS)
+
+
+def test_setup_connects_what_is_here_and_ends_with_a_recalled_memory(home: Path) -> None:
+    write(home, {".cursor/mcp.json": b"{}", ".gemini/settings.json": b"{nonsense"})
+    elsewhere = {"mcpServers": {"holdfast": {"command": "holdfast", "args": ["mcp", "--db", "other"]}}}
+    write(home, {".codeium/windsurf/mcp_config.json": json.dumps(elsewhere).encode()})
+    done = subprocess.run(
+        [HOLDFAST, "setup", "--yes", "--json"], capture_output=True, text=True, timeout=120, check=False
+    )
+    answer = json.loads(done.stdout)
+    assert [(one["target"], one["outcome"]) for one in answer["outcomes"]] == [
+        ("cursor", "applied"),
+        ("gemini", "rejected"),
+    ]
+    assert done.returncode == 6
+    assert "other" in (home / ".codeium/windsurf/mcp_config.json").read_text()
+    assert "connected to Cursor" in answer["recalled"]
+    assert process("get", answer["memory"])["content"] == answer["recalled"]
+
+
+def test_setup_asks_before_each_change(home: Path) -> None:
+    write(home, {".cursor/mcp.json": b"{}", ".gemini/settings.json": b"{}"})
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [HOLDFAST, "setup"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as asking:
+        os.write(ours, b"n\ny\n")
+        said = asking.communicate(timeout=120)[0].decode()
+    assert asking.returncode == 0
+    assert (
+        said.index("Connect Cursor?")
+        < said.index("Connect Gemini CLI?")
+        < said.index("Recalled: ")
+        < said.index("Next")
+    )
+    assert (home / ".cursor/mcp.json").read_bytes() == b"{}"
+    assert "holdfast" in (home / ".gemini/settings.json").read_text()
+
+
+def test_setup_does_nothing_where_there_is_nobody_to_ask(home: Path) -> None:
+    write(home, {".cursor/mcp.json": b"{}"})
+    code, _, err = typed(["setup"])
+    assert (code, b"CONFIRMATION_REQUIRED" in err) == (4, True)
+    assert as_it_is(home) == {".cursor/mcp.json": b"{}"}

@@ -181,6 +181,9 @@ def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     hold.session_keep(session_id="s", provider="p")
     hold.outcome_record(score=-1, domain="d", what=ODD[0])
     hold.conversation_say(turns=[{"role": "user", "content": text} for text in ODD], channel=ODD[0][:9])
+    hold.interaction_record(status="denied", reason=ODD[0][:9], principal="ann")
+    hold.onboarding_tell(step="introduce", principal="ann")
+    hold.conversation_consolidate(force=True)
     hook = hold.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
     about = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
     with hold.hold.store.writing() as session:

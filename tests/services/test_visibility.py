@@ -375,6 +375,7 @@ def test_a_message_is_read_by_whom_it_is_for(timed: Any, seen_by: Any) -> None:
 
 
 NEEDED = {
+    "status": "ok",
     "phases": ["x"],
     "score": 1,
     "event": "pre_store",

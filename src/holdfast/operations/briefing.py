@@ -151,7 +151,7 @@ class OnboardingTold(Struct, frozen=True, kw_only=True):
     ),
 )
 def onboarding_tell(hold: Hold, request: OnboardingTell) -> OnboardingTold:
-    """Note that a step of getting to know somebody was told to them: it comes once, and they come in their order."""
+    """Note that a step of getting to know somebody was told to them: each comes once, in its order."""
     from ..services import onboarding
 
     principal = request.principal or hold.caller.agent

@@ -328,7 +328,7 @@ class ConversationsConsolidated(Struct, frozen=True, kw_only=True):
 def conversation_consolidate(
     hold: Hold, request: ConversationConsolidate, progress: Progress
 ) -> ConversationsConsolidated:
-    """Close, summarise and put away what agents heard, if enough time passed and enough is new; one process at a time.
+    """Close, summarise and put away what agents heard, if it is time and enough is new; one at a time.
 
     Turns go into the archive once a summary tells of them. Old outcomes do, too, before they are taken away.
     """

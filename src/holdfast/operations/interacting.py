@@ -163,7 +163,10 @@ class Interactions(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"status": ["denied"]}), Example({"status": ["maybe"]}, error="VALIDATION_FAILED")),
 )
 def interaction_list(hold: Hold, request: InteractionList) -> Interactions:
-    """List what was decided, the last one first. An agent sees what it recorded, who administers the store all."""
+    """List what was decided, the last one first.
+
+    An agent sees what it recorded and its own; who administers the store sees all.
+    """
     from ..services import interactions
     from ..storage.interactions import Which
 
@@ -221,7 +224,7 @@ class InteractionsErased(Struct, frozen=True, kw_only=True):
     ),
 )
 def interaction_erase(hold: Hold, request: InteractionErase, progress: Progress) -> InteractionsErased:
-    """Erase what was said in old interactions, and by whom; that they were, when, and how they ended stays."""
+    """Erase what was said in old interactions, and who asked; that and how they were decided stays."""
     from ..services import interactions
 
     return InteractionsErased(erased=interactions.erase_older(hold, request.older_than_days))

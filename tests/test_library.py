@@ -173,7 +173,10 @@ GARBAGE: list[Any] = [None, 5, "", "x", "\ud800", "\x00", [], {}, [None], {"a": 
 
 
 @pytest.mark.parametrize("name", [op.name for op in REGISTRY if op.effect is Effect.READ])
-def test_whatever_is_asked_the_answer_is_one_or_an_error_of_ours(hold: Any, name: str) -> None:
+def test_whatever_is_asked_the_answer_is_one_or_an_error_of_ours(
+    hold: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     op, codes = REGISTRY[name], set()
     needed = {field.encode_name: "x" for field in op.fields if field.required}
     for field, value in product(op.fields, GARBAGE):

@@ -105,3 +105,8 @@ def test_texts_that_differ_in_order_share_all_their_numbers_but_the_first() -> N
         gist("Tokens live in cookies. Keys rotate nightly."),
     )
     assert (one[0] != other[0], one[1:] == other[1:]) == (True, True)
+
+
+def test_signs_without_a_word_are_alike_only_if_they_are_the_same() -> None:
+    assert compare("?", " ? ").relation == "same"
+    assert compare("?", "!").relation == "other"

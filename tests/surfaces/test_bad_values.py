@@ -13,6 +13,7 @@ from twins import Twins, comparable, twins
 from engines import Postgres
 from holdfast.domain.skill import digest_of, file_of
 from holdfast.operations import REGISTRY, Effect, Operation
+from holdfast.operations.registry import bare
 
 _letters = random.Random(7)
 
@@ -214,12 +215,10 @@ def bad_values(good: Any) -> Iterator[Any]:
 
 
 def good_value(op: Operation, field: msgspec.structs.FieldInfo) -> Any:
-    from holdfast.operations.registry import bare
-
     if op.name == "import" and field.encode_name == "envelope":
         return {"memories": [], "links": []}
     if field.encode_name == "message":
-        return dict(op.examples[0].arguments["message"])
+        return op.examples[0].arguments["message"]
     if op.name == "sync_push":
         return {"sender_agent_id": AGENT}
     if op.name == "invalidations" and field.encode_name == "status":
@@ -228,9 +227,22 @@ def good_value(op: Operation, field: msgspec.structs.FieldInfo) -> Any:
         return FIELDS[field.encode_name]
     if field.encode_name.endswith("agent_id"):
         return AGENT
-    info = bare(msgspec.inspect.type_info(field.type))
-    if isinstance(info, msgspec.inspect.LiteralType):
-        return info.values[0]
+    return value_of(bare(msgspec.inspect.type_info(field.type)))
+
+
+def value_of(info: Any) -> Any:
+    """Something that is of a type."""
+    match info:
+        case msgspec.inspect.LiteralType(values=values):
+            return values[0]
+        case msgspec.inspect.ListType(item_type=item):
+            return [value_of(bare(item))]
+        case msgspec.inspect.DictType(value_type=value):
+            return {"k": value_of(bare(value))}
+        case msgspec.inspect.StructType(fields=fields):
+            return {field.encode_name: value_of(bare(field.type)) for field in fields if field.required}
+        case msgspec.inspect.AnyType():
+            return "deploy"
     return BY_TYPE[type(info)]
 
 

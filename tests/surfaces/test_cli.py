@@ -318,7 +318,15 @@ def test_what_cannot_be_brought_back_needs_a_yes(run: Run) -> None:
 
 
 def test_only_what_cannot_be_brought_back_asks(run: Run) -> None:
-    assert [op.name for op in REGISTRY if op.irreversible] == ["archive_purge", "compact", "quarantine_drop", "restore"]
+    assert {op.name for op in REGISTRY if op.irreversible} == {
+        "archive_purge",
+        "compact",
+        "interaction_erase",
+        "principal_purge",
+        "quarantine_drop",
+        "restore",
+        "run_clear",
+    }
     assert run("delete", store(run)["id"])[0] == 0
 
 

@@ -63,8 +63,10 @@ def _opposed() -> list[frozenset[str]]:
 
 def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
     """How a new text stands to one that is there."""
-    if _letters(old) == _letters(new):
-        return Likeness("same", 1.0, "the same but for case, blanks and punctuation")
+    if _letters(old) == (letters := _letters(new)):
+        if letters or old.split() == new.split():
+            return Likeness("same", 1.0, "the same but for case, blanks and punctuation")
+        return Likeness("other", 0.0, "neither says a word")
     return _related(_Change(read(old), read(new)), cosine)
 
 

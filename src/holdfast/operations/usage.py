@@ -26,6 +26,7 @@ Key = Annotated[str, Meta(min_length=1, max_length=256, description="A call with
 Money = Annotated[str, Meta(min_length=1, max_length=32, description="In the currency's unit, such as 0.30.")]
 Currency = Annotated[str, Meta(min_length=3, max_length=3, description="Three letters, such as USD.")]
 Group = Literal["day", "principal", "model", "session"]
+FIRST_DAY = from_text("0001-01-01", "day") // DAY
 
 
 class UsageRecord(Request, frozen=True):
@@ -232,7 +233,7 @@ def usage_report(hold: Hold, request: UsageReport) -> UsageReported:
 
     today = hold.now() // DAY
     until = today if request.until is None else from_text(request.until, "until") // DAY
-    since = until - 29 if request.since is None else from_text(request.since, "since") // DAY
+    since = max(until - 29, FIRST_DAY) if request.since is None else from_text(request.since, "since") // DAY
     asked = Asked(since, until, frozenset(request.by), tuple(request.principal), request.session, request.model)
     found = [
         UsageSum(

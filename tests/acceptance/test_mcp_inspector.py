@@ -52,7 +52,7 @@ def test_it_lists_the_tools_and_finds_their_schemas_portable(target: list[str], 
     code, listed = inspect(target, era, "tools/list", "--strict")
     assert code == 0
     assert [tool["name"] for tool in listed["tools"]][-1] == "memory_capabilities"
-    assert len(listed["tools"]) == 8
+    assert len(listed["tools"]) == 7
 
 
 def test_it_finds_every_schema_of_the_full_profile_portable(db: str) -> None:

@@ -85,7 +85,7 @@ def test_the_official_client_drives_it_in_every_era(db: str, mode: str) -> None:
 
     seen = anyio.run(drive)
     assert seen["version"] == ("2025-11-25" if mode == "legacy" else "2026-07-28")
-    assert (seen["tools"], seen["wrong"]) == (8, True)
+    assert (seen["tools"], seen["wrong"]) == (7, True)
     assert seen["found"]["count"] == 1
     assert seen["resources"] == [seen["uri"]]
     assert "On Tuesdays." in seen["read"].text

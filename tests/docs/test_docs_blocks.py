@@ -26,6 +26,7 @@ NOT_RUN = {
     "docs/how-to/curate.md": 1,
     "docs/how-to/connect-agents.md": 1,
     "docs/how-to/follow-changes.md": 1,
+    "docs/how-to/interactions.md": 1,
     "docs/how-to/measure-recall.md": 1,
     "docs/how-to/measure.md": 1,
     "docs/how-to/postgresql.md": 1,

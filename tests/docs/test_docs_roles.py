@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,10 +18,13 @@ from apart import disagree
 from engines import Postgres
 from holdfast.domain import moment
 from holdfast.domain.errors import HoldfastError, StoreUnreachable
+from holdfast.net.access import Outbound
 from holdfast.operations import REGISTRY, Effect
 from holdfast.operations.registry import Example
+from holdfast.services.deliver import Dispatcher
 from holdfast.services.messages import Hello, Take
 from holdfast.storage import exchange as telling
+from provider_server import provider
 
 PAGE = ROOT / "docs" / "how-to" / "postgresql.md"
 MADE = "$ export HOLDFAST_DB="
@@ -119,6 +123,7 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     do("sync_import_bundle", file=str(folder / "other.bundle"), trust_sender=True)
     every_change_by_peers(do, folder)
     every_change_for_agents(do)
+    every_change_for_subscribers(hold, do)
     snapshot = do("backup").snapshot
     assert do("compact", older_than=0).folded > 0
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
@@ -147,13 +152,20 @@ def every_change_for_agents(do: Callable[..., Any]) -> None:
     do("fact_delete", key="city", principal="ann")
     do("fact_restore", key="city", principal="ann")
     lesson = do("lesson_add", rule="Taste the soup first.", domain="kitchen").lesson
-    do("outcome_record", score=1, domain="kitchen", lesson_id=lesson.id)
+    for _ in range(2):
+        do("outcome_record", score=1, domain="kitchen", lesson_id=lesson.id)
     seen = do("observation_save", title="Cold soup", type="discovery")
     do("observation_update", id=seen.id, why="The stove was off.")
     do("limitation_resolve", id=do("limitation_add", title="No oven").limitation.id)
     do("conversation_say", turns=[{"role": "user", "content": "Is the soup on?"}], principal="ann")
     do("conversation_close", principal="ann")
     do("conversation_reap")
+    assert do("conversation_consolidate", force=True, keep_outcomes=1).outcomes_archived == 1
+    assert do("interaction_record", status="denied", input="Salt?", principal="ann").recorded
+    assert do("interaction_erase", older_than_days=0).erased == 1
+    assert do("onboarding_tell", step="introduce", principal="ann").told
+    do("project_merge", project="projects/soup", alias="projects/broth")
+    do("project_split", alias="projects/broth")
     every_task(do)
     do("price_set", model="m", input="3")
     do("budget_set", principal="*", tokens=100)
@@ -170,6 +182,17 @@ def every_change_for_agents(do: Callable[..., Any]) -> None:
     do("session_keep", session_id="s", provider="p")
     do("session_clear")
     do("principal_purge", name="ann")
+
+
+def every_change_for_subscribers(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:
+    """Telling a receiver of what changes."""
+    hold.hold = replace(hold.hold, outbound=Outbound(("127.0.0.0/8",)))
+    with provider(lambda handler, _: handler.reply(b"")) as receiver:
+        made = do("subscribe", url=receiver.url)
+        assert do("subscription_test", id=made.id).ok
+        do("subscription_replay", id=made.id, since=hold.verify().entries - 1)
+        assert Dispatcher(hold.hold).deliver() == 1
+        do("unsubscribe", id=made.id)
 
 
 def every_task(do: Callable[..., Any]) -> None:

@@ -6,30 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 import holdfast
 from engines import ENGINES
 from holdfast.domain.caller import Caller
-from holdfast.domain.moment import SECOND, from_text, to_text
 from holdfast.operations import REGISTRY
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.at = from_text("2026-01-31T09:00:00Z", "at")
-
-    def __call__(self) -> int:
-        return self.at
-
-    def move(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
-        self.at += ((days * 24 + hours) * 3600 + seconds) * SECOND
-        return to_text(self.at)
-
-    def after(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
-        """The text of a moment later than now."""
-        return to_text(self.at + ((days * 24 + hours) * 3600 + seconds) * SECOND)
 
 
 class Seen:

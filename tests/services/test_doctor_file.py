@@ -1,10 +1,12 @@
 """What the doctor finds in a store that is one file."""
 
 import os
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from test_doctor import by_hand, filled, said, severities, well
 
@@ -42,13 +44,36 @@ def test_a_row_that_points_to_nothing_is_found(filled: holdfast.Holdfast, db: st
     assert "a row of access points to nothing in memory" in said(filled)
 
 
-def test_a_page_overwritten_by_chance_is_found(filled: holdfast.Holdfast, db: str) -> None:
-    filled.close()
+def pages_of(db: str, *names: str) -> list[int]:
+    """Where the last page of each of some tables and indexes begins."""
+    asked = "select (max(pageno) - 1) * 4096 from dbstat where name = ?"
+    with closing(apsw.Connection(db)) as file:
+        return [file.execute(asked, (name,)).fetchall()[0][0] for name in names]
+
+
+def overwrite(db: str, place: int) -> None:
     with open(db, "r+b") as file:
-        file.seek(os.path.getsize(db) // 2 // 4096 * 4096)
+        file.seek(place)
         file.write(b"\xff" * 4096)
+
+
+@pytest.mark.parametrize("name", ["memory", "journal", "memory_text_data", "sqlite_autoindex_memory_1"])
+def test_a_page_overwritten_by_chance_is_found(filled: holdfast.Holdfast, db: str, name: str) -> None:
+    filled.close()
+    overwrite(db, *pages_of(db, name))
     with holdfast.open(db, agent_id="ai:tester@here") as hurt:
         assert hurt.doctor().status == "critical"
+
+
+def test_an_overwritten_page_that_says_which_tables_there_are_is_a_clear_error(
+    filled: holdfast.Holdfast, db: str
+) -> None:
+    filled.close()
+    overwrite(db, *pages_of(db, "sqlite_schema"))
+    before = Path(db).read_bytes()
+    with pytest.raises(StoreDamaged, match="restore a backup"):
+        holdfast.open(db, agent_id="ai:tester@here")
+    assert Path(db).read_bytes() == before
 
 
 @pytest.mark.parametrize("pages", [1, 5, 20])

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from ai_memory.webhooks import verify_webhook_signature
+from clocks import Clock
 
 import holdfast
-from conftest import Clock
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import HoldfastError, NotFound
 from holdfast.domain.subscription import FIRST_PAUSE, LONGEST_PAUSE, pause

@@ -209,10 +209,10 @@ with holdfast.open(sys.argv[1], agent_id="ai:tester@here") as hold:
 
 
 @pytest.fixture
-def other_process(db: str) -> Callable[..., str]:
+def other_process(address: str) -> Callable[..., str]:
     def change(*words: str) -> str:
-        done = subprocess.run([sys.executable, "-c", CHANGE, db, *words], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        told = [sys.executable, "-c", CHANGE, address, *words]
+        return subprocess.run(told, capture_output=True, text=True, check=True).stdout.strip()
 
     return change
 
@@ -304,10 +304,10 @@ def test_what_a_writer_finds_and_takes_back_is_not_remembered(hold: Holdfast) ->
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"], indirect=True)
-def test_a_restored_store_gives_no_vectors_of_the_one_before_it(hold: Holdfast, db: str) -> None:
+def test_a_restored_store_gives_no_vectors_of_the_one_before_it(hold: Holdfast, address: str) -> None:
     ids, table = stored(hold, 160), mixture(6, 160, 64, 8)
     kept(hold, ids[:80], table[:80])
-    with opened(db) as other:
+    with opened(address) as other:
         snapshot = hold.backup().snapshot
         with hold.hold.store.writing() as session:
             for id in ids[:80]:

@@ -196,7 +196,7 @@ def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
         parse.cache_clear()
         assert kept(old) != kept(new)
         with old.hold.store.writing() as session:
-            filling.after(28, session)
+            filling.after(25, session)
         assert kept(old) == kept(new)
         assert [one.title for one in old.search("🎉").results] == ["Party 🎉"]
         assert old.verify().intact

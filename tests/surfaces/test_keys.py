@@ -14,6 +14,7 @@ from engines import ENGINES
 from holdfast import Holdfast
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, Invalid, Misconfigured, NotFound
+from holdfast.surfaces.http import page
 from holdfast.surfaces.http.guard import is_loopback
 from holdfast.surfaces.serve import serve
 
@@ -70,14 +71,16 @@ def test_without_keys_a_loopback_server_is_open(client: TestClient) -> None:
     assert client.get("/api/v1/memories").status_code == 200
 
 
-def test_once_there_is_a_key_every_path_but_health_needs_one(hold: Holdfast, client: TestClient) -> None:
+def test_once_there_is_a_key_every_path_but_health_and_the_files_of_the_page_needs_one(
+    hold: Holdfast, client: TestClient
+) -> None:
     hold.key_create(name="laptop")
 
     paths = [route.path for route in client.app.routes if isinstance(route, Route)]  # type: ignore[attr-defined]
     for path in [*paths, "/nothing", "/api/v1/memories/"]:
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
             answer = client.request(method, path.replace(":path", ""), json={} if method == "POST" else None)
-            if path in ("/health", "/api/v1/health"):
+            if path in ("/health", "/api/v1/health", *(path for path, _ in page.files())):
                 assert answer.status_code in (200, 405)
             else:
                 assert (answer.status_code, answer.json()["code"]) == (401, "UNAUTHENTICATED"), (method, path)

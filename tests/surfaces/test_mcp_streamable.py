@@ -114,7 +114,7 @@ def test_the_sdk_client_stores_and_recalls_in_both_eras(url: str, mode: str) -> 
             return tools, stored.structured_content, found.structured_content
 
     tools, stored, found = anyio.run(drive)
-    assert len(tools) == 8
+    assert len(tools) == 7
     assert stored["agent_id"].startswith("ai:mcp@")
     assert stored["source"] == "nhi"
     assert [memory["id"] for memory in found["memories"]] == [stored["id"]]

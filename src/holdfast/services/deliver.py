@@ -145,7 +145,7 @@ class Dispatcher:
                 return
             thread = threading.Thread(target=self._worked, args=(one,), name="holdfast-webhook", daemon=True)
             self._busy[one.id] = thread
-        thread.start()
+            thread.start()
 
     def _worked(self, one: Subscription) -> None:
         try:

@@ -15,7 +15,7 @@ def after(migration: int, session: Session) -> None:
         _parse(session)
     if migration == 11:
         _find_alike(session)
-    if migration == 28:
+    if migration == 25:
         _name_emoji(session)
 
 

@@ -361,12 +361,13 @@ class _Walk:
 def _reigns(session: Session) -> dict[str, int]:
     """Up to which place this store gave numbers under each of its names; behind that they came back from elsewhere."""
     signers = sorted(session.rows("signer_list"), key=lambda row: (row[2], _incarnation(row[0])))
-    ends = [*(since for _, _, since in signers[1:]), 1 << 62]
+    ends = [*(since for _, _, since in signers[1:]), 1 << 62][: len(signers)]
     return {origin: end for (origin, *_), end in zip(signers, ends, strict=True)}
 
 
 def _incarnation(origin: str) -> int:
-    return int(origin.partition(".")[2].partition("-")[0])
+    number = origin.partition(".")[2].partition("-")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _unsigned_floor(head: Head, floor: floors.Floor | None) -> Iterator[Break]:

@@ -81,6 +81,7 @@ def furnish(hold: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
         inline_skill=f"---\nname: {word.lower()}\ndescription: {word}.\nnamespace: {namespace}\n---\nDo {word}.\n",
         files=[{"path": f"{word}.txt", "content": word}],
     )
+    hold.interaction_record(status="denied", principal=word, input=f"Is it {word}?", reason=word, namespace=namespace)
     return [memory.id for memory in kept]
 
 
@@ -93,12 +94,13 @@ def test_nothing_of_any_kind_is_told_from_outside_and_all_of_it_from_inside(
     here.link(source_id=inside[1], target_id=outside[1], relation="related_to")
     here.link(source_id=outside[2], target_id=inside[2], relation="supersedes")
     here.agent_register(agent_id=f"ai:{SECRET}@x", agent_type="ai:helper")
+    here.principal_describe(name="ann", display=SECRET)
     here.policy_set(namespace="*", invalidation_hops=3)
     page = told(here)
     assert SECRET.lower() not in words(page).lower()
     assert not any(id in words(page) for id in outside)
     kinds = {change.kind for change in page.changes}
-    assert kinds == {*KINDS} - {"agent"}
+    assert kinds == {*KINDS} - {"agent", "principal"}
     assert len(page.files) == 2
     everything = {(change.kind, change.record) for change in told(here, ALL).changes}
     withheld = everything - {(change.kind, change.record) for change in page.changes}
@@ -190,6 +192,15 @@ def test_a_link_to_what_lies_outside_is_not_taken(here: holdfast.Holdfast, there
     there.link(source_id=inside.id, target_id=outside.id, relation="supersedes")
     assert reasons(meet(here, there).pulled) == ["scope"]
     assert here.get(id=inside.id).links == []
+
+
+def test_an_interaction_is_taken_from_a_peer_for_its_namespaces_alone(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    there.interaction_record(status="ok", action="inside", namespace="team/a")
+    there.interaction_record(status="ok", action="outside", namespace="other")
+    assert reasons(meet(here, there).pulled) == ["scope"]
+    assert [one.action for one in here.interaction_list().interactions] == ["inside"]
 
 
 def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(

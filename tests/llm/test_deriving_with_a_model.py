@@ -171,7 +171,7 @@ def test_a_draft_that_could_not_be_kept_is_made_of_the_sources_own_sentences(db:
 
 
 def test_drafts_end_with_the_budget_of_a_day_and_the_proposals_do_not(db: str) -> None:
-    with provider(saying(DRAFT)) as server, opened(db, server, llm_daily_tokens=2000) as hold:
+    with provider(saying(DRAFT)) as server, opened(db, server, llm_daily_tokens=1940) as hold:
         for place in ("lift", "gate", "stairs"):
             observed(hold, [text.replace("lift", place) for text in LIFTS], place)
         methods = [one.draft.method for one in hold.reflect_suggest().suggestions]

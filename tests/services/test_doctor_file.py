@@ -44,23 +44,20 @@ def test_a_row_that_points_to_nothing_is_found(filled: holdfast.Holdfast, db: st
     assert "a row of access points to nothing in memory" in said(filled)
 
 
-def pages_of(db: str, *names: str) -> list[int]:
-    """Where the last page of each of some tables and indexes begins."""
-    asked = "select (max(pageno) - 1) * 4096 from dbstat where name = ?"
+def overwrite(db: str, name: str) -> None:
+    """The last page of a table or an index."""
     with closing(apsw.Connection(db)) as file:
-        return [file.execute(asked, (name,)).fetchall()[0][0] for name in names]
-
-
-def overwrite(db: str, place: int) -> None:
+        ((page,),) = file.execute("select max(pageno) from dbstat where name = ?", (name,)).fetchall()
+    assert isinstance(page, int)
     with open(db, "r+b") as file:
-        file.seek(place)
+        file.seek((page - 1) * 4096)
         file.write(b"\xff" * 4096)
 
 
 @pytest.mark.parametrize("name", ["memory", "journal", "memory_text_data", "sqlite_autoindex_memory_1"])
 def test_a_page_overwritten_by_chance_is_found(filled: holdfast.Holdfast, db: str, name: str) -> None:
     filled.close()
-    overwrite(db, *pages_of(db, name))
+    overwrite(db, name)
     with holdfast.open(db, agent_id="ai:tester@here") as hurt:
         assert hurt.doctor().status == "critical"
 
@@ -69,7 +66,7 @@ def test_an_overwritten_page_that_says_which_tables_there_are_is_a_clear_error(
     filled: holdfast.Holdfast, db: str
 ) -> None:
     filled.close()
-    overwrite(db, *pages_of(db, "sqlite_schema"))
+    overwrite(db, "sqlite_schema")
     before = Path(db).read_bytes()
     with pytest.raises(StoreDamaged, match="restore a backup"):
         holdfast.open(db, agent_id="ai:tester@here")

@@ -16,8 +16,8 @@ LONG = 60.0
 
 
 @pytest.fixture
-def other(hold: Holdfast, db: str) -> Iterator[Holdfast]:
-    with holdfast.open(db, agent_id="ai:other@here") as opened:
+def other(hold: Holdfast, address: str) -> Iterator[Holdfast]:
+    with holdfast.open(address, agent_id="ai:other@here") as opened:
         yield opened
 
 
@@ -75,8 +75,8 @@ def test_all_who_wait_are_woken_by_one_commit(hold: Holdfast, other: Holdfast) -
         assert [one.result(timeout=LONG) for one in waiting] == [True] * 4
 
 
-def test_a_closed_store_lets_go_of_who_waits(hold: Holdfast, db: str) -> None:
-    other = holdfast.open(db)
+def test_a_closed_store_lets_go_of_who_waits(hold: Holdfast, address: str) -> None:
+    other = holdfast.open(address)
     other.hold.store.wait(0)
     other.close()
     assert not any(thread.name == "holdfast-listener" for thread in threading.enumerate())

@@ -25,6 +25,7 @@ class Verdict(Struct):
 
 db, url, budget, number = sys.argv[1:]
 values = {"llm": "openai", "llm_url": url, "llm_model": "m", "llm_daily_tokens": int(budget)}
+values |= {"timeout_secs": 600, "llm_timeout_secs": 280}
 with opened(settings=Settings(db=db, **values), once=True) as hold:
     task = Task("race", "Count.", Verdict, most_tokens=10_000)
     print(consult(hold.hold, task, [Material("document", "Number " + number)]))
@@ -66,7 +67,7 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
             for one in running:
                 one.kill()
                 one.wait()
-    assert all("the daily budget of 42,000 tokens is spent" in said for said in finished)
+    assert [said for said in finished if "the daily budget of 42,000 tokens is spent" not in said] == []
     assert all(said.startswith("Consulted(answer=Verdict(x=1)") for said in answered)
     assert len(server.asked) == ENOUGH_FOR
     with holdfast.open(db) as hold, hold.hold.reading() as session:

@@ -56,7 +56,8 @@ def killed(db: str, heir: str, roots: list[str], after: int) -> list[str]:
         said += list(process.stdout)
     assert process.returncode in (0, -signal.SIGKILL)
     done = [line.split() for line in said if line.endswith("\n")]
-    assert {told for _, told in done} <= {str(EACH), "0"}  # none, if the one before was killed just after it was done
+    assert {told for _, told in done[1:]} <= {str(EACH)}
+    assert done[0][1] in (str(EACH), "0")  # none, if the process before was killed just after it had done this one
     return [root for root, _ in done]
 
 

@@ -236,21 +236,24 @@ def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_dept
     source = _end(hold, session, source_id, "source_id", now, "live")
     if which.namespace is not None:
         which = replace(which, namespace=door.namespace(which.namespace))
-    ways: dict[str, tuple[str, ...]] = {source.id: (source.id,)}
-    following, steps = [source.id], list[Step]()
-    for depth in range(1, max_depth + 1):
-        # A link back into its own way is read and left out: at most one of each relation to each node of that way.
-        room = limit + 1 - len(steps) + len(following) * depth * len(RELATIONS)
-        edges = links.leaving(session, hold.caller, following, which, now, limit=room)
-        onward = [Step(edge, (*ways[edge.link.source], edge.id)) for edge in edges]
-        onward = [step for step in onward if step.edge.id not in step.path[:-1]]
-        steps += onward
-        following = list(dict.fromkeys(step.edge.id for step in onward if step.edge.id not in ways))
-        for step in onward:
-            ways.setdefault(step.edge.id, step.path)
-        if not following or len(steps) > limit:
+    for room in (1, max_depth * len(RELATIONS)):
+        bounds = {"depth": max_depth, "steps": room * (limit + 2), "limit": room * (limit + 2)}
+        edges, whole = links.outward(session, hold.caller, source.id, which, now, **bounds)
+        steps = _steps(source.id, edges)
+        if whole or len(steps) > limit:
             break
     return Walked(source, steps[:limit], len(steps) > limit)
+
+
+def _steps(source: str, edges: list[Edge]) -> list[Step]:
+    """Links, the nearest first, each with the first way to it, without those that lead back into that."""
+    ways, steps = {source: (source,)}, list[Step]()
+    for edge in edges:
+        way = ways[edge.link.source]
+        if edge.id not in way:
+            steps.append(Step(edge, (*way, edge.id)))
+            ways.setdefault(edge.id, steps[-1].path)
+    return steps
 
 
 def timeline(

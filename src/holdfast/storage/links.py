@@ -85,6 +85,27 @@ def superseded(session: Session, ids: Sequence[str], now: int) -> set[str]:
     return {row[0] for row in session.rows("invalidation_superseded", ids=list(ids), now=now)} if ids else set()
 
 
+class Outward(NamedTuple):
+    edges: list[Edge]
+    """By the number of steps to their source, then in the order in which they began."""
+    whole: bool
+    """False: there may be more, behind all of these."""
+
+
+def outward(
+    session: Session, caller: Caller, id: str, which: Which, now: int, *, depth: int, steps: int, limit: int
+) -> Outward:
+    """The links that lead on from a memory and from what it leads to, but for those that lead back to it.
+
+    No more than `limit`, nor what is behind so many steps: a memory is met at most once at every depth.
+    """
+    parts, params = _narrowed(caller, which, now)
+    bounds = {"start": id, "last": depth - 1, "steps": steps, "limit": limit}
+    rows = session.assembled(("link_walk", *parts, "link_walk.met", *parts, "link.by_depth"), params | bounds)
+    edges = [Edge(Link(*row[:LINK_COLUMNS]), *row[LINK_COLUMNS:-1]) for row in rows]
+    return Outward(edges, len(rows) < limit and (not rows or rows[0][-1] < steps))
+
+
 class Pair(NamedTuple):
     """The ends of a link, and which of them was met from the other."""
 

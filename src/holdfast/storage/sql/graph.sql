@@ -40,6 +40,23 @@ from (select w.id, min(w.depth) as depth from (select w.id, w.depth from walk w 
 join link l on l.target = d.id join memory m on m.id = l.source where l.state = 'live'
 -- name: link.by_depth
  order by d.depth, l.valid_from, l.created_at, l.id limit :limit
+-- name: link_walk
+-- Links outward from a memory, the nearest first, and how many steps were walked: the same clauses follow twice. Both
+-- engines walk breadth first and no further than is taken from them. If that was all there may be, the farthest level may
+-- not be whole, and nothing is said of what leaves it. Nothing leads back to the start.
+with recursive walk (id, depth) as (
+  select m.id, cast(0 as bigint) from memory m where m.id = :start
+  union
+  select m.id, w.depth + 1 from walk w join link l on l.source = w.id join memory m on m.id = l.target
+  where w.depth < :last and l.state = 'live' and l.target <> :start
+-- name: link_walk.met
+)
+select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash, d.walked
+from (select w.id, min(w.depth) as depth, max(w.walked) as walked from (
+    select w.id, w.depth, max(w.depth) over () as farthest, count(*) over () as walked
+    from (select w.id, w.depth from walk w limit :steps) w) w
+  where w.walked < :steps or w.depth < w.farthest group by w.id) d
+join link l on l.source = d.id join memory m on m.id = l.target where l.state = 'live' and l.target <> :start
 -- name: link_pairs
 -- Which memories lie next to some, either way: the same clauses follow twice.
 select l.source, l.target, m.id, l.valid_from, l.id from link l join memory m on m.id = l.target

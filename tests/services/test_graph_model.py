@@ -95,7 +95,9 @@ def again(test: Any) -> Any:
 
 
 @pytest.fixture
-def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(timed: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> holdfast.Holdfast:
+    """One whose first look for paths often does not reach far enough."""
+    monkeypatch.setattr(relate, "STEPS", (3, 8, relate.WIDEST))
     return timed
 
 

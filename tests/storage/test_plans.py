@@ -1,5 +1,6 @@
 """What an engine does for the statements that are asked often: it seeks, it never walks a whole table."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -84,3 +85,15 @@ def test_what_makes_nothing_fall_pays_nothing_for_what_could(plans: Plans, hold:
     circle, told = [sql for sql, _ in seen if "invalidation" in sql or "recursive" in sql]
     assert "recursive" in circle
     assert "recursive" not in told
+
+
+@pytest.mark.parametrize("what", ["kg_query", "find_paths", "lineage"])
+def test_links_are_followed_by_one_recursive_statement(plans: Plans, hold: Holdfast, what: str) -> None:
+    ids = [hold.store(title=title, content="x").id for title in "abcd"]
+    for one, other in pairwise(ids):
+        hold.link(one, other, relation="derived_from")
+    asked = {"kg_query": {"source_id": ids[0]}, "find_paths": {"source_id": ids[0], "target_id": ids[3]}}
+    with plans.noted() as seen:
+        hold.call(what, {"max_depth": 5, **asked.get(what, {"id": ids[0]})})
+    assert len([sql for sql, _ in seen if "recursive" in sql]) == 1
+    assert len([sql for sql, _ in seen if "link l" in sql]) == 1

@@ -23,6 +23,10 @@ MOST_LINKS = 1000
 MOST_NODES = 1000
 WIDEST = 10_000
 """Links read in one step of a walk; a wider step is cut and said to be."""
+STEPS = (100, 1000, WIDEST)
+"""How far a search for paths goes at first, and if that was not enough."""
+LINKS_EACH = 10
+"""So many links are read for each step, all in all."""
 PROVENANCE: tuple[Relation, ...] = ("derived_from", "derives_from", "reflects_on", "supersedes")
 """Relations that lead from what was made to what it was made of."""
 
@@ -63,13 +67,6 @@ class Ways(NamedTuple):
     paths: list[paths.Path]
     truncated: bool
     """There are more than were asked for, or may be: the search was cut for its width or its work."""
-
-
-class Side(NamedTuple):
-    """How far a search has come from one end: the memories to go on from, and all that were met."""
-
-    edge: list[str]
-    seen: set[str]
 
 
 class Lineage(NamedTuple):
@@ -247,7 +244,8 @@ def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_dept
 
 def _steps(source: str, edges: list[Edge]) -> list[Step]:
     """Links, the nearest first, each with the first way to it, without those that lead back into that."""
-    ways, steps = {source: (source,)}, list[Step]()
+    ways: dict[str, tuple[str, ...]] = {source: (source,)}
+    steps = list[Step]()
     for edge in edges:
         way = ways[edge.link.source]
         if edge.id not in way:
@@ -291,43 +289,31 @@ def find_paths(
 ) -> Ways:
     """The ways between two memories along links in either direction, shortest first, no memory twice on one.
 
-    Links are read from both ends inwards, the narrower side first, and no further than the paths asked for need: after
-    n steps every path of n links is known.
+    Links are read from both ends inwards, and no further than the paths asked for need.
     """
     now = hold.now()
     source, target = _ends(hold, session, source_id, target_id, now, "live")
     if source.id == target.id:
         return Ways(source, target, [(source.id,)], False)
     which = Which(ended_too=include_invalidated, valid_at=valid_at)
-    near: dict[str, set[str]] = {}
-    sides, cut = (Side([source.id], {source.id}), Side([target.id], {target.id})), False
-    for known in range(1, max_depth + 1):
-        side = min(sides, key=lambda side: len(side.edge))
-        cut = _spread(hold, session, side, which, now, near) or cut
-        exhausted = not side.edge
-        found = _simple_paths(near, source.id, target.id, max_depth if exhausted else known, max_results + 1)
-        if exhausted or len(found.paths) > max_results:
+    for steps in STEPS:
+        bounds = {"depth": max_depth, "steps": steps, "limit": LINKS_EACH * steps}
+        pairs, levels, whole = links.between(session, hold.caller, (source.id, target.id), which, now, **bounds)
+        known = max_depth if whole or steps == STEPS[-1] else min(max_depth, 2 * levels)
+        found = paths.simple_paths(_near(pairs), source.id, target.id, depth=known, most=max_results + 1)
+        if whole or len(found.paths) > max_results:
             break
-    more = cut or not found.complete or len(found.paths) > max_results
+    more = not whole or not found.complete or len(found.paths) > max_results
     return Ways(source, target, found.paths[:max_results], more)
 
 
-def _spread(hold: Hold, session: Session, side: Side, which: Which, now: int, near: dict[str, set[str]]) -> bool:
-    """Read the links at the edge of a side into the map of neighbours; whether there were too many to read."""
-    pairs = links.beside(session, hold.caller, side.edge, which, now, limit=WIDEST)
-    for source, target, _ in pairs:
-        near.setdefault(source, set()).add(target)
-        near.setdefault(target, set()).add(source)
-    met = {pair.met for pair in pairs}
-    side.edge[:] = sorted(met - side.seen)
-    side.seen.update(met)
-    return len(pairs) == WIDEST
-
-
-def _simple_paths(near: dict[str, set[str]], source: str, target: str, depth: int, most: int) -> paths.Found:
-    return paths.simple_paths(
-        {node: sorted(others) for node, others in near.items()}, source, target, depth=depth, most=most
-    )
+def _near(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """The neighbours of each memory, in order."""
+    near: dict[str, set[str]] = {}
+    for one, other in pairs:
+        near.setdefault(one, set()).add(other)
+        near.setdefault(other, set()).add(one)
+    return {node: sorted(others) for node, others in near.items()}
 
 
 def lineage(

@@ -106,6 +106,37 @@ def outward(
     return Outward(edges, len(rows) < limit and (not rows or rows[0][-1] < steps))
 
 
+class Between(NamedTuple):
+    pairs: list[tuple[str, str]]
+    levels: int
+    """How many steps away from either end all links are told."""
+    whole: bool
+
+
+def between(
+    session: Session,
+    caller: Caller,
+    ends: tuple[str, str],
+    which: Which,
+    now: int,
+    *,
+    depth: int,
+    steps: int,
+    limit: int,
+) -> Between:
+    """The ends of links, in either direction, at two memories and around them: all that ways of `depth` links need.
+
+    No more than `limit`, nor what is behind so many steps.
+    """
+    parts, params = _narrowed(caller, which, now)
+    bounds = {"source": ends[0], "target": ends[1], "source_last": (depth - 1) // 2, "target_last": depth // 2 - 1}
+    asked = ("link_between", *parts, "link_between.met", *parts, "link_between.in_order")
+    rows = session.assembled(asked, params | bounds | {"steps": steps, "limit": limit})
+    cut = len(rows) == limit
+    whole = not cut and (not rows or rows[0][-1] < steps)
+    return Between([row[:2] for row in rows], rows[-1][2] + (0 if cut else 1) if rows else 0, whole)
+
+
 class Pair(NamedTuple):
     """The ends of a link, and which of them was met from the other."""
 

@@ -57,6 +57,26 @@ from (select w.id, min(w.depth) as depth, max(w.walked) as walked from (
     from (select w.id, w.depth from walk w limit :steps) w) w
   where w.walked < :steps or w.depth < w.farthest group by w.id) d
 join link l on l.source = d.id join memory m on m.id = l.target where l.state = 'live' and l.target <> :start
+-- name: link_between
+-- Links in either direction at two memories and at what lies around them, the nearest first; otherwise as link_walk.
+with recursive walk (id, depth, last) as (
+  select m.id, cast(0 as bigint), case when m.id = :source then :source_last else :target_last end
+  from memory m where m.id = :source or m.id = :target
+  union
+  select m.id, w.depth + 1, w.last from walk w join link l on l.source = w.id or l.target = w.id
+  join memory m on m.id = case when l.source = w.id then l.target else l.source end
+  where w.depth < w.last and l.state = 'live'
+-- name: link_between.met
+)
+select l.source, l.target, d.depth, d.walked
+from (select w.id, min(w.depth) as depth, max(w.walked) as walked from (
+    select w.id, w.depth, max(w.depth) over () as farthest, count(*) over () as walked
+    from (select w.id, w.depth from walk w limit :steps) w) w
+  where w.walked < :steps or w.depth < w.farthest group by w.id) d
+join link l on l.source = d.id or l.target = d.id
+join memory m on m.id = case when l.source = d.id then l.target else l.source end where l.state = 'live'
+-- name: link_between.in_order
+ order by d.depth, l.valid_from, l.id limit :limit
 -- name: link_pairs
 -- Which memories lie next to some, either way: the same clauses follow twice.
 select l.source, l.target, m.id, l.valid_from, l.id from link l join memory m on m.id = l.target

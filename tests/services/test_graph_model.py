@@ -96,8 +96,9 @@ def again(test: Any) -> Any:
 
 @pytest.fixture
 def hold(timed: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> holdfast.Holdfast:
-    """One whose first look for paths often does not reach far enough."""
-    monkeypatch.setattr(relate, "STEPS", (3, 8, relate.WIDEST))
+    """One whose first looks for paths often do not reach far enough, and for which few links are many."""
+    monkeypatch.setattr(relate, "ROUNDS", ((3, 3), (4, 8), (7, relate.WIDEST)))
+    monkeypatch.setattr(relate, "WIDE", 3)
     return timed
 
 

@@ -412,6 +412,68 @@ def test_paths_in_a_dense_graph_are_found_without_reading_all_of_it(
     assert (neighbours.count, neighbours.truncated) == (1, False)
 
 
+Join = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def joined(hold: holdfast.Holdfast) -> Join:
+    def joined(*arrows: str) -> dict[str, str]:
+        """Memories whose ids are in the order of their names, and links between them that began one after another."""
+        from holdfast.domain.admit import Draft
+        from holdfast.services import relate, remember
+
+        ends = [arrow.split(">") for arrow in arrows]
+        names = sorted({name for pair in ends for name in pair})
+        with hold.hold.writing() as write:
+            drafts = [Draft(title=name, content="x", tier="long") for name in names]
+            ids = sorted(remember.put(hold.hold, write, draft, "error").memory.id for draft in drafts)
+            known = dict(zip(names, ids, strict=True))
+            for began, (source, target) in enumerate(ends):
+                relate.tie(hold.hold, write, known[source], known[target], "related_to", valid_from=START + began)
+        return known
+
+    return joined
+
+
+def test_a_walk_that_ends_amid_a_level_tells_nothing_of_it(hold: holdfast.Holdfast, joined: Join, clock: Clock) -> None:
+    # What lies behind b is met twice, so that the first walk is spent when it has met one of p and q.
+    around = ["s>a", "s>b", "a>b", "b>1", "b>2", "b>3", "b>4", "s>c", "c>d", "d>e", "e>p", "e>q"]
+    onward = ["p>5", "q>6", "q>7", "p>8", "p>9", "q>10"]
+    ids = joined(*around, *onward)
+    clock.tick()
+    found = hold.kg_query(source_id=ids["s"], max_depth=5, limit=len(around) + 2)
+    assert (targets(found)[-2:], found.truncated) == ([ids["5"], ids["6"]], True)
+
+
+def test_a_search_for_paths_that_ends_amid_a_level_tells_nothing_of_it(
+    hold: holdfast.Holdfast, joined: Join, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.services import relate
+
+    # Only t is gone out from, and the first search is spent when it has met one of p and q.
+    monkeypatch.setattr(relate, "WIDE", 6)
+    monkeypatch.setattr(relate, "ROUNDS", ((4, 4), (4, relate.WIDEST)))
+    ids = joined("t>u", "u>p", "u>q", "p>1", "q>2", "q>3", "p>4", "p>5", "q>6", *(f"{n}>s" for n in range(1, 7)))
+    clock.tick()
+    found = hold.find_paths(source_id=ids["s"], target_id=ids["t"], max_results=2)
+    expected = [("s", "1", "p", "u", "t"), ("s", "2", "q", "u", "t")]
+    assert (found.paths, found.truncated) == ([tuple(ids[name] for name in way) for way in expected], True)
+
+
+@pytest.mark.parametrize("ends", [("hub", "t"), ("t", "hub")], ids=["from", "to"])
+def test_paths_of_an_end_with_many_links_are_looked_for_from_the_other(
+    hold: holdfast.Holdfast, joined: Join, clock: Clock, monkeypatch: pytest.MonkeyPatch, ends: tuple[str, str]
+) -> None:
+    from holdfast.services import relate
+
+    monkeypatch.setattr(relate, "WIDE", 6)
+    monkeypatch.setattr(relate, "ROUNDS", ((4, 5),))
+    ids = joined("hub>a", "b>a", "b>c", "t>c", *(f"hub>{n}" for n in range(9)))
+    clock.tick()
+    found = hold.find_paths(source_id=ids[ends[0]], target_id=ids[ends[1]])
+    assert ([len(path) for path in found.paths], found.truncated) == ([5], False)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     arrows=st.lists(st.permutations(range(6)).map(lambda order: tuple(order[:2])), unique=True, max_size=14),

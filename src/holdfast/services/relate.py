@@ -23,10 +23,12 @@ MOST_LINKS = 1000
 MOST_NODES = 1000
 WIDEST = 10_000
 """Links read in one step of a walk; a wider step is cut and said to be."""
-STEPS = (100, 1000, WIDEST)
-"""How far a search for paths goes at first, and if that was not enough."""
+ROUNDS = ((4, 100), (5, 1000), (7, WIDEST))
+"""The longest paths that a search looks for, and the steps that it takes: at first, and if that was not enough."""
+WIDE = 100
+"""If one end of a path has so many links and the other has fewer, only that one is gone out from."""
 LINKS_EACH = 10
-"""So many links are read for each step, all in all."""
+"""So many links are read for each step, all in all, if that is more than one step may read."""
 PROVENANCE: tuple[Relation, ...] = ("derived_from", "derives_from", "reflects_on", "supersedes")
 """Relations that lead from what was made to what it was made of."""
 
@@ -289,19 +291,20 @@ def find_paths(
 ) -> Ways:
     """The ways between two memories along links in either direction, shortest first, no memory twice on one.
 
-    Links are read from both ends inwards, and no further than the paths asked for need.
+    Links are read from both ends inwards, or from the narrower one, and no further than the paths asked for need.
     """
     now = hold.now()
     source, target = _ends(hold, session, source_id, target_id, now, "live")
     if source.id == target.id:
         return Ways(source, target, [(source.id,)], False)
     which = Which(ended_too=include_invalidated, valid_at=valid_at)
-    for steps in STEPS:
-        bounds = {"depth": max_depth, "steps": steps, "limit": LINKS_EACH * steps}
-        pairs, levels, whole = links.between(session, hold.caller, (source.id, target.id), which, now, **bounds)
-        known = max_depth if whole or steps == STEPS[-1] else min(max_depth, 2 * levels)
+    for longest, steps in ROUNDS:
+        depth = min(longest, max_depth)
+        bounds = {"depth": depth, "wide": WIDE, "steps": steps, "limit": max(WIDEST, LINKS_EACH * steps)}
+        pairs, known, whole = links.between(session, hold.caller, (source.id, target.id), which, now, **bounds)
+        known = depth if steps == WIDEST else known
         found = paths.simple_paths(_near(pairs), source.id, target.id, depth=known, most=max_results + 1)
-        if whole or len(found.paths) > max_results:
+        if (whole and depth == max_depth) or len(found.paths) > max_results:
             break
     more = not whole or not found.complete or len(found.paths) > max_results
     return Ways(source, target, found.paths[:max_results], more)

@@ -108,8 +108,8 @@ def outward(
 
 class Between(NamedTuple):
     pairs: list[tuple[str, str]]
-    levels: int
-    """How many steps away from either end all links are told."""
+    known: int
+    """Every way of so many links is told."""
     whole: bool
 
 
@@ -121,20 +121,26 @@ def between(
     now: int,
     *,
     depth: int,
+    wide: int,
     steps: int,
     limit: int,
 ) -> Between:
     """The ends of links, in either direction, at two memories and around them: all that ways of `depth` links need.
 
-    No more than `limit`, nor what is behind so many steps.
+    No more than `limit`, nor what is behind so many steps. An end of `wide` links is not gone out from if the other
+    has fewer.
     """
     parts, params = _narrowed(caller, which, now)
     bounds = {"source": ends[0], "target": ends[1], "source_last": (depth - 1) // 2, "target_last": depth // 2 - 1}
+    bounds |= {"shortest": min(0, depth - 2), "longest": max(0, depth - 2)}
+    bounds |= {"wide": wide, "steps": steps, "limit": limit}
     asked = ("link_between", *parts, "link_between.met", *parts, "link_between.in_order")
-    rows = session.assembled(asked, params | bounds | {"steps": steps, "limit": limit})
+    rows = session.assembled(asked, params | bounds)
     cut = len(rows) == limit
-    whole = not cut and (not rows or rows[0][-1] < steps)
-    return Between([row[:2] for row in rows], rows[-1][2] + (0 if cut else 1) if rows else 0, whole)
+    if not cut and (not rows or rows[0][-1] < steps):
+        return Between([row[:2] for row in rows], depth, True)
+    levels, last = rows[-1][2] + (0 if cut else 1), rows[-1][3]
+    return Between([row[:2] for row in rows], min(levels, last + 1) + min(levels, depth - 1 - last), False)
 
 
 class Pair(NamedTuple):

@@ -58,21 +58,29 @@ from (select w.id, min(w.depth) as depth, max(w.walked) as walked from (
   where w.walked < :steps or w.depth < w.farthest group by w.id) d
 join link l on l.source = d.id join memory m on m.id = l.target where l.state = 'live' and l.target <> :start
 -- name: link_between
--- Links in either direction at two memories and at what lies around them, the nearest first; otherwise as link_walk.
-with recursive walk (id, depth, last) as (
-  select m.id, cast(0 as bigint), case when m.id = :source then :source_last else :target_last end
+-- Links in either direction at two memories and at what lies around them, the nearest first; otherwise as link_walk. An
+-- end of many links is not gone out from if the other has few: that one is gone out from for both. No way leads through
+-- its own ends.
+with recursive ends (id, links) as (
+  select m.id, (select count(*) from (select l.id from link l where l.source = m.id or l.target = m.id limit :wide) n)
   from memory m where m.id = :source or m.id = :target
+), walk (id, depth, last) as (
+  select e.id, cast(0 as bigint), cast(case when e.links = :wide and o.links < :wide then :shortest
+    when o.links = :wide and e.links < :wide then :longest
+    when e.id = :source then :source_last else :target_last end as bigint)
+  from ends e join ends o on o.id <> e.id
   union
   select m.id, w.depth + 1, w.last from walk w join link l on l.source = w.id or l.target = w.id
   join memory m on m.id = case when l.source = w.id then l.target else l.source end
-  where w.depth < w.last and l.state = 'live'
+  where w.depth < w.last and l.state = 'live' and m.id <> :source and m.id <> :target
 -- name: link_between.met
 )
-select l.source, l.target, d.depth, d.walked
-from (select w.id, min(w.depth) as depth, max(w.walked) as walked from (
-    select w.id, w.depth, max(w.depth) over () as farthest, count(*) over () as walked
-    from (select w.id, w.depth from walk w limit :steps) w) w
-  where w.walked < :steps or w.depth < w.farthest group by w.id) d
+select l.source, l.target, d.depth, d.last, d.walked
+from (select w.id, min(w.depth) as depth, max(w.longest) as last, max(w.walked) as walked from (
+    select w.id, w.depth, w.last, max(w.last) over () as longest, max(w.depth) over () as farthest,
+      count(*) over () as walked
+    from (select w.id, w.depth, w.last from walk w limit :steps) w) w
+  where w.depth <= w.last and (w.walked < :steps or w.depth < w.farthest) group by w.id) d
 join link l on l.source = d.id or l.target = d.id
 join memory m on m.id = case when l.source = d.id then l.target else l.source end where l.state = 'live'
 -- name: link_between.in_order

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from ..domain.envelope import moment
 from ..domain.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound, StoreError, TitleTaken
 from ..domain.interaction import Interaction, admit_interaction
 from ..domain.invalidation import Invalidation, id_of
+from ..domain.ledger import LEDGERS, Ledger
 from ..domain.lifetime import lives_until
 from ..domain.link import Agent, Alias, Grant, Link, Standard
 from ..domain.memory import Memory, OnConflict
@@ -42,14 +44,14 @@ from ..storage.records import (
     Kind,
     Writing,
 )
-from . import hygiene, relate, skill_files
+from . import hygiene, intake_ledger, relate, skill_files
 from . import skills as skill_keeping
 from .hold import Hold
 from .policy import place_of
 from .remember import MOST_VERSIONS, must_be_free, numbered, put, title_holder
 from .standards import EVERYWHERE
 from .standing import lift, stand
-from .transfer import Row, place
+from .transfer import Row, name_of, place
 
 STEP = 100
 R = TypeVar("R", bound=Struct)
@@ -135,6 +137,7 @@ class Intake:
             "invalidations": self._invalidation,
             "skill_versions": self._skill_version,
             "skills": self._skill,
+            **{name: partial(self._ledger, ledger) for name, ledger in LEDGERS.items()},
         }
 
     def outcome(self, array: str, raw: Any) -> Outcome:
@@ -539,6 +542,15 @@ class Intake:
         )
         known = self._write.get(SKILL, skill.id)
         return self._aside("skills", skill.id, rest, self._settled(SKILL, known, self._timed(skill)))
+
+    def _ledger(self, ledger: Ledger, raw: Any) -> Outcome:
+        """What is kept beside memories, and never journalled."""
+        row, rest = self._read(ledger.shape, raw)
+        given = ledger.kept(row)
+        taking = intake_ledger.Taking(
+            self._hold, self._write.session, self._write.now, self._options, lambda id: self._stands_for.get(id, id)
+        )
+        return self._aside(ledger.array, name_of(ledger, given), rest, intake_ledger.take(taking, ledger, given))
 
     def _registrar(self, agent: str) -> str:
         """Who registered a skill, if the file is to be believed."""

@@ -71,3 +71,6 @@ insert into task_run (id, task, due_at, attempt, owner, token, started_at, finis
 values (:id, :task, :due_at, :attempt, :owner, :token, :started_at, :finished_at, :status, :final, :result, :error, :tokens)
 -- name: task_run_page
 select {task_run.columns} from task_run r where r.task = :task order by r.started_at desc, r.id desc limit :limit
+-- name: task_run_final
+-- The try that settled a time of a task.
+select id from task_run where task = :task and due_at = :due_at and final = 1

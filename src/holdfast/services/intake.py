@@ -115,10 +115,11 @@ def take(hold: Hold, given: Row, options: Options, *, dry_run: bool = False) -> 
 class Intake:
     """One import under way."""
 
-    def __init__(self, hold: Hold, write: Writing, options: Options) -> None:
+    def __init__(self, hold: Hold, write: Writing | None, options: Options) -> None:
         self.restamped = 0
         self._hold = hold
-        self._write = write
+        if write is not None:
+            self.writes(write)
         self._options = options
         self._stands_for: dict[str, str] = {}
         self._there: set[str] = set()
@@ -139,6 +140,10 @@ class Intake:
             "skills": self._skill,
             **{name: partial(self._ledger, ledger) for name, ledger in LEDGERS.items()},
         }
+
+    def writes(self, write: Writing) -> None:
+        """Go on in another transaction."""
+        self._write = write
 
     def outcome(self, array: str, raw: Any) -> Outcome:
         """Take one row of an array. Raises before anything of it is written."""

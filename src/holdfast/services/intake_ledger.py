@@ -81,7 +81,7 @@ def _placed(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
 
 
 def _authored(taking: Taking, ledger: Ledger, given: Kept, stored: Kept | None) -> Kept:
-    """Whose it is: as the file says if that is trusted, else the importer's; what a worker runs is not theirs to say."""
+    """Whose it is: as the file says if that is trusted, else the importer's. What a worker runs must be trusted."""
     if not taking.options.trust_source and given.get("handler", "none") != "none" and stored is None:
         raise Forbidden("handler: what a worker runs by itself is taken from a trusted source only.")
     if ledger.author is None:

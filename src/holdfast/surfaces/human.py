@@ -268,6 +268,15 @@ def moved(answer: Any) -> Iterator[str]:
         yield "Name the new place with --db or HOLDFAST_DB from now on; the old store is as it was."
 
 
+def export_written(answer: Any) -> Iterator[str]:
+    """How much went into the file; a pipe gets nothing but the export."""
+    text = f"{sum(answer.arrays.values()):,} rows in {answer.bytes:,} bytes"
+    if answer.file == "-":
+        click.echo(text, err=True)
+    else:
+        yield text
+
+
 def imported(answer: Any) -> Iterator[str]:
     """What became of the memories, of what came with them, and of every row that was rejected."""
     yield _told("memories", answer) + (" (dry run: nothing was changed)" if answer.dry_run else "")

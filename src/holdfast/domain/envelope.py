@@ -60,6 +60,7 @@ ARRAYS = (
     "onboarding",
     "forgotten",
     "mined",
+    "feedback",
 )
 """In the order in which they can be read: what is pointed to comes first."""
 HEAD = ("schema_version", "source", "exported_at", "db_schema_version", "count")

@@ -14,6 +14,7 @@ from . import admit as door
 from . import ids, price
 from .envelope import Count, Moment, RowId, Text
 from .errors import Invalid
+from .feedback import Verdict
 from .moment import DAY, from_text, to_text
 from .onboarding import STEPS, Step
 from .phases import PhaseState, RunState
@@ -214,6 +215,14 @@ class MinedRow(Struct, frozen=True, kw_only=True):
     text_digest: Word
 
 
+class FeedbackRow(Struct, frozen=True, kw_only=True):
+    recall: Text
+    memory: RowId
+    agent_id: str
+    verdict: Verdict
+    given_at: Moment
+
+
 class Ledger(NamedTuple):
     """One array, the table that it tells of, and what of its records may change."""
 
@@ -230,6 +239,8 @@ class Ledger(NamedTuple):
     money: tuple[str, ...] = ()
     memory: str | None = None
     """The column that names a memory."""
+    belongs: bool = False
+    """Whether that memory must be there: its records belong to it."""
     admitted: Callable[[Kept], Kept] = lambda kept: kept
     """A record that can be kept, as it is kept."""
 
@@ -483,6 +494,16 @@ LEDGERS: dict[str, Ledger] = {
         Ledger("forgotten", "forgotten", ForgottenRow, ("id",), changes=("at", "agent", "counts"), later=("at",)),
         Ledger(
             "mined", "mined", MinedRow, ("key",), changes=("memory", "said", "digest", "text_digest"), memory="memory"
+        ),
+        Ledger(
+            "feedback",
+            "recall_feedback",
+            FeedbackRow,
+            ("recall", "memory", "agent"),
+            changes=("verdict", "given_at"),
+            later=("given_at",),
+            memory="memory",
+            belongs=True,
         ),
     )
 }

@@ -52,6 +52,7 @@ class Envelope(TypedDict):
     onboarding: NotRequired[list[dict[str, Any]]]
     forgotten: NotRequired[list[dict[str, Any]]]
     mined: NotRequired[list[dict[str, Any]]]
+    feedback: NotRequired[list[dict[str, Any]]]
     count: NotRequired[int]
 
 

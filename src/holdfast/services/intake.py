@@ -553,7 +553,12 @@ class Intake:
         row, rest = self._read(ledger.shape, raw)
         given = ledger.kept(row)
         taking = intake_ledger.Taking(
-            self._hold, self._write.session, self._write.now, self._options, lambda id: self._stands_for.get(id, id)
+            self._hold,
+            self._write.session,
+            self._write.now,
+            self._options,
+            lambda id: self._stands_for.get(id, id),
+            self._end,
         )
         return self._aside(ledger.array, name_of(ledger, given), rest, intake_ledger.take(taking, ledger, given))
 

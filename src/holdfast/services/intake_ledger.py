@@ -24,19 +24,26 @@ class Taking(NamedTuple):
     options: "Options"
     here: Callable[[str], str]
     """The id here of a memory of the file."""
+    there: Callable[[str, str], str]
+    """The same, of one that must be there; with the field that names it."""
 
 
 def take(taking: Taking, ledger: Ledger, given: Kept) -> "Outcome":
     """Keep a record, new or over an earlier state of it. Raises before anything of it is written."""
-    given = _placed(taking, ledger, given)
+    given = _authored(taking, ledger, _placed(taking, ledger, given))
     stored = ledgers.get(taking.session, ledger, ledger.id_of(given))
-    given = _authored(taking, ledger, given, stored)
     if stored is None:
+        _must_be_trusted(taking, given)
         ledgers.put(taking.session, ledger, _alone(taking, ledger, given))
         return "imported"
     if not taking.options.trust_source and ledger.author is not None:
         given = {**given, ledger.author: stored[ledger.author]}
     return _over(taking, ledger, ledger.free(stored), stored, given)
+
+
+def _must_be_trusted(taking: Taking, given: Kept) -> None:
+    if not taking.options.trust_source and given.get("handler", "none") != "none":
+        raise Forbidden("handler: what a worker runs by itself is taken from a trusted source only.")
 
 
 def _over(taking: Taking, ledger: Ledger, free: Kept, stored: Kept, given: Kept) -> "Outcome":
@@ -51,6 +58,7 @@ def _over(taking: Taking, ledger: Ledger, free: Kept, stored: Kept, given: Kept)
         raise Conflict(f"This of {ledger.array} is being done here: import it again when that is over.", retryable=True)
     if taking.options.on_conflict == "error":
         raise _other(ledger, "and says something else")
+    _must_be_trusted(taking, given)
     ledgers.put(taking.session, ledger, _alone(taking, ledger, given))
     return "merged"
 
@@ -73,17 +81,16 @@ def _placed(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
         task = ledgers.get(taking.session, LEDGERS["tasks"], (given["task"],))
         if task is None or not caller.reaches(task["namespace"]):
             raise NotFound(f"task: there is no task {given['task']!r}.", id=given["task"], fields=["task"])
-    elif "*" not in caller.namespaces:
+    elif "*" not in caller.namespaces and not ledger.belongs:
         raise Forbidden(f"{ledger.array}: only a key that reaches every namespace may import this.")
     if ledger.memory is not None and given[ledger.memory]:
-        given = {**given, ledger.memory: taking.here(given[ledger.memory])}
+        id = given[ledger.memory]
+        given = {**given, ledger.memory: taking.there(id, ledger.memory) if ledger.belongs else taking.here(id)}
     return given
 
 
-def _authored(taking: Taking, ledger: Ledger, given: Kept, stored: Kept | None) -> Kept:
-    """Whose it is: as the file says if that is trusted, else the importer's. What a worker runs must be trusted."""
-    if not taking.options.trust_source and given.get("handler", "none") != "none" and stored is None:
-        raise Forbidden("handler: what a worker runs by itself is taken from a trusted source only.")
+def _authored(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
+    """Whose it is: as the file says if that is trusted, else the importer's."""
     if ledger.author is None:
         return given
     named = given[ledger.author]

@@ -97,7 +97,7 @@ def told(hold: Hold, session: Session, under: str | None = None) -> Row:
             ),
         ),
         **_skills(hold, session, under, beside),
-        **{name: _ledger_rows(hold, session, under, beside, ledger) for name, ledger in LEDGERS.items()},
+        **{name: _ledger_rows(hold, session, under, beside, held, ledger) for name, ledger in LEDGERS.items()},
     }
     return {**_kept_before(fields, beside), **fields} if whole else fields
 
@@ -140,16 +140,21 @@ def _belonging(session: Session, kind: Kind[Any], ends: Callable[[Any], set[str]
     return (one for one in _records(session, kind) if ends(one) <= held.ids)
 
 
-def _ledger_rows(hold: Hold, session: Session, under: str | None, beside: "Beside", ledger: Ledger) -> Iterator[Row]:
-    """What is kept beside memories: by where it lies, and what lies nowhere if everything is exported."""
+def _ledger_rows(
+    hold: Hold, session: Session, under: str | None, beside: "Beside", held: Held, ledger: Ledger
+) -> Iterator[Row]:
+    """What is kept beside memories: by where it lies or to what it belongs; the rest if everything is exported."""
     whole = under is None and "*" in hold.caller.namespaces
-    if not (whole or ledger.placed or ledger is LEDGERS["task_runs"]):
-        return
-    for kept in ledgers.every(session, ledger):
-        if not whole and not _within(hold, _place_of(session, ledger, kept), under):
-            continue
-        if kept.get("state") != "reserved":
-            yield beside.added(ledger.array, name_of(ledger, kept), ledger.row(kept))
+
+    def is_told(kept: Kept) -> bool:
+        if ledger.belongs:
+            return kept["memory"] in held.ids
+        return whole or _within(hold, _place_of(session, ledger, kept), under)
+
+    if whole or ledger.belongs or ledger.placed or ledger is LEDGERS["task_runs"]:
+        for kept in ledgers.every(session, ledger):
+            if is_told(kept) and kept.get("state") != "reserved":
+                yield beside.added(ledger.array, name_of(ledger, kept), ledger.row(kept))
 
 
 def _place_of(session: Session, ledger: Ledger, kept: Kept) -> str:

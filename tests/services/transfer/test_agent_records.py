@@ -73,6 +73,8 @@ def _work(hold: holdfast.Holdfast) -> None:
     hold.run_step(id="r-1", token=opened.token, phase="build", state="in_progress")
     hold.run_step(id="r-1", token=opened.token, phase="build", state="completed", output="wheel")
     hold.session_keep(session_id="abc", provider="one", channel="cli", principal="ann", namespace="team/a")
+    found = hold.recall(context="migration copy")
+    hold.feedback(recall_id=found.recall_id, verdict="used", ids=[found.memories[0].id])
     hold.capture_turn(host_session_id="c", host_turn_index=0, role="user", content="Remember the milk.")
 
 
@@ -102,6 +104,7 @@ def test_every_array_of_agents_is_the_same_byte_for_byte_after_a_trip_to_the_oth
         "onboarding": 1,
         "forgotten": 1,
         "mined": 1,
+        "feedback": 1,
     }
     sent = wire.encode(exported)
     answer = take(fresh, msgspec.json.decode(sent))
@@ -140,13 +143,20 @@ def test_a_key_of_a_namespace_exports_and_imports_only_what_lies_there(
     confined = Caller(agent="ai:admin@here", namespaces=("team",))
     exported = busy.call("export", {}, caller=confined)
     held = {name: len(exported[name]) for name in LEDGERS if exported[name]}
-    assert held == {"conversations": 1, "outcomes": 1, "tasks": 1, "task_runs": 1, "provider_sessions": 1}
+    assert held == {
+        "conversations": 1,
+        "outcomes": 1,
+        "tasks": 1,
+        "task_runs": 1,
+        "provider_sessions": 1,
+        "feedback": 1,
+    }
     assert {name: len(rows) for name, rows in busy.export(namespace="team").items() if name in held} == held
     whole = {name: rows for name, rows in busy.export().items() if name in LEDGERS}
-    answer = fresh.call("import", {"envelope": {"memories": [], **whole}}, caller=confined)
-    assert {name: counts.imported for name, counts in answer.arrays.items() if counts.imported} == held
+    answer = fresh.call("import", {"envelope": {**exported, **whole}}, caller=confined)
+    assert {name: answer.arrays[name].imported for name in LEDGERS if answer.arrays[name].imported} == held
     assert {(one.array, one.code) for one in answer.errors} == {
-        *((name, "FORBIDDEN") for name in whole.keys() - {"task_runs", "provider_sessions"}),
+        *((name, "FORBIDDEN") for name in whole.keys() - {"task_runs", "provider_sessions", "feedback"}),
         ("task_runs", "NOT_FOUND"),
     }
 
@@ -192,6 +202,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("onboarding", {"step": "dance"}, "VALIDATION_FAILED"),
     ("forgotten", {"counts": {"memories": -1}}, "VALIDATION_FAILED"),
     ("mined", {"route": "stolen"}, "VALIDATION_FAILED"),
+    ("feedback", {"verdict": "fine"}, "VALIDATION_FAILED"),
+    ("feedback", {"memory": "no-such-memory"}, "NOT_FOUND"),
 ]
 
 

@@ -10,7 +10,8 @@ import pytest
 from envelopes import Open, memory, text_of
 
 import holdfast
-from holdfast.domain.errors import Invalid
+from holdfast.domain.errors import Cancelled, Invalid
+from holdfast.services.hold import Progress
 
 
 def usage(number: int) -> dict[str, Any]:
@@ -61,6 +62,34 @@ def test_a_dry_run_by_file_only_says_what_it_would_do(opened: Open, exported: Pa
     before = fresh.export()
     assert fresh.import_file(file=str(exported), dry_run=True).imported == 7
     assert text_of(fresh.export()) == text_of(before)
+
+
+def test_an_import_by_file_that_is_given_up_goes_on_the_next_time(
+    rich: holdfast.Holdfast, opened: Open, exported: Path
+) -> None:
+    def stop(done: int, total: int, what: str) -> None:
+        if done >= 300:
+            raise Cancelled
+
+    fresh = opened("fresh")
+    with pytest.raises(Cancelled):
+        fresh.call("import_file", {"file": str(exported)}, progress=Progress(stop))
+    assert 0 < len(fresh.export()["usage"]) < 450
+    fresh.import_file(file=str(exported))
+    assert text_of(fresh.export()) == text_of(rich.export())
+
+
+def test_what_was_settled_about_a_fall_is_settled_where_it_comes_in(opened: Open, tmp_path: Path) -> None:
+    hold, fresh, file = opened("hold"), opened("fresh"), str(tmp_path / "fell.json")
+    ground, heir = (hold.store(title=title, content=f"{title} it is.", tier="long") for title in ("Old", "New"))
+    hold.reflect(source_ids=[ground.id], title="So", content="Therefore.")
+    hold.link(source_id=heir.id, target_id=ground.id, relation="supersedes")
+    (told,) = hold.invalidations().invalidations
+    hold.invalidations_dismiss(ids=[told.id], reason="Seen.")
+    hold.export_file(file=file)
+    assert fresh.import_file(file=file).errors == []
+    assert text_of(fresh.export()) == text_of(hold.export())
+    assert [row["status"] for row in fresh.export()["invalidations"]] == ["dismissed"]
 
 
 WHOLE = b'{"memories": [{"id": "m-1", "title": "One", "content": "first", "tier": "long"}], "links": []}'

@@ -237,6 +237,7 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
         "skill_id": [WORD, *ids],
         "resource_path": ["SKILL.md"],
         "out_dir": [],
+        "file": [],
         "target_folder": [],
         "target_id": ids,
         "ids": [[id] for id in ids] + [world.hidden],

@@ -11,6 +11,7 @@ from envelopes import Open, memory, text_of
 
 import holdfast
 from holdfast.domain.errors import Cancelled, Invalid
+from holdfast.services.envelope_file import CHUNK
 from holdfast.services.hold import Progress
 
 
@@ -118,6 +119,14 @@ def test_a_file_that_is_no_whole_export_changes_nothing(opened: Open, tmp_path: 
     with pytest.raises(Invalid):
         hold.import_file(file=str(file))
     assert hold.stats().changes == 0
+
+
+def test_a_number_is_whole_wherever_the_file_is_read_on(opened: Open, tmp_path: Path) -> None:
+    hold, file = opened("hold"), tmp_path / "numbers.json"
+    begin = '{"memories": [], "boards": ['
+    file.write_text(begin + " " * (CHUNK - len(begin) - 2) + "12345]}")
+    assert hold.import_file(file=str(file)).kept == ["boards"]
+    assert hold.export()["boards"] == [12345]
 
 
 def test_a_row_that_is_refused_is_named_by_its_place_in_the_file(opened: Open, tmp_path: Path) -> None:

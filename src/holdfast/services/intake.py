@@ -551,7 +551,6 @@ class Intake:
     def _ledger(self, ledger: Ledger, raw: Any) -> Outcome:
         """What is kept beside memories, and never journalled."""
         row, rest = self._read(ledger.shape, raw)
-        given = ledger.kept(row)
         taking = intake_ledger.Taking(
             self._hold,
             self._write.session,
@@ -560,7 +559,9 @@ class Intake:
             lambda id: self._stands_for.get(id, id),
             self._end,
         )
-        return self._aside(ledger.array, name_of(ledger, given), rest, intake_ledger.take(taking, ledger, given))
+        given = intake_ledger.admitted(taking, ledger, ledger.kept(row))
+        outcome = intake_ledger.take(taking, ledger, given)
+        return self._aside(ledger.array, name_of(ledger, given), rest, outcome)
 
     def _registrar(self, agent: str) -> str:
         """Who registered a skill, if the file is to be believed."""

@@ -28,9 +28,13 @@ class Taking(NamedTuple):
     """The same, of one that must be there; with the field that names it."""
 
 
+def admitted(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
+    """A record as the importer may keep it here."""
+    return _authored(taking, ledger, _placed(taking, ledger, given))
+
+
 def take(taking: Taking, ledger: Ledger, given: Kept) -> "Outcome":
     """Keep a record, new or over an earlier state of it. Raises before anything of it is written."""
-    given = _authored(taking, ledger, _placed(taking, ledger, given))
     stored = ledgers.get(taking.session, ledger, ledger.id_of(given))
     if stored is None:
         _must_be_trusted(taking, given)

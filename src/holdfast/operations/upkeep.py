@@ -163,7 +163,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def doctor(hold: Hold, request: Nothing, progress: Progress) -> Diagnosis:
-    """Examine the store: files, full-text, journal, clock. It finds what is wrong and changes nothing."""
+    """Examine the store: files, full-text, journal, clock, peers, webhooks. It finds what is wrong, changes nothing."""
     sections = examining.examine(hold)
     return Diagnosis(
         status=examining.worst(section.severity for section in sections),

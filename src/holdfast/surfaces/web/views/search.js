@@ -182,7 +182,7 @@ function result({ hit, was, score }, at, question) {
   const moved = was - at;
   return card(hit, {
     query: then && `?${then}`,
-    stems: hit.why.terms,
+    words: hit.why.terms,
     before: el(
       "div",
       { class: "place" },

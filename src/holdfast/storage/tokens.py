@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Collection
+from typing import cast
 
 import apsw
 
@@ -33,7 +34,8 @@ def standing(text: str, stems: Collection[str]) -> dict[str, list[str]]:
     """The words of a text by which it has each of the stems, as they stand there; however spelled, each once."""
     said = text.encode()
     found: dict[str, dict[str, str]] = {}
-    for begins, ends, stem in _tokenizer()(said, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False):
+    for token in _tokenizer()(said, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False):
+        begins, ends, stem = cast(tuple[int, int, str], token)
         if stem in stems:
             word = said[begins:ends].decode()
             found.setdefault(stem, {}).setdefault(word.casefold(), word)

@@ -308,23 +308,28 @@ def test_what_waits_is_settled(page: Page, store: holdfast.Holdfast) -> None:
 
 
 def test_the_map_shows_how_far_a_peer_is_behind_and_that_it_has_caught_up(browser: Browser, tmp_path: Path) -> None:
-    with holdfast.open(str(tmp_path / "here.db")) as here, holdfast.open(str(tmp_path / "there.db")) as there:
-        with listening(build(there)) as peer, listening(build(here)) as url, looking(browser, url) as page:
-            row = page.get_by_role("row").filter(has_text=peer)
-            here.call("sync", {"remote": peer, "direction": "merge"})
-            for number in range(2):
-                there.call("store", {"title": f"Theirs {number}", "content": "Said elsewhere."})
-            here.call("sync", {"remote": peer, "direction": "push"})
-            for number in range(3):
-                here.call("store", {"title": f"Mine {number}", "content": "Said here."})
+    with (
+        holdfast.open(str(tmp_path / "here.db")) as here,
+        holdfast.open(str(tmp_path / "there.db")) as there,
+        listening(build(there)) as peer,
+        listening(build(here)) as url,
+        looking(browser, url) as page,
+    ):
+        row = page.get_by_role("row").filter(has_text=peer)
+        here.call("sync", {"remote": peer, "direction": "merge"})
+        for number in range(2):
+            there.call("store", {"title": f"Theirs {number}", "content": "Said elsewhere."})
+        here.call("sync", {"remote": peer, "direction": "push"})
+        for number in range(3):
+            here.call("store", {"title": f"Mine {number}", "content": "Said here."})
 
-            go(page, "sync")
-            expect(page.locator("svg.drawing")).to_contain_text("this store lacks 2, peer lacks 3")
-            expect(row.get_by_role("cell")).to_contain_text([peer, "ok", "2", "3"])
-            here.call("sync", {"remote": peer, "direction": "merge"})
-            page.reload()
-            expect(page.locator("svg.drawing")).to_contain_text("up to date")
-            expect(row.get_by_role("cell")).to_contain_text([peer, "ok", "0", "0"])
+        go(page, "sync")
+        expect(page.locator("svg.drawing")).to_contain_text("this store lacks 2, peer lacks 3")
+        expect(row.get_by_role("cell")).to_contain_text([peer, "ok", "2", "3"])
+        here.call("sync", {"remote": peer, "direction": "merge"})
+        page.reload()
+        expect(page.locator("svg.drawing")).to_contain_text("up to date")
+        expect(row.get_by_role("cell")).to_contain_text([peer, "ok", "0", "0"])
 
 
 def test_time_is_moved_through_change_by_change(page: Page, store: holdfast.Holdfast) -> None:

@@ -47,7 +47,7 @@ function map(status) {
     const { x, y } = around(at);
     return [
       svg("path", { class: `edge ${one.state === "ok" ? "" : "over"}`, d: `M${middle.x} ${middle.y} L${x} ${y}` }),
-      svg("text", { class: "name", x: (middle.x + x) / 2, y: (middle.y + y) / 2 - 5, "text-anchor": "middle" }, lag(one)),
+      svg("text", { class: "name", x: middle.x + (x - middle.x) * 0.62, y: middle.y + (y - middle.y) * 0.62 - 22, "text-anchor": "middle" }, lag(one)),
       svg("g", { class: one.state }, svg("circle", { cx: x, cy: y, r: 13 }), svg("text", { x, y: y + 30, "text-anchor": "middle" }, one.peer)),
     ];
   };
@@ -64,7 +64,7 @@ function standings(peers) {
   return table(
     peers,
     [
-      ["Peer", (one) => [el("strong", {}, one.peer), one.url && el("div", { class: "faint" }, one.url)]],
+      ["Peer", (one) => [el("strong", {}, one.peer), one.url && one.url !== one.peer && el("div", { class: "faint" }, one.url)]],
       ["State", (one) => [chip(one.state, { ok: "good", failing: "bad" }[one.state] ?? ""), one.last_error && el("div", {}, one.last_error)]],
       ["Not seen here", (one) => (one.behind_here === undefined ? "?" : number(one.behind_here))],
       ["Not seen there", (one) => (one.behind_there === undefined ? "?" : number(one.behind_there))],

@@ -4,16 +4,18 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..domain.errors import StoreError
 from ..domain.moment import DAY, SECOND, to_text
-from ..domain.subscription import REVOKED, Standing
-from ..storage import journal, subscriptions, unreplicated
+from ..storage import journal, unreplicated
 from ..storage.floor import floor_of
 from ..storage.port import Fault
 from . import backup, history
 from .hold import Hold
+
+if TYPE_CHECKING:
+    from ..domain.subscription import Standing
 
 Severity = Literal["ok", "warn", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "warn", "critical")
@@ -175,6 +177,8 @@ def _replication(hold: Hold) -> Examined:
 
 def _subscriptions(hold: Hold) -> Examined:
     """Who is not told any more of what they asked to be told of."""
+    from ..storage import subscriptions
+
     with hold.reading() as session:
         found = subscriptions.standings(session, None)
     facts = {
@@ -186,7 +190,9 @@ def _subscriptions(hold: Hold) -> Examined:
     return facts, [finding for one in found for finding in _undelivered(one)]
 
 
-def _undelivered(one: Standing) -> Iterator[Finding]:
+def _undelivered(one: "Standing") -> Iterator[Finding]:
+    from ..domain.subscription import REVOKED
+
     again = f"`holdfast subscription replay {one.id}"
     if one.state == "ended":
         on = "" if one.why == REVOKED else f"{again} --since {one.place}` goes on with it, "

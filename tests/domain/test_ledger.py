@@ -9,7 +9,7 @@ from holdfast.domain.ledger import LEDGERS, MOST_COST, OutcomeRow, parts
 from holdfast.domain.spending import amount
 
 MOMENTS = st.integers(-(10**15), 10**17)
-TEXTS = st.text("aü\n\"\\😀", max_size=20)
+TEXTS = st.text('aü\n"\\😀', max_size=20)
 
 
 @given(cost=st.integers(0, MOST_COST))

@@ -413,6 +413,7 @@ class Intake:
         return self._aside("agents", agent.id, rest, self._settled(AGENT, known, self._timed(agent)))
 
     def _principal(self, raw: Any) -> Outcome:
+        self._must_reach_all("principals")
         row, rest = self._read(envelope.PrincipalRow, raw)
         name = principals.admit_name(row.name, "name")
         stands_for = None if row.stands_for is None else principals.admit_name(row.stands_for, "stands_for")

@@ -152,7 +152,7 @@ def test_a_key_of_a_namespace_exports_and_imports_only_what_lies_there(
         "feedback": 1,
     }
     assert {name: len(rows) for name, rows in busy.export(namespace="team").items() if name in held} == held
-    whole = {name: rows for name, rows in busy.export().items() if name in LEDGERS}
+    whole = {name: rows for name, rows in busy.export().items() if name in {*LEDGERS, "principals"}}
     answer = fresh.call("import", {"envelope": {**exported, **whole}}, caller=confined)
     assert {name: answer.arrays[name].imported for name in LEDGERS if answer.arrays[name].imported} == held
     assert {(one.array, one.code) for one in answer.errors} == {

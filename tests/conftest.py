@@ -1,5 +1,6 @@
 """Fixtures that every tier of tests shares: real stores in real files."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,15 @@ settings.register_profile(
     max_examples=50 if IN_CI else 100,
 )
 settings.load_profile("holdfast")
+
+# Nothing of what is loaded and collected is garbage before the end: looking through all of it, again and again, takes
+# a tenth of a run.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -51,6 +51,12 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def marks_of(page: Path) -> list[pytest.MarkDecorator]:
+    """What is measured takes long, however little of it is shown."""
+    slow = [] if page.name in FIRST_READ else [pytest.mark.slow]
+    return [*slow, pytest.mark.longest] if page.name == "measure.md" else slow
+
+
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Path]:
     """A folder with a `holdfast` that is loaded already."""
@@ -59,9 +65,7 @@ def warm() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[] if page.name in FIRST_READ else pytest.mark.slow) for page in FOLLOWED],
-    ids=[name_of(page) for page in FOLLOWED],
+    "page", [pytest.param(page, marks=marks_of(page)) for page in FOLLOWED], ids=[name_of(page) for page in FOLLOWED]
 )
 def test_every_command_of_a_page_does_what_the_page_says(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest

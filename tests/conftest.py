@@ -24,8 +24,7 @@ settings.register_profile(
 )
 settings.load_profile("holdfast")
 
-# Nothing of what is loaded and collected is garbage before the end: looking through all of it, again and again, takes
-# a tenth of a run.
+# Nothing of what is loaded and collected is garbage before the end: it need not be looked through again and again.
 gc.disable()
 
 

@@ -1,7 +1,7 @@
 """A `holdfast` that is loaded once: each command is a process of its own, forked from one that has the modules already.
 
 A command brings its words, its folder, its environment and its files, so that only the loading is left out; README is
-followed with the installed command, which does load. What is loaded is what every command on a store loads.
+followed with the installed command, which does load. Loaded is what commands on a store in a file begin with.
 """
 
 import importlib

@@ -245,6 +245,12 @@ def count(session: Session, caller: Caller, which: Filter, now: int, view: View 
     return int(session.assembled(("memory_count", *parts), params)[0][0])
 
 
+def count_noted(session: Session, caller: Caller, agents: Sequence[str], now: int) -> int:
+    """How many observations of some agents there are."""
+    parts, params = narrowed(caller, Filter(kinds=("observation",)), now)
+    return int(session.assembled(("memory_count", *parts, "memory.noted_by"), params | {"agents": list(agents)})[0][0])
+
+
 def counts(
     session: Session, caller: Caller, which: Filter, now: int, by: Literal["tier", "namespace"], view: View = "live"
 ) -> list[tuple[str, int]]:

@@ -131,6 +131,8 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.tier = :tier
 -- name: memory.by
  and m.agent = :agent
+-- name: memory.noted_by
+ and m.category is not null and m.agent = any(:agents)
 -- name: memory.least_priority
  and m.priority >= :min_priority
 -- name: memory.since

@@ -150,7 +150,7 @@ class FactEverybody(Request, frozen=True):
 
 @operation(
     Effect.READ,
-    "GET /api/v1/facts/everybody",
+    "GET /api/v1/people/facts",
     family="power",
     cli=("fact", "everybody"),
     human="holdfast.surfaces.human_facts:of_everybody",

@@ -70,7 +70,6 @@ WITHOUT_MEMORIES = {
     "pipelines",
     "principal_show",
     "principal_list",
-    "principal_stats",
     "project_which",
     "project_list",
     "lesson_suggest",

@@ -218,10 +218,11 @@ def verified(answer: Any) -> Iterator[str]:
 def diagnosis(answer: Any) -> Iterator[str]:
     """Each part of the store with what is known and what is wrong of it, and the verdict last."""
     colours = {"ok": "green", "warn": "yellow", "critical": "red"}
+    width = max(len(section.name) for section in answer.sections)
     for section in answer.sections:
         facts = ", ".join(f"{name} {_fact(fact)}" for name, fact in section.facts.items())
         severity = click.style(f"{section.severity:<8}", fg=colours[section.severity])
-        yield f"{severity}  {section.name:<9}  {facts}".rstrip()
+        yield f"{severity}  {section.name:<{width}}  {facts}".rstrip()
         for one in section.findings:
             yield click.style(f"          {one.severity}: {safe(one.what)}", fg=colours[one.severity])
     yield click.style(f"The store is {'well' if answer.status == 'ok' else answer.status}.", bold=True)

@@ -3,6 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Tests start hundreds of processes, each of which would compile all of Holdfast again if nobody may keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 all: check test
 
 $(READY): pyproject.toml constraints.txt

@@ -1,5 +1,6 @@
 """Fixtures that every tier of tests shares: real stores in real files."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,27 @@ settings.register_profile(
     max_examples=50 if IN_CI else 100,
 )
 settings.load_profile("holdfast")
+
+# Nothing of what is loaded and collected is garbage before the end: it need not be looked through again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each worker, which is given a part of the tests in this order, begins with its share of those that take minutes.
+
+    Otherwise the last of them would be waited for while nothing else is left to do.
+    """
+    workers = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    longest = [item for item in items if item.get_closest_marker("longest")]
+    others = [item for item in items if not item.get_closest_marker("longest")]
+    size = -(-len(others) // workers)
+    parts = [(longest[at::workers], others[at * size : (at + 1) * size]) for at in range(workers)]
+    items[:] = [item for first, rest in parts for item in (*first, *rest)]
 
 
 @pytest.fixture(autouse=True)

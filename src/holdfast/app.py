@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .domain import moment
 from .domain.caller import Caller, admit_agent
 from .domain.errors import Invalid
+from .domain.lifetime import Keep
 from .domain.spending import Allowance
 from .embedding.choose import chosen as chosen_embedder
 from .llm.choose import chosen as chosen_model
@@ -106,6 +107,7 @@ def open(
         model=chosen_model(chosen),
         allowance=Allowance(chosen.llm_daily_tokens, chosen.llm_price_in, chosen.llm_price_out),
         keep_recalls=chosen.keep_recalls,
+        keep=Keep(chosen.keep_usage, chosen.keep_task_runs, chosen.keep_runs),
         audited=chosen.audit,
         access=access_of(chosen),
         hooks=hooks,

@@ -81,6 +81,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a million tokens of answers cost, in the same."""
     keep_recalls: Annotated[int, Meta(ge=0, le=36_500)] = 30
     """Days for which questions are kept with what was found, for `feedback`; 0: questions are not kept."""
+    keep_usage: Annotated[int, Meta(ge=0, le=36_500)] = 0
+    """Days for which is kept what models took; what a budget of this month counts stays in any case; 0: for ever."""
+    keep_task_runs: Annotated[int, Meta(ge=0, le=36_500)] = 0
+    """Days for which is kept how each try of a task ended; 0: for ever."""
+    keep_runs: Annotated[int, Meta(ge=0, le=36_500)] = 0
+    """Days for which runs are kept that were completed or failed, with their phases; 0: for ever."""
     audit: Literal["none", "denied", "all"] = "none"
     """Which calls of operations are recorded as interactions: none, those that were denied, or all."""
     sync_peers: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from random import Random
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
@@ -28,20 +29,37 @@ PATIENCE = 120 + TASKS / 5
 STUCK = 10.0
 """Seconds for which a task may lie after the lease of who had it is over."""
 
+FEW = 60
+SKEWS = (-3, 0, 3)
+"""Hours by which the clocks of workers are wrong."""
+MOST_KILLED = 3
+POISON = "Poison"
+"""What nobody who touches it survives."""
+
 CLAIMANT = """
-import os, sys, holdfast
+import os, sys, time, holdfast
+from holdfast.domain import moment
 from holdfast.domain.errors import LeaseLost, StoreBusy
-owner, lease = sys.argv[2], int(sys.argv[3])
+owner, lease, skew = sys.argv[2], int(sys.argv[3]), int(sys.argv[5]) * 3600 * moment.SECOND
 def patiently(work, **said):
     while True:
         try:
             return work(**said)
         except StoreBusy:  # who was paused in the middle of a write keeps a file from all others
             pass
-with holdfast.open(sys.argv[1], agent_id="ai:tester@here") as hold, open(sys.argv[4], "a", buffering=1) as book:
+clock = lambda: moment.now() + skew
+with (
+    holdfast.open(sys.argv[1], agent_id="ai:tester@here", now=clock) as hold,
+    open(sys.argv[4], "a", buffering=1) as book,
+):
     parent = os.getppid()
     while os.getppid() == parent:  # nobody works on for a test that was ended
-        for one in patiently(hold.task_claim, owner=owner, limit=10, seconds=lease).claimed:
+        found = patiently(hold.task_claim, owner=owner, limit=10, seconds=lease).claimed
+        if not found:
+            time.sleep(0.05)  # what others hold comes free in its own time
+        for one in found:
+            if one.task.title == "Poison":
+                os.kill(os.getpid(), 9)
             try:
                 done = patiently(hold.task_finish, id=one.task.id, token=one.token, result=owner)
                 book.write(f"{one.task.id} {done.run.id}\\n")
@@ -73,6 +91,11 @@ class Claimant(NamedTuple):
         self.process.wait()
 
 
+def begin(db: str, book: Path, skew: int = 0) -> Claimant:
+    argv = [sys.executable, "-c", CLAIMANT, db, book.name, str(LEASE), str(book), str(skew)]
+    return Claimant(subprocess.Popen(argv), book)
+
+
 class Claimants:
     """Four at work and two asleep at most; one is killed or paused now and then, and another takes its place."""
 
@@ -87,9 +110,7 @@ class Claimants:
 
     def _begin(self) -> Claimant:
         self._made += 1
-        name = f"worker-{self._made}"
-        argv = [sys.executable, "-c", CLAIMANT, self._db, name, str(LEASE), str(self._books / name)]
-        return Claimant(subprocess.Popen(argv), self._books / name)
+        return begin(self._db, self._books / f"worker-{self._made}")
 
     @property
     def asleep(self) -> int:
@@ -128,7 +149,11 @@ class Claimants:
             claimant.kill()
 
     def told(self) -> list[str]:
-        return [line for file in self._books.iterdir() for line in file.read_text().splitlines()]
+        return told_in(self._books)
+
+
+def told_in(books: Path) -> list[str]:
+    return [line for file in books.iterdir() for line in file.read_text().splitlines()]
 
 
 def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Path) -> None:
@@ -176,3 +201,43 @@ def work_off(hold: holdfast.Holdfast, claimants: Claimants) -> list[str]:
             disturbed = monotonic()
             claimants.disturb()
     return added
+
+
+def test_workers_whose_clocks_are_hours_apart_settle_each_task_once_and_put_poison_aside(
+    db: str, tmp_path: Path
+) -> None:
+    books = tmp_path / "books"
+    books.mkdir()
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        made = plan(hold, FEW)
+        poison = hold.task_add(title=POISON, due_at="2020-01-01", max_attempts=3).task.id
+        killed = work_off_by_any_clock(hold, books)
+        runs = [run for id in made for run in hold.task_runs(id=id, limit=100).runs]
+        deadly, tries = hold.task_show(id=poison), hold.task_runs(id=poison).runs
+    settled = [run for run in runs if run.final]
+    assert (len(settled), {run.status for run in settled}) == (FEW, {"completed"})
+    assert {line.split()[1] for line in told_in(books) if line != "late"} <= {run.id for run in settled}
+    assert (deadly.state, deadly.attempts) == ("failed", 3)
+    assert [(run.status, run.final) for run in tries] == [("lost", True), ("lost", False), ("lost", False)]
+    assert killed == MOST_KILLED
+
+
+def work_off_by_any_clock(hold: holdfast.Holdfast, books: Path) -> int:
+    """Until nothing is left; some are killed, and whoever died is followed by one with the same clock."""
+    random, begun, killed = Random(4), monotonic(), 0
+    working = {skew: begin(hold.settings.db or "", books / f"{skew}-0", skew) for skew in SKEWS}
+    try:
+        while hold.task_list(limit=1).total or killed < MOST_KILLED:
+            assert monotonic() - begun < PATIENCE, "tasks are stuck"
+            sleep(0.1)
+            victim = working[random.choice(SKEWS)]
+            if killed < MOST_KILLED and victim.works:
+                victim.kill()
+                killed += 1
+            for skew, one in working.items():
+                if one.process.poll() is not None:
+                    working[skew] = begin(hold.settings.db or "", books / f"{skew}-{len(list(books.iterdir()))}", skew)
+    finally:
+        for one in working.values():
+            one.kill()
+    return killed

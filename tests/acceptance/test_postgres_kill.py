@@ -97,6 +97,7 @@ def wait_for_more(books: list[Book]) -> None:
         sleep(0.05)
 
 
+@pytest.mark.longest
 def test_a_database_killed_twenty_times_loses_nothing_that_was_acknowledged(
     server: Cluster, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

@@ -15,6 +15,7 @@ import psycopg
 from engines import Postgres
 
 ROOT = Path(__file__).parents[2]
+INSTALLED = Path(sys.executable).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WRITTEN = [page for page in PAGES if "reference" not in page.parts]
 """The pages that people write; the reference is generated."""
@@ -84,10 +85,11 @@ def _lined(text: str) -> str:
 class Shell:
     """One bash in a home of its own, so that a page's later commands see what its earlier ones did."""
 
-    def __init__(self, home: Path, server: "Documented | None" = None) -> None:
+    def __init__(self, home: Path, server: "Documented | None" = None, programs: Path = INSTALLED) -> None:
+        """`programs`: the folder of the `holdfast` that is to be run."""
         self.port = str(_free_port())
         self._server = server
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        path = f"{programs}:{INSTALLED}:{os.environ['PATH']}"
         if server:
             path = f"{server.programs}:{path}"
         self._bash = subprocess.Popen(

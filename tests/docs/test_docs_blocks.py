@@ -4,6 +4,7 @@ import json
 import shutil
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,19 @@ from typing import Any
 import click
 import msgspec
 import pytest
-from documented import DATABASE_HOST, ROOT, WRITTEN, Block, Shell, agrees, blocks_of, documented_server, steps_of
+from documented import (
+    DATABASE_HOST,
+    INSTALLED,
+    ROOT,
+    WRITTEN,
+    Block,
+    Shell,
+    agrees,
+    blocks_of,
+    documented_server,
+    steps_of,
+)
+from warm import warm_command
 
 from holdfast.settings import Settings
 from holdfast.surfaces.cli import cli
@@ -38,10 +51,21 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def marks_of(page: Path) -> list[pytest.MarkDecorator]:
+    """What is measured takes long, however little of it is shown."""
+    slow = [] if page.name in FIRST_READ else [pytest.mark.slow]
+    return [*slow, pytest.mark.longest] if page.name == "measure.md" else slow
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Path]:
+    """A folder with a `holdfast` that is loaded already."""
+    with warm_command() as programs:
+        yield programs
+
+
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[] if page.name in FIRST_READ else pytest.mark.slow) for page in FOLLOWED],
-    ids=[name_of(page) for page in FOLLOWED],
+    "page", [pytest.param(page, marks=marks_of(page)) for page in FOLLOWED], ids=[name_of(page) for page in FOLLOWED]
 )
 def test_every_command_of_a_page_does_what_the_page_says(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
@@ -54,7 +78,8 @@ def test_every_command_of_a_page_does_what_the_page_says(
         if DATABASE_HOST in page.read_text():
             running = request.getfixturevalue("postgres")
             server = stack.enter_context(documented_server(running, page.read_text()))
-        shell = stack.enter_context(closing(Shell(tmp_path, server)))
+        programs = INSTALLED if page.name in FIRST_READ else request.getfixturevalue("warm")
+        shell = stack.enter_context(closing(Shell(tmp_path, server, programs)))
         for block in blocks_of(page):
             if block.language in RUN and block.runs:
                 follow(shell, block)
@@ -101,3 +126,19 @@ def check_settings(shown: dict[str, Any]) -> None:
         cli.get_command(context, command).make_context(command, words, parent=context)
         variables = {name.removeprefix("HOLDFAST_").lower(): value for name, value in server.get("env", {}).items()}
         msgspec.convert(variables, Settings, strict=False)
+
+
+def test_a_command_that_is_loaded_already_does_what_the_installed_one_does(warm: Path, tmp_path: Path) -> None:
+    asked = (
+        'cd "$(mktemp -d)"; export HOLDFAST_DB=$PWD/a.db HOLDFAST_EMBEDDER=none',
+        "umask 027; echo 'From a pipe.' | holdfast store --title A --content - | head -c 6",
+        "holdfast get no-such-memory --json 2> problem; echo $?; cat problem",
+        "holdfast list --json > listed; jq -r '.memories[].content' listed",
+        "holdfast events --follow > /dev/null & kill $!; wait $!; echo $?",
+    )
+    said = []
+    for programs in (INSTALLED, warm):
+        with closing(Shell(tmp_path, programs=programs)) as shell:
+            said.append([shell.run(command) for command in asked])
+    assert said[0] == said[1]
+    assert "From a pipe." in said[0][3][0]

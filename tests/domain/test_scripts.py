@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.domain.scripts import HANGUL, UNSEGMENTED, may_lack_blanks, spelled, terms
 
-LETTERS = [chr(code) for code in range(0x110000) if re.match(f"[{UNSEGMENTED}{HANGUL}]", chr(code))]
+LETTERS = re.findall(f"[{UNSEGMENTED}{HANGUL}]", "".join(map(chr, range(0x110000))))
 MIXED = st.text(st.characters(codec="utf-8") | st.sampled_from(LETTERS))
 
 

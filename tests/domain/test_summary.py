@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.summary import summary
+from holdfast.domain.summary import fitting, summary
 
 ENGINE = (
     "Ada wrote the first program. It rained. The program computed Bernoulli numbers for the engine. Lunch was soup. "
@@ -39,3 +39,15 @@ def test_every_sentence_of_a_summary_is_in_the_text(text: str, most: int) -> Non
     told = summary(text, most)
     assert told == summary(text, most)
     assert all(piece in text for piece in told.split(" ") if piece)
+
+
+@given(st.text(alphabet="ab .\n。東", max_size=80), st.integers(0, 30))
+def test_what_fits_is_of_the_text_and_no_longer_than_asked(text: str, most: int) -> None:
+    told = fitting(text, most, len)
+    assert len(told) <= most
+    assert all(piece in text for piece in told.removesuffix("...").split(" ") if piece)
+
+
+def test_a_sentence_that_is_too_long_is_cut_and_shorter_ones_come_whole() -> None:
+    assert fitting(ENGINE, 45, len) == "Ada wrote the first program. Lunch was soup."
+    assert fitting("東" * 100, 20, len) == "東" * 17 + "..."

@@ -102,6 +102,17 @@ def test_a_model_that_fails_leaves_it_to_the_rules_and_is_told(db: str) -> None:
         assert hold.atomise(id, max_atom_tokens=100).method == "heuristic"
 
 
+def test_a_conversation_summarised_in_passing_is_told_from_its_beginning_when_it_is_closed(db: str) -> None:
+    turns = [{"role": "user", "content": f"Gate {number} opens at {number * 7}."} for number in range(80)]
+    with provider(saying({"text": "They spoke of gates."})) as server, opened(db, server) as hold:
+        hold.conversation_say(turns=turns)
+        (going,) = hold.conversation_list().conversations
+        assert (going.covered, server.asked) == (30, [])
+        closed = hold.conversation_close()
+    assert (closed.summary, closed.covered, closed.summary_id) == ("They spoke of gates.", 80, going.summary_id)
+    assert all(turn["content"] in prompt_of(server.asked[0]) for turn in turns)
+
+
 def test_a_summary_is_a_models_if_it_says_something(db: str) -> None:
     with provider(saying({"text": "Gates were built."})) as server, opened(db, server) as hold:
         ids = [hold.store(title=title, content=LONG.replace("gate", title)).id for title in ("gates", "doors")]

@@ -11,7 +11,7 @@ import holdfast
 from holdfast.domain.errors import Conflict, StoreError
 from holdfast.domain.portions import Part, portions
 from holdfast.domain.tokens import count
-from holdfast.services import briefing
+from holdfast.services import briefing, conversations
 
 WHO = {"channel": "cli", "principal": "ann", "namespace": "shop"}
 
@@ -104,6 +104,50 @@ def test_a_part_that_fails_is_named_and_the_others_come(
 
 def test_only_the_parts_that_are_wanted_are_gathered(furnished: holdfast.Holdfast) -> None:
     assert list(parts(furnished.build_context(parts=["facts"], **WHO))) == ["facts"]
+
+
+def long_talk(hold: holdfast.Holdfast, turns: int) -> None:
+    """A conversation that no small budget holds: one thing of weight, and much that has none."""
+    said = ["The till in Hamburg breaks whenever the printer in Hamburg starts."]
+    said += [f"{number * 7919}-{number}?" for number in range(1, turns)]
+    for begin in range(0, turns, 10):
+        some = [{"role": "user", "content": text} for text in said[begin : begin + 10]]
+        hold.conversation_say(turns=some, **WHO)
+
+
+def earlier(built: Any) -> list[str]:
+    return [text for text in parts(built)["summary"] if text.startswith("Earlier in this conversation")]
+
+
+@pytest.mark.parametrize("turns", [40, 200], ids=["read at once", "summarised in passing"])
+def test_what_no_longer_fits_of_a_conversation_is_summarised_or_dropped(timed: holdfast.Holdfast, turns: int) -> None:
+    long_talk(timed, turns)
+    built = timed.build_context("hello", budget=600, **WHO)
+    (told,) = earlier(built)
+    first_shown = turns - len(parts(built)["history"]) + 1
+    assert told.startswith(f"Earlier in this conversation, turns 1-{first_shown - 1}: The till in Hamburg breaks")
+    assert built.tokens_used == count(built.text) <= 600
+    assert earlier(timed.build_context("hello", budget=600, overflow="drop", **WHO)) == []
+
+
+def test_what_fits_needs_no_summary(timed: holdfast.Holdfast) -> None:
+    long_talk(timed, 40)
+    built = timed.build_context("hello", budget=20_000, **WHO)
+    assert (len(parts(built)["history"]), parts(built)["summary"]) == (40, [])
+
+
+def test_a_summary_in_passing_leaves_the_last_turns_and_reads_stay_short(timed: holdfast.Holdfast) -> None:
+    long_talk(timed, 200)
+    (going,) = timed.conversation_list().conversations
+    assert (going.state, going.turns, going.covered >= 200 - conversations.SHOWN - conversations.BEHIND) == (
+        "active",
+        200,
+        True,
+    )
+    assert "The till in Hamburg" in going.summary
+    timed.delete(id=going.summary_id)
+    built = timed.build_context("hello", budget=600, **WHO)
+    assert not any("turns 1-" in text for text in earlier(built))
 
 
 SIZES = st.lists(st.integers(1, 50), max_size=12)

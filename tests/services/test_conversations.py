@@ -102,6 +102,35 @@ def test_the_reaper_closes_what_nobody_goes_on_with_piece_by_piece(
     assert "question" in one.summary
 
 
+def test_a_conversation_that_was_summarised_in_passing_is_closed_from_there_on(timed: holdfast.Holdfast) -> None:
+    for number in range(10):
+        said = say(timed, *(f"Sentence {number}-{one} of a long talk." for one in range(10)))
+    begun = timed.conversation_show(id=said.conversation_id, limit=1).conversation
+    assert (begun.state, begun.covered) == ("active", 30)
+    closed = timed.conversation_close()
+    assert (closed.state, closed.covered, closed.summary_id) == ("closed", 100, begun.summary_id)
+
+
+def test_words_that_others_keep_meanwhile_leave_the_summary_to_the_next(
+    timed: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(timed, *(f"Sentence {number} of a long talk." for number in range(70)))
+    made = conversations.weightiest
+
+    def meanwhile(*asked: Any) -> str:
+        monkeypatch.setattr(conversations, "weightiest", made)
+        say(timed, "I was quicker.")
+        return made(*asked)
+
+    monkeypatch.setattr(conversations, "weightiest", meanwhile)
+    say(timed, *("And", "five", "more", "of", "these", "words"))
+    (going,) = timed.conversation_list().conversations
+    assert (going.turns, going.covered) == (77, 0)
+    say(timed, "Now.")
+    (going,) = timed.conversation_list().conversations
+    assert (going.turns, going.covered) == (78, 28)
+
+
 def test_a_reaper_takes_up_what_one_that_died_began(
     timed: holdfast.Holdfast, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

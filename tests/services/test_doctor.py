@@ -43,7 +43,7 @@ def by_hand(db: str, sql: str) -> None:
 @pytest.fixture
 def well(engine: str) -> dict[str, str]:
     """Each section of a store without fault. The server of the tests does not wait for its disk: that is told."""
-    names = ("storage", "full_text", "journal", "clock", "schema", "counts", "replication", "backups")
+    names = ("storage", "full_text", "journal", "clock", "schema", "counts", "replication", "subscriptions", "backups")
     sections = dict.fromkeys(names, "ok")
     return sections if engine == "sqlite" else {**sections, "storage": "warn"}
 

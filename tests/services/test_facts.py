@@ -114,3 +114,19 @@ def test_facts_are_seen_by_those_who_reach_the_namespace(timed: holdfast.Holdfas
     with pytest.raises(holdfast.HoldfastError):
         tell(outside, "city", "Hamburg")
     assert values(timed) == {"city": "Berlin"}
+
+
+def test_one_key_is_listed_across_all_people_with_whose_it_is(
+    timed: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
+    for who, city in (("ben", "Berlin"), ("ann", "Hamburg"), ("eve", "Rome")):
+        timed.fact_set(key="city", value=city, principal=who)
+    timed.fact_set(key="name", value="Ann", principal="ann")
+    timed.fact_delete(key="city", principal="eve")
+
+    def found(hold: Any, **asked: Any) -> list[tuple[str, str, str]]:
+        return [(one.principal, one.key, one.value) for one in hold.fact_everybody(**asked).facts]
+
+    assert found(timed, key="city") == [("ann", "city", "Hamburg"), ("ben", "city", "Berlin")]
+    assert found(timed, limit=1, offset=1) == [("ann", "name", "Ann")]
+    assert found(seen_by("ai:else@here", namespaces=("shop",)), key="city") == []

@@ -181,6 +181,27 @@ def test_an_emoji_is_a_word_like_others(hold: Any) -> None:
     assert hold.verify().intact
 
 
+@pytest.mark.parametrize(
+    ("content", "question", "held"),
+    [
+        (
+            "We deployed. Deploying on TUESDAYS, deployed again.",
+            "tuesday deploy",
+            ["TUESDAYS", "deployed", "Deploying"],
+        ),
+        ("Les cafés sont fermés.", "cafes", ["cafés"]),
+        ("明天去东京开会", "东京", ["东京", "东", "京"]),
+        ("Cake 🎉 at noon.", "🎉 cakes", ["Cake", "🎉"]),
+    ],
+)
+def test_why_names_the_words_of_the_memory_and_not_their_stems(
+    hold: Any, content: str, question: str, held: list[str]
+) -> None:
+    id = hold.store(title="Note", content=content).id
+    (hit,) = hold.recall(question, explain=True).memories
+    assert hit.why.terms == hold.why_not(id, question).why.terms == held
+
+
 @pytest.mark.parametrize("text", ["?!", "\x00", "…", "\u202e", "->"])
 def test_a_question_without_a_word_is_told_so(hold: Any, text: str) -> None:
     hold.store(title="Plan", content="deploy?!")

@@ -50,7 +50,7 @@ def test_every_table_is_taken_once_and_the_file_is_only_read(hold: holdfast.Hold
         "project_sessions": (1, 1, 0),
         "token_usage": (2, 2, 0),
         "phase_checkpoints": (2, 2, 0),
-        "audit_log": (1, 0, 1),
+        "audit_log": (1, 1, 0),
     }
     assert (done.rejected, [problem.where for problem in done.problems]) == (0, ["scheduled_tasks row 3"])
     again = hold.import_kernex(path=str(path))
@@ -61,7 +61,8 @@ def test_every_table_is_taken_once_and_the_file_is_only_read(hold: holdfast.Hold
 
 
 def test_what_was_there_is_what_is_here(hold: holdfast.Holdfast, path: Path) -> None:
-    hold.import_kernex(path=str(path), include=["audit"])
+    hold.policy_set(namespace="kernex", interaction_text="keep")
+    hold.import_kernex(path=str(path))
     whole = hold.conversation_show(id="c-1")
     assert [(turn.place, turn.role, turn.content) for turn in whole.turns] == [
         (1, "user", "The till is broken."),
@@ -95,8 +96,32 @@ def test_what_was_there_is_what_is_here(hold: holdfast.Holdfast, path: Path) -> 
         (1, 40, 20, "0"),
         (1, 100, 0, "0.25"),
     ]
-    assert hold.list(namespace="kernex/audit").memories[0].content == "hi\n\nhello"
+    (decided,) = hold.interaction_list(namespace="kernex").interactions
+    assert (decided.status, decided.principal, decided.input, decided.output) == ("ok", "ann", "hi", "hello")
+    assert decided.at == "2026-03-01T10:00:00.000000Z"
     assert hold.run_open(id="run-1", topology="build", phases=["plan", "code"], owner="me").resumed
+
+
+def test_decisions_are_taken_as_the_policy_lets_them_be_kept_and_what_is_lost_is_told(
+    hold: holdfast.Holdfast, path: Path
+) -> None:
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(
+            "insert into audit_log values ('a-2', '2026-03-02 10:00:00', 'cli', 'ann', 'Ann', ?, null, 'p', 'm', 7,"
+            " 'denied', 'not hers')",
+            ["word " * 20_000],
+        )
+    done = hold.import_kernex(path=str(path))
+    (audit,) = (one for one in done.tables if one.table == "audit_log")
+    assert (audit.stored, list(audit.reasons.values())) == (2, [2])
+    assert ("audit_log row 2", "input_text: only its first part is kept") in [
+        (one.where, one.what) for one in done.problems
+    ]
+    found = {one.status: one for one in hold.interaction_list(namespace="kernex").interactions}
+    assert (found["denied"].reason, found["denied"].took_ms, found["denied"].model) == ("not hers", 7, "m")
+    assert (getattr(found["ok"], "input", None) or None, found["ok"].texts) == (None, "hash")
+    assert hold.import_kernex(path=str(path)).stored == 0
+    assert hold.verify().intact
 
 
 def test_one_bad_row_is_told_by_its_place_and_stops_no_other(hold: holdfast.Holdfast, path: Path) -> None:
@@ -137,7 +162,7 @@ def test_one_bad_row_is_told_by_its_place_and_stops_no_other(hold: holdfast.Hold
         "phase_checkpoints row 3",
     ]
     assert done.rejected == 12
-    assert done.stored == 25
+    assert done.stored == 26
     assert counts(done, "left_out")["extras"] == (1,)
 
 

@@ -1,5 +1,6 @@
 """One person across channels: names that stand for one another, on every way in, and apart again."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,24 @@ def test_names_travel_with_an_export_and_with_an_exchange(timed: holdfast.Holdfa
 def test_a_name_is_a_line_of_text(timed: holdfast.Holdfast, name: Any) -> None:
     with pytest.raises(Invalid):
         timed.principal_merge(alias=name, principal="ann")
+
+
+def test_what_is_kept_of_somebody_is_counted_under_all_of_their_names(
+    timed: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
+    def counts(hold: Any, name: str) -> tuple[int, ...]:
+        found = hold.principal_stats(name=name)
+        return found.conversations, found.messages, found.observations, found.facts
+
+    me = timed.hold.caller.agent
+    timed.observation_save(type="bugfix", title="Two receipts")
+    timed.observation_save(type="decision", title="One printer")
+    timed.fact_set(key="name", value="Ann", principal=me)
+    assert counts(timed, me) == (0, 0, 2, 1)
+    timed.conversation_say(turns=[{"role": "user", "content": text} for text in ("Hello.", "Bye.")], principal="ann")
+    timed.principal_merge(alias="slack:U42", principal="ann")
+    gone = timed.observation_save(type="config", title="Not this")
+    timed.delete(id=gone.id)
+    timed.fact_delete(key="name", principal=me)
+    assert (counts(timed, me), counts(timed, "slack:U42")) == ((0, 0, 2, 0), (1, 2, 0, 0))
+    assert counts(seen_by("ai:else@here", right="write"), "ann")[:2] == (0, 0)

@@ -20,10 +20,12 @@ from holdfast.domain.subscription import FIRST_PAUSE, LONGEST_PAUSE, pause
 from holdfast.net.access import Outbound
 from holdfast.services.deliver import Dispatcher
 from holdfast.storage import subscriptions
+from holdfast.surfaces.http.metrics import Metrics
 from provider_server import Asked, Behaviour, Handler, Provider, provider
 
 HERE = Outbound(("127.0.0.0/8",), timeout=2.0, attempts=4)
 SECRET = "correct horse battery"
+WATCHER = Caller("ai:watcher@here")
 
 
 def taking(handler: Handler, _: Asked) -> None:
@@ -233,6 +235,60 @@ def test_what_nobody_takes_becomes_a_dead_letter_and_is_sent_again_on_request(
     assert world.hold.subscription_replay(id=made.id, since=2).place == 2
     world.deliver()
     assert [seq for seq, _ in world.told()][11:] == [3, 4]
+
+
+class Warned(NamedTuple):
+    """What who watches a store hears of its subscriptions."""
+
+    facts: dict[str, int]
+    said: list[str]
+    measured: list[str]
+
+
+def warned(world: World, caller: Caller = WATCHER) -> Warned:
+    (section,) = [one for one in world.hold.doctor().sections if one.name == "subscriptions"]
+    lines = Metrics().text(world.hold, caller).splitlines()
+    measured = [line.removeprefix("holdfast_subscription_") for line in lines]
+    return Warned(section.facts, [one.what for one in section.findings], [line for line in measured if "{id=" in line])
+
+
+def test_dead_letters_are_seen_by_who_watches_the_store_with_the_command_that_mends_it(
+    world_with: Callable[[Behaviour], World],
+) -> None:
+    world = world_with(answering(400, 400, 400, 500))
+    id = world.subscribe().id
+    for title in ("One", "Two"):
+        world.hold.store(title=title, content="x")
+    for _ in range(3):
+        world.deliver()
+        world.clock.move(hours=1)
+    facts, [said], measured = warned(world)
+    assert facts == {"active": 1, "ended": 0, "waiting": 1, "dead_letters": 1}
+    assert f"1 dead letter: `holdfast subscription deliveries {id} --state dead` says why" in said
+    assert f"`holdfast subscription replay {id} --all-dead-letters` sends them again." in said
+    assert measured == [f'ended{{id="{id}"}} 0', f'waiting{{id="{id}"}} 1', f'dead_letters{{id="{id}"}} 1']
+    assert warned(world, Caller("ai:other@here", right="write")).measured == []
+    world.hold.subscription_replay(id=id, all_dead_letters=True)
+    world.deliver()
+    assert warned(world)[:2] == ({"active": 1, "ended": 0, "waiting": 0, "dead_letters": 0}, [])
+
+
+@pytest.mark.parametrize("status", [410, 200], ids=["gone", "revoked"])
+def test_a_subscription_that_ended_is_seen_by_who_watches_the_store(
+    world_with: Callable[[Behaviour], World], status: int
+) -> None:
+    world = world_with(answering(status))
+    key = world.hold.key_create(name="desk", scope="write").id
+    caller = Caller("key:desk", right="write", key=key, bound=True)
+    id = world.hold.call("subscribe", {"url": world.receiver.url, "secret": SECRET}, caller=caller).id
+    if status == 200:
+        world.hold.key_revoke(id=key)
+    world.hold.store(title="One", content="x")
+    world.deliver()
+    facts, [said], measured = warned(world)
+    assert (facts["ended"], measured[0]) == (1, f'ended{{id="{id}"}} 1')
+    assert (f"`holdfast subscription replay {id} --since 0` goes on with it" in said) == (status == 410)
+    assert said.endswith(f"`holdfast unsubscribe {id}` removes it.")
 
 
 def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with: Callable[[Behaviour], World]) -> None:

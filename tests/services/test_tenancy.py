@@ -105,7 +105,11 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(
     words: dict[str, Any] = {**WORDS, "id": inside.id, "source_id": inside.id, "target_id": inside.id}
     words |= {"skill_id": hold.call("skill_register", {"inline_skill": SKILL, "namespace": "open"}).id}
     drawn = {"source_ids": [inside.id], "title": "drawn", "content": "deploy"}
-    words |= {"memory_id": hold.call("reflect", drawn).id, "out_dir": str(tmp_path / "out")}
+    words |= {
+        "memory_id": hold.call("reflect", drawn).id,
+        "out_dir": str(tmp_path / "out"),
+        "file": str(tmp_path / "x"),
+    }
     words |= {"id_a": inside.id, "id_b": words["memory_id"], "entity_id": "deploy"}
     needed = {name: words.get(name, "open") for name in asked_for(op)}
     hold.call("namespace_set_standard", {"namespace": "open", "id": inside.id})

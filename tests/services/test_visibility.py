@@ -237,6 +237,7 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
         "skill_id": [WORD, *ids],
         "resource_path": ["SKILL.md"],
         "out_dir": [],
+        "file": [],
         "target_folder": [],
         "target_id": ids,
         "ids": [[id] for id in ids] + [world.hidden],
@@ -350,7 +351,7 @@ def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and any(leaks(owner, op))}
     blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}
     blind |= {"policy_get", "reflection_origin", "export_reflections", "curate_runs", "pipelines"}
-    blind |= {"principal_show", "price_list", "budget_list", "subscription_deliveries"}
+    blind |= {"principal_show", "principal_stats", "price_list", "budget_list", "subscription_deliveries"}
     blind |= {"project_list", "project_which"}
     if "*" in world.caller.namespaces:
         blind |= {op.name for op in REGISTRY if op.name.startswith(("skill_", "fact_", "conversation_"))}

@@ -4,7 +4,7 @@ import pytest
 from plans import plans_of
 
 from holdfast import Holdfast
-from holdfast.storage import asking
+from holdfast.storage import asking, candidates
 from holdfast.storage.asking import Question
 from holdfast.storage.port import Store
 
@@ -90,3 +90,20 @@ def test_a_question_asks_the_store_nothing_twice_in_one_view_of_it(
     assert sum(map(bool, views)) == 2
     assert sum(map(len, views)) > 3
     assert [view for view in views if len(view) != len(set(view))] == []
+
+
+def test_that_a_filter_leaves_very_many_is_believed_for_a_while(
+    hold: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "MOST_COUNTED", 2)
+    monkeypatch.setattr(candidates, "BELIEVED", 2)
+    usual, which = candidates.Usual(), candidates.Filter(namespace="kitchen")
+
+    def counted() -> int | None:
+        with hold.hold.reading() as session:
+            return usual.count(session, hold.hold.caller, which, hold.hold.now())
+
+    fill(hold, "apple", "pear", "plum", namespace="kitchen")
+    assert counted() is None
+    hold.forget(namespace="kitchen", pattern="apple")
+    assert [counted() for _ in range(4)] == [None, None, 2, 2]

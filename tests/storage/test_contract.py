@@ -9,29 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from keeping import kept, put, read
 from msgspec.structs import replace
 
 from holdfast.app import Holdfast
 from holdfast.domain.errors import Cancelled, StoreError, VersionConflict
 from holdfast.domain.memory import Memory
 from holdfast.services.hold import Progress
-from holdfast.storage.port import Session, Store
+from holdfast.storage.port import Store
 from holdfast.storage.records import MEMORY, Writing
-
-
-def put(store: Store, **values: str) -> None:
-    with store.writing() as session:
-        for name, body in values.items():
-            session.do("kept_put", name=name, body=body)
-
-
-def kept(session: Session) -> dict[str, str]:
-    return dict(session.rows("kept_all"))
-
-
-def read(store: Store) -> dict[str, str]:
-    with store.reading() as session:
-        return kept(session)
 
 
 class GivenUp(Exception):

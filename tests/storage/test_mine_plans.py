@@ -1,26 +1,11 @@
 """What was mined is found again by an index, however much of it there is."""
 
-from collections.abc import Iterator
-
-import pytest
-from plans import Plans, one_store, plans_of
+from plans import Plans
 
 import holdfast
-from engines import ENGINES
 from holdfast.storage import mined
 
 INDEXES = ("sqlite_autoindex_mined_1", "mined_pkey", "mined_said", "sqlite_autoindex_memory_1", "memory_id_key")
-
-
-@pytest.fixture(params=ENGINES)
-def hold(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[holdfast.Holdfast]:
-    with one_store(str(request.param), tmp_path_factory, request) as (opened, _):
-        yield opened
-
-
-@pytest.fixture
-def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    return plans_of(hold.hold.store, monkeypatch)
 
 
 def test_what_was_mined_is_looked_up_by_its_indexes(plans: Plans, hold: holdfast.Holdfast) -> None:

@@ -9,20 +9,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from keeping import put, read
 
 from holdfast.storage.locate import open_store
 from holdfast.storage.port import Store
-
-
-def put(store: Store, **values: str) -> None:
-    with store.writing() as session:
-        for name, body in values.items():
-            session.do("kept_put", name=name, body=body)
-
-
-def read(store: Store) -> dict[str, str]:
-    with store.reading() as session:
-        return dict(session.rows("kept_all"))
 
 
 def nothing() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 import pytest
+from keeping import put, read
 from processes import at_once
 
 from holdfast.app import Holdfast
@@ -22,17 +23,6 @@ from holdfast.storage.sqlite import opening
 @pytest.fixture
 def engine() -> str:
     return "sqlite"
-
-
-def put(store: Store, **values: str) -> None:
-    with store.writing() as session:
-        for name, body in values.items():
-            session.do("kept_put", name=name, body=body)
-
-
-def read(store: Store) -> dict[str, str]:
-    with store.reading() as session:
-        return dict(session.rows("kept_all"))
 
 
 def test_what_was_put_in_the_place_of_the_store_is_what_is_read_and_written(

@@ -167,6 +167,7 @@ ALONE = {
         "embedding_signs": "The signs of vectors are looked through in memory; pgvector has an index.",
         "embedding_numbers": "The signs of vectors are looked through in memory; pgvector has an index.",
         "embedding_last": "The signs of vectors are looked through in memory; pgvector has an index.",
+        "memory_rows": "The signs of vectors are looked through in memory; pgvector has an index.",
         "chain_origin": "Whether signs in memory are still this store's.",
     },
     "postgres": {

@@ -1,26 +1,11 @@
 """What is to be delivered next is found by an index, however much was delivered before."""
 
-from collections.abc import Iterator
-
-import pytest
-from plans import Plans, one_store, plans_of
+from plans import Plans
 
 import holdfast
-from engines import ENGINES
 from holdfast.storage import subscriptions
 
 INDEXES = ("subscription_ready", "delivery_waiting", "delivery_number")
-
-
-@pytest.fixture(params=ENGINES)
-def hold(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[holdfast.Holdfast]:
-    with one_store(str(request.param), tmp_path_factory, request) as (opened, _):
-        yield opened
-
-
-@pytest.fixture
-def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    return plans_of(hold.hold.store, monkeypatch)
 
 
 def test_deliveries_are_found_by_their_indexes(plans: Plans, hold: holdfast.Holdfast) -> None:

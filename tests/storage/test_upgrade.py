@@ -1,11 +1,14 @@
 """A store of an older release: brought up to this one whole, as if it had been written by it, or left as it was."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -289,3 +292,82 @@ def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
         assert everything(hold.hold.store) == expected
         assert hold.hold.store.faults() == []
         assert hold.verify().intact
+
+
+@contextmanager
+def before_each_statement(act: Callable[[int], object]) -> Iterator[None]:
+    """Something is done before each statement of connections that are opened meanwhile; it is told their number."""
+    numbers = count()
+
+    def next_one(*_: object) -> bool:
+        act(next(numbers))
+        return True
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.exec_trace = next_one
+
+    apsw.connection_hooks.append(watch)
+    try:
+        yield
+    finally:
+        apsw.connection_hooks.remove(watch)
+
+
+def killed_before(statement: int, path: Path) -> bool:
+    """Open a store in a process that ends itself, by kill -9, before a statement; whether it came to that."""
+    child = os.fork()
+    if child == 0:
+        try:
+            with before_each_statement(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == statement else None):
+                open_store(str(path))
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def said_in(path: Path) -> tuple[int, list[Any]]:
+    """The release of a file, and everything in it: tables, indexes, triggers and rows."""
+    with closing(apsw.Connection(str(path))) as raw:
+        assert raw.execute("pragma quick_check").fetchall() == [("ok",)]
+        made = raw.execute("select type, name, sql from sqlite_schema order by type, name").fetchall()
+        rows = [raw.execute(f'select * from "{name}"').fetchall() for type, name, _ in made if type == "table"]
+        number = raw.pragma("user_version")
+        assert isinstance(number, int)
+        return number, [made, rows]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_whoever_is_killed_before_any_statement_of_any_migration_leaves_all_or_nothing(
+    new_place: Callable[[], str], tmp_path: Path
+) -> None:
+    """What a kill leaves is what lies in the files: these are looked at before each statement; some kills are real."""
+    old = tmp_path / "old.db"
+    with opened(new_place()) as new:
+        furnish(new)
+        taken_back(new.hold.store, str(old), 1, tmp_path)
+    before = said_in(old)
+
+    def fresh(name: str) -> Path:
+        for part in ("", ".key"):
+            shutil.copy(f"{old}{part}", tmp_path / f"{name}.db{part}")
+        return tmp_path / f"{name}.db"
+
+    path = fresh("whole")
+
+    def keep(number: int) -> None:
+        for file in (path, Path(f"{path}-wal")):
+            if file.exists():
+                shutil.copy(file, tmp_path / file.name.replace("whole", f"at-{number}"))
+
+    with before_each_statement(keep):
+        open_store(str(path)).close()
+    left = [said_in(tmp_path / f"at-{number}.db") for number in range(len(list(tmp_path.glob("at-*.db"))))]
+    done = [number for number, found in enumerate(left) if found != before]
+    assert {left[number][0] for number in done} <= {LATEST}
+    assert len(left) - len(done) > 5 * LATEST
+    for number in range(0, len(left), 20):
+        killed = fresh(f"killed-{number}")
+        assert killed_before(number, killed)
+        assert said_in(killed)[0] == left[number][0]
+        open_store(str(killed)).close()
+        assert said_in(killed)[0] == LATEST

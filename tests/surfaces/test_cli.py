@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -405,6 +406,14 @@ def test_help_lists_every_command(run: Run) -> None:
     for op in REGISTRY:
         assert "cli" not in op.surfaces or f"\n  {op.cli[0]}" in out
     assert all(f"\n  {name}" in out for name in ("serve", "mcp", "bench", "completions"))
+
+
+def test_help_begins_with_how_to_connect_agents_and_lists_each_command_once(run: Run) -> None:
+    _, out, _ = run("--help")
+    listed = re.findall(r"^  ([a-z][a-z-]*)  ", out, re.MULTILINE)
+    assert listed[:2] == ["setup", "install"]
+    assert len(listed) == len(set(listed))
+    assert "..." not in "".join(re.findall(r"^  (?:setup|install)  .*\n.*", out, re.MULTILINE))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -134,11 +134,11 @@ def test_each_view_shows_what_is_in_the_store_and_links_to_it_do_nothing(page: P
 
 def test_a_hit_says_why_it_is_there_and_a_missing_memory_why_it_is_not(page: Page) -> None:
     search = page.get_by_role("searchbox", name="Question")
-    search.fill("when do we deploy")
+    search.fill("when are we deploying")
     first = page.locator(".hits > li").first
     expect(first.locator("mark")).to_have_text("deploy")
     first.get_by_text("Why", exact=True).click()
-    expect(first).to_contain_text("Holds")
+    expect(first.get_by_text("Holds")).to_have_text("Holds deploy")
     expect(first).to_contain_text("Kept by")
 
     page.get_by_text("Why is another memory not here?").click()
@@ -305,6 +305,31 @@ def test_what_waits_is_settled(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "tasks?which=failed")
     page.get_by_role("button", name="Try again").click()
     expect(page.locator("main")).to_contain_text("None.")
+
+
+def test_the_map_shows_how_far_a_peer_is_behind_and_that_it_has_caught_up(browser: Browser, tmp_path: Path) -> None:
+    with (
+        holdfast.open(str(tmp_path / "here.db")) as here,
+        holdfast.open(str(tmp_path / "there.db")) as there,
+        listening(build(there)) as peer,
+        listening(build(here)) as url,
+        looking(browser, url) as page,
+    ):
+        row = page.get_by_role("row").filter(has_text=peer)
+        here.call("sync", {"remote": peer, "direction": "merge"})
+        for number in range(2):
+            there.call("store", {"title": f"Theirs {number}", "content": "Said elsewhere."})
+        here.call("sync", {"remote": peer, "direction": "push"})
+        for number in range(3):
+            here.call("store", {"title": f"Mine {number}", "content": "Said here."})
+
+        go(page, "sync")
+        expect(page.locator("svg.drawing")).to_contain_text("this store lacks 2, peer lacks 3")
+        expect(row.get_by_role("cell")).to_contain_text([peer, "ok", "2", "3"])
+        here.call("sync", {"remote": peer, "direction": "merge"})
+        page.reload()
+        expect(page.locator("svg.drawing")).to_contain_text("up to date")
+        expect(row.get_by_role("cell")).to_contain_text([peer, "ok", "0", "0"])
 
 
 def test_time_is_moved_through_change_by_change(page: Page, store: holdfast.Holdfast) -> None:

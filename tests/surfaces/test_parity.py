@@ -61,7 +61,7 @@ def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
         **{key: {"http", "mcp"} for key in ("hooks_list", "hooks_test")},
         "export_reflections": {"http", "mcp"},
         "import_reflections": {"http", "mcp"},
-        "import_kernex": {"http", "mcp"},
+        **{key: {"http", "mcp"} for key in ("import_kernex", "export_file", "import_file")},
         "recover": {"http", "mcp"},
         "project_which": {"http", "mcp"},
         "boot": {"cli"},  # a command of its own, which finds the project of a folder and never fails
@@ -422,7 +422,7 @@ def test_reflections_become_files_and_come_back_the_same_way_on_the_command_line
 ) -> None:
     """Other surfaces reach no folder of this machine."""
     library = told_by("library", tmp_path, server, file_steps(tmp_path / "by-library"))
-    assert [code for _, code, _ in library.told] == [None] * 5
+    assert [code for _, code, _ in library.told] == [None] * 7
     assert told_by("cli", tmp_path, server, file_steps(tmp_path / "by-cli")).told == library.told
 
 
@@ -500,6 +500,8 @@ def file_steps(folder: Path) -> list[tuple[Any, ...]]:
         ("export_reflections", {"out_dir": str(folder)}),
         ("import_reflections", {"path": str(folder), "dry_run": True}),
         ("import_reflections", {"path": str(folder)}),
+        ("export_file", {"file": f"{folder}.json"}),
+        ("import_file", {"file": f"{folder}.json"}),
     ]
 
 

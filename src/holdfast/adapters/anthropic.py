@@ -16,8 +16,8 @@ from ..domain.errors import Conflict, HoldfastError, NotFound, TitleTaken
 from .waiting import in_thread
 
 if TYPE_CHECKING:
+    from anthropic.types.beta import BetaCacheControlEphemeralParam as CacheControl
     from anthropic.types.beta import (
-        BetaCacheControlEphemeralParam,
         BetaMemoryTool20250818CreateCommand,
         BetaMemoryTool20250818DeleteCommand,
         BetaMemoryTool20250818InsertCommand,
@@ -284,11 +284,7 @@ class HoldfastMemoryTool(BetaAbstractMemoryTool):
     """The memory tool, whose files are the memories of a namespace: a file's path is the title of its memory."""
 
     def __init__(
-        self,
-        hold: Holdfast,
-        *,
-        namespace: str = "memories",
-        cache_control: BetaCacheControlEphemeralParam | None = None,
+        self, hold: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._files = Files(hold, namespace)
@@ -320,11 +316,7 @@ class AsyncHoldfastMemoryTool(BetaAsyncAbstractMemoryTool):
     """The same for clients that are asynchronous."""
 
     def __init__(
-        self,
-        hold: Holdfast,
-        *,
-        namespace: str = "memories",
-        cache_control: BetaCacheControlEphemeralParam | None = None,
+        self, hold: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._tool = HoldfastMemoryTool(hold, namespace=namespace)

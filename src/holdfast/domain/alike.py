@@ -57,8 +57,8 @@ def _meant(words: str) -> frozenset[str]:
 
 
 @cache
-def _opposed() -> list[frozenset[str]]:
-    return [_meant(pair) for pair in _OPPOSED.split()]
+def _opposed() -> frozenset[frozenset[str]]:
+    return frozenset(_meant(pair) for pair in _OPPOSED.split())
 
 
 def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
@@ -163,19 +163,22 @@ def _weight(terms: Iterable[Term]) -> float:
 
 
 def _opposite(one: str, other: str) -> bool:
-    if {one, other} in _opposed():
+    if frozenset((one, other)) in _opposed():
         return True
-    return any(one == prefix + other or other == prefix + one for prefix in _PREFIXES)
+    short, long = (one, other) if len(one) < len(other) else (other, one)
+    return long.endswith(short) and long[: len(long) - len(short)] in _PREFIXES
 
 
 def _misspelt(one: str, other: str) -> bool:
     """Whether two words are one, with another ending or with a letter wrong, left out, put in or exchanged."""
-    short, long = sorted((one, other), key=len)
+    if one[:1] != other[:1]:
+        return False
+    short, long = (one, other) if len(one) < len(other) else (other, one)
     if len(short) < 4 or len(long) - len(short) > 3:
         return False
     if long.startswith(short) and len(short) >= 5:
         return True
-    if short[0] != long[0] or len(long) - len(short) > 1:
+    if len(long) - len(short) > 1:
         return False
     head = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     tails = short[head:], long[head:]

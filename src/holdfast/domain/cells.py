@@ -15,6 +15,8 @@ from .merge import AWAITED, Cell, canonical, delta, present, shown, write
 
 R = TypeVar("R", bound=Struct)
 
+_PLAIN = {type(None), str, int, float, bool}
+
 PURGED = "purged"
 """The cell that a purge writes beside all others: what is older than it, of what has a cell by element, is gone."""
 
@@ -50,7 +52,8 @@ class Cells(NamedTuple):
 
     def all(self, shows: Mapping[str, Any]) -> dict[str, Cell]:
         """Every cell of a record whose columns show these values, those of fields that we do not know included."""
-        return {name: self.cell(name, shows.get(name)) for name in {**shows, **self.own}}
+        base, seen, nothing = self.base, {self.base.origin: self.base.time}, Cell({}, {})
+        return {n: nothing if v is None else Cell({base: v}, seen) for n, v in shows.items()} | self.own
 
     def floors(self, names: Mapping[str, Any]) -> list[int]:
         """Every time seen in these cells: a new stamp lies above them."""
@@ -59,7 +62,8 @@ class Cells(NamedTuple):
 
 def flatten(shape: Shape, record: Any) -> dict[str, Any]:
     """Every cell's name and the value it shows."""
-    flat = {name: plain(getattr(record, name)) for name in (*shape.registers, *shape.quiet, *shape.highest)}
+    names = (*shape.registers, *shape.quiet, *shape.highest)
+    flat = {name: value if type(value := getattr(record, name)) in _PLAIN else plain(value) for name in names}
     for name in shape.sets:
         flat.update((f"{name}:{element}", True) for element in getattr(record, name))
     for name in shape.maps:
@@ -71,7 +75,7 @@ def flatten(shape: Shape, record: Any) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Tuples and structs as JSON has them."""
-    if value is None or isinstance(value, str | int | float):
+    if type(value) in _PLAIN:
         return value
     return [plain(item) for item in value] if isinstance(value, tuple) else msgspec.to_builtins(value)
 

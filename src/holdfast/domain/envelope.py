@@ -48,6 +48,19 @@ ARRAYS = (
     "invalidations",
     "skill_versions",
     "skills",
+    "conversations",
+    "outcomes",
+    "tasks",
+    "task_runs",
+    "usage",
+    "prices",
+    "budgets",
+    "runs",
+    "provider_sessions",
+    "onboarding",
+    "forgotten",
+    "mined",
+    "feedback",
 )
 """In the order in which they can be read: what is pointed to comes first."""
 HEAD = ("schema_version", "source", "exported_at", "db_schema_version", "count")

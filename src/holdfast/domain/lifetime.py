@@ -1,4 +1,6 @@
-"""How long a memory lives."""
+"""How long a memory lives, and what agents leave behind."""
+
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -27,6 +29,14 @@ class Lifetimes(Struct, frozen=True, forbid_unknown_fields=True):
     def extended(self, tier: Tier, used_at: int) -> int:
         """Until when a use keeps a memory alive; never less than it had."""
         return used_at + (0 if tier == "long" else getattr(self, f"{tier}_extend")) * SECOND
+
+
+class Keep(NamedTuple):
+    """Days for which is kept what agents used, tried and finished; 0: for ever."""
+
+    usage: int = 0
+    task_runs: int = 0
+    runs: int = 0
 
 
 def lives_until(memory: Memory, used_until: int = 0) -> int:

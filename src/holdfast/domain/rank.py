@@ -38,7 +38,7 @@ WEIGHTS = Weights()
 
 PRIOR = 300
 """So many memories of the whole store stand behind the rarity of a word in a small scope."""
-RARITY_POWER = 1.5
+RARITY_POWER = 1.55
 NAME_FACTOR = 0.3
 """A name says less than another word as rare: who speaks is a part of its own."""
 SATURATION = 0.9

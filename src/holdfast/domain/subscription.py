@@ -19,6 +19,9 @@ MOST_KEPT = 1000
 """Deliveries of a subscription that stay on record."""
 MOST_SUBSCRIPTIONS = 100
 """Of one agent."""
+GONE = "The receiver said that it is gone (HTTP 410)."
+REVOKED = "The key under which it was made was revoked."
+TOO_MANY = f"{MOST_DEAD:,} events could not be delivered."
 PATIENT = frozenset({408, 409, 423, 425, 429})
 """Refusals that are over after a while."""
 
@@ -78,6 +81,20 @@ class Delivery(Struct, frozen=True, kw_only=True):
     at: int
     number: int
     """Which one of the subscription it is, by the time it was settled."""
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How it stands with a subscription."""
+
+    id: str
+    agent: str
+    state: State
+    why: str | None
+    place: int
+    waiting: int
+    """Events that wait for another try."""
+    dead: int
+    """Events that were given up, and not sent again since."""
 
 
 def is_delivered(status: int) -> bool:

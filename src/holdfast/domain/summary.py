@@ -28,6 +28,29 @@ def summary(text: str, most: int = 3, rarity: Callable[[str], float] = lambda te
     return " ".join(one.text for one in sorted(chosen, key=lambda one: one.place))
 
 
+def fitting(text: str, most: int, size: Callable[[str], int]) -> str:
+    """The weightiest sentences of a text that fit together into a size, word for word and in their order.
+
+    If none does, the weightiest is cut.
+    """
+    said = sorted(weighed(text), key=lambda one: (-one.weight, one.place))
+    chosen: list[Weighed] = []
+    room = most
+    for one in said:
+        if (needs := size(one.text) + 1) <= room:
+            chosen.append(one)
+            room -= needs
+    if not chosen and said:
+        return _cut(said[0].text, most, size)
+    return " ".join(one.text for one in sorted(chosen, key=lambda one: one.place))
+
+
+def _cut(text: str, most: int, size: Callable[[str], int]) -> str:
+    while text and size(f"{text}...") > most:
+        text = text[: len(text) * 3 // 4]
+    return f"{text}..." if text else ""
+
+
 def weighed(text: str, rarity: Callable[[str], float] = lambda term: 1.0) -> list[Weighed]:
     """Each different sentence with its weight: by words that the text speaks of often, rare elsewhere, and by place."""
     said = list(dict.fromkeys(text[start:end] for start, end in sentences(text)))

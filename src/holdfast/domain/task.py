@@ -122,6 +122,15 @@ def settled(task: Task, now: int, *, error: str | None = None) -> Task:
     return replace(free, state="done" if error is None else "failed", ready_at=None, attempts=task.attempts)
 
 
+def unclaimed(task: dict[str, Any]) -> dict[str, Any]:
+    """A task by its columns as it is where nobody has it: to be tried again, or given up if that was asked for."""
+    if task["state"] != "running":
+        return task
+    if task["cancel_asked"]:
+        return {**task, "state": "cancelled", "ready_at": None}
+    return {**task, "state": "pending", "ready_at": task["due_at"]}
+
+
 def failed(task: Task, now: int, error: str, chance: float) -> Task:
     """A task after a try that failed: to be tried again, or given up for this time."""
     if task.cancel_asked or task.attempts >= task.most_attempts:

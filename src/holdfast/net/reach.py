@@ -77,7 +77,7 @@ def admit_url(url: str, outbound: Outbound) -> SplitResult:
     found = _written(parts.hostname or "", _port(parts))
     allowed = bool(found) and all(is_allowed(one, outbound.networks) for one in found)
     if not all(is_public(one) or is_allowed(one, outbound.networks) for one in found):
-        raise _invalid(NOT_PUBLIC.replace("leads to", "is"))
+        raise _invalid("is not public, and webhook_networks does not allow it")
     if parts.scheme != "https" and not allowed and (found or not outbound.networks):
         raise _invalid("begins with https://; http:// is for networks that webhook_networks allows")
     return parts

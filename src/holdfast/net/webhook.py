@@ -56,6 +56,8 @@ class Webhook:
         path = (self._parts.path or "/") + (f"?{self._parts.query}" if self._parts.query else "")
         try:
             said = exchange.send(path, body, headers)
+        except TimeoutError:
+            raise
         except (OSError, HTTPException) as error:
             raise _broken(error) from None
         return Answer(said.status, seconds_of(said.headers.get("Retry-After")))
@@ -69,8 +71,6 @@ class Webhook:
 
 def _broken(error: OSError | HTTPException) -> Failure:
     match error:
-        case TimeoutError():
-            return Failure("did not answer in time", retryable=True, late=True)
         case SSLError():
             return Failure("cannot be reached securely: its certificate is not one that this machine trusts")
         case ConnectionResetError() | BrokenPipeError() | HTTPException():

@@ -25,13 +25,16 @@ class BuildContext(Request, frozen=True):
     namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
     budget: Annotated[int, Meta(ge=100, le=1_000_000, description="Fit into this many tokens of cl100k.")] = 4000
     parts: Annotated[list[PartName], Meta(max_length=7, description="Only these; all, unless told.")] = []
+    overflow: Annotated[
+        Literal["summarise", "drop"], Meta(description="What becomes of turns of this conversation that do not fit.")
+    ] = "summarise"
     onboarding: Annotated[bool, Meta(description="Also which step of getting to know them comes next.")] = False
 
 
 class PartItem(Struct, frozen=True, kw_only=True):
     text: str
     id: str
-    """Of a memory, or of a task."""
+    """Of a memory, or of a task; or of the conversation, for what no memory tells yet."""
     at: str | UnsetType = UNSET
     untrusted: bool | UnsetType = UNSET
     """Whether it reads like an attempt to give orders."""
@@ -85,6 +88,7 @@ class Built(Struct, frozen=True, kw_only=True):
     examples=(
         Example({"message": "when do we deploy?", "budget": 1000}),
         Example({"message": "when do we deploy?", "parts": ["facts", "lessons"]}),
+        Example({"message": "when do we deploy?", "overflow": "drop"}),
         Example({"message": "when do we deploy?", "onboarding": True, "principal": "ann"}),
         Example({"budget": 1}, error="VALIDATION_FAILED"),
         Example({"parts": ["weather"]}, error="VALIDATION_FAILED"),
@@ -94,13 +98,20 @@ def build_context(hold: Hold, request: BuildContext) -> Built:
     """Gather what an agent should know before it answers: history, facts, lessons, tasks, what it recalls.
 
     It only reads. Each part has a least and a most of the budget; what did not fit and what failed is said.
+    Turns of the conversation that do not fit are summarised, unless they are to be dropped.
     """
     from ..services import briefing
     from ..storage.conversations import Scope
 
     scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
     done = briefing.brief(
-        hold, scope, request.message, request.budget, request.parts or ALL, onboard=request.onboarding
+        hold,
+        scope,
+        request.message,
+        request.budget,
+        request.parts or ALL,
+        onboard=request.onboarding,
+        overflow=request.overflow,
     )
     parts = [
         PartView(

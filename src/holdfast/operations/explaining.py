@@ -66,7 +66,7 @@ def why_not(hold: Hold, request: WhyNot) -> Explained:
         stated = standards.for_namespace(hold, session, request.namespace) if request.namespace and now else []
 
     def rendered(hit: Hit) -> str:
-        return msgspec.json.encode(hit_view(hit, explain=False)).decode()
+        return msgspec.json.encode(hit_view(hit, explain=None)).decode()
 
     ask = asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at)
     told = explaining.why_not(hold, request.id, ask, lambda hits: budget.fill(hits, rendered, request.budget_tokens))
@@ -80,7 +80,7 @@ def why_not(hold: Hold, request: WhyNot) -> Explained:
         score=known(told.why and round(told.why.score, 6)),
         last_score=known(told.last and round(told.last, 6)),
         candidates=known(told.candidates),
-        why=why_of(told.why) if told.why else UNSET,
+        why=why_of(told.why, told.memory, request.context) if told.why else UNSET,
         degraded=known(told.degraded),
         as_of=text(as_of),
         known_at=text(known_at),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..services.hold import Hold
-from .fields import Actor, Confidence
+from .fields import Actor, Confidence, Limit, Skip
 from .registry import Effect, Example, Request, operation
 from .views import known, text
 
@@ -139,6 +139,28 @@ def fact_list(hold: Hold, request: FactList) -> Facts:
     from ..services import facts
 
     found = [_fact(one) for one in facts.known(hold, request.principal or hold.caller.agent, deleted=request.deleted)]
+    return Facts(facts=found, count=len(found))
+
+
+class FactEverybody(Request, frozen=True):
+    key: Annotated[Key, Meta(description="Only what is known under it.")] | None = None
+    limit: Limit = 100
+    offset: Skip = 0
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/people/facts",
+    family="power",
+    cli=("fact", "everybody"),
+    human="holdfast.surfaces.human_facts:of_everybody",
+    examples=(Example({"key": "city"}), Example({}), Example({"key": ""}, error="VALIDATION_FAILED")),
+)
+def fact_everybody(hold: Hold, request: FactEverybody) -> Facts:
+    """List what is known of all people, each with whose it is; under one key, if you name it."""
+    from ..services import facts
+
+    found = [_fact(one) for one in facts.of_everybody(hold, request.key, request.limit, request.offset)]
     return Facts(facts=found, count=len(found))
 
 

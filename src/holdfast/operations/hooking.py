@@ -1,5 +1,6 @@
 """Lifecycle hooks: which there are, and what they would say. They are set in the settings file alone."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -12,7 +13,8 @@ from .registry import REGISTRY, Effect, Example, Nothing, Request, operation
 if TYPE_CHECKING:
     from ..domain.hook import Ran, Rule
 
-LOCAL = ("library", "cli")
+of_this_machine = partial(operation, family="other", admin=True, surfaces=("library", "cli"), opens_nothing=True)
+"""An operation about the settings of one machine: there is no store to open, and no other machine to ask."""
 
 
 class HookView(Struct, frozen=True, kw_only=True):
@@ -46,14 +48,10 @@ def hook_view(rule: "Rule") -> HookView:
     )
 
 
-@operation(
+@of_this_machine(
     Effect.READ,
     "GET /api/v1/hooks",
-    family="other",
     cli=("hooks", "list"),
-    admin=True,
-    surfaces=LOCAL,
-    opens_nothing=True,
     human="holdfast.surfaces.human_hooking:listed",
     examples=(Example({}),),
 )
@@ -101,14 +99,10 @@ def hook_answer(ran: "Ran") -> HookAnswer:
     )
 
 
-@operation(
+@of_this_machine(
     Effect.READ,
     "POST /api/v1/hooks/test",
-    family="other",
     cli=("hooks", "test"),
-    admin=True,
-    surfaces=LOCAL,
-    opens_nothing=True,
     human="holdfast.surfaces.human_hooking:tested",
     examples=(
         Example({"event": "pre_store", "arguments": {"title": "Plan", "content": "x"}}),

@@ -1,6 +1,6 @@
 """What a store of kernex holds, taken in."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 class ImportKernex(Request, frozen=True):
     path: Annotated[OwnPath, Meta(description="Its file, such as ~/.kernex/memory.db.")]
     namespace: Annotated[Namespace, Meta(description="Where it goes; a project goes below it.")] = "kernex"
-    include: Annotated[list[Literal["audit"]], Meta(description="Keep the rows of its audit too, as events.")] = []
     dry_run: DryRun = False
     agent_id: Actor | None = None
 
@@ -35,7 +34,7 @@ class TableTaken(Struct, frozen=True, kw_only=True):
     left_out: int
     rejected: int
     reasons: dict[str, int]
-    """Why rows were not taken, and how many."""
+    """Why rows were not taken, or not whole, and how many."""
 
 
 class KernexImported(Struct, frozen=True, kw_only=True):
@@ -69,7 +68,7 @@ def import_kernex(hold: Hold, request: ImportKernex, progress: Progress) -> Kern
     path = local_path(request.path)
     if not path.is_file():
         raise NotFound(f"{path} is no file.", fields=["path"])
-    report = kernex.take(hold, path, kernex.Options(request.namespace, tuple(request.include), request.dry_run))
+    report = kernex.take(hold, path, kernex.Options(request.namespace, request.dry_run))
     tables = [_table(name, report) for name in report.tables]
     return KernexImported(
         namespace=request.namespace,

@@ -132,6 +132,10 @@ class Gc(Request, frozen=True):
 class Collected(Struct, frozen=True, kw_only=True):
     collected: int
     expired_deleted: int
+    usage_dropped: int
+    """Records of what models took that are older than they are kept."""
+    task_runs_dropped: int
+    runs_dropped: int
     dry_run: bool
     invalidation_notified: list[str] | UnsetType = UNSET
     """What stands on them and was told, as far as you may see it."""
@@ -144,10 +148,19 @@ class Collected(Struct, frozen=True, kw_only=True):
     examples=(Example({"dry_run": True}), Example({}), Example({"dry_run": "perhaps"}, error="VALIDATION_FAILED")),
 )
 def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
-    """Move memories whose time is over into the archive."""
+    """Move memories whose time is over into the archive, and let go what the settings keep no longer."""
+    from ..services import retention
+
     ids = lifecycle.collect(hold, dry_run=request.dry_run)
+    gone = retention.let_go(hold, dry_run=request.dry_run)
     return Collected(
-        collected=len(ids), expired_deleted=len(ids), dry_run=request.dry_run, invalidation_notified=notified(hold)
+        collected=len(ids),
+        expired_deleted=len(ids),
+        usage_dropped=gone.usage,
+        task_runs_dropped=gone.task_runs,
+        runs_dropped=gone.runs,
+        dry_run=request.dry_run,
+        invalidation_notified=notified(hold),
     )
 
 

@@ -121,6 +121,32 @@ def principal_show(hold: Hold, request: PrincipalShow) -> PrincipalView:
     return _view(principals.show(hold, request.name))
 
 
+class PrincipalStats(Struct, frozen=True, kw_only=True):
+    """How much there is, as far as you may see it; what was deleted or archived does not count."""
+
+    principal: str
+    conversations: int
+    messages: int
+    observations: int
+    """That they noted themselves."""
+    facts: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/principals/{name}/stats",
+    family="power",
+    cli=("principal", "stats"),
+    human="holdfast.surfaces.human_principals:counted",
+    examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
+)
+def principal_stats(hold: Hold, request: PrincipalShow) -> PrincipalStats:
+    """Count conversations, messages, observations and facts of somebody, under all of their names."""
+    from ..services import principals
+
+    return PrincipalStats(**principals.counts(hold, request.name)._asdict())
+
+
 class PrincipalList(Request, frozen=True):
     limit: Limit = 100
     after: Annotated[str, Meta(max_length=128, description="Names that come after this one.")] = ""

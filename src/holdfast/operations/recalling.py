@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..domain import budget, emoji, rank, toon
+from ..domain import budget, rank, toon
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Kind, Memory
 from ..domain.taxonomy import lineage
@@ -104,7 +104,7 @@ class Why(Struct, frozen=True, kw_only=True):
     """What its words are worth by themselves, before they are a share of the best."""
     cosine: float | UnsetType = UNSET
     terms: list[str]
-    """The stems of the question that it holds."""
+    """The words of it that were asked for, as they stand in it."""
 
 
 class RecalledMemory(MemoryView, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     shown: dict[str, RecalledMemory] = {}
 
     def rendered(hit: Hit) -> str:
-        shown[hit.memory.id] = hit_view(hit, explain=request.explain)
+        shown[hit.memory.id] = hit_view(hit, explain=request.context if request.explain else None)
         return counted_of(shown[hit.memory.id], request.format)
 
     found = recalling.recall(
@@ -237,8 +237,8 @@ def meta_of(found: recalling.Recalled, most: int | None) -> RecallMeta:
     )
 
 
-def hit_view(hit: Hit, *, explain: bool) -> RecalledMemory:
-    """A hit as it is shown, and counted by a budget."""
+def hit_view(hit: Hit, *, explain: str | None) -> RecalledMemory:
+    """A hit as it is shown, and counted by a budget; with the reasons, if the question is told that they are for."""
     piece = hit.why.piece
     return memory_view(
         hit.memory,
@@ -250,11 +250,11 @@ def hit_view(hit: Hit, *, explain: bool) -> RecalledMemory:
         like=list(hit.like) or UNSET,
         superseded_by=known(hit.superseded_by),
         stale=stale_view(hit.stale),
-        why=why_of(hit.why) if explain else UNSET,
+        why=UNSET if explain is None else why_of(hit.why, hit.memory, explain),
     )
 
 
-def why_of(one: rank.Ranked) -> Why:
+def why_of(one: rank.Ranked, memory: Memory, asked: str) -> Why:
     parts = zip(one.parts._fields, one.parts, rank.WEIGHTS, strict=True)
     return Why(
         score=round(one.score, 6),
@@ -262,7 +262,7 @@ def why_of(one: rank.Ranked) -> Why:
         parts={name: Part(round(value, 6), weight, round(value * weight, 6)) for name, value, weight in parts if value},
         words=round(one.bm25, 6),
         cosine=known(None if one.cosine is None else round(one.cosine, 6)),
-        terms=[emoji.shown(term) for term in one.terms],
+        terms=recalling.words_held(memory, one.terms, asked),
     )
 
 

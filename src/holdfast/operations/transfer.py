@@ -1,14 +1,17 @@
 """Export and import: everything out, and in again."""
 
-from typing import Annotated, Any, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
 from msgspec import Meta, Struct
 
-from ..services import intake, transfer
 from ..services.hold import Hold, Progress
+from .bundles import BundlePath
 from .core import OnConflictField
 from .fields import Namespace
 from .registry import Effect, Example, Request, operation
+
+if TYPE_CHECKING:
+    from ..services.intake import Options, Taken
 
 
 class Export(Request, frozen=True):
@@ -35,6 +38,21 @@ class Envelope(TypedDict):
     invalidations: NotRequired[list[dict[str, Any]]]
     skill_versions: NotRequired[list[dict[str, Any]]]
     skills: NotRequired[list[dict[str, Any]]]
+    principals: NotRequired[list[dict[str, Any]]]
+    interactions: NotRequired[list[dict[str, Any]]]
+    conversations: NotRequired[list[dict[str, Any]]]
+    outcomes: NotRequired[list[dict[str, Any]]]
+    tasks: NotRequired[list[dict[str, Any]]]
+    task_runs: NotRequired[list[dict[str, Any]]]
+    usage: NotRequired[list[dict[str, Any]]]
+    prices: NotRequired[list[dict[str, Any]]]
+    budgets: NotRequired[list[dict[str, Any]]]
+    runs: NotRequired[list[dict[str, Any]]]
+    provider_sessions: NotRequired[list[dict[str, Any]]]
+    onboarding: NotRequired[list[dict[str, Any]]]
+    forgotten: NotRequired[list[dict[str, Any]]]
+    mined: NotRequired[list[dict[str, Any]]]
+    feedback: NotRequired[list[dict[str, Any]]]
     count: NotRequired[int]
 
 
@@ -52,19 +70,26 @@ class Envelope(TypedDict):
 )
 def export(hold: Hold, request: Export, progress: Progress) -> Envelope:
     """Write out everything that is remembered, private memories included, as one v1 envelope."""
+    from ..services import transfer
+
     with hold.reading() as session:
         exported = transfer.export(hold, session, request.namespace)
     return cast(Envelope, transfer.simple(exported) if request.simple else exported)
 
 
+KeepTimes = Annotated[bool, Meta(description="Keep times and versions as they are written.")]
+TrustSource = Annotated[
+    bool, Meta(description="Keep whose memories they are, grants and messages; otherwise they become yours.")
+]
+DryRun = Annotated[bool, Meta(description="Only say what it would do.")]
+
+
 class Import(Request, frozen=True):
     envelope: Annotated[dict[str, Any], Meta(description="A v1 envelope, or {memories, links}: what export writes.")]
-    preserve_timestamps: Annotated[bool, Meta(description="Keep times and versions as they are written.")] = True
-    trust_source: Annotated[
-        bool, Meta(description="Keep whose memories they are, grants and messages; otherwise they become yours.")
-    ] = True
+    preserve_timestamps: KeepTimes = True
+    trust_source: TrustSource = True
     on_conflict: OnConflictField = "merge"
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    dry_run: DryRun = False
 
 
 class ImportCounts(Struct, frozen=True, kw_only=True):
@@ -126,27 +151,105 @@ def import_(hold: Hold, request: Import, progress: Progress) -> Imported:
 
     Taking in the same export twice changes nothing the second time. Of two states of one memory the later stays.
     """
-    options = intake.Options(
+    from ..services import intake
+
+    taken = intake.take(hold, request.envelope, _options(request), dry_run=request.dry_run)
+    return _imported(request, taken, len(taken.rejected))
+
+
+def _options(request: "Import | ImportFile") -> "Options":
+    from ..services.intake import Options
+
+    return Options(
         preserve_timestamps=request.preserve_timestamps,
         trust_source=request.trust_source,
         on_conflict=request.on_conflict,
     )
-    taken = intake.take(hold, request.envelope, options, dry_run=request.dry_run)
-    errors = [
-        ImportFault(array=one.array, index=one.index, error=one.error.message, code=one.error.code)
-        for one in taken.rejected
-    ]
+
+
+def _imported(request: "Import | ImportFile", taken: "Taken", rejected: int) -> Imported:
+    from ..services.intake import OUTCOMES
+
     memories = [taken.counts[name] for name in ("memories", "archived") if name in taken.counts]
     return Imported(
-        **{name: sum(counts[name] for counts in memories) for name in intake.OUTCOMES},
-        rejected=len(errors),
-        errors=errors,
+        **{name: sum(counts[name] for counts in memories) for name in OUTCOMES},
+        rejected=rejected,
+        errors=[
+            ImportFault(array=one.array, index=one.index, error=one.error.message, code=one.error.code)
+            for one in taken.rejected
+        ],
         restamped=taken.restamped,
         trusted_source=request.trust_source,
         kept=taken.kept,
         arrays={
-            name: ImportCounts(**{outcome: counts[outcome] for outcome in intake.OUTCOMES})
+            name: ImportCounts(**{outcome: counts[outcome] for outcome in OUTCOMES})
             for name, counts in taken.counts.items()
         },
         dry_run=request.dry_run,
     )
+
+
+class ExportFile(Request, frozen=True):
+    file: BundlePath
+    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+
+
+class ExportWritten(Struct, frozen=True, kw_only=True):
+    file: str
+    bytes: int
+    arrays: dict[str, int]
+    """How many rows of each array are in it."""
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/export/file",
+    family="other",
+    admin=True,
+    surfaces=("library", "cli"),
+    human="holdfast.surfaces.human:export_written",
+    examples=(
+        Example({"file": "no/such/folder/all.json"}, error="STORE_UNREACHABLE"),
+        Example({"file": "all.json", "namespace": "not/a//namespace"}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+    ),
+)
+def export_file(hold: Hold, request: ExportFile, progress: Progress) -> ExportWritten:
+    """Write what export writes into a file, a row at a time: a store of any size, in little memory.
+
+    The file is for its owner alone, and there once it is whole.
+    """
+    from ..services.envelope_file import write_export
+
+    done = write_export(hold, request.file, request.namespace)
+    return ExportWritten(file=request.file, bytes=done.bytes, arrays=done.counts)
+
+
+class ImportFile(Request, frozen=True):
+    file: BundlePath
+    preserve_timestamps: KeepTimes = True
+    trust_source: TrustSource = True
+    on_conflict: OnConflictField = "merge"
+    dry_run: DryRun = False
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/import/file",
+    family="other",
+    stage="store",
+    admin=True,
+    surfaces=("library", "cli"),
+    human="holdfast.surfaces.human:imported",
+    examples=(Example({"file": "no/such.json"}, error="VALIDATION_FAILED"), Example({}, error="VALIDATION_FAILED")),
+)
+def import_file(hold: Hold, request: ImportFile, progress: Progress) -> Imported:
+    """Take in an export of any size from a file: as import does, but batch by batch.
+
+    It is read to its end before anything of it is taken. Each batch is kept before the next, so that the same import
+    goes on after an interruption.
+    """
+    from ..services.envelope_file import read_export
+
+    done = read_export(hold, request.file, _options(request), dry_run=request.dry_run)
+    return _imported(request, done.taken, done.rejected)

@@ -78,13 +78,18 @@ def boot(hold: Hold, place: Place, most_tokens: int = BUDGET) -> Boot:
 
 def manifest(namespace: str, done: Boot, budget: int) -> str:
     """In one line: what was given, from where, how much of the budget it took, and what is lacking."""
-    given = [f"{len(part.items)} {part.name}" for part in done.parts if part.items]
+    given = [_counted(part) for part in done.parts if part.items]
     dropped = sum(part.dropped for part in done.parts)
     lacking = [f"{part.name}: {part.degraded}" for part in done.parts if part.degraded]
     told = [namespace, ", ".join(given) or "nothing is known yet", f"{done.tokens} of {budget} tokens"]
     told += [f"{dropped} did not fit"] if dropped else []
     told += [f"degraded ({'; '.join(lacking)})"] if lacking else []
     return pack.clean("holdfast: " + " | ".join(told), token_hex(6))
+
+
+def _counted(part: Portion) -> str:
+    number = len(part.items)
+    return f"{number} {part.name.removesuffix('s') if number == 1 else part.name}"
 
 
 def _gathered(name: str, hold: Hold, place: Place) -> Portion:

@@ -1,6 +1,6 @@
 """What an agent should know before it answers: history, facts, lessons, tasks, and what bears on the message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from secrets import token_hex
 from typing import Literal, NamedTuple
@@ -11,6 +11,7 @@ from ..domain.memory import Memory
 from ..domain.moment import to_text
 from ..domain.onboarding import HINTS, Step
 from ..domain.portions import Part, portions
+from ..domain.summary import fitting
 from ..domain.suspect import suspicions
 from ..domain.taxonomy import lineage
 from ..domain.tongue import DEFAULT, tongue
@@ -24,11 +25,10 @@ from . import conversations, facts, invalidation, lessons, onboarding
 from .hold import Hold
 from .recall import Ask, Hit, recall
 
-MOST_TURNS = 50
 MOST_HITS = 20
 MOST_EACH = 50
 LONGEST_KNOWN = 2000
-"""Characters of a line whose tokens are remembered."""
+"""Characters of a line of which is remembered what it takes to look at it."""
 LOOKED_BACK = 10
 """Turns that are looked at for their language."""
 SHARES = {
@@ -43,6 +43,10 @@ SHARES = {
 """The least and the most of the budget that each part gets, in the order in which more is given."""
 ORDER = ("facts", "lessons", "summary", "recalled", "tasks", "invalidations", "history")
 """As they are shown: what changes seldom first, what was just said last."""
+ROLLING = 0.1
+"""Of the budget, so much is for what no longer fits of the conversation that goes on; it is of the summary's share."""
+Overflow = Literal["summarise", "drop"]
+"""What becomes of the turns that no longer fit."""
 
 
 class Item(NamedTuple):
@@ -52,6 +56,8 @@ class Item(NamedTuple):
     id: str
     at: int | None = None
     untrusted: bool = False
+    place: int = 0
+    """Of a turn, in its conversation."""
 
 
 class Portion(NamedTuple):
@@ -84,7 +90,14 @@ class Briefing(NamedTuple):
 
 
 def brief(
-    hold: Hold, scope: Scope, message: str, most_tokens: int, wanted: Sequence[str], *, onboard: bool = False
+    hold: Hold,
+    scope: Scope,
+    message: str,
+    most_tokens: int,
+    wanted: Sequence[str],
+    *,
+    onboard: bool = False,
+    overflow: Overflow = "summarise",
 ) -> Briefing:
     """Everything that bears on a message, within a budget. It only reads."""
     going = conversations.current(hold, scope)
@@ -93,28 +106,76 @@ def brief(
     head = _head(fence)
     room = max(0, most_tokens - tokens.count(head) - tokens.count(fence) - 8 * len(gathered))
     sizes = {name: _sizes(found.items, int(room * SHARES[name][1])) for name, found in gathered.items()}
-    fit = portions([Part(name, sizes[name], *SHARES[name]) for name in gathered], room)
+    fit, earlier = _fit(sizes, room), None
+    if overflow == "summarise" and "summary" in gathered and _overflows(gathered.get("history"), fit):
+        reserved = int(room * ROLLING)
+        fit = _fit(sizes, room - reserved, ROLLING)
+        earlier = _earlier(hold, going, gathered["history"].items, fit["history"], reserved)
     parts = [_cut(gathered[name], sizes[name], fit[name]) for name in ORDER if name in gathered]
-    text = _text(head, fence, parts)
+    if earlier is not None:
+        parts = [_with(part, earlier) if part.name == "summary" else part for part in parts]
+    text, used = _text(head, fence, parts)
     step = onboarding.coming(hold, scope.principal) if onboard else None
-    return Briefing(going, parts, text, tokens.count(text), _language(hold, scope, message, going), step)
+    return Briefing(going, parts, text, used, _language(hold, scope, message, going), step)
 
 
 def _sizes(items: list[Item], most: int) -> list[int]:
     """The tokens of items, as far as there can be room for them."""
     found: list[int] = []
     for item in items:
-        line = _line(item)
-        found.append((_counted(line) if len(line) <= LONGEST_KNOWN else tokens.count(line, most)) + 1)
+        found.append(_size(_line(item), most))
         if sum(found) > most:
             break
     return found
+
+
+def _size(line: str, most: int | None = None) -> int:
+    return _counted(line) if len(line) <= LONGEST_KNOWN else tokens.count(line, most)
 
 
 @lru_cache(4096)
 def _counted(line: str) -> int:
     """Remembered: most of what is told before one answer is told before the next."""
     return tokens.count(line)
+
+
+def _fit(sizes: Mapping[str, list[int]], room: int, less: float = 0) -> dict[str, int]:
+    """How many items of each part there is room for; of the summary's share something may be taken already."""
+    shares = {**SHARES, "summary": (0.0, SHARES["summary"][1] - less)} if less else SHARES
+    return portions([Part(name, sizes[name], *shares[name]) for name in sizes], room)
+
+
+def _overflows(history: Portion | None, fit: Mapping[str, int]) -> bool:
+    """Whether some of the conversation is not shown: it did not fit, or was not even read."""
+    return (
+        history is not None
+        and bool(history.items)
+        and (fit["history"] < len(history.items) or history.items[-1].place > 1)
+    )
+
+
+def _earlier(hold: Hold, going: Conversation | None, turns: list[Item], fit: int, most: int) -> Item | None:
+    """What the turns before those that are shown come to, in their weightiest sentences, as many as fit.
+
+    What lies far back was summarised when it was said; what the summary does not tell of yet is little.
+    """
+    assert going is not None
+    known = conversations.told_so_far(hold, going)
+    since = 0 if known is None else going.covered
+    left_out = [turn for turn in reversed(turns[fit:]) if turn.place > since]
+    texts = [turn.text.partition(": ")[2][: conversations.LONGEST_TURN] for turn in left_out]
+    begins = 1 if known is not None or not left_out else left_out[0].place
+    ends = turns[fit].place if fit < len(turns) else turns[-1].place - 1
+    label = f"Earlier in this conversation, turns {begins}-{ends}: "
+    text = fitting("\n".join(texts if known is None else [known.content, *texts]), most - _size(label), _size)
+    if not text:
+        return None
+    return Item(label + text, going.id if known is None else known.id, untrusted=_is_suspect(text))
+
+
+def _with(part: Portion, earlier: Item) -> Portion:
+    """The summaries with what was said before in this conversation, as the latest."""
+    return part._replace(items=[*part.items, earlier], tokens=part.tokens + _size(_line(earlier)))
 
 
 def _language(hold: Hold, scope: Scope, message: str, going: Conversation | None) -> Language:
@@ -150,11 +211,12 @@ Gathered = tuple[list[Item], int, int, str | None]
 
 
 def _history(hold: Hold, _: Scope, __: str, going: Conversation | None) -> Gathered:
-    """The last turns, the last one first: those are kept."""
+    """The last turns, the last one first: those are kept. All that no summary tells of are among them."""
     if going is None:
         return [], 0, 0, None
-    said = _last_turns(hold, going, MOST_TURNS)
-    return [_memory(turn, f"{turn.speaker}: {turn.content}") for turn in reversed(said)], 0, 0, None
+    said = _last_turns(hold, going, conversations.untold(going))
+    items = [_memory(turn, f"{turn.speaker}: {turn.content}")._replace(place=turn.place or 0) for turn in said]
+    return items[::-1], 0, 0, None
 
 
 def _summary(hold: Hold, scope: Scope, _: str, __: Conversation | None) -> Gathered:
@@ -238,7 +300,16 @@ _PARTS: dict[str, Callable[[Hold, Scope, str, Conversation | None], Gathered]] =
 
 
 def _memory(memory: Memory, text: str) -> Item:
-    return Item(text, memory.id, memory.occurred_at or memory.updated_at, bool(suspicions(text)))
+    return Item(text, memory.id, memory.occurred_at or memory.updated_at, _is_suspect(text))
+
+
+def _is_suspect(text: str) -> bool:
+    return _known_suspect(text) if len(text) <= LONGEST_KNOWN else bool(suspicions(text))
+
+
+@lru_cache(4096)
+def _known_suspect(text: str) -> bool:
+    return bool(suspicions(text))
 
 
 def _cut(part: Portion, sizes: list[int], fit: int) -> Portion:
@@ -260,9 +331,13 @@ def _head(fence: str) -> str:
 
 def _line(item: Item) -> str:
     mark = " [untrusted]" if item.untrusted else ""
-    return "- " + item.text.replace("\n", "\n  ") + mark
+    return "- " + item.text.replace("\n", "\n  ") + mark + "\n"
 
 
-def _text(head: str, fence: str, parts: Sequence[Portion]) -> str:
-    shown = [f"## {part.name}\n" + "\n".join(_line(item) for item in part.items) for part in parts if part.items]
-    return head + "\n".join(shown) + f"\n{fence}" if shown else ""
+def _text(head: str, fence: str, parts: Sequence[Portion]) -> tuple[str, int]:
+    """All of it as one block, and its tokens: no token reaches from one line into the next, so they add up."""
+    shown = [(f"## {part.name}\n", *map(_line, part.items)) for part in parts if part.items]
+    if not shown:
+        return "", 0
+    lines = [head, *(line for lines in shown for line in lines), fence]
+    return "".join(lines), sum(map(_size, lines))

@@ -54,7 +54,7 @@ def write_bundle(hold: Hold, file: str, since: int, peer: str | None = None) -> 
         scope = ALL if peer is None else _scope(session, peer)
         head, key = _head(hold, session, since, scope), hold.store.signing_key(session)
         assert key is not None, "a store has a key from its birth on"
-    with _created(file) as to:
+    with created(file) as to:
         return _write(hold, to, head, key, scope)
 
 
@@ -96,7 +96,7 @@ def _write(hold: Hold, to: BinaryIO, head: Head, key: bytes, scope: Scope) -> Bu
 
 
 @contextmanager
-def _created(file: str) -> Iterator[BinaryIO]:
+def created(file: str) -> Iterator[BinaryIO]:
     """A new private file, renamed to its name once it is whole and on the disk; or standard output."""
     if file == STREAM:
         if sys.stdout is None:
@@ -139,14 +139,14 @@ def _spooled(file: str) -> Iterator[BinaryIO]:
     import tempfile
 
     with filing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as spool:
-        with _opened(file) as given:
+        with opened(file) as given:
             while chunk := given.read(CHUNK):
                 spool.write(chunk)
         yield spool
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
+def opened(file: str) -> Iterator[BinaryIO]:
     if file == STREAM:
         if sys.stdin is None:
             raise Invalid("There is no standard input to read from.", fields=["file"])

@@ -10,6 +10,8 @@ from ..domain.errors import Conflict, Invalid, NotFound
 from ..domain.memory import Memory
 from ..domain.moment import DAY, SECOND
 from ..domain.principal import admit_name
+from ..domain.summary import meant
+from ..domain.summary import summary as weightiest
 from ..storage import conversations, leases, memories
 from ..storage.conversations import Conversation, Scope, Which
 from ..storage.port import Session
@@ -17,14 +19,22 @@ from ..storage.records import MEMORY, Writing
 from .amend import keep
 from .hold import Hold
 from .lifecycle import put_away
+from .rarity import rarity
 from .remember import put
-from .summarise import summarise
+from .summarise import SENTENCES, summarise
 
 Role = Literal["user", "assistant", "system", "tool"]
 IDLE = 120 * 60 * SECOND
 """After so long without a word the next one begins another conversation."""
 CHUNK = 100
 """Turns that are summarised at a time."""
+SHOWN = 50
+"""The last turns of a conversation that goes on, which no summary has to tell of yet."""
+BEHIND = 25
+"""How many more may have been said before the summary is brought up to date."""
+MOST_ROLLED = 300
+"""Turns that a summary in passing takes in at once, and how many characters of each."""
+LONGEST_TURN = 1000
 REAPER = "reaper"
 LEASE = 300 * SECOND
 PRUNED = "told by the summary of its conversation"
@@ -61,12 +71,53 @@ def say(hold: Hold, scope: Scope, turns: Sequence[Turn]) -> Said:
         raise Invalid("turns: say at least one", fields=["turns"])
     admit_name(scope.principal)
     hold.caller.must_reach(scope.namespace)
+    rolled = _rolled(hold, scope, turns)
     with hold.writing() as write:
         going, began = _going_on(hold, write, scope)
         kept = [_keep(hold, write, going, going.turns + place, turn) for place, turn in enumerate(turns, 1)]
         after = going._replace(turns=going.turns + len(turns), last_at=write.now)
         conversations.put(write.session, after)
+        if rolled is not None and rolled.before == (None if began else going):
+            after = _told(hold, write, after, rolled.text, rolled.covered, ROLLING)
     return Said(after, kept, began)
+
+
+class Rolled(NamedTuple):
+    """What the earlier turns of a conversation that goes on come to."""
+
+    before: Conversation | None
+    """As it was when this was made: if others spoke meanwhile, it is left to the next who does."""
+    text: str
+    covered: int
+
+
+ROLLING = {"method": "rules", "rolling": True}
+"""How a summary was made in passing: no model is asked while somebody waits for his words to be kept."""
+
+
+def _rolled(hold: Hold, scope: Scope, coming: Sequence[Turn]) -> Rolled | None:
+    """A summary of all but the last turns, if so many came since the last one; made before the transaction."""
+    going = current(hold, scope)
+    turns, covered = (0, 0) if going is None else (going.turns, going.covered)
+    if turns + len(coming) - covered < SHOWN + BEHIND:
+        return None
+    known, said = (None, []) if going is None else _untold(hold, going, MOST_ROLLED)
+    placed = [(turn.place or 0, turn.content) for turn in said]
+    if len(said) < MOST_ROLLED:
+        placed += enumerate((turn.content for turn in coming), turns + 1)
+    told = [one for one in placed if one[0] <= turns + len(coming) - SHOWN]
+    texts = [text[:LONGEST_TURN] for _, text in told]
+    text = "\n".join(texts if known is None else [known.content, *texts])
+    with hold.reading() as session:
+        made = weightiest(text, SENTENCES, rarity(session, meant(text)))
+    return Rolled(going, made, told[-1][0]) if told and made else None
+
+
+def _untold(hold: Hold, one: Conversation, limit: int) -> tuple[Memory | None, list[Memory]]:
+    """The summary of a conversation, and the first turns that it does not tell of."""
+    with hold.reading() as session:
+        said = conversations.turns(session, hold.caller, one, hold.now(), after=one.covered, limit=limit)
+        return _summary(hold, session, one), said
 
 
 def _going_on(hold: Hold, write: Writing, scope: Scope) -> tuple[Conversation, bool]:
@@ -110,6 +161,17 @@ def current(hold: Hold, scope: Scope) -> Conversation | None:
     return next((one for one in found if one.last_at > hold.now() - IDLE), None)
 
 
+def untold(one: Conversation) -> int:
+    """How many of the last turns are to be read so that, with the summary, nothing is missing."""
+    return max(SHOWN, min(one.turns - one.covered, SHOWN + BEHIND))
+
+
+def told_so_far(hold: Hold, one: Conversation) -> Memory | None:
+    """The summary of a conversation, if there is one that the caller may see."""
+    with hold.reading() as session:
+        return _summary(hold, session, one)
+
+
 def show(hold: Hold, id: str, after: int, limit: int) -> tuple[Conversation, list[Memory], Memory | None]:
     """A conversation, what was said in it, on from a place, and its summary."""
     with hold.reading() as session:
@@ -146,6 +208,8 @@ def close(hold: Hold, id: str, summary: str | None) -> Conversation:
 
 def _finish(hold: Hold, one: Conversation) -> Conversation:
     """Summarise what was not told yet, a piece at a time, and close. Each piece is kept before the next is read."""
+    if hold.model is not None:
+        _tell_anew(hold, one)
     while True:
         with hold.reading() as session:
             row = session.row("conversation_get", id=one.id)
@@ -160,7 +224,16 @@ def _finish(hold: Hold, one: Conversation) -> Conversation:
         text, how = summarise(hold, [*before, *(turn.id for turn in said)])
         covered = max(turn.place or 0 for turn in said)
         with hold.writing() as write:
-            one = _told(hold, write, one, text, covered, {"method": how.method, "model": how.model})
+            closing = one._replace(state="closing")
+            one = _told(hold, write, closing, text, covered, {"method": how.method, "model": how.model})
+
+
+def _tell_anew(hold: Hold, one: Conversation) -> None:
+    """What was summarised in passing is told from its beginning again, where a model can tell it better."""
+    with hold.writing() as write:
+        known = write.get(MEMORY, one.summary) if one.summary is not None else None
+        if known is not None and known.metadata.get("rolling"):
+            conversations.put(write.session, one._replace(covered=0))
 
 
 def _closed(
@@ -189,7 +262,7 @@ def _told(hold: Hold, write: Writing, one: Conversation, text: str, covered: int
             metadata=metadata,
         )
         summary = put(hold, write, draft, "version", force=True).memory
-    after = one._replace(state="closing", covered=covered, summary=summary.id)
+    after = one._replace(covered=covered, summary=summary.id)
     conversations.put(write.session, after)
     return after
 

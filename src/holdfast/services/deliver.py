@@ -21,8 +21,11 @@ from ..domain.errors import HoldfastError, Invalid
 from ..domain.event import TEST
 from ..domain.moment import SECOND, to_text
 from ..domain.subscription import (
+    GONE,
     MOST_DEAD,
     REFUSED_ATTEMPTS,
+    REVOKED,
+    TOO_MANY,
     Delivery,
     Subscription,
     is_delivered,
@@ -52,9 +55,6 @@ LOOK_SECONDS = 0.5
 SPARE_SECONDS = 10.0
 """For which a subscription is held beyond the time that a request may take."""
 GRACE_SECONDS = 3.0
-GONE = "The receiver said that it is gone (HTTP 410)."
-REVOKED = "The key under which it was made was revoked."
-TOO_MANY = f"{MOST_DEAD:,} events could not be delivered."
 log = logging.getLogger("holdfast")
 
 

@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..domain.errors import StoreError
 from ..domain.moment import DAY, SECOND, to_text
@@ -13,6 +13,9 @@ from ..storage.floor import floor_of
 from ..storage.port import Fault
 from . import backup, history
 from .hold import Hold
+
+if TYPE_CHECKING:
+    from ..domain.subscription import Standing
 
 Severity = Literal["ok", "warn", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "warn", "critical")
@@ -61,6 +64,7 @@ def examine(hold: Hold) -> list[Section]:
         "schema": lambda: _schema(hold),
         "counts": lambda: _counts(hold),
         "replication": lambda: _replication(hold),
+        "subscriptions": lambda: _subscriptions(hold),
         "backups": lambda: _backups(hold),
     }
     sections = []
@@ -169,6 +173,34 @@ def _replication(hold: Hold) -> Examined:
     if aside:
         findings.append(Finding("warn", f"{aside} changes are in quarantine: `holdfast quarantine list` says why."))
     return facts, findings
+
+
+def _subscriptions(hold: Hold) -> Examined:
+    """Who is not told any more of what they asked to be told of."""
+    from ..storage import subscriptions
+
+    with hold.reading() as session:
+        found = subscriptions.standings(session, None)
+    facts = {
+        "active": sum(one.state == "active" for one in found),
+        "ended": sum(one.state == "ended" for one in found),
+        "waiting": sum(one.waiting for one in found),
+        "dead_letters": sum(one.dead for one in found),
+    }
+    return facts, [finding for one in found for finding in _undelivered(one)]
+
+
+def _undelivered(one: "Standing") -> Iterator[Finding]:
+    from ..domain.subscription import REVOKED
+
+    again = f"`holdfast subscription replay {one.id}"
+    if one.state == "ended":
+        on = "" if one.why == REVOKED else f"{again} --since {one.place}` goes on with it, "
+        yield Finding("warn", f"A subscription ended: {one.why} {on}`holdfast unsubscribe {one.id}` removes it.")
+    if one.dead and one.why != REVOKED:
+        letters = "1 dead letter" if one.dead == 1 else f"{one.dead} dead letters"
+        why = f"`holdfast subscription deliveries {one.id} --state dead` says why"
+        yield Finding("warn", f"A subscription has {letters}: {why}, {again} --all-dead-letters` sends them again.")
 
 
 def _backups(hold: Hold) -> Examined:

@@ -9,7 +9,7 @@ from ..domain.admit import Draft
 from ..domain.errors import Conflict, NotFound
 from ..domain.memory import Memory
 from ..domain.moment import to_text
-from ..domain.people import place_of
+from ..domain.people import ROOT, place_of
 from ..domain.principal import admit_name
 from ..storage import journal, memories, records
 from ..storage.memories import Filter
@@ -132,6 +132,13 @@ def _facts(hold: Hold, session: Session, principal: str, key: str | None, *, del
         session, hold.caller, which, hold.now(), limit=MOST_FACTS, skip=0, view="put_away" if deleted else "live"
     )
     return [memory for memory in found if key is None or memory.title == key]
+
+
+def of_everybody(hold: Hold, key: str | None, limit: int, skip: int) -> list[Memory]:
+    """The facts of all people that the caller may see, by whose they are and by their keys."""
+    which = Filter(under=ROOT, kinds=("fact",))
+    with hold.reading() as session:
+        return memories.titled(session, hold.caller, which, hold.now(), key, limit=limit, skip=skip)
 
 
 def one(hold: Hold, principal: str, key: str) -> Memory:

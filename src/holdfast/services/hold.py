@@ -13,7 +13,7 @@ from ..domain import ids, moment
 from ..domain.caller import Caller
 from ..domain.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreachable
 from ..domain.invalidation import Invalidation
-from ..domain.lifetime import Lifetimes
+from ..domain.lifetime import Keep, Lifetimes
 from ..domain.spending import Allowance
 from ..embedding.port import Embedder
 from ..net.access import Access, Outbound
@@ -113,6 +113,8 @@ class Hold:
     recalls: Recalls = field(default_factory=Recalls)
     keep_recalls: int = 30
     """Days for which questions are kept with what was found; 0: not at all."""
+    keep: Keep = field(default_factory=Keep)
+    """For how long is kept what agents used, tried and finished."""
     embedder: Embedder | None = None
     """Who makes vectors; None: memories are found by words alone."""
     model: Model | None = None

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from ..domain.envelope import moment
 from ..domain.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound, StoreError, TitleTaken
 from ..domain.interaction import Interaction, admit_interaction
 from ..domain.invalidation import Invalidation, id_of
+from ..domain.ledger import LEDGERS, Ledger
 from ..domain.lifetime import lives_until
 from ..domain.link import Agent, Alias, Grant, Link, Standard
 from ..domain.memory import Memory, OnConflict
@@ -42,14 +44,14 @@ from ..storage.records import (
     Kind,
     Writing,
 )
-from . import hygiene, relate, skill_files
+from . import hygiene, intake_ledger, relate, skill_files
 from . import skills as skill_keeping
 from .hold import Hold
 from .policy import place_of
 from .remember import MOST_VERSIONS, must_be_free, numbered, put, title_holder
 from .standards import EVERYWHERE
 from .standing import lift, stand
-from .transfer import Row, place
+from .transfer import Row, name_of, place
 
 STEP = 100
 R = TypeVar("R", bound=Struct)
@@ -113,10 +115,11 @@ def take(hold: Hold, given: Row, options: Options, *, dry_run: bool = False) -> 
 class Intake:
     """One import under way."""
 
-    def __init__(self, hold: Hold, write: Writing, options: Options) -> None:
+    def __init__(self, hold: Hold, write: Writing | None, options: Options) -> None:
         self.restamped = 0
         self._hold = hold
-        self._write = write
+        if write is not None:
+            self.writes(write)
         self._options = options
         self._stands_for: dict[str, str] = {}
         self._there: set[str] = set()
@@ -135,7 +138,12 @@ class Intake:
             "invalidations": self._invalidation,
             "skill_versions": self._skill_version,
             "skills": self._skill,
+            **{name: partial(self._ledger, ledger) for name, ledger in LEDGERS.items()},
         }
+
+    def writes(self, write: Writing) -> None:
+        """Go on in another transaction."""
+        self._write = write
 
     def outcome(self, array: str, raw: Any) -> Outcome:
         """Take one row of an array. Raises before anything of it is written."""
@@ -405,6 +413,7 @@ class Intake:
         return self._aside("agents", agent.id, rest, self._settled(AGENT, known, self._timed(agent)))
 
     def _principal(self, raw: Any) -> Outcome:
+        self._must_reach_all("principals")
         row, rest = self._read(envelope.PrincipalRow, raw)
         name = principals.admit_name(row.name, "name")
         stands_for = None if row.stands_for is None else principals.admit_name(row.stands_for, "stands_for")
@@ -539,6 +548,21 @@ class Intake:
         )
         known = self._write.get(SKILL, skill.id)
         return self._aside("skills", skill.id, rest, self._settled(SKILL, known, self._timed(skill)))
+
+    def _ledger(self, ledger: Ledger, raw: Any) -> Outcome:
+        """What is kept beside memories, and never journalled."""
+        row, rest = self._read(ledger.shape, raw)
+        taking = intake_ledger.Taking(
+            self._hold,
+            self._write.session,
+            self._write.now,
+            self._options,
+            lambda id: self._stands_for.get(id, id),
+            self._end,
+        )
+        given = intake_ledger.admitted(taking, ledger, ledger.kept(row))
+        outcome = intake_ledger.take(taking, ledger, given)
+        return self._aside(ledger.array, name_of(ledger, given), rest, outcome)
 
     def _registrar(self, agent: str) -> str:
         """Who registered a skill, if the file is to be believed."""

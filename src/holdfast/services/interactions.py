@@ -15,7 +15,7 @@ from ..domain.moment import DAY
 from ..domain.principal import admit_name
 from ..storage import interactions, policies
 from ..storage.interactions import Which
-from ..storage.records import INTERACTION
+from ..storage.records import INTERACTION, Writing
 from . import hygiene
 from .hold import Hold
 
@@ -49,17 +49,22 @@ class Told(NamedTuple):
 def record(hold: Hold, told: Told) -> tuple[Interaction, bool]:
     """Keep a decision, and whether it is new: what is told twice under one key is kept once."""
     with hold.writing() as write:
-        made = _made(hold, told, write.now, write.origin)
-        hold.caller.must_reach(made.namespace)
-        known = write.get(INTERACTION, made.id)
-        if known is not None:
-            if (known.status, known.action) != (made.status, made.action):
-                raise Conflict("unique_key: another interaction was recorded under it", fields=["unique_key"])
-            return known, False
-        clean, _ = hygiene.permitted(write.session, made.namespace, _texts(made))
-        rules = policies.resolved(write.session, made.namespace)
-        kept = as_allowed(replace(made, **clean), rules.interaction_text)
-        return write.add(INTERACTION, kept, "interaction"), True
+        return record_in(hold, write, told)
+
+
+def record_in(hold: Hold, write: Writing, told: Told) -> tuple[Interaction, bool]:
+    """The same, with what else is written."""
+    made = _made(hold, told, write.now, write.origin)
+    hold.caller.must_reach(made.namespace)
+    known = write.get(INTERACTION, made.id)
+    if known is not None:
+        if (known.status, known.action) != (made.status, made.action):
+            raise Conflict("unique_key: another interaction was recorded under it", fields=["unique_key"])
+        return known, False
+    clean, _ = hygiene.permitted(write.session, made.namespace, _texts(made))
+    rules = policies.resolved(write.session, made.namespace)
+    kept = as_allowed(replace(made, **clean), rules.interaction_text)
+    return write.add(INTERACTION, kept, "interaction"), True
 
 
 def _made(hold: Hold, told: Told, now: int, origin: str) -> Interaction:

@@ -12,9 +12,10 @@ from ..domain import ids
 from ..domain.admit import Draft
 from ..domain.admit import namespace as admit_namespace
 from ..domain.errors import Conflict, HoldfastError, Invalid, StoreError, TitleTaken
+from ..domain.interaction import LONGEST_REASON, Decision
 from ..domain.lesson import Evidence, Score, title_of
 from ..domain.memory import Category, Memory
-from ..domain.mined import Problem, digest, parts
+from ..domain.mined import MOST_PART, Problem, digest, parts
 from ..domain.moment import DAY, to_text
 from ..domain.people import place_of
 from ..domain.phases import Phase, PhaseState, Run, RunState, Shape
@@ -30,9 +31,10 @@ from ..storage.outcomes import Outcome
 from ..storage.principals import known_as
 from ..storage.records import Writing
 from ..storage.usage import Use
-from . import facts, principals
+from . import facts, interactions, principals
 from .conversations import IDLE
 from .hold import Hold
+from .interactions import Told
 from .kernex_rows import Row, is_own, must_be_kernex, place_under
 from .lifecycle import put_away
 from .observations import text_of
@@ -46,7 +48,7 @@ SYSTEM = "__system__"
 """Under whose name the other program keeps its own state as facts."""
 GONE = "deleted in kernex"
 """Why a memory lies in the archive."""
-NO_AUDIT = "the journal here is the audit, and takes no rows of another program; include audit to keep them as events"
+WORDS_NOT_KEPT = "taken without its words, as the policy interaction_text of the namespace says"
 NO_STATE = "state of the other program"
 
 Result = Literal["stored", "unchanged", "left", "left_out", "rejected"]
@@ -57,7 +59,6 @@ Keep = Callable[[Writing, Row], str | None]
 
 class Options(NamedTuple):
     namespace: str
-    include: tuple[str, ...] = ()
     dry_run: bool = False
 
 
@@ -76,7 +77,7 @@ class Report:
     def __init__(self) -> None:
         self.tables: dict[str, Counter[Result]] = {}
         self.reasons: dict[str, Counter[str]] = {}
-        """Why rows of a table were not taken, and how many."""
+        """Why rows of a table were not taken, or not whole, and how many."""
         self.problems: list[Problem] = []
         self.rejected = 0
         self.noted = 0
@@ -611,20 +612,34 @@ class Taking:
         )
 
     def _audited(self, write: Writing, row: Row) -> str | None:
-        if "audit" not in self._options.include:
-            raise Left(NO_AUDIT, "left_out")
-        said = [text for name in ("input_text", "output_text", "denial_reason") if (text := row.maybe(name))]
-        content = "\n\n".join(said).strip() or row.text("status")
-        memory = self._put(
-            write,
-            f"{row.text('status', 'ok')} {row.text('id')}",
-            next(parts(content)).text,
-            place_under(self._options.namespace, "audit"),
-            kind="event",
-            occurred_at=row.moment("timestamp"),
-            metadata={"principal": row.text("sender_id"), "kernex": row.remains("input_text", "output_text")},
+        """A decision, with as much of its words as the policy of the namespace lets be kept."""
+        told = Told(
+            status=cast(Decision, row.one_of("status", get_args(Decision), "ok")),
+            principal=row.sender,
+            namespace=self._in(row),
+            name=row.label("sender_name", ""),
+            channel=row.label("channel", ""),
+            reason=self._short(row, "denial_reason", LONGEST_REASON) or "",
+            provider=row.label("provider_used", ""),
+            model=row.label("model", ""),
+            took_ms=None if row.values.get("processing_ms") is None else row.number_of("processing_ms"),
+            at=row.moment("timestamp"),
+            input=self._short(row, "input_text"),
+            output=self._short(row, "output_text"),
+            unique_key=self._key(row),
         )
-        return memory.id
+        kept, new = interactions.record_in(self._hold, write, told)
+        if new and kept.texts != "keep" and (told.input or told.output):
+            self.report.told(row.table, WORDS_NOT_KEPT)
+        return kept.id if new else None
+
+    def _short(self, row: Row, name: str, most: int = MOST_PART) -> str | None:
+        """A text, or the first part of it if it is too long to be kept as one, which is told."""
+        text = row.maybe(name)
+        first = next(parts(text, most), None) if text else None
+        if text and first and first.text != text:
+            self.report.problem(row.where, f"{name}: only its first part is kept", rejected=False)
+        return first.text if first else None
 
 
 _STATES: dict[str, State] = {

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from ..domain.errors import Conflict, Invalid, NotFound
 from ..domain.principal import Principal, admit_name, id_of
-from ..storage import principals
+from ..storage import conversations, memories, principals
 from ..storage.records import PRINCIPAL, Writing
+from . import facts
 from .hold import Hold
 
 
@@ -67,6 +68,29 @@ def show(hold: Hold, name: str) -> Known:
         names = principals.known_as(session, admit_name(name))
         row = session.row("principal_get", id=id_of(names[0]))
     return Known(names[0], names, PRINCIPAL.load(row).display if row else "")
+
+
+class Counts(NamedTuple):
+    """How much there is of somebody, as far as the caller may see it; what was deleted does not count."""
+
+    principal: str
+    conversations: int
+    messages: int
+    observations: int
+    facts: int
+
+
+def counts(hold: Hold, name: str) -> Counts:
+    """What is kept of somebody, under whichever name of theirs."""
+    with hold.reading() as session:
+        names = principals.known_as(session, admit_name(name))
+        return Counts(
+            names[0],
+            conversations.count(session, hold.caller, names),
+            conversations.count_turns(session, hold.caller, names, hold.now()),
+            memories.count_noted(session, hold.caller, names, hold.now()),
+            len(facts.known(hold, name)),
+        )
 
 
 def browse(hold: Hold, limit: int, after: str) -> list[Principal]:

@@ -298,6 +298,13 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
     ]
 
 
+def words_held(memory: Memory, stems: Sequence[str], asked: str) -> list[str]:
+    """The words by which a memory has what was asked for, as they stand in it; else as they were asked for."""
+    text = "\n".join((memory.title, memory.content, *memory.tags))
+    found = tokens.standing(asked, stems) | tokens.standing(text, stems)
+    return list(dict.fromkeys(word for stem in stems for word in found.get(stem, [stem])))
+
+
 def _falling(scores: Sequence[float]) -> list[float]:
     """Scores that never rise: what superseded another stands before it for at least as much."""
     return list(accumulate(reversed(scores), max))[::-1]

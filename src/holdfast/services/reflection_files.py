@@ -123,26 +123,25 @@ def export_one(hold: Hold, session: Session, id: str) -> tuple[Memory, Row]:
 def export_all(hold: Hold, to: str, namespace: str | None, since: int | None) -> Written:
     """A file for each live reflection that the caller sees; those of what is not live any more are taken away."""
     must_be_local(hold, "out_dir")
-    folder = local_path(to)
+    folder, place = local_path(to), None if namespace is None else door.namespace(namespace)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Invalid(f"out_dir: {folder} cannot be a folder: {error.strerror}", fields=["out_dir"]) from None
     with hold.reading() as session, filing(folder):
         written = Written([], [], [], [])
-        for memory in _reflections(hold, session, namespace, since):
+        for memory in _reflections(hold, session, place, since):
             name = path_of(memory.namespace, memory.id)
             changed = _put(folder, name, render(fields_of(session, hold, memory), memory.content).encode())
             (written.written if changed else written.unchanged).append(name)
             hold.progress(len(written.written), len(written.written), "exporting")
         if since is None:
-            _clear(hold, session, folder, namespace, written)
+            _clear(hold, session, folder, place, written)
     return written
 
 
 def _reflections(hold: Hold, session: Session, namespace: str | None, since: int | None) -> Iterator[Memory]:
-    place = None if namespace is None else door.namespace(namespace)
-    which = Filter(under=place, kinds=("reflection",), since=since)
+    which = Filter(under=namespace, kinds=("reflection",), since=since)
     skip, now = 0, hold.now()
     while page := memories.select(session, hold.caller, which, now, order="by_creation", limit=PAGE, skip=skip):
         yield from page

@@ -10,7 +10,7 @@ from ..domain import admit as door
 from ..domain import ids
 from ..domain.admit import Draft, admit, check, declared_scope
 from ..domain.errors import Conflict, Forbidden, HoldfastError, StoreError, TitleTaken
-from ..domain.memory import Memory, OnConflict, Tier, higher
+from ..domain.memory import MEMORY_SHAPE, Memory, OnConflict, Tier, higher
 from ..domain.vector import Embedding
 from ..storage import memories, vectors
 from ..storage.records import GRANT, MEMORY, Writing
@@ -19,7 +19,8 @@ from .hold import Hold
 
 MOST_VERSIONS = 1024
 
-
+GIVEN = {"confidence", *MEMORY_SHAPE.registers} - {"namespace", "title", "content", "state"}
+"""What storing onto a taken title changes only if it was given."""
 Outcome = Literal["created", "merged", "unchanged", "restated", "recalled"]
 """Kept, kept in an older one, or there already: under that title, under another, or as what was just recalled."""
 
@@ -190,21 +191,7 @@ def _merged(hold: Hold, holder: Memory, draft: Draft, admitted: Memory) -> Memor
     """
     given = {
         name: getattr(admitted, name)
-        for name in (
-            "kind",
-            "category",
-            "confidence",
-            "scope",
-            "citations",
-            "source_uri",
-            "source_span",
-            "valid_from",
-            "valid_until",
-            "speaker",
-            "occurred_at",
-            "thread",
-            "place",
-        )
+        for name in GIVEN
         if getattr(draft, name) is not UNSET or (name == "scope" and declared_scope(draft.metadata))
     }
     tier = higher(holder.tier, admitted.tier) if draft.tier is not UNSET else holder.tier

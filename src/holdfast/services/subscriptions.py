@@ -11,7 +11,7 @@ from ..domain import event
 from ..domain.caller import Caller, admit_agent
 from ..domain.errors import Conflict, Invalid, NotFound
 from ..domain.event import Wanted
-from ..domain.subscription import MOST_SUBSCRIPTIONS, Delivery, Outcome, Subscription
+from ..domain.subscription import MOST_SUBSCRIPTIONS, Delivery, Outcome, Standing, Subscription
 from ..domain.webhook_signature import admit_secret, new_secret
 from ..net.reach import admit_url
 from ..storage import journal, subscriptions
@@ -93,6 +93,11 @@ def sees_all(caller: Caller) -> bool:
 def every(hold: Hold, session: Session, limit: int) -> list[Subscription]:
     """The caller's own; for who administers the whole store, everybody's."""
     return subscriptions.every(session, None if sees_all(hold.caller) else hold.caller.agent, limit)
+
+
+def standings(hold: Hold, session: Session) -> list[Standing]:
+    """How it stands with the caller's own; for who administers the whole store, with everybody's."""
+    return subscriptions.standings(session, None if sees_all(hold.caller) else hold.caller.agent)
 
 
 def named(hold: Hold, session: Session, id: str) -> Subscription:

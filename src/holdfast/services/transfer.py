@@ -1,7 +1,7 @@
 """Everything out, as one v1 envelope that loses nothing on its way in again."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -9,8 +9,11 @@ from ..domain import admit as door
 from ..domain import envelope
 from ..domain.caller import under as within
 from ..domain.invalidation import Invalidation
+from ..domain.ledger import LEDGERS, Kept, Ledger
+from ..domain.merge import canonical
 from ..domain.moment import to_text
-from ..storage import interactions, memories, skills
+from ..domain.skill import SkillVersion
+from ..storage import interactions, ledgers, memories, skills
 from ..storage.port import Session
 from ..storage.records import (
     AGENT,
@@ -45,50 +48,145 @@ def export(hold: Hold, session: Session, under: str | None = None) -> Row:
 
     History and keys are not in it: a backup has them.
     """
+    fields = told(hold, session, under)
+    return _sorted({name: list(value) if isinstance(value, Iterator) else value for name, value in fields.items()})
+
+
+def told(hold: Hold, session: Session, under: str | None = None) -> Row:
+    """The fields of an export. Arrays are iterators, read from the store as they are gone through."""
     whole = under is None and "*" in hold.caller.namespaces
-    beside = Beside(session)
-    rows = list(_memory_rows(hold, session, under))
-    held = {row["id"] for row in rows}
-    owners = {row["metadata"]["agent_id"] for row in rows}
-    arrays = {
-        name: [beside.added(name, one.id, row_of(one)) for one in _records(session, kind) if ends(one) <= held]
-        for name, kind, row_of, ends in _AROUND
-    }
-    told = _invalidations(hold, session, held)
-    agents = [agent for agent in _records(session, AGENT) if whole or agent.id in owners]
-    notices = [notice_of(row) for row in _pages(session, "notice_all")] if whole else []
-    return _sorted(
-        {
-            **(beside.top() if whole else {}),
-            "schema_version": envelope.SCHEMA,
-            "source": f"holdfast-v{__version__}",
-            "exported_at": to_text(hold.now())[:-4] + "Z",
-            "db_schema_version": envelope.DB_SCHEMA,
-            **arrays,
-            "invalidations": [beside.added("invalidations", one.id, envelope.invalidation_row(one)) for one in told],
-            "memories": [row for row in rows if "archived_at" not in row],
-            "archived": [row for row in rows if "archived_at" in row],
-            "agents": [beside.added("agents", agent.id, envelope.agent_row(agent)) for agent in agents],
-            "namespaces": _namespace_rows(hold, session, under, rows, beside),
-            "notices": [beside.added("notices", notice.id, envelope.notice_row(notice)) for notice in notices],
-            "policies": [
-                beside.added("policies", policy.id, envelope.policy_row(policy))
-                for policy in _records(session, POLICY)
-                if hold.caller.reaches(policy.id) and (under is None or within(policy.id, under))
-            ],
-            "principals": [
-                beside.added("principals", one.id, envelope.principal_row(one))
-                for one in _records(session, PRINCIPAL)
-                if whole
-            ],
-            "interactions": [
-                beside.added("interactions", one.id, envelope.interaction_row(one))
+    beside, held = Beside(session), _held(hold, session, under)
+    fields = {
+        "schema_version": envelope.SCHEMA,
+        "source": f"holdfast-v{__version__}",
+        "exported_at": to_text(hold.now())[:-4] + "Z",
+        "db_schema_version": envelope.DB_SCHEMA,
+        "memories": (row for row in _memory_rows(hold, session, under) if "archived_at" not in row),
+        "archived": (row for row in _memory_rows(hold, session, under) if "archived_at" in row),
+        **_around(hold, session, beside, held),
+        "agents": _rows(
+            beside,
+            "agents",
+            envelope.agent_row,
+            (agent for agent in _records(session, AGENT) if whole or agent.id in held.owners),
+        ),
+        "namespaces": _namespace_rows(hold, session, under, held, beside),
+        "notices": _rows(
+            beside,
+            "notices",
+            envelope.notice_row,
+            (notice_of(row) for row in _pages(session, "notice_all")) if whole else iter(()),
+        ),
+        "policies": _rows(
+            beside,
+            "policies",
+            envelope.policy_row,
+            (one for one in _records(session, POLICY) if _within(hold, one.id, under)),
+        ),
+        "principals": _rows(
+            beside, "principals", envelope.principal_row, _records(session, PRINCIPAL) if whole else iter(())
+        ),
+        "interactions": _rows(
+            beside,
+            "interactions",
+            envelope.interaction_row,
+            (
+                one
                 for one in _records(session, INTERACTION)
-                if interactions.may_see(session, hold.caller, one) and (under is None or within(one.namespace, under))
-            ],
-            **_skills(hold, session, under, beside),
-        }
-    )
+                if interactions.may_see(session, hold.caller, one) and _within(hold, one.namespace, under)
+            ),
+        ),
+        **_skills(hold, session, under, beside),
+        **{name: _ledger_rows(hold, session, under, beside, held, ledger) for name, ledger in LEDGERS.items()},
+    }
+    return {**_kept_before(fields, beside), **fields} if whole else fields
+
+
+class Held(NamedTuple):
+    """Which memories are exported, whose they are, and where they lie."""
+
+    ids: set[str]
+    owners: set[str]
+    namespaces: set[str]
+
+
+def _held(hold: Hold, session: Session, under: str | None) -> Held:
+    held = Held(set(), set(), set())
+    for row in _memory_rows(hold, session, under):
+        held.ids.add(row["id"])
+        held.owners.add(row["metadata"]["agent_id"])
+        held.namespaces.add(row["namespace"])
+    return held
+
+
+def _within(hold: Hold, namespace: str, under: str | None) -> bool:
+    return hold.caller.reaches(namespace) and (under is None or within(namespace, under))
+
+
+def _rows(beside: "Beside", array: str, row_of: Callable[[Any], Row], records: Iterator[Any]) -> Iterator[Row]:
+    return (beside.added(array, one.id, row_of(one)) for one in records)
+
+
+def _around(hold: Hold, session: Session, beside: "Beside", held: Held) -> dict[str, Iterator[Row]]:
+    """What belongs to exported memories."""
+    arrays = {
+        name: _rows(beside, name, row_of, _belonging(session, kind, ends, held)) for name, kind, row_of, ends in _AROUND
+    }
+    invalidations = _invalidations(hold, session, held.ids)
+    return arrays | {"invalidations": _rows(beside, "invalidations", envelope.invalidation_row, iter(invalidations))}
+
+
+def _belonging(session: Session, kind: Kind[Any], ends: Callable[[Any], set[str]], held: Held) -> Iterator[Any]:
+    return (one for one in _records(session, kind) if ends(one) <= held.ids)
+
+
+def _ledger_rows(
+    hold: Hold, session: Session, under: str | None, beside: "Beside", held: Held, ledger: Ledger
+) -> Iterator[Row]:
+    """What is kept beside memories: by where it lies or to what it belongs; the rest if everything is exported."""
+    whole = under is None and "*" in hold.caller.namespaces
+
+    def is_told(kept: Kept) -> bool:
+        if ledger.belongs:
+            return kept["memory"] in held.ids
+        return whole or _within(hold, _place_of(session, ledger, kept), under)
+
+    if whole or ledger.belongs or ledger.placed or ledger is LEDGERS["task_runs"]:
+        for kept in ledgers.every(session, ledger):
+            if is_told(kept) and kept.get("state") != "reserved":
+                yield beside.added(ledger.array, name_of(ledger, kept), ledger.row(kept))
+
+
+def _place_of(session: Session, ledger: Ledger, kept: Kept) -> str:
+    """Where a record lies; a try lies where its task does."""
+    if ledger.placed:
+        return str(kept["namespace"])
+    task = ledgers.get(session, LEDGERS["tasks"], (kept["task"],))
+    assert task is not None, "a try has a task"
+    return str(task["namespace"])
+
+
+def name_of(ledger: Ledger, kept: Kept) -> str:
+    """By what a record is known in an envelope."""
+    key = ledger.id_of(kept)
+    return str(key[0]) if len(key) == 1 else canonical(list(key)).decode()
+
+
+def _kept_before(fields: Row, beside: "Beside") -> Row:
+    """Whole fields that another program said. Rows of an array that was not known then follow those of our own."""
+    for name, rows in (said := beside.top()).items():
+        if name in fields and isinstance(rows, list) and isinstance(fields[name], Iterator):
+            fields[name] = _with_others(fields[name], rows)
+    return {name: value for name, value in said.items() if name not in fields}
+
+
+def _with_others(own: Iterator[Row], others: list[Row]) -> Iterator[Row]:
+    """Rows, and those that are not among them."""
+    left = {canonical(row): row for row in others}
+    for row in own:
+        left.pop(canonical(row), None)
+        yield row
+    yield from left.values()
 
 
 def simple(exported: Row) -> Row:
@@ -170,33 +268,34 @@ def _pages(session: Session, statement: str) -> Iterator[Any]:
         after = page[-1][0]
 
 
-def _namespace_rows(hold: Hold, session: Session, under: str | None, rows: list[Row], beside: Beside) -> list[Row]:
+def _namespace_rows(hold: Hold, session: Session, under: str | None, held: Held, beside: Beside) -> Iterator[Row]:
     """Every namespace that holds a memory, has a standard, or was told of."""
-    held = {row["id"] for row in rows}
-    standards = {standard.id: standard for standard in _records(session, STANDARD) if standard.memory in held}
-    told = {row["namespace"] for row in rows} | standards.keys()
+    standards = {standard.id: standard for standard in _records(session, STANDARD) if standard.memory in held.ids}
+    told = held.namespaces | standards.keys()
     if under is None:
         told |= {name for name in beside.ids("namespaces") if hold.caller.reaches(name)}
     unsaid = {"parent_namespace": None, "updated_at": None}
-    return [
+    return (
         {**unsaid, **beside.added("namespaces", name, envelope.namespace_row(name, standards.get(name)))}
         for name in sorted(told)
-    ]
+    )
 
 
-def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> dict[str, list[Row]]:
-    """The skills in use, and every version of them with what its files say."""
+def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> dict[str, Iterator[Row]]:
+    """The skills in use, and every version of them with what its files say, read one at a time."""
     shown = list(skills.every(session, hold.caller, under))
     versions = {one.version.id: one.version for one in shown}
     there = {one.skill.id: one.skill for one in shown}
-    said = {id: {file.path: skills.content(session, file) for file in one.files} for id, one in versions.items()}
+
+    def said(version: SkillVersion) -> Row:
+        return envelope.skill_version_row(version, {file.path: skills.content(session, file) for file in version.files})
+
     return {
-        "skill_versions": [
-            beside.added("skill_versions", id, envelope.skill_version_row(one, said[id]))
-            for id, one in versions.items()
-        ],
-        "skills": [
-            beside.added("skills", one.id, envelope.skill_row(one, versions[one.current].digest))
-            for one in sorted(there.values(), key=lambda skill: skill.id)
-        ],
+        "skill_versions": _rows(beside, "skill_versions", said, iter(versions.values())),
+        "skills": _rows(
+            beside,
+            "skills",
+            lambda one: envelope.skill_row(one, versions[one.current].digest),
+            iter(sorted(there.values(), key=lambda skill: skill.id)),
+        ),
     }

@@ -13,6 +13,9 @@ from .port import Session
 SAMPLE = 200
 MOST_COUNTED = 5000
 """A filter that leaves more memories than this is as good as none for how rare words are."""
+MOST_FILTERS = 256
+BELIEVED = 50
+"""So many times it is believed that a filter leaves very many before it is counted again."""
 DEAR = 3000
 """A word that so many memories hold is not counted among those of a filter: its share of all tells enough."""
 
@@ -107,16 +110,31 @@ def speakers(session: Session, caller: Caller, names: Iterable[str], which: Filt
 
 
 class Usual:
-    """How long a memory usually is, by the newest ones. Asked again when the store has grown by an eighth."""
+    """How long a memory usually is, by the newest ones, asked again when the store has grown by an eighth; and which
+    filters leave very many, asked again now and then."""
 
     def __init__(self) -> None:
         self._at, self._length = 0, 0.0
+        self._many: dict[tuple[Caller, Filter], int] = {}
 
     def length(self, session: Session, last_row: int) -> float:
         if 8 * abs(last_row - self._at) > self._at:
             found = [length_of(text) for (text,) in session.rows("parsed_newest", limit=SAMPLE)]
             self._at, self._length = last_row, sum(found) / len(found) if found else 0.0
         return self._length
+
+    def count(self, session: Session, caller: Caller, which: Filter, now: int) -> int | None:
+        """How many memories a filter leaves; None if they are very many: this takes long, and seldom changes."""
+        asked = (caller, which)
+        if (left := self._many.get(asked, 0)) > 0:
+            self._many[asked] = left - 1
+            return None
+        count = _count(session, caller, which, now)
+        if count is None:
+            if len(self._many) >= MOST_FILTERS:
+                self._many.clear()
+            self._many[asked] = BELIEVED
+        return count
 
 
 def scope(
@@ -137,7 +155,7 @@ def scope(
     """
     held = held or session.holding(list(words), last)
     share = {stem: min(1.0, held.get(stem, 0) / last) if last else 0.0 for stem in words}
-    memories = _count(session, caller, which, now) if narrow else None
+    memories = usual.count(session, caller, which, now) if narrow else None
     if memories is None:
         return Scope(last, usual.length(session, last), {stem: held.get(stem, 0) for stem in words}, share)
     counted = {

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..domain import cells
 from ..domain.clock import STATE
 from ..domain.merge import Cell
 from . import exchange, states, status, subscriptions
@@ -142,8 +141,8 @@ class _Fold:
     def _cells_now(self, kind: str, record: str, newest: int) -> dict[str, Cell] | None:
         """What was purged since is taken as it is, if nothing was said of it above the floor."""
         last = self._session.row("journal_last", record=record, kind=kind, before=1 << 62)
-        now = states.state_of(self._session, kind, record)
-        return cells.decode(now.cells.encode()) if now is not None and last is not None and last[0] == newest else None
+        now = states.cells_of(self._session, kind, record)
+        return now if last is not None and last[0] == newest else None
 
     def _keep(self, kind: Kind[Any], stays: Entry, made: dict[str, Cell]) -> None:
         if before := floors.folding_of(self._session, kind.name, stays.record):

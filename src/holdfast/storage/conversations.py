@@ -106,6 +106,24 @@ def select(session: Session, caller: Caller, which: Which, limit: int, skip: int
     return [one for one in found if caller.reaches(one.namespace)]
 
 
+def count(session: Session, caller: Caller, names: tuple[str, ...]) -> int:
+    """How many conversations of somebody the caller may see, under whichever of some names."""
+    rows = session.rows("conversation_count", **_whose(session, caller, names))
+    return sum(number for namespace, number in rows if caller.reaches(namespace))
+
+
+def count_turns(session: Session, caller: Caller, names: tuple[str, ...], now: int) -> int:
+    """How many turns of these the caller may see."""
+    parts, params = memories.narrowed(caller, Filter(kinds=("conversation",)), now)
+    asked = params | _whose(session, caller, names)
+    return int(session.assembled(("memory_count", *parts, "memory.of_talks"), asked)[0][0])
+
+
+def _whose(session: Session, caller: Caller, names: tuple[str, ...]) -> dict[str, Any]:
+    mine = list(known_as(session, caller.agent))
+    return {"principals": list(names), "all": caller.may("admin"), "me": caller.agent, "mine": mine}
+
+
 def turns(
     session: Session, caller: Caller, one: Conversation, now: int, *, after: int, limit: int, archived: bool = False
 ) -> list[Memory]:

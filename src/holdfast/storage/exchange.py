@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..domain import cells
 from ..domain.change import Change, mark, signed
 from ..domain.clock import STATE
 from ..domain.merge import canonical
@@ -257,10 +256,10 @@ def digest(session: Session) -> str:
     for name, id in session.rows("record_list"):
         if name not in KINDS or not session.row(f"{name}_cells", id=id):
             continue
-        state = states.state_of(session, name, id)
-        assert state is not None
-        for cell, held in cells.decode(state.cells.encode()).items():
+        said = states.cells_of(session, name, id)
+        assert said is not None
+        for cell, held in said.items():
             values = sorted([s.time, s.origin, canonical(v).decode()] for s, v in held.values.items())
-            said = msgspec.json.encode([name, id, cell, values, sorted(held.seen.items())])
-            total += int.from_bytes(sha256(said).digest()[:16], "big")
+            text = msgspec.json.encode([name, id, cell, values, sorted(held.seen.items())])
+            total += int.from_bytes(sha256(text).digest()[:16], "big")
     return f"{total % (1 << 128):032x}"

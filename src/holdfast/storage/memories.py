@@ -245,6 +245,23 @@ def count(session: Session, caller: Caller, which: Filter, now: int, view: View 
     return int(session.assembled(("memory_count", *parts), params)[0][0])
 
 
+def titled(
+    session: Session, caller: Caller, which: Filter, now: int, title: str | None, *, limit: int, skip: int
+) -> list[Memory]:
+    """The memories of a filter that have a title, or all of them, by where they are."""
+    parts, params = narrowed(caller, which, now)
+    if title is not None:
+        parts, params = [*parts, "memory.titled"], params | {"title": title}
+    rows = session.assembled(("memory_select", *parts, "memory.by_place"), params | {"limit": limit, "skip": skip})
+    return [memory_of(row) for row in rows]
+
+
+def count_noted(session: Session, caller: Caller, agents: Sequence[str], now: int) -> int:
+    """How many observations of some agents there are."""
+    parts, params = narrowed(caller, Filter(kinds=("observation",)), now)
+    return int(session.assembled(("memory_count", *parts, "memory.noted_by"), params | {"agents": list(agents)})[0][0])
+
+
 def counts(
     session: Session, caller: Caller, which: Filter, now: int, by: Literal["tier", "namespace"], view: View = "live"
 ) -> list[tuple[str, int]]:

@@ -1,6 +1,8 @@
 """Numbered migrations. Each one's script and record are one transaction; a backup is taken first."""
 
 import re
+from collections.abc import Sequence
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -16,22 +18,26 @@ class Migration(NamedTuple):
     number: int
     name: str
     script: str
-
-    @property
-    def checksum(self) -> str:
-        return sha256(self.script.encode()).hexdigest()
+    checksum: str
 
 
-def known(*folders: Path) -> list[Migration]:
-    """Every migration in order; the parts of one number, shared and engine's own, make one script."""
+@cache
+def known(*folders: Path) -> Sequence[Migration]:
+    """Every migration in order; the parts of one number, shared and engine's own, make one script.
+
+    A release does not change while it runs: a process reads them once, however many stores it opens.
+    """
     parts: dict[str, str] = {}
     for folder in folders:
         for file in sorted((folder / "migrations").glob("*.sql")):
             parts[file.stem] = parts.get(file.stem, "") + file.read_text("utf-8")
-    return [Migration(int(stem[:4]), stem[5:], parts[stem]) for stem in sorted(parts)]
+    return tuple(
+        Migration(int(stem[:4]), stem[5:], script, sha256(script.encode()).hexdigest())
+        for stem, script in sorted(parts.items())
+    )
 
 
-def pending(recorded: dict[int, str], migrations: list[Migration]) -> list[Migration]:
+def pending(recorded: dict[int, str], migrations: Sequence[Migration]) -> list[Migration]:
     """What is still to be applied. A store that knows more than we do, or something else, is refused."""
     by_number = {migration.number: migration for migration in migrations}
     for number, checksum in recorded.items():

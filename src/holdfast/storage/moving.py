@@ -54,6 +54,14 @@ class Table(NamedTuple):
         asked += f" order by {key}"
         return session.ask(asked if limit is None else f"{asked} limit :limit", params | {"limit": limit})
 
+    def row(self, session: Session, key: Row) -> Row | None:
+        """The row of a key."""
+        where = " and ".join(f"{name} = :{name}" for name in self.key)
+        found = session.ask(
+            f"select {', '.join(self.columns)} from {self.name} where {where}", dict(zip(self.key, key, strict=True))
+        )
+        return found[0] if found else None
+
     def pages(self, session: Session) -> Iterator[list[Row]]:
         after = None
         while page := self.rows(session, after, limit=PAGE):

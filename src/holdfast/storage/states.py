@@ -9,7 +9,7 @@ from ..domain import cells
 from ..domain.invalidation import Invalidation
 from ..domain.link import Alias, Grant, Link, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
-from ..domain.merge import filled
+from ..domain.merge import Cell, filled
 from ..domain.skill import Skill
 from ..domain.state import State
 from . import titles
@@ -23,8 +23,17 @@ def state_of(session: Session, kind: str, id: str) -> State | None:
     return _state(KINDS[kind], *found) if found else None
 
 
+def cells_of(session: Session, kind: str, id: str) -> dict[str, Cell] | None:
+    """All that a record's cells hold, in whatever state it is; None if it is not here."""
+    found = _held(session, KINDS[kind], id)
+    return _said(KINDS[kind], *found) if found else None
+
+
+def _said(kind: Kind[Any], own: Any, held: cells.Cells) -> dict[str, Cell]:
+    return filled(held.all(cells.flatten(kind.shape, own)))
+
+
 def _state(kind: Kind[Any], own: Any, held: cells.Cells) -> State:
-    said = held.all(cells.flatten(kind.shape, own))
     return State(
         kind=kind.name,
         record=own.id,
@@ -32,7 +41,7 @@ def _state(kind: Kind[Any], own: Any, held: cells.Cells) -> State:
         at=held.base.time,
         origin=held.base.origin,
         body=body_text(_first_said(own)),
-        cells=cells.encode(filled(said)).decode(),
+        cells=cells.encode(_said(kind, own, held)).decode(),
     )
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from ..domain.subscription import MOST_KEPT, Delivery, Outcome, Subscription
+from ..domain.subscription import MOST_KEPT, Delivery, Outcome, Standing, Subscription
 from .port import Row, Session
 
 _LISTS = ("reach", "events")
 _FIELDS = Subscription.__struct_fields__
 _DELIVERY = Delivery.__struct_fields__
+_STANDING = Standing.__struct_fields__
 
 
 def _subscription(row: Row) -> Subscription:
@@ -38,6 +39,12 @@ def every(session: Session, agent: str | None, limit: int) -> list[Subscription]
     if agent is None:
         return [_subscription(row) for row in session.rows("subscription_list", limit=limit)]
     return [_subscription(row) for row in session.rows("subscription_of_agent", agent=agent, limit=limit)]
+
+
+def standings(session: Session, agent: str | None) -> list[Standing]:
+    """How it stands with each, the oldest first; with those of one agent, if one is named."""
+    rows = session.rows("subscription_standing", agent=agent)
+    return [Standing(**dict(zip(_STANDING, row, strict=True))) for row in rows]
 
 
 def count(session: Session, agent: str) -> int:

@@ -1,9 +1,12 @@
 """FTS5's own tokens, without a store: every engine indexes and asks for the same words."""
 
 import threading
+from collections.abc import Collection
+from typing import cast
 
 import apsw
 
+from ..domain import emoji
 from ..domain.scripts import spelled
 
 TOKENIZER = ("porter", ["unicode61"])
@@ -25,6 +28,19 @@ def found_by(text: str) -> list[str]:
 def stems(text: str) -> list[str]:
     """The distinct tokens of a text that is asked for."""
     return list(dict.fromkeys(tokens(text, query=True)))
+
+
+def standing(text: str, stems: Collection[str]) -> dict[str, list[str]]:
+    """The words of a text by which it has each of the stems, as they stand there; however spelled, each once."""
+    said = text.encode()
+    found: dict[str, dict[str, str]] = {}
+    for token in _tokenizer()(said, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False):
+        begins, ends, stem = cast(tuple[int, int, str], token)
+        if stem in stems:
+            word = said[begins:ends].decode()
+            found.setdefault(stem, {}).setdefault(word.casefold(), word)
+    parts = () if text.isascii() else set(tokens(spelled(text))).intersection(stems)
+    return {stem: [emoji.shown(stem)] for stem in parts} | {stem: list(words.values()) for stem, words in found.items()}
 
 
 def _tokenizer() -> apsw.FTS5Tokenizer:

@@ -36,11 +36,13 @@ FAMILY_NAMES = {
     "lifecycle": "Lifetimes and undo",
     "graph": "Links, entities and namespaces",
     "governance": "Who may see and do what",
-    "power": "Reflections, skills, duplicates and consolidation",
+    "power": "Take in, learn, plan and tidy",
     "meta": "The store itself",
     "archive": "The archive",
-    "other": "Messages",
+    "other": "Messages, other stores and copies",
 }
+CONNECTING = ("setup", "install", "boot", "wrap", "hook", "hooks")
+"""Commands by which agents come to use the memory, as a newcomer needs them."""
 
 
 def global_options(taken: set[str] | frozenset[str] = frozenset()) -> list[click.Option]:
@@ -102,11 +104,16 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by what they are for, the everyday ones first."""
-        sections: dict[str, list[tuple[str, str]]] = {} if self.path else {name: [] for name in FAMILY_NAMES.values()}
+        titles = () if self.path else ("Connect agents", *FAMILY_NAMES.values())
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
         for name, op in self._own().items():
             text = op.summary if op else self._group(name).get_short_help_str(80)
-            sections.setdefault(self._section(name), []).append((name, text))
-        sections["Run"] = [(name, made.get_short_help_str(80)) for name, made in sorted(self.commands.items())]
+            if name not in self.commands:
+                sections.setdefault(self._section(name), []).append((name, text))
+        connecting = [] if self.path else [name for name in CONNECTING if name in self.commands]
+        for name in (*connecting, *sorted(self.commands.keys() - set(connecting))):
+            title = "Connect agents" if name in connecting else "Commands" if self.path else "Run"
+            sections.setdefault(title, []).append((name, self.commands[name].get_short_help_str(80)))
         for title in filter(sections.get, sections):
             with formatter.section(title):
                 formatter.write_dl(sections[title])
@@ -723,7 +730,7 @@ def firing(**given: Any) -> None:
 @click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
 @click.option("--config", metavar="FILE", help="The agent's file, if it is not in its usual place; without hooks.")
 def install(targets: tuple[str, ...], *, detect: bool, apply: bool, uninstall: bool, hooks: bool, **given: Any) -> None:
-    """Connect agents to this memory: show the change of their files as a diff, and make it if asked to.
+    """Connect agents to this memory: show the change of their files, or make it.
 
     TARGET is claude-code, claude-desktop, codex, cursor, windsurf, continue, cline, gemini, zed, goose, opencode or
     vscode. Comments and everything that is not ours stay as they are; a file that cannot be read is left alone.
@@ -751,7 +758,7 @@ def agents(begun: str) -> list[str]:
 @click.option("--yes", is_flag=True, help="Do not ask: connect every agent that is found.")
 @click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
 def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
-    """Connect the agents on this machine, one by one, and store and recall a first memory."""
+    """Connect the agents on this machine, asking for each, and keep a first memory."""
     wanted = choices(given)
     if not yes and (wanted["json"] or not (sys.stdin and sys.stdin.isatty())):
         raise Unconfirmed("There is nobody to ask: repeat it with --yes, or use `holdfast install`.")

@@ -218,10 +218,11 @@ def verified(answer: Any) -> Iterator[str]:
 def diagnosis(answer: Any) -> Iterator[str]:
     """Each part of the store with what is known and what is wrong of it, and the verdict last."""
     colours = {"ok": "green", "warn": "yellow", "critical": "red"}
+    width = max(len(section.name) for section in answer.sections)
     for section in answer.sections:
         facts = ", ".join(f"{name} {_fact(fact)}" for name, fact in section.facts.items())
         severity = click.style(f"{section.severity:<8}", fg=colours[section.severity])
-        yield f"{severity}  {section.name:<9}  {facts}".rstrip()
+        yield f"{severity}  {section.name:<{width}}  {facts}".rstrip()
         for one in section.findings:
             yield click.style(f"          {one.severity}: {safe(one.what)}", fg=colours[one.severity])
     yield click.style(f"The store is {'well' if answer.status == 'ok' else answer.status}.", bold=True)
@@ -266,6 +267,15 @@ def moved(answer: Any) -> Iterator[str]:
         yield f"Moved {safe(answer.source)} to {safe(answer.target)}."
         yield f"All {many(answer.rows, 'row')} are the same on both sides."
         yield "Name the new place with --db or HOLDFAST_DB from now on; the old store is as it was."
+
+
+def export_written(answer: Any) -> Iterator[str]:
+    """How much went into the file; a pipe gets nothing but the export."""
+    text = f"{sum(answer.arrays.values()):,} rows in {answer.bytes:,} bytes"
+    if answer.file == "-":
+        click.echo(text, err=True)
+    else:
+        yield text
 
 
 def imported(answer: Any) -> Iterator[str]:

@@ -26,6 +26,14 @@ def listed(answer: Any) -> Iterator[str]:
     yield from table(rows, ("KEY", "VALUE", "CONFIDENCE"))
 
 
+def of_everybody(answer: Any) -> Iterator[str]:
+    if not answer.facts:
+        yield "Nothing is known."
+        return
+    rows = [(one_line(one.principal, 40), one_line(one.key, 40), one_line(one.value, 80)) for one in answer.facts]
+    yield from table(rows, ("OF", "KEY", "VALUE"))
+
+
 def past(answer: Any) -> Iterator[str]:
     rows = [
         (one.at[:19] + "Z", one_line(one.agent_id, 40), "(deleted)" if one.value is None else one_line(one.value, 80))

@@ -14,6 +14,11 @@ def shown(answer: Any) -> Iterator[str]:
         yield f"  also {safe(name)}"
 
 
+def counted(answer: Any) -> Iterator[str]:
+    numbers = {name: getattr(answer, name) for name in ("conversations", "messages", "observations", "facts")}
+    yield f"{safe(answer.principal)}: " + ", ".join(f"{number:,} {name}" for name, number in numbers.items())
+
+
 def listed(answer: Any) -> Iterator[str]:
     if not answer.names:
         yield "Nothing was said of anybody."

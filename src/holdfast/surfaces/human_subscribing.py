@@ -15,6 +15,7 @@ def subscribed(answer: Any) -> Iterator[str]:
     if isinstance(answer.secret, str):
         yield f"  secret: {answer.secret}"
         yield click.style("  Keep the secret: it is not shown again.", fg="yellow")
+    yield "  Events go out while `holdfast serve` or `holdfast worker` runs."
 
 
 def listed(answer: Any) -> Iterator[str]:

@@ -72,6 +72,12 @@ def test_a_file_is_replaced_as_a_whole(hold: holdfast.Holdfast, observe: Make, r
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_an_export_that_is_refused_makes_no_folder(hold: holdfast.Holdfast, folder: Path) -> None:
+    with pytest.raises(Invalid):
+        hold.export_reflections(out_dir=str(folder), namespace="no blanks")
+    assert not folder.exists()
+
+
 def test_files_of_what_is_not_live_any_more_are_removed_and_others_left(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:

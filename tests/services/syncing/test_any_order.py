@@ -59,12 +59,14 @@ def try_all(stable: Stable, part: int, examples: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("part", range(4))
 def test_files_agree_whatever_hypothesis_does_to_them(files: Stable, part: int) -> None:
     try_all(files, part, EXAMPLES)
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 def test_files_and_databases_agree_whatever_hypothesis_does_to_them(both_engines: Stable) -> None:
     try_all(both_engines, 4, 80)
 

@@ -10,7 +10,7 @@ FOREIGN: dict[str, Any] = {
     "exported_at": "2026-05-01T00:00:00.000Z",
     "db_schema_version": 54,
     "future_flag": {"deep": [1, {"er": None}]},
-    "conversations": [{"id": "c1"}, {"id": "c2"}],
+    "channels": [{"id": "c1"}, {"id": "c2"}],
     "namespaces": [
         {
             "namespace": "work",
@@ -94,7 +94,7 @@ def test_another_programs_export_is_read_and_what_we_do_not_know_of_it_is_writte
     hold = opened("foreign")
     answer = take(hold, FOREIGN)
     assert (counts(answer), answer.errors) == ((3, 0, 0, 0, 0), [])
-    assert answer.kept == ["conversations", "future_flag"]
+    assert answer.kept == ["channels", "future_flag"]
     exported = hold.export()
     assert {name: exported[name] for name in answer.kept} == {name: FOREIGN[name] for name in answer.kept}
     mined = next(row for row in exported["memories"] if row["id"] == "m-1")

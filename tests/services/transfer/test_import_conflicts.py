@@ -79,6 +79,6 @@ def test_a_revoked_grant_stays_revoked(hold: holdfast.Holdfast) -> None:
 
 
 def test_lists_that_we_do_not_know_grow_together(hold: holdfast.Holdfast) -> None:
-    take(hold, {"memories": [], "tasks": [{"id": 1}, {"id": 2}]})
-    take(hold, {"memories": [], "tasks": [{"id": 2}, {"id": 3}]})
-    assert hold.export()["tasks"] == [{"id": 1}, {"id": 2}, {"id": 3}]
+    take(hold, {"memories": [], "boards": [{"id": 1}, {"id": 2}]})
+    take(hold, {"memories": [], "boards": [{"id": 2}, {"id": 3}]})
+    assert hold.export()["boards"] == [{"id": 1}, {"id": 2}, {"id": 3}]

@@ -44,3 +44,9 @@ select {conversation.columns} from conversation c where true
  and m.thread = :thread and m.place > :after order by m.place limit :limit
 -- name: memory.of_thread_last
  and m.thread = :thread order by m.place desc limit :limit
+-- name: conversation.of_whom
+c.principal = any(:principals) and (:all or c.agent = :me or c.principal = any(:mine))
+-- name: conversation_count
+select c.namespace, count(*) from conversation c where {conversation.of_whom} group by c.namespace
+-- name: memory.of_talks
+ and m.thread in (select c.id from conversation c where {conversation.of_whom})

@@ -38,7 +38,5 @@ where m.id = any(:ids) and m.strand is not null and m.speaker <> p.speaker
 -- name: memory_changed
 -- Which memories were changed behind a place in the journal, and where last.
 select record, max(seq) from journal where seq > :after and seq <= :upto and kind = 'memory' group by record
--- name: memory_rows
-select m.rowno from memory m where true
 -- name: memory.first
  limit :limit

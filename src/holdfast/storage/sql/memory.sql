@@ -131,6 +131,8 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.tier = :tier
 -- name: memory.by
  and m.agent = :agent
+-- name: memory.noted_by
+ and m.category is not null and m.agent = any(:agents)
 -- name: memory.least_priority
  and m.priority >= :min_priority
 -- name: memory.since
@@ -164,6 +166,8 @@ group by m.namespace order by count(*) desc, m.namespace
  order by m.priority desc, m.updated_at desc, m.id desc limit :limit offset :skip
 -- name: memory.by_archival
  order by m.updated_at desc, m.id desc limit :limit offset :skip
+-- name: memory.by_place
+ order by m.namespace, m.title, m.id limit :limit offset :skip
 -- name: memory.by_creation
  order by m.created_at, m.id limit :limit offset :skip
 -- name: memory.by_newest

@@ -10,6 +10,12 @@ values (:id, :agent, :reach, :key_id, :url, :events, :namespace, :by_agent, :sec
 select {subscription.columns} from subscription s order by s.created_at, s.id limit :limit
 -- name: subscription_of_agent
 select {subscription.columns} from subscription s where s.agent = :agent order by s.created_at, s.id limit :limit
+-- name: subscription_standing
+-- With what waits for another try, and what was given up and not sent again.
+select s.id, s.agent, s.state, s.why, s.place, count(case when d.state = 'waiting' then 1 end),
+  count(case when d.state = 'dead' then 1 end)
+from subscription s left join delivery d on d.subscription = s.id and d.state <> 'delivered'
+where s.agent = coalesce(:agent, s.agent) group by s.id order by s.created_at, s.id
 -- name: subscription_one
 select {subscription.columns} from subscription s where s.id = :id
 -- name: subscription_due

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -91,7 +92,7 @@ def claim(path: Path) -> None:
             path.chmod(0o600)
 
 
-def found_current(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> bool:
+def found_current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Migration]) -> bool:
     """In one view: between two, a new store of ours would be without its mark and with its tables."""
     connection.execute("begin")
     try:
@@ -104,7 +105,7 @@ def is_unfinished(application: object) -> bool:
     return isinstance(application, int) and application & ~0xFFFF == UNFINISHED
 
 
-def current(connection: apsw.Connection, path: Path, latest: list[migrate.Migration]) -> bool:
+def current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Migration]) -> bool:
     """Whether the store is ours and complete; a foreign file is refused untouched."""
     application, version = connection.pragma("application_id"), connection.pragma("user_version")
     assert isinstance(version, int)
@@ -125,7 +126,7 @@ def recorded(connection: apsw.Connection) -> dict[int, str]:
     return dict(SqliteSession(connection).rows("migration_list"))
 
 
-def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: list[migrate.Migration]) -> None:
+def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: Sequence[migrate.Migration]) -> None:
     """Apply what is missing, all of it or nothing. Whoever comes second finds it done."""
     use_log(connection)
     connection.execute("pragma synchronous=full")

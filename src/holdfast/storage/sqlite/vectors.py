@@ -8,6 +8,8 @@ from functools import cache
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from ...domain.vector import Vector
 from ..port import Part, Row
 from ..vectors import cosines, numpy_loaded
@@ -273,12 +275,16 @@ def _least(distances: NDArray[numpy.uint16], count: int) -> NDArray[numpy.int64]
     return near[numpy.argsort(distances[near], kind="stable")][:count]
 
 
+_NUMBERS = msgspec.json.Decoder(list[int])
+
+
 def _named(session: SqliteSession, parts: Sequence[Part], params: Mapping[str, Any]) -> list[int] | None:
     """The rows that a narrow filter leaves; None: so many that they are not worth naming."""
     if WIDE.issuperset(parts):
         return None
-    rows = session.assembled(("memory_rows", *parts, "memory.first"), {**params, "limit": FEW + 1})
-    return None if len(rows) > FEW else [row for (row,) in rows]
+    ((found,),) = session.assembled(("memory_rows", *parts, "memory_rows.end"), {**params, "limit": FEW + 1})
+    rows = _NUMBERS.decode(found)
+    return None if len(rows) > FEW else rows
 
 
 def _places(table: Table, rows: list[int] | None) -> NDArray[numpy.int64] | None:

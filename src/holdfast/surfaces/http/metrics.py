@@ -37,7 +37,8 @@ class Metrics:
     def text(self, holdfast: Holdfast, caller: Caller) -> str:
         with self._lock:
             lines = [*self._counts(), *self._histogram()]
-        return "\n".join([*lines, *self._gauges(holdfast, caller), *self._peers(holdfast, caller), ""])
+        stores = (self._gauges, self._subscriptions, self._peers)
+        return "\n".join([*lines, *(line for part in stores for line in part(holdfast, caller)), ""])
 
     def _counts(self) -> Iterator[str]:
         yield "# HELP holdfast_requests_total Requests answered, by operation and status code."
@@ -68,6 +69,23 @@ class Metrics:
         ):
             bare = name.partition("{")[0]
             yield from (f"# HELP {bare} {help}", f"# TYPE {bare} gauge", f"{name} {value}")
+
+    def _subscriptions(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
+        """Who is not told what they asked for: the reader's own, and everybody's for who administers the store."""
+        from ...services import subscriptions
+
+        hold = holdfast.hold.seen_by(caller)
+        with hold.reading() as session:
+            found = subscriptions.standings(hold, session)
+        replay = "`holdfast subscription replay ID"
+        for name, help, values in (
+            ("ended", f"1 if it ended: {replay} --since PLACE` goes on.", [int(one.state == "ended") for one in found]),
+            ("waiting", "Events that wait for another try.", [one.waiting for one in found]),
+            ("dead_letters", f"Events given up: {replay} --all-dead-letters`.", [one.dead for one in found]),
+        ):
+            bare = f"holdfast_subscription_{name}"
+            yield from (f"# HELP {bare} {help}", f"# TYPE {bare} gauge")
+            yield from (f'{bare}{{id="{one.id}"}} {value}' for one, value in zip(found, values, strict=True))
 
     def _peers(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
         """How it stands with other stores, for those who may know of them."""

@@ -68,6 +68,7 @@ def shown(answer: Connected | Detected) -> Iterator[str]:
     """For a person."""
     if isinstance(answer, Detected):
         yield from _agents(answer.agents)
+        yield from (f"{one.title}: {safe(one.reason)}" for one in answer.agents if isinstance(one.reason, str))
         return
     for outcome in answer.outcomes:
         yield from _outcome(outcome)
@@ -78,9 +79,6 @@ def shown(answer: Connected | Detected) -> Iterator[str]:
 def _agents(agents: Sequence[Found]) -> Iterator[str]:
     rows = [(one.target, "yes" if one.installed else "no", one.state, _hooks(one), safe(one.file)) for one in agents]
     yield from table(rows, ("agent", "here", "state", "hooks", "file"))
-    for one in agents:
-        if isinstance(one.reason, str):
-            yield f"{one.title}: {safe(one.reason)}"
 
 
 def _hooks(agent: Found) -> str:
@@ -171,6 +169,7 @@ def _next(outcomes: Sequence[Outcome]) -> Iterator[str]:
             yield f"{one.title}: {one.next}"
     yield 'Ask an agent "When was Holdfast set up?": it should call memory_recall and know.'
     yield "`holdfast recall QUESTION` asks from here; `holdfast install --detect` shows what is connected."
+    yield "`holdfast serve` shows the memory on a page: http://127.0.0.1:9077/"
 
 
 def shown_setup(answer: SetUp) -> Iterator[str]:

@@ -36,7 +36,7 @@ export function byline(memory) {
 }
 
 /** A memory in a list; `before` stands in front of it, `after` below. */
-export function card(memory, { query = "", before, after, stems } = {}) {
+export function card(memory, { query = "", before, after, words } = {}) {
   return el(
     "article",
     { class: "memory card" },
@@ -44,9 +44,9 @@ export function card(memory, { query = "", before, after, stems } = {}) {
     el(
       "div",
       { class: "body" },
-      el("h3", {}, link(marked(memory.title, stems), memoryHref(memory.id, query))),
+      el("h3", {}, link(marked(memory.title, words), memoryHref(memory.id, query))),
       byline(memory),
-      el("p", { class: "text" }, excerpt(memory.content, memory.matched, stems)),
+      el("p", { class: "text" }, excerpt(memory.content, memory.matched, words)),
       el("p", { class: "signs" }, signs(memory)),
       after,
     ),

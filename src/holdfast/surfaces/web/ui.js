@@ -28,6 +28,8 @@ export const chip = (text, kind = "") => el("span", { class: `chip ${kind}` }, t
 
 export const link = (label, href, attributes = {}) => el("a", { href, ...attributes }, label);
 
+export const times = (count) => (count === 1 ? "once" : `${number(count)} times`);
+
 export const memoryHref = (id, query = "") => `#/memory/${encodeURIComponent(id)}${query}`;
 
 export const button = (label, click, attributes = {}) => el("button", { type: "button", on: { click }, ...attributes }, label);

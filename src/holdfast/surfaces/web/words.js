@@ -2,25 +2,23 @@
 
 import { el } from "./dom.js";
 
-const WORD = /[\p{L}\p{N}]+/gu;
 const AROUND = 160;
 const LONGEST = 420;
+/** Scripts without blanks, and emoji: there a word may stand within others. */
+const WITHIN = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\p{sc=Tibt}\p{RI}\p{ExtPict}]/u;
 
-/** Whether a word has a stem: stems are cut and sometimes turned ("deploi"), so their last letter may differ. */
-function holds(word, stem) {
-  const low = word.toLowerCase();
-  if (stem.length <= 3) return low === stem || low === `${stem}s`;
-  const root = stem.slice(0, -1);
-  return low.startsWith(root) && low.length <= stem.length + 5;
+function pattern(words) {
+  const plain = (word) => word.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+  const one = (word) => (WITHIN.test(word) ? plain(word) : `(?<![\\p{L}\\p{N}])${plain(word)}(?![\\p{L}\\p{N}])`);
+  return new RegExp(words.map(one).join("|"), "giu");
 }
 
 /** A text in which the words that were found are marked. */
-export function marked(text, stems = []) {
-  if (!stems.length) return [text];
+export function marked(text, words = []) {
+  if (!words.length) return [text];
   const parts = [];
   let last = 0;
-  for (const found of text.matchAll(WORD)) {
-    if (!stems.some((stem) => holds(found[0], stem))) continue;
+  for (const found of text.matchAll(pattern(words))) {
     parts.push(text.slice(last, found.index), el("mark", {}, found[0]));
     last = found.index + found[0].length;
   }
@@ -28,23 +26,23 @@ export function marked(text, stems = []) {
 }
 
 /** The part of a content that bears on the question: the matched span, marked as such, with a little around it. */
-export function excerpt(content, matched, stems) {
+export function excerpt(content, matched, words) {
   const letters = [...content];
   const text = (from, to) => letters.slice(Math.max(0, from), to).join("");
-  if (!matched || matched.start < 0) return cut(letters, text, stems);
+  if (!matched || matched.start < 0) return cut(letters, text, words);
   const { start, end } = matched;
   const from = start > AROUND ? start - AROUND / 2 : 0;
   const to = Math.min(letters.length, Math.max(end + AROUND / 2, from + LONGEST));
   return [
     from > 0 && "… ",
-    marked(text(from, start), stems),
-    el("span", { class: "span", title: "The part that bears most on the question" }, marked(text(start, end), stems)),
-    marked(text(end, to), stems),
+    marked(text(from, start), words),
+    el("span", { class: "span", title: "The part that bears most on the question" }, marked(text(start, end), words)),
+    marked(text(end, to), words),
     to < letters.length && " …",
   ];
 }
 
-function cut(letters, text, stems) {
-  if (letters.length <= LONGEST) return marked(text(0, letters.length), stems);
-  return [marked(text(0, LONGEST), stems), " …"];
+function cut(letters, text, words) {
+  if (letters.length <= LONGEST) return marked(text(0, letters.length), words);
+  return [marked(text(0, LONGEST), words), " …"];
 }

@@ -22,3 +22,8 @@ select count(*) from memory_text t cross join memory m on m.rowno = t.rowid wher
 -- name: word_counts
 -- In how many memories a stem stands.
 select term, doc from memory_vocab where term = any(:stems)
+-- name: memory_rows
+-- The numbers of rows in one value: as rows of an answer they would take twice as long. Filters follow.
+select json_group_array(n.rowno) from (select m.rowno from memory m where true
+-- name: memory_rows.end
+ limit :limit) n

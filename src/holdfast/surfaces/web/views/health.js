@@ -1,7 +1,7 @@
 // Whether the store is well, what is in it, and whether its history is whole.
 
 import { get } from "../api.js";
-import { el, fill } from "../dom.js";
+import { coded, el, fill } from "../dom.js";
 import { attempt, button, chip, heading, link, number, pairs, section, table } from "../ui.js";
 
 const COLOURS = { ok: "good", warn: "warn", critical: "bad" };
@@ -44,7 +44,7 @@ async function examined(signal) {
       "details",
       { class: "card", open: part.severity !== "ok" },
       el("summary", {}, part.name.replaceAll("_", " "), " ", chip(part.severity, COLOURS[part.severity])),
-      part.findings.map((one) => el("p", {}, chip(one.severity, COLOURS[one.severity]), " ", one.what)),
+      part.findings.map((one) => el("p", {}, chip(one.severity, COLOURS[one.severity]), " ", coded(one.what))),
       facts(part),
     );
   return [el("p", {}, "All in all: ", chip(status, COLOURS[status])), el("div", { class: "examined" }, sections.map(row))];

@@ -2,7 +2,7 @@
 
 import { get, given } from "../api.js";
 import { el, fill } from "../dom.js";
-import { address, bar, chip, empty, field, heading, link, memoryHref, moment, namespaceField } from "../ui.js";
+import { address, bar, chip, empty, field, heading, link, memoryHref, moment, namespaceField, times } from "../ui.js";
 
 const MOST = 100;
 
@@ -31,5 +31,5 @@ const lesson = (one) =>
     { class: "card" },
     el("h3", {}, link(one.rule, memoryHref(one.id))),
     el("p", { class: "byline" }, chip(one.domain), el("span", {}, one.namespace), el("span", {}, "for ", one.principal), moment(one.updated_at)),
-    el("p", {}, bar(one.confidence, `Sure to ${Math.round(one.confidence * 100)} of 100`), ` ${Math.round(one.confidence * 100)} % sure · went well ${one.positive}, badly ${one.negative}, said ${one.occurrences} times`),
+    el("p", {}, bar(one.confidence, `Sure to ${Math.round(one.confidence * 100)} of 100`), ` ${Math.round(one.confidence * 100)} % sure · went well ${one.positive}, badly ${one.negative}, said ${times(one.occurrences)}`),
   );

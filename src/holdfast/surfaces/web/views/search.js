@@ -3,7 +3,7 @@
 import { get, given, post } from "../api.js";
 import { el, fill } from "../dom.js";
 import { card, labels } from "../memories.js";
-import { address, bar, button, chip, empty, exactly, field, heading, link, memoryHref, momentField, namespaceField, number, pairs, problem, settled, table } from "../ui.js";
+import { address, bar, button, chip, empty, exactly, field, heading, link, memoryHref, momentField, namespaceField, number, pairs, problem, settled, table, times } from "../ui.js";
 
 const PAUSE = 250;
 const USUAL = 10;
@@ -182,7 +182,7 @@ function result({ hit, was, score }, at, question) {
   const moved = was - at;
   return card(hit, {
     query: then && `?${then}`,
-    stems: hit.why.terms,
+    words: hit.why.terms,
     before: el(
       "div",
       { class: "place" },
@@ -230,7 +230,7 @@ export function provenance(memory) {
     ["From", memory.source_uri],
     ["Citations", memory.citations?.length ? memory.citations.length : null],
     ["Confidence", memory.confidence_tier ? `${memory.confidence} (${memory.confidence_tier})` : memory.confidence],
-    ["Used", memory.access_count ? `${memory.access_count} times` : null],
+    ["Used", memory.access_count ? times(memory.access_count) : null],
     ["Stale", memory.stale && link(`${memory.stale.cause} (${memory.stale.status})`, memory.stale.invalidated_id ? memoryHref(memory.stale.invalidated_id) : "#/stale")],
     ["Version", memory.version],
   ]);

@@ -28,7 +28,12 @@ function figures(status) {
   );
 }
 
-const lag = (value, where) => (value === undefined ? null : value === 0 ? `${where}: up to date` : `${where}: ${number(value)} behind`);
+/** Which side has not seen how many changes of the other. */
+function lag({ behind_here: here, behind_there: there }) {
+  if (here === undefined) return "";
+  const lacking = [here > 0 && `this store lacks ${number(here)}`, there > 0 && `peer lacks ${number(there)}`].filter(Boolean);
+  return lacking.join(", ") || "up to date";
+}
 
 function map(status) {
   const few = status.peers.length <= 2;
@@ -40,10 +45,9 @@ function map(status) {
   };
   const peer = (one, at) => {
     const { x, y } = around(at);
-    const text = [lag(one.behind_here, "here"), lag(one.behind_there, "there")].filter(Boolean).join(", ");
     return [
       svg("path", { class: `edge ${one.state === "ok" ? "" : "over"}`, d: `M${middle.x} ${middle.y} L${x} ${y}` }),
-      svg("text", { class: "name", x: (middle.x + x) / 2, y: (middle.y + y) / 2 - 5, "text-anchor": "middle" }, text),
+      svg("text", { class: "name", x: middle.x + (x - middle.x) * 0.62, y: middle.y + (y - middle.y) * 0.62 - 22, "text-anchor": "middle" }, lag(one)),
       svg("g", { class: one.state }, svg("circle", { cx: x, cy: y, r: 13 }), svg("text", { x, y: y + 30, "text-anchor": "middle" }, one.peer)),
     ];
   };
@@ -60,10 +64,10 @@ function standings(peers) {
   return table(
     peers,
     [
-      ["Peer", (one) => [el("strong", {}, one.peer), one.url && el("div", { class: "faint" }, one.url)]],
+      ["Peer", (one) => [el("strong", {}, one.peer), one.url && one.url !== one.peer && el("div", { class: "faint" }, one.url)]],
       ["State", (one) => [chip(one.state, { ok: "good", failing: "bad" }[one.state] ?? ""), one.last_error && el("div", {}, one.last_error)]],
-      ["Lag here", (one) => (one.behind_here === undefined ? "?" : number(one.behind_here))],
-      ["Lag there", (one) => (one.behind_there === undefined ? "?" : number(one.behind_there))],
+      ["Not seen here", (one) => (one.behind_here === undefined ? "?" : number(one.behind_here))],
+      ["Not seen there", (one) => (one.behind_there === undefined ? "?" : number(one.behind_there))],
       ["Heard", (one) => moment(one.last_heard)],
       ["Pulled, pushed", (one) => `${number(one.pulled)}, ${number(one.pushed)}`],
       ["Conflicts", (one) => number(one.conflicts)],

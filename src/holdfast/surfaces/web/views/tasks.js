@@ -34,7 +34,7 @@ function task(one, signal, again) {
     "article",
     { class: "card" },
     el("h3", {}, one.title),
-    el("p", { class: "byline" }, chip(one.state, COLOURS[one.state]), el("span", {}, "for ", moment(one.due_at)), one.repeat && el("span", {}, one.repeat, " in ", one.zone), el("span", {}, one.kind), el("span", {}, "of ", one.principal), el("span", {}, `try ${one.attempts} of ${one.most_attempts}`), one.owner && el("span", {}, "held by ", one.owner, " until ", moment(one.lease_until))),
+    el("p", { class: "byline" }, chip(one.state, COLOURS[one.state]), el("span", {}, "due ", moment(one.due_at)), one.repeat && el("span", {}, one.repeat, " in ", one.zone), el("span", {}, one.kind), el("span", {}, "of ", one.principal), el("span", {}, `try ${one.attempts} of ${one.most_attempts}`), one.owner && el("span", {}, "held by ", one.owner, " until ", moment(one.lease_until))),
     one.last_error && el("p", { class: "problem" }, one.last_error),
     el("details", { on: { toggle: open } }, el("summary", {}, "Tries"), runs),
     el("p", { class: "actions" }, one.state === "failed" && button("Try again", () => retry(one, again), { class: "primary" }), (one.state === "pending" || one.state === "running") && button("Give it up", () => cancel(one, again), { class: "danger" })),

@@ -92,7 +92,7 @@ class Moment {
   async found(context, known_at, signal) {
     const { memories } = await post("/recall", { context, known_at, explain: true, limit: SHOWN }, signal);
     const then = `?known_at=${encodeURIComponent(known_at)}`;
-    return [el("h2", {}, `What was known of “${context}”`), memories.length ? memories.map((one) => card(one, { query: then, stems: one.why.terms })) : empty("Nothing was known of this then.")];
+    return [el("h2", {}, `What was known of “${context}”`), memories.length ? memories.map((one) => card(one, { query: then, words: one.why.terms })) : empty("Nothing was known of this then.")];
   }
 
   /** The change at this moment, and the memories that were changed last before it, as they were. */

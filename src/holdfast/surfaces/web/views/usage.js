@@ -28,10 +28,12 @@ function chart(days) {
   const most = Math.max(...sums.values(), 1);
   const column = ([day, tokens]) => el("i", { set: { height: `${(tokens / most) * 100}%` }, title: `${day}: ${number(tokens)} tokens` });
   const shown = [...sums].sort();
-  return [
+  return el(
+    "div",
+    { class: "chart" },
     el("div", { class: "bars", role: "img", "aria-label": `Tokens by day, at most ${number(most)}` }, shown.map(column)),
     el("p", { class: "faint" }, el("span", {}, shown[0][0]), el("span", {}, `at most ${number(most)} tokens a day`), el("span", {}, shown.at(-1)[0])),
-  ];
+  );
 }
 
 const columns = [
@@ -50,7 +52,7 @@ async function budgets(signal) {
   return table(found, [
     ["Whose", (one) => (one.principal === "*" ? "everybody together" : one.principal)],
     ["Model", (one) => one.model],
-    ["A", (one) => one.period],
+    ["Each", (one) => one.period],
     ["Tokens left", (one) => (one.tokens === undefined ? "" : `${number(one.tokens_left)} of ${number(one.tokens)}`)],
     ["Cost left", (one) => (one.cost === undefined ? "" : `${one.cost_left} of ${one.cost} ${one.currency ?? ""}`)],
     ["", (one) => bar(left(one), `${Math.round(left(one) * 100)} % left`)],

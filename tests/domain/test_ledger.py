@@ -1,0 +1,33 @@
+"""Rows of what agents keep beside memories say exactly what is kept."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.errors import Invalid
+from holdfast.domain.ledger import LEDGERS, MOST_COST, OutcomeRow, parts
+from holdfast.domain.spending import amount
+
+MOMENTS = st.integers(-(10**15), 10**17)
+TEXTS = st.text('aü\n"\\😀', max_size=20)
+
+
+@given(cost=st.integers(0, MOST_COST))
+def test_a_cost_is_the_same_to_the_last_part_after_it_was_written_out(cost: int) -> None:
+    assert parts(amount(cost), "cost") == cost
+
+
+@pytest.mark.parametrize("text", ["", "much", "NaN", "Infinity", "-1", "0.0000000000001", "1e30", "1,5"])
+def test_a_cost_that_cannot_be_kept_exactly_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parts(text, "cost")
+
+
+@given(at=MOMENTS, archived_at=st.none() | MOMENTS, what=TEXTS, lesson=st.none() | st.just("m-1"))
+def test_a_record_is_the_same_after_it_was_told_and_read(
+    at: int, archived_at: int | None, what: str, lesson: str | None
+) -> None:
+    ledger = LEDGERS["outcomes"]
+    said = {"id": "o-1", "principal": "ann", "agent": "ai:a@b", "namespace": "n", "domain": "d", "score": -1}
+    kept = {**said, "at": at, "archived_at": archived_at, "what": what, "source": "", "lesson": lesson}
+    assert ledger.kept(OutcomeRow(**ledger.row(kept))) == kept

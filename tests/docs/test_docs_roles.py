@@ -106,6 +106,8 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     do("archive_purge", ids=[more.ids[0]])
     do("gc")
     do("import", envelope={"memories": [{"title": "In", "content": "from outside"}], "links": []})
+    hold.export_file(file=str(folder / "export.json"))
+    do("import_file", file=str(folder / "export.json"))
     do("capture_turn", host_session_id="s-1", host_turn_index=0, role="user", content="Mend it.")
     transcript = '{"type": "user", "uuid": "u", "sessionId": "s-2", "message": {"role": "user", "content": "Mend it."}}'
     assert do("mine", content=transcript).imported == 1

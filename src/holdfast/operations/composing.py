@@ -83,7 +83,7 @@ FRAME = "[]"
     "POST /api/v1/skill/{skill_id}/compose",
     family="power",
     cli=("skill", "compose"),
-    human="holdfast.surfaces.human:skill_composed",
+    human="holdfast.surfaces.human_skills:composed",
     examples=(
         Example({"skill_id": "no-such-skill", "query": "deploy on Friday"}, error="NOT_FOUND"),
         Example({"skill_id": "deploy", "budget_tokens": 32_001}, error="VALIDATION_FAILED"),

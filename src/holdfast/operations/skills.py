@@ -90,7 +90,7 @@ class SkillRegistered(Struct, frozen=True, kw_only=True):
     "POST /api/v1/skill/register",
     family="power",
     cli=("skill", "register"),
-    human="holdfast.surfaces.human:skill_registered",
+    human="holdfast.surfaces.human_skills:registered",
     status=201,
     examples=(
         Example(
@@ -219,7 +219,7 @@ class SkillListed(Struct, frozen=True, kw_only=True):
     "GET /api/v1/skill/list",
     family="power",
     cli=("skill", "list"),
-    human="holdfast.surfaces.human:skills",
+    human="holdfast.surfaces.human_skills:listed",
     examples=(
         Example({}),
         Example({"query": "how do we deploy?", "namespace": "team"}),
@@ -263,7 +263,7 @@ class SkillWhole(SkillView, frozen=True, kw_only=True):
     "GET /api/v1/skill/{skill_id}",
     family="power",
     cli=("skill", "get"),
-    human="holdfast.surfaces.human:skill",
+    human="holdfast.surfaces.human_skills:whole",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_get(hold: Hold, request: SkillGet) -> SkillWhole:
@@ -310,7 +310,7 @@ class ResourceContent(Struct, frozen=True, kw_only=True):
     "GET /api/v1/skill/{skill_id}/resource",
     family="power",
     cli=("skill", "resource"),
-    human="holdfast.surfaces.human:skill_resource",
+    human="holdfast.surfaces.human_skills:resource",
     examples=(Example({"skill_id": "no-such-skill", "resource_path": "scripts/deploy.sh"}, error="NOT_FOUND"),),
 )
 def skill_resource(hold: Hold, request: SkillResource) -> ResourceContent:
@@ -370,7 +370,7 @@ class SkillExported(Struct, frozen=True, kw_only=True):
     "GET /api/v1/skill/{skill_id}/export",
     family="power",
     cli=("skill", "export"),
-    human="holdfast.surfaces.human:skill_exported",
+    human="holdfast.surfaces.human_skills:exported",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_export(hold: Hold, request: SkillExport) -> SkillExported:
@@ -433,7 +433,7 @@ class SkillPromoted(Struct, frozen=True, kw_only=True):
     "POST /api/v1/skill/{reflection_id}/promote",
     family="power",
     cli=("skill", "promote"),
-    human="holdfast.surfaces.human:skill_promoted",
+    human="holdfast.surfaces.human_skills:promoted",
     status=201,
     examples=(
         Example(
@@ -486,7 +486,7 @@ class SkillTurned(Struct, frozen=True, kw_only=True):
     "POST /api/v1/skill/{skill_id}/rollback",
     family="power",
     cli=("skill", "rollback"),
-    human="holdfast.surfaces.human:skill_turned",
+    human="holdfast.surfaces.human_skills:turned",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_rollback(hold: Hold, request: SkillRollback) -> SkillTurned:
@@ -524,7 +524,7 @@ class SkillDeleted(Struct, frozen=True, kw_only=True):
     "DELETE /api/v1/skill/{skill_id}",
     family="power",
     cli=("skill", "delete"),
-    human="holdfast.surfaces.human:skill_deleted",
+    human="holdfast.surfaces.human_skills:deleted",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_delete(hold: Hold, request: SkillDelete) -> SkillDeleted:
@@ -569,7 +569,7 @@ class SkillPast(Struct, frozen=True, kw_only=True):
     "GET /api/v1/skill/{skill_id}/history",
     family="power",
     cli=("skill", "history"),
-    human="holdfast.surfaces.human:skill_past",
+    human="holdfast.surfaces.human_skills:past",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_history(hold: Hold, request: SkillHistory) -> SkillPast:

@@ -8,7 +8,6 @@ from .hold import Hold
 
 BATCH = 1000
 """Rows that are dropped in one transaction."""
-EVERYTHING = 1_000_000_000
 _DROP = {"usage": ("usage_old_drop",), "task_run": ("task_run_old_drop",), "run": ("run_old_phases", "run_old_drop")}
 
 
@@ -35,11 +34,12 @@ def _drop(hold: Hold, kind: str, before: int, *, dry_run: bool) -> int:
     """Drop what is from before a day or a moment, some in each transaction; how many."""
     if dry_run:
         with hold.reading() as session:
-            return len(session.rows(f"{kind}_old", before=before, limit=EVERYTHING))
+            return int(session.assembled(("old_count", f"{kind}_old", "old_count.end"), {"before": before})[0][0])
     gone = 0
     while True:
         with hold.store.writing(hold.progress.commit) as session:
-            ids = [row[0] for row in session.rows(f"{kind}_old", before=before, limit=BATCH)]
+            found = session.assembled((f"{kind}_old", f"{kind}_old.first"), {"before": before, "limit": BATCH})
+            ids = [row[0] for row in found]
             for statement in _DROP[kind]:
                 session.do(statement, ids=ids)
         gone += len(ids)

@@ -50,8 +50,9 @@ delete from provider_session where principal = any(:principals) and (:admin or a
 returning channel
 -- name: run_old
 -- What ended before a moment; what can still be taken up where it stood stays.
-select r.id from run r where r.state in ('completed', 'failed') and r.updated_at < :before order by r.updated_at, r.id
-limit :limit
+select r.id from run r where r.state in ('completed', 'failed') and r.updated_at < :before
+-- name: run_old.first
+ order by r.updated_at, r.id limit :limit
 -- name: run_old_phases
 delete from run_phase where run = any(:ids)
 -- name: run_old_drop

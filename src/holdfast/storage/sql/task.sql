@@ -78,6 +78,7 @@ select id from task_run where task = :task and due_at = :due_at and final = 1
 -- Tries that ended before a moment; those of an occurrence that is not settled yet stay with it.
 select r.id from task_run r where r.finished_at < :before and (r.final = 1
   or not exists (select 1 from task t where t.id = r.task and t.due_at = r.due_at and t.state in ('pending', 'running')))
-order by r.finished_at, r.id limit :limit
+-- name: task_run_old.first
+ order by r.finished_at, r.id limit :limit
 -- name: task_run_old_drop
 delete from task_run where id = any(:ids)

@@ -54,7 +54,14 @@ on conflict (id) do update set tokens = excluded.tokens, cost = excluded.cost, c
 select id, principal, model, period, tokens, cost, currency from budget order by principal, model, period
 -- name: budget_drop
 delete from budget where id = :id returning id
+-- name: old_count
+-- How much there is of what is let go; which ones follows.
+select count(*) from (
+-- name: old_count.end
+) o
 -- name: usage_old
-select id from usage where state = 'kept' and day < :before order by day, id limit :limit
+select id from usage where state = 'kept' and day < :before
+-- name: usage_old.first
+ order by day, id limit :limit
 -- name: usage_old_drop
 delete from usage where id = any(:ids)

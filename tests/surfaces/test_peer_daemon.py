@@ -105,6 +105,7 @@ def test_two_that_watch_each_other_come_to_rest(here: holdfast.Holdfast, there: 
                 there.store(title=f"Theirs {number}", content="They said that.")
             until(lambda: len(titles(here)) == len(titles(there)) == 10, here)
         here.sync(remote=theirs)
+        there.sync(remote=mine)  # the one that is asked learns only at the next greeting what was taken from it
         for hold in (here, there):
             (standing,) = hold.sync_status().peers
             assert (standing.behind_here, standing.behind_there, standing.quarantined) == (0, 0, 0)

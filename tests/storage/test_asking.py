@@ -42,6 +42,15 @@ def test_the_commonest_words_are_left_out_once_enough_rows_match(hold: Holdfast)
 
 
 @pytest.mark.usefixtures("little_budget")
+def test_beside_vectors_fewer_words_are_enough(hold: Holdfast) -> None:
+    fill(hold, "apple pie", *["apple tart"] * 3, *["cherry"] * 5)
+    with hold.hold.reading() as session:
+        assert asking.question(session, ("pie", "tart")).rare == ("pie", "tart")
+        beside = asking.question(session, ("pie", "tart"), beside_vectors=True)
+    assert (beside.rare, beside.common) == (("pie",), ("tart",))
+
+
+@pytest.mark.usefixtures("little_budget")
 def test_a_common_word_is_looked_up_among_the_newest_if_there_are_no_two_rarer_ones(hold: Holdfast) -> None:
     fill(hold, "pie", *["apple"] * 9)
     held = {"appl": 9, "pie": 1}

@@ -76,6 +76,8 @@ class Heard(NamedTuple):
     """What the words of a question found."""
 
     breadth: Breadth
+    asked: asking.Question
+    """What the index was asked for."""
     found: list[str]
     """Ids, best first."""
     rows: dict[str, Row]
@@ -128,17 +130,17 @@ def listen(
     hold, session, which, now = look
     last = session.newest_row()
     breadth = WIDE if last <= SMALL else NARROW
-    words = asking.question(session, question.words, last)
-    found = asking.candidates(session, hold.caller, words, which, now, limit=breadth.found)
+    put = asking.question(session, question.words, last, beside_vectors=model is not None)
+    found = asking.candidates(session, hold.caller, put, which, now, limit=breadth.found)
     ids = [hit.id for hit in found if hit.id not in without]
     rows = _read(look, ids)
     named = voices(question, known | _speakers(rows.values()))
     stems = stems_of(question.words)
-    scope = _scope(look, question, stems, named, last, words.held)
+    scope = _scope(look, question, stems, named, last, put.held)
     around, asked = _around(look, rows.values()), _asked(stems)
     said = {id: _said(row.parsed, asked) for id, row in rows.items()}
     return Heard(
-        breadth, ids, rows, stems, said, named, scope, around, vectors.kept(session, rows, model) if model else {}
+        breadth, put, ids, rows, stems, said, named, scope, around, vectors.kept(session, rows, model) if model else {}
     )
 
 

@@ -8,7 +8,7 @@ from ..domain.budget import Packed
 from ..domain.memory import Memory
 from ..domain.moment import to_text
 from ..domain.vector import Embedding
-from ..storage import asking, memories, then, vectors
+from ..storage import memories, then, vectors
 from ..storage.candidates import Row
 from ..storage.memories import EVERYTHING, Filter, View
 from ..storage.port import Session
@@ -197,7 +197,7 @@ def _missed(look: Looked, state: State, ready: Ready, found: Ordered, nearest: S
     """Why neither words nor vectors found it."""
     id = state.memory.id
     why = next((one for one in found.ranked if one.id == id), None)
-    yield _missed_by_words(look.session, ready, why.terms if why else ())
+    yield _missed_by_words(ready, why.terms if why else ())
     pieces = [piece for one in found.gathered.candidates if one.id == id for piece in one.pieces]
     cosine = max((piece.cosine for piece in pieces if piece.cosine is not None), default=None)
     if not state.same_text and ready.vector is not None:
@@ -206,7 +206,7 @@ def _missed(look: Looked, state: State, ready: Ready, found: Ordered, nearest: S
         yield _missed_by_vectors(look.session, ready, cosine, [found.gathered.rows[one] for one in nearest])
 
 
-def _missed_by_words(session: Session, ready: Ready, terms: Sequence[str]) -> Reason:
+def _missed_by_words(ready: Ready, terms: Sequence[str]) -> Reason:
     words = ready.heard.words
     if not words:
         return Reason("no_words", "The question has no words to look for.")
@@ -214,7 +214,7 @@ def _missed_by_words(session: Session, ready: Ready, terms: Sequence[str]) -> Re
         return Reason(
             "no_words", f"It holds none of the words asked for: {', '.join(map(emoji.shown, words.values()))}."
         )
-    asked, words_held = asking.question(session, ready.asked.words), [words[stem] for stem in terms]
+    asked, words_held = ready.heard.asked, [words[stem] for stem in terms]
     held = list(map(emoji.shown, words_held))
     if not {*asked.rare, *asked.common}.intersection(words_held):
         return Reason("common_words", f"It holds only words that too many memories hold: {', '.join(held)}.")

@@ -13,8 +13,10 @@ from .memories import Filter, Found, matching
 from .port import Session
 
 ROW_BUDGET = 5000
-"""About so many rows are ranked for a question. In a memory of up to twice as many, counting words costs more than it
-saves: there every word is asked for."""
+"""About so many rows are ranked for a question that is asked by its words alone. In a memory of up to twice as many,
+counting words costs more than it saves: there every word is asked for."""
+BESIDE_VECTORS = 0.3
+"""So much of that is enough beside vectors, which find most of what only common words would have found."""
 
 
 class Question(NamedTuple):
@@ -23,32 +25,35 @@ class Question(NamedTuple):
     rare: tuple[str, ...]
     common: tuple[str, ...] = ()
     since_row: int = 0
-    """From here on about ROW_BUDGET rows hold the common words."""
+    """From here on about as many rows as the budget hold the common words."""
     held: Mapping[str, int] = {}
     """In how many memories each stem stands, if that had to be counted."""
 
 
-def question(session: Session, words: Sequence[str], last: int | None = None) -> Question:
+def question(
+    session: Session, words: Sequence[str], last: int | None = None, *, beside_vectors: bool = False
+) -> Question:
     """The words worth asking for, rarest first; in a store of so many rows, if that is known."""
     last = session.newest_row() if last is None else last
     if last <= 2 * ROW_BUDGET:
         return Question(tuple(words))
+    budget = int(ROW_BUDGET * BESIDE_VECTORS) if beside_vectors else ROW_BUDGET
     stems = {word: tokens.stems(word) for word in words}
     held_by = session.holding([stem for many in stems.values() for stem in many], last)
     held = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
     rarest = sorted((word for word in words if held[word]), key=held.__getitem__)
-    rare = rarest[: _fitting([held[word] for word in rarest])]
+    rare = rarest[: _fitting([held[word] for word in rarest], budget)]
     common = rarest[len(rare) : 2]
-    share = ROW_BUDGET / max(ROW_BUDGET, sum(held[word] for word in common))
+    share = budget / max(budget, sum(held[word] for word in common))
     return Question(tuple(rare), tuple(common), int(last * (1 - share)), held_by)
 
 
-def _fitting(counts: Iterable[int]) -> int:
+def _fitting(counts: Iterable[int], budget: int) -> int:
     """How many of the first fit into the budget together."""
     total = number = 0
     for count in counts:
         total += count
-        if total > ROW_BUDGET:
+        if total > budget:
             break
         number += 1
     return number

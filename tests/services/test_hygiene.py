@@ -100,6 +100,41 @@ def test_of_many_in_one_request_each_repetition_is_counted(hold: Holdfast) -> No
     assert kept.outcomes[0].id == kept.outcomes[1].id
 
 
+def server(number: int) -> str:
+    return f"On the small server number {number} the nightly backup of the database runs at two in the morning."
+
+
+def test_the_same_is_found_among_many_that_are_nearly_the_same(hold: Holdfast) -> None:
+    for number in range(1, 31):
+        hold.store(title=f"note {number}", content=server(number), tier="long")
+    for number in (1, 2, 3, 30):
+        again = hold.store(title="copy", content=server(number), tier="long", on_conflict="version")
+        assert (again.outcome, again.title) == ("restated", f"note {number}")
+    assert hold.ingest(content=server(2), source_uri="doc:servers").segments[0].decision == "duplicate"
+
+
+@pytest.mark.parametrize("content", [server(1), SAID], ids=["nearly the same", "the same"])
+def test_the_same_is_found_among_many_that_the_caller_does_not_see(hold: Holdfast, content: str) -> None:
+    mine = hold.store(title="Mine", content=content, tier="long")
+    other = others(hold, "other")
+    for number in range(2, 22):
+        said = SAID if content == SAID else server(number)
+        other("store", title=f"note {number}", content=said, scope="private", force=True)
+    again = hold.store(title="copy", content=content, tier="long")
+    assert (again.outcome, again.id) == ("restated", mine.id)
+    taken = hold.ingest(content=content, source_uri="doc:mine").segments[0]
+    assert (taken.decision, taken.memory_id) == ("duplicate", mine.id)
+
+
+def test_the_same_is_found_by_the_number_under_which_an_older_version_kept_it(hold: Holdfast) -> None:
+    first = hold.store(title="note 1", content=server(1))
+    for number in range(2, 12):
+        hold.store(title=f"note {number}", content=server(number))
+    with hold.hold.store.writing() as session:
+        session.ask("delete from memory_gist where band = exact returning memory", {})
+    assert hold.store(title="copy", content=server(1)).id == first.id
+
+
 # What is nearly there
 
 

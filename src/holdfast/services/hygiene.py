@@ -1,6 +1,7 @@
 """Keeping a memory clean: what a new text repeats, renews or contradicts, and what should not be kept in it."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -31,6 +32,8 @@ FEWEST_WORDS = 8
 MOST_COMPARED = 6
 """So many that share something are read, and no more of them than MOST_SIMILAR are offered."""
 MOST_SIMILAR = 3
+MOST_READ = 32
+"""So many that say the very same are read at a time."""
 LATELY = 3600 * SECOND
 """For so long what was recalled is not news."""
 MOST_RECALLS = 5
@@ -68,7 +71,12 @@ def look(hold: Hold, write: Writing, memory: Memory) -> Seen:
     """Whether a memory says anything new, to those who may see what is there."""
     if memory.kind == "conversation":
         return Seen()
-    near = _sharing(hold, write.session, memory, write.now)
+    sought = gists.numbers(memory, order_columns(memory)["parsed"])
+    shared = gists.sharing(write.session, sought)
+    same = said_by(hold, write.session, sought, shared, write.now)
+    if before := _said_before(hold, write, memory, same):
+        return Seen("restated", (before,))
+    near = _sharing(hold, write, memory, [*same[:MOST_COMPARED], *shared.near])
     for one in near:
         if one.likeness.relation == "same" and _restates(one.memory, memory):
             return Seen("restated", (one,))
@@ -107,7 +115,7 @@ def likes(
     now = hold.now()
     found = {one.id: one for one in duplicate.candidates(hold, session, title, content, namespace)}
     if namespace is not None:
-        shared = gists.sharing(session, gists.of_text(namespace, parse(title, content, "[]")))
+        shared = gists.sharing(session, gists.of_text(namespace, parse(title, content, "[]"))).all
         found |= memories.by_ids(session, hold.caller, shared, now)
     cosines: dict[str, float] = {}
     if vector is not None:
@@ -121,12 +129,31 @@ def likes(
     return [(one.memory, one.likeness) for one in _best(compared)[:limit]]
 
 
-def _sharing(hold: Hold, session: Session, memory: Memory, now: int) -> list[Similar]:
-    ids = gists.sharing(session, gists.numbers(memory, order_columns(memory)["parsed"]))
-    if not ids:
-        return []
-    found = memories.by_ids(session, hold.caller, ids[:MOST_COMPARED], now).values()
-    return _best([Similar(one, _like(one, memory)) for one in found])
+def said_by(hold: Hold, session: Session, sought: Sequence[int], shared: gists.Sharing, now: int) -> list[str]:
+    """Who says the very same, the oldest first: if there are many, all whom the caller sees."""
+    if len(shared.same) < gists.NEWEST:
+        return shared.same
+    return memories.saying(session, hold.caller, sought, now)
+
+
+def _said_before(hold: Hold, write: Writing, memory: Memory, same: Sequence[str]) -> Similar | None:
+    """The memory to which another of those that say the very same would add nothing."""
+    for start in range(0, len(same), MOST_READ):
+        read = memories.by_ids(write.session, hold.caller, same[start : start + MOST_READ], write.now)
+        for _, old in sorted(read.items()):
+            if _restates(old, memory) and (like := _like(old, memory)).relation == "same":
+                return Similar(old, like)
+    return None
+
+
+def _sharing(hold: Hold, write: Writing, memory: Memory, ids: Sequence[str]) -> list[Similar]:
+    """The first few whom the caller sees, best first."""
+    found: dict[str, Memory] = {}
+    for start in range(0, len(ids), MOST_COMPARED):
+        found |= memories.by_ids(write.session, hold.caller, ids[start : start + MOST_COMPARED], write.now)
+        if len(found) >= MOST_COMPARED:
+            break
+    return _best([Similar(found[id], _like(found[id], memory)) for id in ids if id in found][:MOST_COMPARED])
 
 
 def _like(old: Memory, new: Memory) -> Likeness:

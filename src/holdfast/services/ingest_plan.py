@@ -32,7 +32,7 @@ from ..storage.port import Session
 from . import embed
 from .backup import LOCAL
 from .hold import Hold
-from .hygiene import pasted
+from .hygiene import pasted, said_by
 from .spool import Made, Spool
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
@@ -367,8 +367,10 @@ class Planner:
 
     def _by_words(self, session: Session, piece: Piece, rare: Sequence[str]) -> list[Memory]:
         """Memories of the namespace that may say nearly the same: by what such texts share, and by rare words."""
-        shared = gists.of_text(self._namespace, parse(piece.title, piece.text, "[]"))
-        found = gists.sharing(session, shared)[:LOOKED_AT]
+        sought = gists.of_text(self._namespace, parse(piece.title, piece.text, "[]"))
+        shared = gists.sharing(session, sought)
+        same = said_by(self._hold, session, sought, shared, self._hold.now())
+        found = [*same[:LOOKED_AT], *shared.near[:LOOKED_AT]]
         if rare:
             which, now = Filter(namespace=self._namespace), self._hold.now()
             hits = memories.matching(session, self._hold.caller, rare, which, now, limit=LOOKED_AT)

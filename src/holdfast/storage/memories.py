@@ -177,6 +177,14 @@ def by_ids(session: Session, caller: Caller, ids: Iterable[str], now: int, view:
     return {row[0]: memory_of(row) for row in rows}
 
 
+def saying(session: Session, caller: Caller, numbers: Sequence[int], now: int) -> list[str]:
+    """Those that say the very same as the text of these numbers and that the caller may see, the oldest first."""
+    parts, params = narrowed(caller, EVERYTHING, now)
+    sought = {"exact": numbers[0], "band": numbers[1]}
+    rows = session.assembled(("memory_ids", *parts, "memory.same"), params | sought)
+    return sorted(row[0] for row in rows)
+
+
 def resolve(session: Session, caller: Caller, id: str, now: int, view: View = "live") -> Memory:
     """The one memory that an id, or an unambiguous beginning of one, means."""
     parts, params = narrowed(caller, EVERYTHING, now, view)

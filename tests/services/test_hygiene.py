@@ -232,6 +232,40 @@ def test_a_pasted_block_of_recalled_text_is_not_stored_as_new(hold: Holdfast) ->
     assert hold.store(title="Foreign", content=foreign).outcome == "created"
 
 
+def test_what_was_recalled_within_the_hour_is_no_news_after_many_more_recalls(hold: Holdfast) -> None:
+    first = hold.store(title="Session tokens", content=SAID)
+    for number in range(40):
+        hold.store(title=f"Orchard {number}", content=f"Plums of row {number} ripen late behind the northern wall")
+    hold.recall(context="session tokens cookie", limit=5)
+    for number in range(40):
+        hold.recall(context=f"plums row {number}", limit=5)
+    again = hold.store(title="Answer", content=f"According to memory, {SAID}.", namespace="elsewhere")
+    assert (again.outcome, again.id) == ("recalled", first.id)
+
+
+@pytest.mark.parametrize(
+    "said", [SAID, "会话令牌保存在每个回复的标头里。数据库每晚两点备份一次。"], ids=["words", "signs"]
+)
+def test_what_was_just_recalled_is_not_ingested_as_new(hold: Holdfast, said: str) -> None:
+    first = hold.store(title="Session tokens", content=said)
+    news = "Keys rotate nightly on the machine behind the northern wall."
+    hold.recall(context=said)
+    for dry_run in (True, False):
+        taken = hold.ingest(
+            content=f"{said}\n\n{news}", source_uri="doc:answer", namespace="elsewhere", dry_run=dry_run
+        )
+        assert [one.decision for one in taken.segments] == ["duplicate", "new"]
+        assert (taken.segments[0].reason, taken.segments[0].memory_id) == ("it was recalled just before", first.id)
+    again = hold.ingest(content=said, source_uri="doc:other", namespace="elsewhere", again=True)
+    assert again.segments[0].decision == "new"
+
+
+def test_a_document_that_says_less_than_it_did_is_no_echo_of_itself(hold: Holdfast) -> None:
+    hold.ingest(content=f"{SAID} and it expires at noon.", source_uri="doc:own")
+    hold.recall(context="session tokens")
+    assert hold.ingest(content=SAID, source_uri="doc:own").segments[0].decision == "update"
+
+
 # Secrets
 
 

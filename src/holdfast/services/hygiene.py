@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain import secrets
 from ..domain.admit import Draft
-from ..domain.alike import Likeness, Relation, compare_titled, distinct, echoes, plain
+from ..domain.alike import Likeness, Relation, compare_titled, distinct, echoes, plain, worth_reading
 from ..domain.errors import AmbiguousId, NotFound, SecretRefused
 from ..domain.memory import TIERS, Memory
 from ..domain.moment import SECOND
@@ -36,8 +36,10 @@ MOST_READ = 32
 """So many that say the very same are read at a time."""
 LATELY = 3600 * SECOND
 """For so long what was recalled is not news."""
-MOST_RECALLS = 5
-MOST_RECALLED = 30
+MOST_RECALLS = 50
+MOST_RECALLED = 300
+"""So many of the last recalls, and of what they found, are looked at."""
+MOST_CITED = 30
 
 _ORDER: dict[Relation, int] = {"same": 0, "near": 1, "update": 2, "conflict": 3, "other": 4}
 _SUGGESTED: dict[Relation, Suggestion] = {
@@ -190,13 +192,36 @@ def _recalled(hold: Hold, write: Writing, memory: Memory) -> list[Memory]:
     own = without_pasted(memory.content)
     if not own.strip():
         return pasted(hold, write.session, memory.content, write.now)
-    if len(own.split()) < FEWEST_WORDS and own.isascii():
+    if not _tells(own):
         return []
-    ids = _recalled_lately(hold, write)
-    read = memories.by_ids(write.session, hold.caller, ids, write.now) if ids else {}
-    said = [read[id] for id in ids if id in read]
-    found = echoes([f"{one.title}\n{one.content}" for one in said], own, said) if said else []
-    return [] if found and distinct(found[0].title, memory.title, memory.content, surely=False) else found
+    found = Lately(hold, write.session, write.now).repeated(memory.title, own)
+    read = memories.by_ids(write.session, hold.caller, found, write.now) if found else {}
+    return [read[id] for id in found if id in read]
+
+
+def _tells(text: str) -> bool:
+    return len(text.split()) >= FEWEST_WORDS or not text.isascii()
+
+
+class Lately:
+    """What the caller's agent was told within the last hour, to hold texts against."""
+
+    def __init__(self, hold: Hold, session: Session, now: int, but_from: str | None = None) -> None:
+        """Without what came from one source, if that is named."""
+        read = memories.texts(session, hold.caller, _recalled_lately(hold, session, now), now)
+        self._told = [one for one in read if but_from is None or one.source_uri != but_from]
+        self._texts = [f"{one.title}\n{one.content}" for one in self._told]
+
+    def repeated(self, title: str, content: str) -> list[str]:
+        """The memories that a text repeats, if it says nothing else."""
+        if not self._told or not _tells(content):
+            return []
+        near = worth_reading(self._texts, content)
+        told = [self._told[place] for place in near]
+        found = echoes([self._texts[place] for place in near], content, told) if near else []
+        if found and distinct(found[0].title, title, content, surely=False):
+            return []
+        return [one.id for one in found]
 
 
 def without_pasted(text: str) -> str:
@@ -211,7 +236,7 @@ def without_pasted(text: str) -> str:
 def pasted(hold: Hold, session: Session, text: str, now: int) -> list[Memory]:
     """The memories that pasted blocks cite, as far as the caller sees them."""
     found: dict[str, Memory] = {}
-    for id in dict.fromkeys(one[1] for one in islice(_CITED.finditer(text), MOST_RECALLED)):
+    for id in dict.fromkeys(one[1] for one in islice(_CITED.finditer(text), MOST_CITED)):
         with suppress(NotFound, AmbiguousId):
             one = memories.resolve(session, hold.caller, id, now)
             found[one.id] = one
@@ -221,12 +246,11 @@ def pasted(hold: Hold, session: Session, text: str, now: int) -> list[Memory]:
 _CITED = re.compile(r"\[([0-9a-f]{8}[0-9a-f-]{0,28})\]")
 
 
-def _recalled_lately(hold: Hold, write: Writing) -> list[str]:
+def _recalled_lately(hold: Hold, session: Session, now: int) -> list[str]:
     """The hits of this agent's last recalls, the newest first, written down or not."""
-    agent, since = hold.caller.agent, write.now - LATELY
+    agent, since = hold.caller.agent, now - LATELY
     noted = [[hit.id for hit in one.hits] for one in hold.recalls.all() if one.agent == agent and one.asked_at >= since]
-    logged = recalls.page(write.session, agent, before="", limit=MOST_RECALLS)
-    kept = [[hit.id for hit in one.hits] for one in logged if one.asked_at >= since]
+    kept = recalls.lately(session, agent, since=since, limit=MOST_RECALLS) if len(noted) < MOST_RECALLS else []
     ids = [id for hits in (noted[::-1] + kept)[:MOST_RECALLS] for id in hits]
     return list(dict.fromkeys(ids))[:MOST_RECALLED]
 

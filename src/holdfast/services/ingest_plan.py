@@ -32,7 +32,7 @@ from ..storage.port import Session
 from . import embed
 from .backup import LOCAL
 from .hold import Hold
-from .hygiene import pasted, said_by
+from .hygiene import Lately, pasted, said_by
 from .spool import Made, Spool
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
@@ -281,6 +281,7 @@ class Planner:
         self._repeated: dict[str, int] = {}
         self._cited: dict[str, str | None] = {"": None}
         """The first memory that a pasted block cites."""
+        self._lately: Lately | None = None
         self._held = 0
         self._embedder = hold.embedder if pipeline.searching.vectors else None
         self._until = None if hold.caller.source in LOCAL else monotonic() + REMOTE_SECONDS
@@ -304,6 +305,8 @@ class Planner:
             decided |= {piece.place: judged for piece in pieces if (judged := self._known_already(piece, live))}
             unknown = [piece for piece in pieces if piece.place not in decided]
             decided |= {piece.place: judged for piece in unknown if (judged := self._pasted(session, piece))}
+            unknown = [piece for piece in unknown if piece.place not in decided]
+            decided |= {piece.place: judged for piece in unknown if (judged := self._recalled(session, piece))}
             unknown = [piece for piece in unknown if piece.place not in decided]
             rare = self._rare(session, unknown) if self._asks_for_words(session) else {}
             for piece in unknown:
@@ -346,6 +349,15 @@ class Planner:
             self._cited[piece.pasted] = cited[0].id if cited else None
         id = self._cited[piece.pasted]
         return Judged(piece, "duplicate", "it was recalled from here, and pasted", id) if id else None
+
+    def _recalled(self, session: Session, piece: Piece) -> Judged | None:
+        """Recalled within the last hour: no news. What this source said, it may say otherwise."""
+        if self._again:
+            return None
+        if self._lately is None:
+            self._lately = Lately(self._hold, session, self._hold.now(), but_from=self._source_uri)
+        found = self._lately.repeated(piece.title, piece.text)
+        return Judged(piece, "duplicate", "it was recalled just before", found[0]) if found else None
 
     def _asks_for_words(self, session: Session) -> bool:
         """Whether rare words are looked up too: not if every memory has its vector, which finds the same and more."""

@@ -97,6 +97,7 @@ def test_of_many_in_one_request_each_repetition_is_counted(hold: Holdfast) -> No
         ]
     )
     assert [one.outcome for one in kept.outcomes] == ["created", "restated", "created"]
+    assert (kept.created, kept.count, len(kept.ids)) == (2, 3, 3)
     assert kept.outcomes[0].id == kept.outcomes[1].id
 
 

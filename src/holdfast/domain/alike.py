@@ -271,15 +271,14 @@ MOST_READ = 30
 def worth_reading(recalled: Sequence[str], new: str) -> list[int]:
     """Which of many recalled texts a new one may repeat, those that share the most of its words first; quickly.
 
-    None if half of its words stand in none of them: then it says something else.
+    None if a third of its words stand in none of those: then it says something else.
     """
-    marks = sorted(_marks(new), key=lambda mark: (-len(mark), mark))[:MOST_MARKS]
+    marks = sorted(_marks(new) - _marks(_FRAME), key=lambda mark: (-len(mark), mark))[:MOST_MARKS]
     held = [[mark for mark in marks if mark in said] for said in map(str.casefold, recalled)]
-    if 2 * len({mark for some in held for mark in some}) < len(marks):
-        return []
     fewest = min(2, len(marks))
-    shared = sorted((-len(some), place) for place, some in enumerate(held) if len(some) >= fewest)
-    return [place for _, place in shared[:MOST_READ]]
+    shared = sorted((-len(some), place) for place, some in enumerate(held) if len(some) >= fewest)[:MOST_READ]
+    covered = {mark for _, place in shared for mark in held[place]}
+    return [place for _, place in shared] if 3 * len(covered) >= 2 * len(marks) else []
 
 
 def _marks(text: str) -> set[str]:

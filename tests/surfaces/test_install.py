@@ -404,6 +404,38 @@ def test_the_older_cline_and_the_newer_opencode_are_connected_where_they_look(ho
     assert opencode["mcp"]["servers"]["holdfast"]["command"] == ["/bin/holdfast", "mcp"]
 
 
+def test_a_continue_that_has_only_its_older_file_is_connected_there_and_keeps_its_models(
+    home: Path, install: Install
+) -> None:
+    theirs = b'{\n  "models": [{"title": "mine"}], // mine\n  "experimental": {\n    "modelContextProtocolServers": [\n'
+    theirs += (
+        b'      {"transport": {"type": "stdio", "command": "npx", "args": ["holdfast.db", "mcp"]}}\n    ]\n  }\n}\n'
+    )
+    for before in (theirs, b'{"models": []}\n'):
+        write(home, {".continue/config.json": before})
+        assert [one["file"] for one in install("continue")["outcomes"][0]["files"]] == [
+            str(home / ".continue/config.json")
+        ]
+        install("continue", "--apply")
+        assert install("continue", "--apply")["outcomes"][0]["outcome"] == "noop"
+        assert list(as_it_is(home)) == [".continue/config.json"]
+        said, was = (JSONC.parse(data.decode()) for data in ((home / ".continue/config.json").read_bytes(), before))
+        ours, *others = said["experimental"]["modelContextProtocolServers"]
+        assert ours == {"transport": {"type": "stdio", "command": HOLDFAST, "args": ["mcp"]}}
+        assert (said["models"], others) == (
+            was["models"],
+            was.get("experimental", {}).get("modelContextProtocolServers", []),
+        )
+        assert [one["state"] for one in install("--detect")["agents"] if one["target"] == "continue"] == ["connected"]
+        install("continue", "--apply", "--db", str(home / "my.db"))
+        assert (home / ".continue/config.json").read_text().count(HOLDFAST) == 1
+        install("continue", "--uninstall", "--apply")
+        assert as_it_is(home) == {".continue/config.json": before}
+    write(home, {".continue/config.yaml": b"name: Mine\n"})
+    install("continue", "--apply")
+    assert "holdfast" in (home / ".continue/config.yaml").read_text()
+
+
 def test_the_store_is_named_only_if_one_was_chosen(
     home: Path, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:

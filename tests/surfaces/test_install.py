@@ -273,6 +273,22 @@ def test_a_malformed_file_is_refused_with_its_place_before_anything_else_is_writ
     assert install("--detect")["agents"][0]["state"] == "unreadable"
 
 
+def test_what_has_no_place_for_ours_is_named_by_its_key_and_its_place_in_the_file(home: Path, install: Install) -> None:
+    write(home, {".claude/settings.json": b'{"hooks": {"SessionStart": {}}}\n'})
+    refused = install("claude-code", "--apply")
+    assert (refused["code"], refused["line"], refused["column"]) == ("FILE_MALFORMED", 1, 28)
+    assert "hooks.SessionStart must be a list" in refused["error"]
+    inline = b'model = "o5"\nmcp_servers = { other = { command = "x" } }\n'
+    write(home, {".codex/config.toml": inline})
+    refused = install("codex", "--apply")
+    assert (refused["code"], refused["key"]) == ("FILE_REFUSED", "mcp_servers")
+    assert "is valid, has mcp_servers as an inline table" in refused["error"]
+    assert "write it as [mcp_servers.other] and try again" in refused["error"]
+    assert (home / ".codex/config.toml").read_bytes() == inline
+    write(home, {".codex/config.toml": b'[mcp_servers]\nholdfast = { command = "old" }\n'})
+    assert "write it as [mcp_servers.holdfast] and" in install("codex", "--apply")["error"]
+
+
 def test_a_folder_that_is_unfit_is_refused(home: Path, install: Install) -> None:
     folder = home / ".cursor"
     for mode, code in ((0o777, "FILE_UNSAFE"), (0o555, "FILE_REFUSED")):

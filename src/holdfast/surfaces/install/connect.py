@@ -120,7 +120,7 @@ def _telling(place: Place, *, away: bool) -> Iterator[None]:
         yield
     except FileRefused as error:
         told = f"{place.file}, {error.message}. It was left as it is."
-        if type(error) is FileRefused:
+        if type(error) is FileRefused and "key" not in error.details:
             told += f" {_by_hand(place, away=away)}"
         raise type(error)(told, file=str(place.file), **error.details) from None
 
@@ -137,6 +137,8 @@ def _put_in(place: Place, document: Document, receipt: Receipt | None) -> Plan:
     model = place.format.parse(text)
     if all(want.differs(model) == [] for want in place.wants):
         return Plan(document, document.text, receipt)
+    for want in place.wants:
+        place.format.check(text, want.where(model), want.value)
     before = _before(place, text, receipt)
     if before is not None and receipt is not None:
         text, made = before, receipt.made

@@ -40,9 +40,15 @@ def malformed(text: str, at: int, problem: str) -> FileMalformed:
     return FileMalformed(f"line {line}, column {column}: {problem}", line=line, column=column)
 
 
-def wrong_kind(text: str, at: int, step: Step) -> FileMalformed:
+def wrong_kind(text: str, at: int, path: Path, step: Step) -> FileMalformed:
+    """What stands at a path holds nothing that a step could lead to."""
     wanted = "an object" if isinstance(step, str) else "a list"
-    return malformed(text, at, f"{wanted} is expected here, and there is something else")
+    return malformed(text, at, f"{name_of(path) or 'all of it'} must be {wanted}, and is something else")
+
+
+def name_of(path: Path) -> str:
+    """A path, as people write it."""
+    return ".".join(step if isinstance(step, str) else "[]" for step in path)
 
 
 def unsafe() -> FileRefused:

@@ -35,7 +35,7 @@ def parse(text: str) -> Any:
         return {}
     model = _model(root, NESTED)
     if model is not None and not isinstance(model, dict):
-        raise wrong_kind(text, root.start_mark.index, "")
+        raise wrong_kind(text, root.start_mark.index, (), "")
     return model or {}
 
 
@@ -74,7 +74,7 @@ def put(text: str, path: Path, value: Any) -> list[Splice]:
     for number, step in enumerate(path):
         if node is None or (isinstance(node, ScalarNode) and node.tag == _NULL):
             return [_begin(text, owner, node, wrapped(path[number:], value))]
-        inner = _inside(text, node, step)
+        inner = _inside(text, node, path[:number], step)
         if inner is None:
             return [_insert(text, owner, node, step, wrapped(path[number + 1 :], value))]
         node, owner = inner.value, inner.first
@@ -89,10 +89,10 @@ def _held(node: Node) -> list[Held]:
     return [Held(item, item) for item in node.value] if isinstance(node, SequenceNode) else []
 
 
-def _inside(text: str, node: Node, step: Step) -> Held | None:
+def _inside(text: str, node: Node, path: Path, step: Step) -> Held | None:
     """What a step leads to. A name that stands twice is refused: programs differ in which one counts."""
     if not isinstance(node, MappingNode if isinstance(step, str) else SequenceNode):
-        raise wrong_kind(text, node.start_mark.index, step)
+        raise wrong_kind(text, node.start_mark.index, path, step)
     if isinstance(step, str):
         fits = [one for one in _held(node) if _model(one.first, 1 + NESTED) == step]
         if len(fits) > 1:
@@ -176,9 +176,9 @@ def drop(text: str, path: Path) -> list[Splice]:
 
 def _way(text: str, path: Path) -> Iterator[tuple[Node, Held]]:
     node = _compose(text)
-    for step in path:
+    for number, step in enumerate(path):
         assert node is not None
-        held = _inside(text, node, step)
+        held = _inside(text, node, path[:number], step)
         assert held is not None
         yield node, held
         node = held.value

@@ -237,6 +237,50 @@ def test_what_was_changed_since_stays_when_holdfast_goes(home: Path, machine: Ma
     assert without_empty(after, target.where(after)) == without_empty(before, target.where(before))
 
 
+@pytest.mark.parametrize("later", [b"", b"\n\n// later\n", None], ids=["as it is", "changed", "of unknown make"])
+def test_what_held_nothing_before_holds_nothing_after_and_is_still_there(
+    home: Path, install: Install, later: bytes | None
+) -> None:
+    before = b'// mine\n{\n  "hooks": {\n    "Stop": [],\n    "SessionEnd": []\n  }\n}\n'
+    listed = b"name: Mine\nmcpServers: []\nmodels: []\n"
+    write(home, {".claude/settings.json": before, ".continue/config.yaml": listed})
+    install("claude-code", "continue", "--apply")
+    file = home / ".claude/settings.json"
+    file.write_bytes((later or b"") + file.read_bytes())
+    for receipt in files._receipt(file).parent.glob("*.json") if later is None else ():
+        receipt.unlink()
+    install("claude-code", "continue", "--uninstall", "--apply")
+    said = JSONC.parse(file.read_text())["hooks"]
+    assert (said["Stop"], said["SessionEnd"]) == ([], [])
+    assert any(said.values()) is False
+    assert b"holdfast" not in file.read_bytes()
+    assert later is None or (list(said) == ["Stop", "SessionEnd"] and b"// mine" in file.read_bytes())
+    assert later != b"" or file.read_bytes() == before
+    assert yaml.safe_load((home / ".continue/config.yaml").read_bytes()) == yaml.safe_load(listed)
+
+
+@pytest.mark.parametrize("theirs", ["", "startup_timeout_sec = 5\n"], ids=["has it not", "has it too"])
+def test_what_its_owner_added_below_our_entry_is_not_given_to_another_table(
+    home: Path, machine: Machine, theirs: str
+) -> None:
+    before = f'[mcp_servers.gh]\ncommand = "npx"\n{theirs}'
+    write(home, {".codex/config.toml": before.encode()})
+    file, gh = home / ".codex/config.toml", tomllib.loads(before)["mcp_servers"]["gh"]
+
+    def servers(program: str, *, away: bool = False) -> Any:
+        connect(["codex"], Wish(machine, Command((program,)), hooks=False, away=away, apply=True))
+        return tomllib.loads(file.read_text())["mcp_servers"]
+
+    servers("/old/holdfast")
+    file.write_text(file.read_text() + "startup_timeout_sec = 20\n")
+    ours = {"command": "/new/holdfast", "args": ["mcp"], "startup_timeout_sec": 20}
+    assert servers("/new/holdfast") == {"gh": gh, "holdfast": ours}
+    file.write_text(file.read_text() + "\n[mcp_servers.holdfast.env]\nA = 'b'\n")
+    ours |= {"command": "/newer/holdfast", "env": {"A": "b"}}
+    assert servers("/newer/holdfast") == {"gh": gh, "holdfast": ours}
+    assert servers("/newer/holdfast", away=True) == {"gh": gh}
+
+
 BAD = {
     "malformed": (b'{\n  "mcpServers": {,}\n}', 0o600, "FILE_MALFORMED"),
     "of the wrong type": (b'{"mcpServers": "none"}', 0o600, "FILE_MALFORMED"),

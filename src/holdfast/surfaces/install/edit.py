@@ -8,7 +8,7 @@ from typing import Any
 
 from ...domain.errors import FileMalformed
 from . import jsonc, toml, yaml
-from .text import Path, Splice, placed, removed, spliced, unsafe, without_empty
+from .text import Ours, Path, Splice, placed, removed, spliced, unsafe, without_empty
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Format:
 
     parse: Callable[[str], Any]
     _put: Callable[[str, Path, Any], list[Splice]]
-    _drop: Callable[[str, Path], list[Splice]]
+    _drop: Callable[[str, Path, Ours], list[Splice]]
 
     def put(self, text: str, path: Path, value: Any) -> Splice:
         """What lets a value stand at a path, and changes nothing else that the text says."""
@@ -30,9 +30,9 @@ class Format:
         """Refuse a text that has no place for a value at a path."""
         self._put(text, path, value)
 
-    def drop(self, text: str, path: Path) -> str:
-        """The text without what stands at a path; everything else says what it said."""
-        without = spliced(text, self._drop(text, path))
+    def drop(self, text: str, path: Path, ours: Ours = ()) -> str:
+        """The text without what stands at a path; everything else says what it said, and only what is ours may go."""
+        without = spliced(text, self._drop(text, path, ours))
         wanted = without_empty(removed(self.parse(text), path), path)
         if without_empty(self._draft(without), path) != wanted:
             raise unsafe()

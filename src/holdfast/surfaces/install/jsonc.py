@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from .text import Path, Splice, Step, indent_of, line_end, line_start, malformed, newline_of, wrapped, wrong_kind
+from .text import Ours, Path, Splice, Step, indent_of, line_end, line_start, malformed, newline_of, wrapped, wrong_kind
 
 DEPTH = 100
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)
@@ -204,12 +204,14 @@ def _render(value: Any, indent: str, unit: str, newline: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def drop(text: str, path: Path) -> list[Splice]:
-    """Take away what stands at a path, with its comma, and whatever only held it; comments stay."""
+def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+    """Take away what stands at a path, with its comma, and what of ours only held it; comments stay."""
     root = _tree(text)
     assert root is not None
     way = list(_way(text, root, path))
-    while len(way) > 1 and len(way[-1][0].members) == 1 and not _is_commented(text, way[-2][1], way[-1][1]):
+    while path[: len(way) - 1] in ours and len(way[-1][0].members) == 1:
+        if _is_commented(text, way[-2][1], way[-1][1]):
+            break
         way.pop()
     return _cut(text, *way[-1])
 

@@ -115,6 +115,10 @@ class Want:
     whole: Callable[[Any], Way] | None = None
     """The path of all that goes with it, if that is more."""
 
+    def way(self, model: Any) -> Way:
+        """The path of what goes when ours does."""
+        return (self.whole or self.where)(model)
+
     def differs(self, model: Any) -> list[str] | None:
         """What of it is not as it should be; None: it is not there at all."""
         there = found(model, self.where(model))

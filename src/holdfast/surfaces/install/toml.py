@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...domain.errors import FileRefused
-from .text import Path, Splice, found, line_end, line_start, malformed, newline_of, unsafe, wrong_kind
+from .text import Ours, Path, Splice, found, line_end, line_start, malformed, newline_of, unsafe, wrong_kind
 
 _BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
@@ -156,8 +156,11 @@ def _render(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def drop(text: str, path: Path) -> list[Splice]:
-    """Take away the lines that are about a path, and a blank line before each table of them."""
+def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+    """Take away the lines that are about a path, and a blank line before each table of them.
+
+    A table that somebody wrote keeps its own line, and one that nobody wrote has none.
+    """
     keys = _plain(path)
     lines = [line for line in _statements(text) if line.path[: len(keys)] == keys]
     if not lines:

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from .text import Path, Splice, Step, line_end, line_start, malformed, newline_of, unsafe, wrapped, wrong_kind
+from .text import Ours, Path, Splice, Step, line_end, line_start, malformed, newline_of, unsafe, wrapped, wrong_kind
 
 _WORDS = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z/][\w./-]*", re.I | re.A)
 """Texts that need no quotes, whatever a program takes for a flag."""
@@ -166,12 +166,22 @@ def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def drop(text: str, path: Path) -> list[Splice]:
-    """Take away what stands at a path by its lines, and whatever only held it; comments stay."""
+def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+    """Take away what stands at a path by its lines, and what of ours only held it; comments stay."""
     way = list(_way(text, path))
-    while len(way) > 1 and len(_held(way[-1][0])) == 1 and not _has_comments(text, way[-2][1], way[-1][1]):
+    while path[: len(way) - 1] in ours and len(_held(way[-1][0])) == 1:
+        if _has_comments(text, way[-2][1], way[-1][1]):
+            break
         way.pop()
-    return [_cut(text, *way[-1])]
+    return [_cut(text, *way[-1]), *(_emptied(text, way[-2][1], way[-1][0]) if len(way) > 1 else ())]
+
+
+def _emptied(text: str, owner: Held, node: Node) -> Iterator[Splice]:
+    """What loses the last of its lines stays an empty object or list: without any it would be neither."""
+    if len(_held(node)) > 1 or getattr(node, "flow_style", False):
+        return
+    colon = text.index(":", owner.first.end_mark.index) + 1
+    yield Splice(colon, colon, " {}" if isinstance(node, MappingNode) else " []")
 
 
 def _way(text: str, path: Path) -> Iterator[tuple[Node, Held]]:

@@ -93,6 +93,10 @@ class Skip(Exception):
     """A memory is left as it is, and why."""
 
 
+class Full(Exception):
+    """A run has done as much as it may."""
+
+
 class _Shown(Exception):
     """A dry run with a model takes back each thing that it did."""
 
@@ -197,13 +201,29 @@ class Run:
                     return self._curated(end)
                 self._keep_lease()
                 self._keep_budget()
-                for step in self.asked.steps:
-                    self._attempt(perform, step, memory, page)
+                if not self._all_steps(perform, memory, page):
+                    self._turn(page, place)
+                    return self._curated("max_ops")
                 self._scanned += 1
                 place = memory.id
             self._turn(page, place)
         self._turn(_NOTHING, "")
         return self._curated("all was looked at")
+
+    def _all_steps(self, perform: Perform, memory: Memory, page: Page) -> bool:
+        """Whether every step could be done; if not, the next run goes on with this memory."""
+        for step in self.asked.steps:
+            if self._full:
+                return False
+            try:
+                self._attempt(perform, step, memory, page)
+            except Full:
+                return False
+        return True
+
+    @property
+    def _full(self) -> bool:
+        return len(self.done) >= self.asked.max_ops
 
     def _attempt(self, perform: Perform, step: Step, memory: Memory, page: Page) -> None:
         """One step on one memory; what cannot be done is told and leaves the others be."""
@@ -231,7 +251,7 @@ class Run:
         )
 
     def _spent(self) -> End | None:
-        if len(self.done) >= self.asked.max_ops:
+        if self._full:
             return "max_ops"
         return "max_seconds" if monotonic() >= self._until else None
 
@@ -330,6 +350,8 @@ class Run:
             known = curation.proposed(session, [offer.id])
         if known or offer.id in self._proposed:
             raise Skip("proposed before")
+        if self._full:
+            raise Full
         self._proposed.add(offer.id)
         self._offers.append(offer)
         self.tallies[step].proposed += 1

@@ -247,6 +247,13 @@ def test_candidates_come_from_the_store(hold: Any) -> None:
     assert (overlap.payload["candidates_scored"], overlap.payload["candidates_above"]) == (1, 1)
 
 
+def test_a_helper_that_is_asked_to_be_literal_says_what_that_of_ai_memory_would(hold: Any) -> None:
+    stages = [{"type": "helper", "kind": "fts_classifier", "params": {"compat": compat}} for compat in (False, True)]
+    said = [taken(hold, "We strengthen the wall.", pipeline_override={"stages": [one]}).stages[0] for one in stages]
+    assert [one.payload["fact_kind"] for one in said] == ["declarative", "procedural"]
+    assert [one.summary for one in said] == ["1 declarative; 1 of them weak", "1 procedural"]
+
+
 def test_what_others_keep_private_is_neither_compared_with_nor_told(db: str, hold: Any) -> None:
     said = "The vault opens with the number 4711 and the small key."
     with holdfast.open(db, agent_id="ai:other@here") as other:

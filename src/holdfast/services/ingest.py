@@ -582,6 +582,10 @@ def _summed(
         case Searching():
             like = sum(one.other is not None for one in judged)
             return f"{like} of {len(judged)} segments are like a memory", {"segments": len(judged), "like": like}
+        case Helping(kind="fts_classifier", params=params) if params.compat:
+            kinds = Counter(helpers.literal_kind(one.piece.text) for one in judged)
+            told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+            return told, {"helper": stage.kind, "fact_kind": kinds.most_common(1)[0][0], "fact_kinds": kinds}
         case Helping(kind="fts_classifier"):
             kinds = Counter(one.piece.classified.fact_kind for one in judged)
             weak = sum(one.piece.classified.weak for one in judged)

@@ -230,7 +230,8 @@ class Near(NamedTuple):
 class Seen:
     """What was found out about pieces on the way, for the report and for a model."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
         self.counts: Counter[str] = Counter()
         self.near: dict[int, list[MemoryHandle]] = {}
         self.cosines: dict[int, list[tuple[str, str, float | None]]] = {}
@@ -261,7 +262,7 @@ class Planner:
     ) -> None:
         self.vectors = Spool()
         """Of pieces that are to be kept."""
-        self.seen = Seen()
+        self.seen = Seen(namespace)
         self.without_vectors: str | None = None
         """Why no vectors were made, if they should have been."""
         self._hold = hold
@@ -470,9 +471,10 @@ class Planner:
         """What the helpers say of a piece and its candidates."""
         for stage in self._pipeline.stages:
             match stage:
-                case Helping(kind="jaccard_overlap"):
+                case Helping(kind="jaccard_overlap", params=params):
+                    above = sum(one.overlap >= helpers.OVERLAPS for one in near)
                     self.seen.counts["jaccard_scored"] += len(near)
-                    self.seen.counts["jaccard_above"] += sum(one.overlap >= helpers.OVERLAPS for one in near)
+                    self.seen.counts["jaccard_above"] += min(above, helpers.TOP) if params.compat else above
                 case Helping(kind="cosine_pre_filter", params=params):
                     cosines = [one.cosine for one in near if one.cosine is not None]
                     self.seen.counts["cosine_scored"] += len(near)

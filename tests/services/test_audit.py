@@ -83,6 +83,19 @@ def test_only_what_the_caller_sees_in_the_namespace_that_was_named_counts(hold: 
     assert hold.audit().total == 2
 
 
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_a_few_words_are_a_duplicate_if_they_are_the_same(hold: Holdfast) -> None:
+    kept = [
+        hold.store(title=title, content=said).id for title, said in (("A", "Anna likes tea."), ("B", "anna likes tea"))
+    ]
+    hold.store(title="C", content="Anna likes milk.")
+    for name in ("Report of Cleo", "Report of Ben"):
+        hold.store(title=name, content="Nothing so far")
+    answer = hold.audit()
+    assert [tuple(one.ids) for one in answer.findings[0].examples] == [tuple(kept)]
+    assert counted(answer) == {"duplicates": 1, "never_read": 5}
+
+
 def test_what_is_said_again_in_a_conversation_is_no_duplicate(hold: Holdfast) -> None:
     for place in (1, 2):
         hold.store(title=f"Turn {place}", content=SAID, thread="talk", place=place)

@@ -357,6 +357,18 @@ def test_a_run_goes_on_where_the_one_before_ended(timed: holdfast.Holdfast) -> N
     assert (last.changed, last.ended, len(live(timed))) == (0, "all was looked at", 5)
 
 
+def test_no_run_does_more_than_it_may_even_with_one_memory(timed: holdfast.Holdfast, clock: Any) -> None:
+    for count in ("ten", "twelve", "nine", "thirty"):
+        clock.move(seconds=1)
+        timed.store(title=f"Pool {count}", content=POOL.replace("ten", count))
+    all_of_it = timed.curate().proposed
+    runs = [timed.curate(apply=True, max_ops=1) for _ in range(all_of_it + 1)]
+    assert all_of_it > 4
+    assert [(run.proposed, run.ended) for run in runs[:-1]] == [(1, "max_ops")] * all_of_it
+    assert (runs[-1].proposed, runs[-1].ended) == (0, "all was looked at")
+    assert timed.curate_proposals().count == all_of_it
+
+
 def test_a_run_looks_at_nothing_twice_until_it_has_come_around(timed: holdfast.Holdfast, clock: Any) -> None:
     for word in ("gate", "door", "wall"):
         clock.move(seconds=1)

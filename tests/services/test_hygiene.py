@@ -97,7 +97,43 @@ def test_of_many_in_one_request_each_repetition_is_counted(hold: Holdfast) -> No
         ]
     )
     assert [one.outcome for one in kept.outcomes] == ["created", "restated", "created"]
+    assert (kept.created, kept.count, len(kept.ids)) == (2, 3, 3)
     assert kept.outcomes[0].id == kept.outcomes[1].id
+
+
+def server(number: int) -> str:
+    return f"On the small server number {number} the nightly backup of the database runs at two in the morning."
+
+
+def test_the_same_is_found_among_many_that_are_nearly_the_same(hold: Holdfast) -> None:
+    for number in range(1, 31):
+        hold.store(title=f"note {number}", content=server(number), tier="long")
+    for number in (1, 2, 3, 30):
+        again = hold.store(title="copy", content=server(number), tier="long", on_conflict="version")
+        assert (again.outcome, again.title) == ("restated", f"note {number}")
+    assert hold.ingest(content=server(2), source_uri="doc:servers").segments[0].decision == "duplicate"
+
+
+@pytest.mark.parametrize("content", [server(1), SAID], ids=["nearly the same", "the same"])
+def test_the_same_is_found_among_many_that_the_caller_does_not_see(hold: Holdfast, content: str) -> None:
+    mine = hold.store(title="Mine", content=content, tier="long")
+    other = others(hold, "other")
+    for number in range(2, 22):
+        said = SAID if content == SAID else server(number)
+        other("store", title=f"note {number}", content=said, scope="private", force=True)
+    again = hold.store(title="copy", content=content, tier="long")
+    assert (again.outcome, again.id) == ("restated", mine.id)
+    taken = hold.ingest(content=content, source_uri="doc:mine").segments[0]
+    assert (taken.decision, taken.memory_id) == ("duplicate", mine.id)
+
+
+def test_the_same_is_found_by_the_number_under_which_an_older_version_kept_it(hold: Holdfast) -> None:
+    first = hold.store(title="note 1", content=server(1))
+    for number in range(2, 12):
+        hold.store(title=f"note {number}", content=server(number))
+    with hold.hold.store.writing() as session:
+        session.ask("delete from memory_gist where band = exact returning memory", {})
+    assert hold.store(title="copy", content=server(1)).id == first.id
 
 
 # What is nearly there
@@ -195,6 +231,40 @@ def test_a_pasted_block_of_recalled_text_is_not_stored_as_new(hold: Holdfast) ->
     assert (more.outcome, more.untrusted) == ("created", ["poses as our marks"])
     foreign = re.sub(r"\[[0-9a-f]+\]", "[ffffffff]", block)
     assert hold.store(title="Foreign", content=foreign).outcome == "created"
+
+
+def test_what_was_recalled_within_the_hour_is_no_news_after_many_more_recalls(hold: Holdfast) -> None:
+    first = hold.store(title="Session tokens", content=SAID)
+    for number in range(40):
+        hold.store(title=f"Orchard {number}", content=f"Plums of row {number} ripen late behind the northern wall")
+    hold.recall(context="session tokens cookie", limit=5)
+    for number in range(40):
+        hold.recall(context=f"plums row {number}", limit=5)
+    again = hold.store(title="Answer", content=f"According to memory, {SAID}.", namespace="elsewhere")
+    assert (again.outcome, again.id) == ("recalled", first.id)
+
+
+@pytest.mark.parametrize(
+    "said", [SAID, "会话令牌保存在每个回复的标头里。数据库每晚两点备份一次。"], ids=["words", "signs"]
+)
+def test_what_was_just_recalled_is_not_ingested_as_new(hold: Holdfast, said: str) -> None:
+    first = hold.store(title="Session tokens", content=said)
+    news = "Keys rotate nightly on the machine behind the northern wall."
+    hold.recall(context=said)
+    for dry_run in (True, False):
+        taken = hold.ingest(
+            content=f"{said}\n\n{news}", source_uri="doc:answer", namespace="elsewhere", dry_run=dry_run
+        )
+        assert [one.decision for one in taken.segments] == ["duplicate", "new"]
+        assert (taken.segments[0].reason, taken.segments[0].memory_id) == ("it was recalled just before", first.id)
+    again = hold.ingest(content=said, source_uri="doc:other", namespace="elsewhere", again=True)
+    assert again.segments[0].decision == "new"
+
+
+def test_a_document_that_says_less_than_it_did_is_no_echo_of_itself(hold: Holdfast) -> None:
+    hold.ingest(content=f"{SAID} and it expires at noon.", source_uri="doc:own")
+    hold.recall(context="session tokens")
+    assert hold.ingest(content=SAID, source_uri="doc:own").segments[0].decision == "update"
 
 
 # Secrets

@@ -11,7 +11,7 @@ from unicodedata import normalize
 from zlib import crc32
 
 from .terms import Term, read, stemmed
-from .words import visible
+from .words import runs, visible
 
 T = TypeVar("T")
 
@@ -261,6 +261,32 @@ def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
         return []
     shared = [(len(shingles & fresh), name) for name, (_, shingles, _) in zip(names, own, strict=True)]
     return [name for many, name in sorted(shared, key=lambda one: -one[0]) if many]
+
+
+MOST_MARKS = 64
+"""So many words of a text are looked for in others before they are read closely."""
+MOST_READ = 30
+
+
+def worth_reading(recalled: Sequence[str], new: str) -> list[int]:
+    """Which of many recalled texts a new one may repeat, those that share the most of its words first; quickly.
+
+    None if a third of its words stand in none of those: then it says something else.
+    """
+    marks = sorted(_marks(new) - _marks(_FRAME), key=lambda mark: (-len(mark), mark))[:MOST_MARKS]
+    held = [[mark for mark in marks if mark in said] for said in map(str.casefold, recalled)]
+    fewest = min(2, len(marks))
+    shared = sorted((-len(some), place) for place, some in enumerate(held) if len(some) >= fewest)[:MOST_READ]
+    covered = {mark for _, place in shared for mark in held[place]}
+    return [place for _, place in shared] if 3 * len(covered) >= 2 * len(marks) else []
+
+
+def _marks(text: str) -> set[str]:
+    """How the words of a text begin; of such as are written without blanks, every two letters."""
+    found = set[str]()
+    for word in runs(text):
+        found.update((word[:5],) if word.isascii() else (word[at : at + 2] for at in range(len(word) - 1)))
+    return {mark for mark in found if len(mark) > 3 or not mark.isascii()} or found
 
 
 def _triples(text: str) -> set[tuple[Term, ...]]:

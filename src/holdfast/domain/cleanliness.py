@@ -30,6 +30,8 @@ MOST_KEPT = 1000
 """Characters of a text by which it is compared with others."""
 MOST_COMPARED = 100_000
 FEWEST_WORDS = 4
+"""Fewer words are nearly the same by chance: they are a duplicate only word for word."""
+NOT_LOOKED_FOR = -1
 WIDTH = 7
 """Numbers of a text: one that equal ones share, and those of the pairs of four of its terms."""
 MOST_EXAMPLES = 10
@@ -100,11 +102,14 @@ class Collection:
             self._keep(text)
 
     def _keep(self, text: Text) -> None:
-        means = {term.means for term in read(text.content[:MOST_KEPT]) if term.sort != "filler"}
-        if len(means) < FEWEST_WORDS:
+        said = plain(text.content)
+        if not said:
             return
+        means = {term.means for term in read(text.content[:MOST_KEPT]) if term.sort != "filler"}
         place = hashed(text.place)
-        self._bands.extend((place ^ hashed(plain(text.content)), *(place ^ band for band in bands(means))))
+        few = len(means) < FEWEST_WORDS
+        near = (NOT_LOOKED_FOR,) * (WIDTH - 1) if few else (place ^ band for band in bands(means))
+        self._bands.extend((place ^ hashed(said), *near))
         self._texts.append(text._replace(content=text.content[:MOST_KEPT]))
 
     def alike(self) -> tuple[Finding, Finding, Finding]:
@@ -149,6 +154,8 @@ class Collection:
         compared = 0
         for number in range(len(self._texts)):
             own, *others = self._bands[number * WIDTH + 1 : (number + 1) * WIDTH]
+            if own == NOT_LOOKED_FOR:
+                continue
             for other in sorted({last[band] for band in (own, *others) if band in last}):
                 if compared < MOST_COMPARED:
                     compared += 1

@@ -244,7 +244,7 @@ def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     ]
     kept = [one.id for one in outcomes if isinstance(one.id, str)]
     return BulkStored(
-        created=len(kept),
+        created=sum(one.outcome == "created" for one in outcomes),
         count=len(kept),
         ids=kept,
         outcomes=outcomes,

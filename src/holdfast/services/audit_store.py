@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..domain import moment
-from ..domain.alike import echoes
+from ..domain.alike import echoes, worth_reading
 from ..domain.cleanliness import Collection, Example, Finding, Found, Text, Trouble
 from ..domain.memory import Memory
 from ..domain.mined import Note, Problem, Record, Rows, Turn
@@ -109,7 +109,9 @@ class _Looked:
                 self._session, self._hold.caller, list(dict.fromkeys(ids))[:MOST_RECALLED], self._now, view="kept"
             )
             older = [one for one in read.values() if one.created_at < memory.created_at]
-            if said := echoes([f"{one.title}\n{one.content}" for one in older], memory.content, older):
+            texts = [f"{one.title}\n{one.content}" for one in older]
+            near = worth_reading(texts, memory.content)
+            if said := echoes([texts[at] for at in near], memory.content, [older[at] for at in near]):
                 found.add(Example((memory.id, *(one.id for one in said)), memory.title))
         return found.finding()
 

@@ -75,7 +75,7 @@ def _near(run: Run, memory: Memory) -> list[Memory]:
     which, now = Filter(namespace=memory.namespace), run.hold.now()
     telling = sorted(asked(memory.content), key=lambda word: (-len(word), word))[:MOST_WORDS]
     with run.hold.reading() as session:
-        found = gists.sharing(session, gists.numbers(memory, order_columns(memory)["parsed"]))
+        found = gists.sharing(session, gists.numbers(memory, order_columns(memory)["parsed"])).all
         if telling:
             words = asking.question(session, telling)
             hits = asking.candidates(session, run.hold.caller, words, which, now, limit=MOST_COMPARED)

@@ -1,6 +1,7 @@
 """Keeping a memory clean: what a new text repeats, renews or contradicts, and what should not be kept in it."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain import secrets
 from ..domain.admit import Draft
-from ..domain.alike import Likeness, Relation, compare_titled, distinct, echoes, plain
+from ..domain.alike import Likeness, Relation, compare_titled, distinct, echoes, plain, worth_reading
 from ..domain.errors import AmbiguousId, NotFound, SecretRefused
 from ..domain.memory import TIERS, Memory
 from ..domain.moment import SECOND
@@ -31,10 +32,14 @@ FEWEST_WORDS = 8
 MOST_COMPARED = 6
 """So many that share something are read, and no more of them than MOST_SIMILAR are offered."""
 MOST_SIMILAR = 3
+MOST_READ = 32
+"""So many that say the very same are read at a time."""
 LATELY = 3600 * SECOND
 """For so long what was recalled is not news."""
-MOST_RECALLS = 5
-MOST_RECALLED = 30
+MOST_RECALLS = 50
+MOST_RECALLED = 300
+"""So many of the last recalls, and of what they found, are looked at."""
+MOST_CITED = 30
 
 _ORDER: dict[Relation, int] = {"same": 0, "near": 1, "update": 2, "conflict": 3, "other": 4}
 _SUGGESTED: dict[Relation, Suggestion] = {
@@ -68,7 +73,12 @@ def look(hold: Hold, write: Writing, memory: Memory) -> Seen:
     """Whether a memory says anything new, to those who may see what is there."""
     if memory.kind == "conversation":
         return Seen()
-    near = _sharing(hold, write.session, memory, write.now)
+    sought = gists.numbers(memory, order_columns(memory)["parsed"])
+    shared = gists.sharing(write.session, sought)
+    same = said_by(hold, write.session, sought, shared, write.now)
+    if before := _said_before(hold, write, memory, same):
+        return Seen("restated", (before,))
+    near = _sharing(hold, write, memory, [*same[:MOST_COMPARED], *shared.near])
     for one in near:
         if one.likeness.relation == "same" and _restates(one.memory, memory):
             return Seen("restated", (one,))
@@ -107,7 +117,7 @@ def likes(
     now = hold.now()
     found = {one.id: one for one in duplicate.candidates(hold, session, title, content, namespace)}
     if namespace is not None:
-        shared = gists.sharing(session, gists.of_text(namespace, parse(title, content, "[]")))
+        shared = gists.sharing(session, gists.of_text(namespace, parse(title, content, "[]"))).all
         found |= memories.by_ids(session, hold.caller, shared, now)
     cosines: dict[str, float] = {}
     if vector is not None:
@@ -121,12 +131,31 @@ def likes(
     return [(one.memory, one.likeness) for one in _best(compared)[:limit]]
 
 
-def _sharing(hold: Hold, session: Session, memory: Memory, now: int) -> list[Similar]:
-    ids = gists.sharing(session, gists.numbers(memory, order_columns(memory)["parsed"]))
-    if not ids:
-        return []
-    found = memories.by_ids(session, hold.caller, ids[:MOST_COMPARED], now).values()
-    return _best([Similar(one, _like(one, memory)) for one in found])
+def said_by(hold: Hold, session: Session, sought: Sequence[int], shared: gists.Sharing, now: int) -> list[str]:
+    """Who says the very same, the oldest first: if there are many, all whom the caller sees."""
+    if len(shared.same) < gists.NEWEST:
+        return shared.same
+    return memories.saying(session, hold.caller, sought, now)
+
+
+def _said_before(hold: Hold, write: Writing, memory: Memory, same: Sequence[str]) -> Similar | None:
+    """The memory to which another of those that say the very same would add nothing."""
+    for start in range(0, len(same), MOST_READ):
+        read = memories.by_ids(write.session, hold.caller, same[start : start + MOST_READ], write.now)
+        for _, old in sorted(read.items()):
+            if _restates(old, memory) and (like := _like(old, memory)).relation == "same":
+                return Similar(old, like)
+    return None
+
+
+def _sharing(hold: Hold, write: Writing, memory: Memory, ids: Sequence[str]) -> list[Similar]:
+    """The first few whom the caller sees, best first."""
+    found: dict[str, Memory] = {}
+    for start in range(0, len(ids), MOST_COMPARED):
+        found |= memories.by_ids(write.session, hold.caller, ids[start : start + MOST_COMPARED], write.now)
+        if len(found) >= MOST_COMPARED:
+            break
+    return _best([Similar(found[id], _like(found[id], memory)) for id in ids if id in found][:MOST_COMPARED])
 
 
 def _like(old: Memory, new: Memory) -> Likeness:
@@ -163,13 +192,36 @@ def _recalled(hold: Hold, write: Writing, memory: Memory) -> list[Memory]:
     own = without_pasted(memory.content)
     if not own.strip():
         return pasted(hold, write.session, memory.content, write.now)
-    if len(own.split()) < FEWEST_WORDS and own.isascii():
+    if not _tells(own):
         return []
-    ids = _recalled_lately(hold, write)
-    read = memories.by_ids(write.session, hold.caller, ids, write.now) if ids else {}
-    said = [read[id] for id in ids if id in read]
-    found = echoes([f"{one.title}\n{one.content}" for one in said], own, said) if said else []
-    return [] if found and distinct(found[0].title, memory.title, memory.content, surely=False) else found
+    found = Lately(hold, write.session, write.now).repeated(memory.title, own)
+    read = memories.by_ids(write.session, hold.caller, found, write.now) if found else {}
+    return [read[id] for id in found if id in read]
+
+
+def _tells(text: str) -> bool:
+    return len(text.split()) >= FEWEST_WORDS or not text.isascii()
+
+
+class Lately:
+    """What the caller's agent was told within the last hour, to hold texts against."""
+
+    def __init__(self, hold: Hold, session: Session, now: int, but_from: str | None = None) -> None:
+        """Without what came from one source, if that is named."""
+        read = memories.texts(session, hold.caller, _recalled_lately(hold, session, now), now)
+        self._told = [one for one in read if but_from is None or one.source_uri != but_from]
+        self._texts = [f"{one.title}\n{one.content}" for one in self._told]
+
+    def repeated(self, title: str, content: str) -> list[str]:
+        """The memories that a text repeats, if it says nothing else."""
+        if not self._told or not _tells(content):
+            return []
+        near = worth_reading(self._texts, content)
+        told = [self._told[place] for place in near]
+        found = echoes([self._texts[place] for place in near], content, told) if near else []
+        if found and distinct(found[0].title, title, content, surely=False):
+            return []
+        return [one.id for one in found]
 
 
 def without_pasted(text: str) -> str:
@@ -184,7 +236,7 @@ def without_pasted(text: str) -> str:
 def pasted(hold: Hold, session: Session, text: str, now: int) -> list[Memory]:
     """The memories that pasted blocks cite, as far as the caller sees them."""
     found: dict[str, Memory] = {}
-    for id in dict.fromkeys(one[1] for one in islice(_CITED.finditer(text), MOST_RECALLED)):
+    for id in dict.fromkeys(one[1] for one in islice(_CITED.finditer(text), MOST_CITED)):
         with suppress(NotFound, AmbiguousId):
             one = memories.resolve(session, hold.caller, id, now)
             found[one.id] = one
@@ -194,12 +246,11 @@ def pasted(hold: Hold, session: Session, text: str, now: int) -> list[Memory]:
 _CITED = re.compile(r"\[([0-9a-f]{8}[0-9a-f-]{0,28})\]")
 
 
-def _recalled_lately(hold: Hold, write: Writing) -> list[str]:
+def _recalled_lately(hold: Hold, session: Session, now: int) -> list[str]:
     """The hits of this agent's last recalls, the newest first, written down or not."""
-    agent, since = hold.caller.agent, write.now - LATELY
+    agent, since = hold.caller.agent, now - LATELY
     noted = [[hit.id for hit in one.hits] for one in hold.recalls.all() if one.agent == agent and one.asked_at >= since]
-    logged = recalls.page(write.session, agent, before="", limit=MOST_RECALLS)
-    kept = [[hit.id for hit in one.hits] for one in logged if one.asked_at >= since]
+    kept = recalls.lately(session, agent, since=since, limit=MOST_RECALLS) if len(noted) < MOST_RECALLS else []
     ids = [id for hits in (noted[::-1] + kept)[:MOST_RECALLS] for id in hits]
     return list(dict.fromkeys(ids))[:MOST_RECALLED]
 

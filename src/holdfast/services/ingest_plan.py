@@ -32,7 +32,7 @@ from ..storage.port import Session
 from . import embed
 from .backup import LOCAL
 from .hold import Hold
-from .hygiene import pasted
+from .hygiene import Lately, pasted, said_by
 from .spool import Made, Spool
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
@@ -286,6 +286,7 @@ class Planner:
         self._repeated: dict[str, int] = {}
         self._cited: dict[str, str | None] = {"": None}
         """The first memory that a pasted block cites."""
+        self._lately: Lately | None = None
         self._held = 0
         self._embedder = hold.embedder if pipeline.searching.vectors else None
         self._until = None if hold.caller.source in LOCAL else monotonic() + REMOTE_SECONDS
@@ -309,6 +310,8 @@ class Planner:
             decided |= {piece.place: judged for piece in pieces if (judged := self._known_already(piece, live))}
             unknown = [piece for piece in pieces if piece.place not in decided]
             decided |= {piece.place: judged for piece in unknown if (judged := self._pasted(session, piece))}
+            unknown = [piece for piece in unknown if piece.place not in decided]
+            decided |= {piece.place: judged for piece in unknown if (judged := self._recalled(session, piece))}
             unknown = [piece for piece in unknown if piece.place not in decided]
             rare = self._rare(session, unknown) if self._asks_for_words(session) else {}
             for piece in unknown:
@@ -352,6 +355,15 @@ class Planner:
         id = self._cited[piece.pasted]
         return Judged(piece, "duplicate", "it was recalled from here, and pasted", id) if id else None
 
+    def _recalled(self, session: Session, piece: Piece) -> Judged | None:
+        """Recalled within the last hour: no news. What this source said, it may say otherwise."""
+        if self._again:
+            return None
+        if self._lately is None:
+            self._lately = Lately(self._hold, session, self._hold.now(), but_from=self._source_uri)
+        found = self._lately.repeated(piece.title, piece.text)
+        return Judged(piece, "duplicate", "it was recalled just before", found[0]) if found else None
+
     def _asks_for_words(self, session: Session) -> bool:
         """Whether rare words are looked up too: not if every memory has its vector, which finds the same and more."""
         if self._embedder is None:
@@ -372,8 +384,10 @@ class Planner:
 
     def _by_words(self, session: Session, piece: Piece, rare: Sequence[str]) -> list[Memory]:
         """Memories of the namespace that may say nearly the same: by what such texts share, and by rare words."""
-        shared = gists.of_text(self._namespace, parse(piece.title, piece.text, "[]"))
-        found = gists.sharing(session, shared)[:LOOKED_AT]
+        sought = gists.of_text(self._namespace, parse(piece.title, piece.text, "[]"))
+        shared = gists.sharing(session, sought)
+        same = said_by(self._hold, session, sought, shared, self._hold.now())
+        found = [*same[:LOOKED_AT], *shared.near[:LOOKED_AT]]
         if rare:
             which, now = Filter(namespace=self._namespace), self._hold.now()
             hits = memories.matching(session, self._hold.caller, rare, which, now, limit=LOOKED_AT)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
+from typing import NamedTuple
 
 from ..domain.alike import bands, hashed
 from ..domain.memory import Memory
@@ -52,20 +53,34 @@ def _place(namespace: str) -> int:
 
 
 def keep(session: Session, memory: str, before: Sequence[int], after: Sequence[int]) -> None:
-    """Let a memory be found by its own number, and no longer by the one it had."""
+    """Let a memory be found by its own number and by the one of equal texts, and no longer by those it had."""
     if before == after:
         return
     if before:
-        session.do("gist_drop", band=before[1], memory=memory)
+        session.do("gist_drop", bands=list(before[:2]), memory=memory)
     if after:
         session.do("gist_add", band=after[1], memory=memory, exact=after[0])
 
 
-def sharing(session: Session, sought: Sequence[int]) -> list[str]:
-    """The memories that share a number, those that share the most first; whether they may be seen is not asked."""
+class Sharing(NamedTuple):
+    """Memories that share numbers with a text; whether they may be seen is not asked."""
+
+    same: list[str]
+    """The newest few that say the very same, the oldest of them first."""
+    near: list[str]
+    """Others, those that share the most first."""
+
+    @property
+    def all(self) -> list[str]:
+        return [*self.same, *self.near]
+
+
+def sharing(session: Session, sought: Sequence[int]) -> Sharing:
+    """The memories that share a number: an equal text is among them however many others are."""
     if not sought:
-        return []
+        return Sharing([], [])
     asked = {f"band_{place}": band for place, band in enumerate(sought[1:])}
     rows = session.rows("gist_sharing", exact=sought[0], most=NEWEST, depth=DEPTH, **asked)
-    shared = Counter(row[0] for row in rows)
-    return sorted(shared, key=lambda memory: (shared[memory], memory), reverse=True)
+    same = sorted({row[0] for row in rows if row[1]})
+    shared = Counter(row[0] for row in rows if row[0] not in same)
+    return Sharing(same, sorted(shared, key=lambda memory: (shared[memory], memory), reverse=True))

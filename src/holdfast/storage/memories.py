@@ -177,6 +177,33 @@ def by_ids(session: Session, caller: Caller, ids: Iterable[str], now: int, view:
     return {row[0]: memory_of(row) for row in rows}
 
 
+class Text(NamedTuple):
+    """What a memory says, and where that came from."""
+
+    id: str
+    title: str
+    content: str
+    source_uri: str | None
+
+
+def texts(session: Session, caller: Caller, ids: Sequence[str], now: int) -> list[Text]:
+    """What those of some memories say that the caller may see, in the order in which they are named."""
+    if not ids:
+        return []
+    parts, params = narrowed(caller, EVERYTHING, now)
+    rows = session.assembled(("memory_texts", *parts, "memory.some"), params | {"ids": list(ids)})
+    read = {row[0]: Text(*row) for row in rows}
+    return [read[id] for id in ids if id in read]
+
+
+def saying(session: Session, caller: Caller, numbers: Sequence[int], now: int) -> list[str]:
+    """Those that say the very same as the text of these numbers and that the caller may see, the oldest first."""
+    parts, params = narrowed(caller, EVERYTHING, now)
+    sought = {"exact": numbers[0], "band": numbers[1]}
+    rows = session.assembled(("memory_ids", *parts, "memory.same"), params | sought)
+    return sorted(row[0] for row in rows)
+
+
 def resolve(session: Session, caller: Caller, id: str, now: int, view: View = "live") -> Memory:
     """The one memory that an id, or an unambiguous beginning of one, means."""
     parts, params = narrowed(caller, EVERYTHING, now, view)

@@ -75,6 +75,18 @@ def page(session: Session, agent: str | None, *, before: str, limit: int) -> lis
     return [_logged(row) for row in rows]
 
 
+def lately(session: Session, agent: str, *, since: int, limit: int) -> list[list[str]]:
+    """What an agent's last recalls found, as far as they are not older than a moment, the newest first."""
+    rows = session.rows("recall_log_lately", agent=agent, since=since, limit=limit)
+    return [[hit.id for hit in msgspec.json.decode(row[0], type=list[_Named])] for row in rows]
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """Of a hit, which memory it is."""
+
+    id: str
+
+
 def _logged(row: tuple[str, int, str, str | None, str]) -> Logged:
     return Logged(*row[:4], msgspec.json.decode(row[4], type=list[Hit]))
 

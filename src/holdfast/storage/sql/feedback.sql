@@ -12,6 +12,9 @@ select {recall_log.columns} from recall_log r where r.id > :after order by r.id 
 select {recall_log.columns} from recall_log r where r.id < :before order by r.id desc limit :limit
 -- name: recall_log_of
 select {recall_log.columns} from recall_log r where r.agent = :agent and r.id < :before order by r.id desc limit :limit
+-- name: recall_log_lately
+select r.hits from (select id, asked_at, hits from recall_log where agent = :agent order by id desc limit :limit) as r
+where r.asked_at >= :since order by r.id desc
 -- name: recall_log_count
 select count(*) from recall_log
 -- name: recall_log_aged

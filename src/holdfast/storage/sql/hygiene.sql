@@ -1,18 +1,24 @@
 -- name: gist_add
-insert into memory_gist (band, memory, exact) values (:band, :memory, :exact) on conflict (band, memory) do nothing
+insert into memory_gist (band, memory, exact) values (:band, :memory, :exact), (:exact, :memory, :exact)
+on conflict (band, memory) do nothing
 -- name: gist_drop
-delete from memory_gist where band = :band and memory = :memory
+delete from memory_gist where band = any(:bands) and memory = :memory
 -- name: gist_sharing
--- Who is kept under one of a text's numbers, the newest few of each; and who says the very same, if many came since.
-select * from (select g.memory from (
+-- Who says the very same, and who is kept under another of a text's numbers, the newest few of each. What an older version
+-- kept is not under the number of the very same: it is looked for among the others.
+select * from (select memory, 1 as same from memory_gist where band = :exact order by memory desc limit :most) as now
+union all select * from (select g.memory, 1 from (
   select memory, exact from memory_gist where band = :band_0 order by memory desc limit :depth) as g
-  where g.exact = :exact limit :most) as same
-union all select * from (select memory from memory_gist where band = :band_0 order by memory desc limit :most) as g0
-union all select * from (select memory from memory_gist where band = :band_1 order by memory desc limit :most) as g1
-union all select * from (select memory from memory_gist where band = :band_2 order by memory desc limit :most) as g2
-union all select * from (select memory from memory_gist where band = :band_3 order by memory desc limit :most) as g3
-union all select * from (select memory from memory_gist where band = :band_4 order by memory desc limit :most) as g4
-union all select * from (select memory from memory_gist where band = :band_5 order by memory desc limit :most) as g5
+  where g.exact = :exact limit :most) as before
+union all select * from (select memory, 0 from memory_gist where band = :band_0 order by memory desc limit :most) as g0
+union all select * from (select memory, 0 from memory_gist where band = :band_1 order by memory desc limit :most) as g1
+union all select * from (select memory, 0 from memory_gist where band = :band_2 order by memory desc limit :most) as g2
+union all select * from (select memory, 0 from memory_gist where band = :band_3 order by memory desc limit :most) as g3
+union all select * from (select memory, 0 from memory_gist where band = :band_4 order by memory desc limit :most) as g4
+union all select * from (select memory, 0 from memory_gist where band = :band_5 order by memory desc limit :most) as g5
+-- name: memory.same
+ and m.id in (select memory from memory_gist where band = :exact
+  union all select memory from memory_gist where band = :band and exact = :exact)
 -- name: restated_add
 insert into restated (memory, times, restated_at) values (:memory, 1, :now)
 on conflict (memory) do update set times = restated.times + 1, restated_at = excluded.restated_at

@@ -74,6 +74,8 @@ on conflict (memory, origin) do update set uses = case when access.uses + exclud
 select memory, cast(sum(uses) as bigint), max(used_at) from access where memory = any(:ids) group by memory
 -- name: memory_select
 select {memory.columns} from memory m where true
+-- name: memory_texts
+select m.id, m.title, m.content, m.source_uri from memory m where true
 -- name: memory_ids
 select m.id from memory m where true
 -- name: memory_numbers

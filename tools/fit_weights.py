@@ -93,12 +93,18 @@ def reasons(why: dict[str, Any]) -> tuple[tuple[float, ...], float]:
 
 
 def replayed(recalls: dict[str, Any]) -> Iterable[Case]:
-    """Recalls of which somebody said what was of use."""
+    """Recalls of which somebody said what was of use; what somebody called wrong is not, whoever used it."""
     for one in recalls["recalls"]:
-        right = frozenset(hit["id"] for hit in one["hits"] if hit.get("verdict") == "used")
+        said = {hit["id"]: set(hit["verdicts"].values()) for hit in one["hits"]}
+        right = frozenset(id for id, verdicts in said.items() if "used" in verdicts and "wrong" not in verdicts)
         if right:
-            hits = [Hit(hit["id"], *reasons(hit["why"])) for hit in one["hits"]]
-            yield Case(f"recalls {crc32(one['question'].encode()) % FOLDS}", hits, right)
+            hits = [Hit(hit["id"], logged(hit["parts"]), hit["adjustment"]) for hit in one["hits"]]
+            yield Case(f"recalls {crc32(one['recall_id'].encode()) % FOLDS}", hits, right)
+
+
+def logged(parts: dict[str, float]) -> tuple[float, ...]:
+    """The parts as a log of recalls has them."""
+    return tuple(parts.get(name, 0.0) for name in Weights._fields)
 
 
 def judge(case: Case, weights: Weights) -> tuple[float, ...]:

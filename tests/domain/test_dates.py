@@ -39,7 +39,7 @@ MAY = ("2023-05-01", "2023-05-31")
         ("on May 8, 2023", [MAY_8]),
         ("on May 8th 2023", [MAY_8]),
         ("on may 8,2023", [MAY_8]),
-        ("since 2023-05-08T10:00:00Z", [MAY_8, ("2023-05-09", "9999-12-31")]),
+        ("since 2023-05-08T10:00:00Z", [("2023-05-08", "9999-12-31")]),
         ("2023/5/8", [MAY_8]),
         ("18/05/2023 and 05/18/2023", [("2023-05-18", "2023-05-18")] * 2),
         ("05/05/2023", [("2023-05-05", "2023-05-05")]),
@@ -63,7 +63,9 @@ MAY = ("2023-05-01", "2023-05-31")
         ("from June to February", [("2022-06-01", "2023-02-28")]),
         ("from March to December", [("2022-03-01", "2022-12-31")]),
         ("before 2020", [("0001-01-01", "2019-12-31")]),
-        ("by 8 May 2023", [MAY_8, ("0001-01-01", "2023-05-07")]),
+        ("by 8 May 2023", [("0001-01-01", "2023-05-08")]),
+        ("prior to 8 May 2023", [("0001-01-01", "2023-05-07")]),
+        ("after May 2023", [("2023-06-01", "9999-12-31")]),
         ("the week before 8 May 2023", [MAY_8]),
     ],
     ids=str,
@@ -173,9 +175,27 @@ def test_a_time_before_now_is_counted_back_from_it(text: str, expected: tuple[st
     assert (days(f"What did I do {text}?"), period.form) == ([expected], "counted")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("before yesterday", ("0001-01-01", "2023-05-22")),
+        ("before last week", ("0001-01-01", "2023-05-14")),
+        ("after last week", ("2023-05-22", "9999-12-31")),
+        ("since last week", ("2023-05-15", "9999-12-31")),
+        ("since Monday", ("2023-05-22", "9999-12-31")),
+        ("before Tuesday", ("0001-01-01", "2023-05-22")),
+        ("until Tuesday", ("0001-01-01", "2023-05-23")),
+        ("since three weeks ago", ("2023-04-30", "9999-12-31")),
+    ],
+    ids=str,
+)
+def test_all_before_or_after_a_time_that_is_counted_back_is_asked_for(text: str, expected: tuple[str, str]) -> None:
+    assert days(f"What did I do {text}?") == [expected]
+
+
 def test_the_words_of_a_period_are_told() -> None:
     assert [period.said for period in periods("Was it last week, or yesterday?", NOW)] == ["last week", "yesterday"]
-    assert [period.said for period in periods("since 8 May 2023", NOW)] == ["8 May 2023", "since 8 May 2023"]
+    assert [period.said for period in periods("since 8 May 2023", NOW)] == ["since 8 May 2023"]
 
 
 def test_what_is_counted_back_says_nothing_beside_a_date() -> None:
@@ -231,6 +251,13 @@ def test_no_period_leaves_the_years_1_to_9999(text: str, now: int) -> None:
         ("between 8 May 2023 and 12 June 2023", "2023-05-20", 1.5),
         ("between 8 May 2023 and 12 June 2023", "2023-05-02", 0.4),
         ("before 8 May 2023", "2020-01-01", 0.3),
+        ("before 8 May 2023", "2023-05-07", 0.967),
+        ("before 8 May 2023", "2023-05-08", 0.15),
+        ("before 8 May 2023", "2023-06-08", 0.0),
+        ("until 8 May 2023", "2023-05-08", 0.967),
+        ("after 8 May 2023", "2023-05-07", 0.0),
+        ("after April", "2023-04-10", 0.0),
+        ("since 8 May 2023", "2023-05-08", 1.0),
         ("since 8 May 2023", "2024-01-01", 0.3),
         ("since 8 May 2023", "2020-01-01", 0.0),
         ("after 2022", "2022-05-01", 0.0),

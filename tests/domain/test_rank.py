@@ -13,13 +13,14 @@ from holdfast.domain.moment import DAY
 from holdfast.domain.rank import (
     OVER_FACTOR,
     WEIGHTS,
+    Adjusted,
     Candidate,
     Parts,
     Piece,
     Ranked,
     Scope,
     Weights,
-    adjustment,
+    adjustments,
     lexical,
     ranked,
     word_weights,
@@ -92,10 +93,10 @@ def said(id: str, *, length: int = 10, **more: Any) -> Candidate:
 def test_the_parts_by_their_weights_and_the_adjustment_are_the_score(
     many: list[Candidate], around: list[Candidate]
 ) -> None:
-    factors = {one.id: adjustment(one, NOW) for one in many}
+    factors = {one.id: factor(one) for one in many}
     for one in order(many, [other for other in around if other.id not in factors]):
-        assert one.adjustment == factors[one.id]
-        assert one.score == pytest.approx(one.parts.sum(WEIGHTS) * one.adjustment)
+        assert one.adjusted.factor() == factors[one.id]
+        assert one.score == pytest.approx(one.parts.sum(WEIGHTS) * one.adjusted.factor())
         weighted = [getattr(WEIGHTS, name) * part for name, part in one.parts._asdict().items()]
         assert one.parts.sum() == pytest.approx(sum(weighted))
 
@@ -111,7 +112,7 @@ def test_a_weight_changes_a_score_by_its_own_part_alone(many: list[Candidate], n
     before = {one.id: one for one in order(many)}
     for one in order(many, weights=changed):
         assert one.parts == before[one.id].parts
-        difference = by * getattr(one.parts, name) * one.adjustment
+        difference = by * getattr(one.parts, name) * one.adjusted.factor()
         assert one.score == pytest.approx(before[one.id].score + difference, abs=1e-9)
 
 
@@ -320,12 +321,16 @@ def test_an_event_that_nobody_tells_of_changes_nothing(many: list[Candidate]) ->
 # The adjustment
 
 
+def factor(one: Candidate) -> float:
+    return Adjusted(*adjustments(one, NOW)).factor()
+
+
 @given(MANY)
 def test_the_adjustment_is_gentle_and_less_for_what_holds_no_longer(many: list[Candidate]) -> None:
     for one in many:
-        holds = adjustment(replace(one, over=False), NOW)
+        holds = factor(replace(one, over=False))
         assert 0.65 < holds < 1.25
-        assert adjustment(replace(one, over=True), NOW) == pytest.approx(OVER_FACTOR * holds)
+        assert factor(replace(one, over=True)) == pytest.approx(OVER_FACTOR * holds)
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,33 @@ def test_files_of_git_that_are_spoilt_are_as_if_there_were_none(tmp_path: Path) 
     assert identify(odd).by == "repository"
 
 
+def test_files_of_git_that_lead_nowhere_are_told_of_and_not_denied(tmp_path: Path) -> None:
+    git("worktree", "add", "-q", str(tmp_path / "tree"), at=repository(tmp_path / "main"))
+    moved = (tmp_path / "main").rename(tmp_path / "moved")
+    (tmp_path / "tree" / "src").mkdir()
+    for folder in (tmp_path / "tree", tmp_path / "tree" / "src"):
+        found = identify(folder)
+        assert (found.by, found.why) == (
+            "folder",
+            [
+                f"{tmp_path}/tree/.git points to {tmp_path}/main/.git/worktrees/tree, which is not there: "
+                "if that was moved, run `git worktree repair` in its repository",
+                f"{folder} is taken as a folder without git until then: where it lies says it",
+            ],
+        )
+    git("worktree", "repair", at=moved)
+    assert identify(tmp_path / "tree").namespace == APP
+    inner = repository(moved / "inner")
+    (inner / ".git" / "HEAD").unlink()
+    found = identify(inner)
+    assert (found.namespace, found.root) == (APP, moved)
+    assert found.why[0] == f"{inner}/.git has no HEAD, so it is no repository: put it right, or clone anew"
+    assert "is not under git" not in " ".join(found.why)
+    (inner / ".git" / "HEAD").parent.rename(inner / "gone")
+    (inner / ".git").write_text("gitdir: a\0b")
+    assert "says nothing of a repository" in identify(inner).why[0]
+
+
 def test_merged_projects_are_one_on_every_way_in_and_apart_again(timed: holdfast.Holdfast, tmp_path: Path) -> None:
     old, new = repository(tmp_path / "old"), repository(tmp_path / "new", "git@example.org:team/app.git")
     assert timed.project_which(path=str(new)).names == ["projects/example.org/team/app"]

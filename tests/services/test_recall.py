@@ -1,6 +1,7 @@
 """Recall: filter, then rank, then the limit, then the budget, then the use; and nothing is written on the way."""
 
 from typing import Any
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -143,6 +144,32 @@ def test_hits_can_be_had_as_a_table(hold: Any) -> None:
     answer = hold.recall("deploy", format="toon_compact")
     assert (answer.memories, answer.count) == ([], 1)
     assert answer.toon == f'memories[1]{{id,title,content,score}}:\n  {stored.id},x,"deploy, on Tuesdays",1'
+
+
+def test_a_table_that_is_explained_has_the_reasons_and_the_span(hold: holdfast.Holdfast) -> None:
+    hold.store(title="x", content="The kettle is blue. " * 20 + "We deploy on Tuesdays.")
+    answer = hold.recall("deploy", format="toon_compact", explain=True)
+    head, row = answer.toon.splitlines()
+    assert head == "memories[1]{id,title,content,score,matched,why}:"
+    assert '\\"end\\":422}' in row
+    assert '\\"adjustments\\"' in row
+
+
+def test_what_adjusts_a_score_is_told_one_by_one(hold: holdfast.Holdfast) -> None:
+    old = hold.store(title="x", content="We deploy on Tuesdays.", priority=9, confidence=0.5)
+    new = hold.store(title="y", content="It deploys at noon on Wednesdays.")
+    hold.link(new.id, old.id, relation="supersedes")
+    hold.feedback(hold.recall("deploy").recall_id, "used", [old.id])
+    why = next(hit.why for hit in hold.recall("deploy", explain=True).memories if hit.id == old.id)
+    assert why.adjustments == {"priority": 0.04, "confidence": -0.05, "use": ANY, "feedback": 0.03, "over": 0.7}
+    added = sum(value for name, value in why.adjustments.items() if name != "over")
+    assert why.adjustment == pytest.approx((1 + added) * 0.7, abs=1e-5)
+
+
+def test_the_cosine_is_that_of_the_nearest_passage(hold: holdfast.Holdfast) -> None:
+    hold.store(title="x", content="We deploy here. " * 40, embedding={"model": "own", "vector": [1, 0]})
+    hits = hold.recall("deploy", explain=True, embedding={"model": "own", "vector": [1, 0]}).memories
+    assert [hit.why.cosine for hit in hits] == [pytest.approx(1.0)]
 
 
 def test_the_standard_of_a_namespace_takes_no_place_among_the_hits(hold: Any) -> None:

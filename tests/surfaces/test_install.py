@@ -237,6 +237,50 @@ def test_what_was_changed_since_stays_when_holdfast_goes(home: Path, machine: Ma
     assert without_empty(after, target.where(after)) == without_empty(before, target.where(before))
 
 
+@pytest.mark.parametrize("later", [b"", b"\n\n// later\n", None], ids=["as it is", "changed", "of unknown make"])
+def test_what_held_nothing_before_holds_nothing_after_and_is_still_there(
+    home: Path, install: Install, later: bytes | None
+) -> None:
+    before = b'// mine\n{\n  "hooks": {\n    "Stop": [],\n    "SessionEnd": []\n  }\n}\n'
+    listed = b"name: Mine\nmcpServers: []\nmodels: []\n"
+    write(home, {".claude/settings.json": before, ".continue/config.yaml": listed})
+    install("claude-code", "continue", "--apply")
+    file = home / ".claude/settings.json"
+    file.write_bytes((later or b"") + file.read_bytes())
+    for receipt in files._receipt(file).parent.glob("*.json") if later is None else ():
+        receipt.unlink()
+    install("claude-code", "continue", "--uninstall", "--apply")
+    said = JSONC.parse(file.read_text())["hooks"]
+    assert (said["Stop"], said["SessionEnd"]) == ([], [])
+    assert any(said.values()) is False
+    assert b"holdfast" not in file.read_bytes()
+    assert later is None or (list(said) == ["Stop", "SessionEnd"] and b"// mine" in file.read_bytes())
+    assert later != b"" or file.read_bytes() == before
+    assert yaml.safe_load((home / ".continue/config.yaml").read_bytes()) == yaml.safe_load(listed)
+
+
+@pytest.mark.parametrize("theirs", ["", "startup_timeout_sec = 5\n"], ids=["has it not", "has it too"])
+def test_what_its_owner_added_below_our_entry_is_not_given_to_another_table(
+    home: Path, machine: Machine, theirs: str
+) -> None:
+    before = f'[mcp_servers.gh]\ncommand = "npx"\n{theirs}'
+    write(home, {".codex/config.toml": before.encode()})
+    file, gh = home / ".codex/config.toml", tomllib.loads(before)["mcp_servers"]["gh"]
+
+    def servers(program: str, *, away: bool = False) -> Any:
+        connect(["codex"], Wish(machine, Command((program,)), hooks=False, away=away, apply=True))
+        return tomllib.loads(file.read_text())["mcp_servers"]
+
+    servers("/old/holdfast")
+    file.write_text(file.read_text() + "startup_timeout_sec = 20\n")
+    ours = {"command": "/new/holdfast", "args": ["mcp"], "startup_timeout_sec": 20}
+    assert servers("/new/holdfast") == {"gh": gh, "holdfast": ours}
+    file.write_text(file.read_text() + "\n[mcp_servers.holdfast.env]\nA = 'b'\n")
+    ours |= {"command": "/newer/holdfast", "env": {"A": "b"}}
+    assert servers("/newer/holdfast") == {"gh": gh, "holdfast": ours}
+    assert servers("/newer/holdfast", away=True) == {"gh": gh}
+
+
 BAD = {
     "malformed": (b'{\n  "mcpServers": {,}\n}', 0o600, "FILE_MALFORMED"),
     "of the wrong type": (b'{"mcpServers": "none"}', 0o600, "FILE_MALFORMED"),
@@ -271,6 +315,22 @@ def test_a_malformed_file_is_refused_with_its_place_before_anything_else_is_writ
     several = install("claude-code", "gemini", "--apply")
     assert (several["exit"], [one["outcome"] for one in several["outcomes"]]) == (6, ["rejected", "applied"])
     assert install("--detect")["agents"][0]["state"] == "unreadable"
+
+
+def test_what_has_no_place_for_ours_is_named_by_its_key_and_its_place_in_the_file(home: Path, install: Install) -> None:
+    write(home, {".claude/settings.json": b'{"hooks": {"SessionStart": {}}}\n'})
+    refused = install("claude-code", "--apply")
+    assert (refused["code"], refused["line"], refused["column"]) == ("FILE_MALFORMED", 1, 28)
+    assert "hooks.SessionStart must be a list" in refused["error"]
+    inline = b'model = "o5"\nmcp_servers = { other = { command = "x" } }\n'
+    write(home, {".codex/config.toml": inline})
+    refused = install("codex", "--apply")
+    assert (refused["code"], refused["key"]) == ("FILE_REFUSED", "mcp_servers")
+    assert "is valid, has mcp_servers as an inline table" in refused["error"]
+    assert "write it as [mcp_servers.other] and try again" in refused["error"]
+    assert (home / ".codex/config.toml").read_bytes() == inline
+    write(home, {".codex/config.toml": b'[mcp_servers]\nholdfast = { command = "old" }\n'})
+    assert "write it as [mcp_servers.holdfast] and" in install("codex", "--apply")["error"]
 
 
 def test_a_folder_that_is_unfit_is_refused(home: Path, install: Install) -> None:
@@ -402,6 +462,38 @@ def test_the_older_cline_and_the_newer_opencode_are_connected_where_they_look(ho
     assert JSONC.parse((home / older).read_text()) == JSONC.parse(shared.read_text())
     opencode = JSONC.parse((home / ".config/opencode/opencode.json").read_text())
     assert opencode["mcp"]["servers"]["holdfast"]["command"] == ["/bin/holdfast", "mcp"]
+
+
+def test_a_continue_that_has_only_its_older_file_is_connected_there_and_keeps_its_models(
+    home: Path, install: Install
+) -> None:
+    theirs = b'{\n  "models": [{"title": "mine"}], // mine\n  "experimental": {\n    "modelContextProtocolServers": [\n'
+    theirs += (
+        b'      {"transport": {"type": "stdio", "command": "npx", "args": ["holdfast.db", "mcp"]}}\n    ]\n  }\n}\n'
+    )
+    for before in (theirs, b'{"models": []}\n'):
+        write(home, {".continue/config.json": before})
+        assert [one["file"] for one in install("continue")["outcomes"][0]["files"]] == [
+            str(home / ".continue/config.json")
+        ]
+        install("continue", "--apply")
+        assert install("continue", "--apply")["outcomes"][0]["outcome"] == "noop"
+        assert list(as_it_is(home)) == [".continue/config.json"]
+        said, was = (JSONC.parse(data.decode()) for data in ((home / ".continue/config.json").read_bytes(), before))
+        ours, *others = said["experimental"]["modelContextProtocolServers"]
+        assert ours == {"transport": {"type": "stdio", "command": HOLDFAST, "args": ["mcp"]}}
+        assert (said["models"], others) == (
+            was["models"],
+            was.get("experimental", {}).get("modelContextProtocolServers", []),
+        )
+        assert [one["state"] for one in install("--detect")["agents"] if one["target"] == "continue"] == ["connected"]
+        install("continue", "--apply", "--db", str(home / "my.db"))
+        assert (home / ".continue/config.json").read_text().count(HOLDFAST) == 1
+        install("continue", "--uninstall", "--apply")
+        assert as_it_is(home) == {".continue/config.json": before}
+    write(home, {".continue/config.yaml": b"name: Mine\n"})
+    install("continue", "--apply")
+    assert "holdfast" in (home / ".continue/config.yaml").read_text()
 
 
 def test_the_store_is_named_only_if_one_was_chosen(

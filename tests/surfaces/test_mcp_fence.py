@@ -37,6 +37,12 @@ def test_hostile_text_stays_inside_its_marks(hold: holdfast.Holdfast, operation:
     assert mark not in content
 
 
+def test_a_hit_that_is_explained_says_why_and_where_in_its_mark(hold: holdfast.Holdfast) -> None:
+    store(hold, "The kettle is blue. " * 20 + "We deploy on Tuesdays.")
+    text = fenced(hold.recall("deploy", explain=True))
+    assert re.search(r' matched={"start":[1-9]\d+,"end":422} why={"score":', text)
+
+
 def test_a_memory_says_who_wrote_it_and_where_it_came_from(hold: holdfast.Holdfast) -> None:
     id = hold.store(title="Plan", content="Ship it.", namespace="team", source="hook", agent_id="ai:other@there").id
     text = fenced(hold.get(id=id))

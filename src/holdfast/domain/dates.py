@@ -107,8 +107,12 @@ _MAYBE_COUNTED = r"day|night|week|month|year|spring|summer|autumn|fall|winter|mo
 _OPENING = r"(?:^|[.!?])\s*\Z"
 _LEADING = r"\b(?:in|since|until|by|during|of|from|last|this|before|after|early|late|mid)\s+\Z"
 _NO_LENGTH = "".join(rf"(?<!{unit}\s)" for unit in "day days week weeks weekend month months year years".split())
-_SIDE = rf"\b{_NO_LENGTH}(?:(?P<before>before|until|till|by|prior\s+to|up\s+to)|after|since)\s+(?:the\s+)?\Z"
-"""All that lies before or after a date; "the week before" it is only near it."""
+_SIDE = (
+    rf"\b{_NO_LENGTH}(?:(?P<before>before|prior\s+to|(?P<until>until|till|by|up\s+to))|after|(?P<since>since))"
+    r"\s+(?:the\s+)?\Z"
+)
+"""All that lies before or after a date, with it or without; "the week before" it is only near it."""
+_AFTER_SIDE = "|".join(rf"(?<=\b{word}\s)" for word in "before until after since".split())
 _UP_TO = r"\s*(?:(?P<and>and)|to|until|till|through|-|–)\s*"
 _BETWEEN = r"\bbetween\s+(?:the\s+)?\Z"
 _YEAR_OF_NOW = r"\b(last|this)\s+year\b"
@@ -254,12 +258,7 @@ def _named(first: _Date, last: _Date, text: str, today: date) -> list[Period]:
     span = _Span(min(from_day, end.first), max(from_day, end.last), start.precision)
     form: Form = "named" if first.year and last.year else "every year"
     said = text[first.at : last.end]
-    period = _period(span, said, form)
-    side = _pattern(_SIDE).search(text, max(0, first.at - 32), first.at)
-    if side is None:
-        return [period]
-    open_end = _open_end(side, period)
-    return [open_end] if period.precision == "year" else [period, open_end]
+    return [_sided(_period(span, said, form), text, first.at)]
 
 
 def _span(known: _Date, today: date) -> _Span:
@@ -275,11 +274,15 @@ def _span(known: _Date, today: date) -> _Span:
     return _Span(date(year, known.month, 1), _in_month(last.year, last.month, 31), "month")
 
 
-def _open_end(side: re.Match[str], period: Period) -> Period:
+def _sided(period: Period, text: str, at: int) -> Period:
+    """A period, or all that lies on the side of it that the words before it ask for."""
+    side = _pattern(_SIDE).search(text, max(0, at - 32), at)
+    if side is None:
+        return period
     said = f"{side[0]}{period.said}"
     if side["before"]:
-        return Period(FIRST, max(FIRST, period.start - 1), "before", said)
-    return Period(min(LAST, period.end + 1), LAST, "after", said)
+        return Period(FIRST, period.end if side["until"] else max(FIRST, period.start - 1), "before", said)
+    return Period(period.start if side["since"] else min(LAST, period.end + 1), LAST, "after", said)
 
 
 def _counted(text: str, today: date) -> list[Period]:
@@ -287,7 +290,8 @@ def _counted(text: str, today: date) -> list[Period]:
     found = []
     for written, reader in _TOLD if _pattern(_MAYBE_COUNTED).search(text) else ():
         for match in _pattern(written).finditer(text):
-            found.append((match.start(), _period(reader(match, today), match[0], "counted")))
+            period = _period(reader(match, today), match[0], "counted")
+            found.append((match.start(), _sided(period, text, match.start())))
             text = _blotted(text, match)
     return [period for _, period in sorted(found)]
 
@@ -359,7 +363,7 @@ _TOLD: tuple[tuple[str, Callable[[re.Match[str], date], _Span]], ...] = (
     (rf"\b(?:(?:in|over|during|within)\s+the\s+last|past)\s+(?P<count>){_UNIT}", _past),
     (rf"{_WHICH}(?P<unit>weekend|week|month|year)\b", _of_calendar),
     (rf"{_WHICH}{_SEASON}", _season),
-    (rf"\b(?:last|past|on)\s+{_WEEKDAY}", _weekday),
+    (rf"(?:\b(?:last|past|on)\s+|{_AFTER_SIDE}){_WEEKDAY}", _weekday),
     (r"\bthe\s+day\s+before\s+yesterday\b", _back_from_today(2, 2, "day")),
     (r"\byesterday\b", _back_from_today(1, 1, "day")),
     (r"\blast\s+night\b", _back_from_today(1, 0, "day")),
@@ -375,6 +379,8 @@ _LATER = 7
 """Days after something happened within which it is likely to be told."""
 _MUCH_LATER: dict[Precision, int] = {"day": 14, "week": 14, "month": 30, "year": 90, "recent": 14}
 """Days after which it is hardly told any more as what happened then."""
+_NEAR = 30
+"""Days on the asked side of a date within which the nearer is the likelier."""
 _WEAK = 0.3
 
 
@@ -391,13 +397,23 @@ def fitness(periods: Iterable[Period], at: int | None) -> float:
 def _fitness(period: Period, at: int) -> float:
     if period.form == "counted":
         return _soft(period, at) * (_WEAK if period.precision in ("year", "recent") else 1.0)
-    if period.precision in ("before", "after", "year"):
+    if period.precision in ("before", "after"):
+        return _beside(period, at)
+    if period.precision == "year":
         return _WEAK if period.start <= at <= period.end else 0.0
     first, last, day = _day(period.start), _day(period.end), _day(at)
     if period.form == "named":
         return _told(first, last, period.precision, day)
     years = [year - last.year for year in (day.year - 1, day.year) if year >= 1]
     return max(_told(_months(first, 12 * by), _months(last, 12 * by), period.precision, day) for by in years)
+
+
+def _beside(period: Period, at: int) -> float:
+    """The fitness of a time on the asked side of a date: the nearer the better. What was before is told soon after."""
+    beyond = (at - period.end if period.precision == "before" else period.start - at) / DAY
+    if beyond <= 0:
+        return max(_WEAK, 1 + beyond / _NEAR)
+    return _WEAK / 2 if period.precision == "before" and beyond <= _LATER else 0.0
 
 
 def _told(first: date, last: date, precision: Precision, day: date) -> float:

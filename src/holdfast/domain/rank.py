@@ -160,6 +160,20 @@ def _sum(parts: Sequence[float], weights: Weights) -> float:
     return float(sum(map(mul, parts, weights)))
 
 
+class Adjusted(NamedTuple):
+    """What each reason adds to the factor of 1 by which a sum is adjusted; `over` is a factor of its own."""
+
+    priority: float
+    confidence: float
+    recency: float
+    use: float
+    feedback: float
+    over: float
+
+    def factor(self) -> float:
+        return _factor(self)
+
+
 class Ranked(NamedTuple):
     """A candidate in its place, and why it is there."""
 
@@ -167,9 +181,10 @@ class Ranked(NamedTuple):
     score: float
     """The sum of the weighted parts, adjusted."""
     parts: Parts
-    adjustment: float
+    adjusted: Adjusted
     bm25: float
     cosine: float | None
+    """Of its nearest passage, as it is."""
     terms: tuple[str, ...]
     """The asked stems that it holds."""
     piece: Piece | None
@@ -273,10 +288,13 @@ def ranked(
     order = Order(candidates, around, stems, scope)
     scored = []
     for one in candidates:
-        parts, factor = order.parts(one), adjustment(one, now)
-        scored.append((-_sum(parts, weights) * factor, -one.updated_at, one.id, parts, factor, one))
+        parts, adjusted = order.parts(one), adjustments(one, now)
+        scored.append((-_sum(parts, weights) * _factor(adjusted), -one.updated_at, one.id, parts, adjusted, one))
     scored.sort()
-    return [order.ranked(one, -score, Parts(*parts), factor) for score, _, _, parts, factor, one in scored[:most]]
+    return [
+        order.ranked(one, -score, Parts(*parts), Adjusted(*adjusted))
+        for score, _, _, parts, adjusted, one in scored[:most]
+    ]
 
 
 NO_THREAD = (0.0, 0.0)
@@ -338,15 +356,15 @@ class Order:
         """Whether it was said before or after what the question names, as that asks."""
         return max(sidedness(event, told, one.at) for event, told in self._told)
 
-    def ranked(self, one: Candidate, score: float, parts: Parts, factor: float) -> Ranked:
+    def ranked(self, one: Candidate, score: float, parts: Parts, adjusted: Adjusted) -> Ranked:
         held = set(one.labels).union(*(piece.counts for piece in one.pieces))
         return Ranked(
             id=one.id,
             score=score,
             parts=parts,
-            adjustment=factor,
+            adjusted=adjusted,
             bm25=self.bm25[one.id],
-            cosine=self._cosine[one.id],
+            cosine=max((piece.cosine for piece in one.pieces if piece.cosine is not None), default=None),
             terms=tuple(stem for stem in self._weights if stem in held),
             piece=self._best_piece(one),
         )
@@ -367,15 +385,19 @@ def _times_of(stems: Collection[str], candidates: Sequence[Candidate]) -> list[i
     return sorted({one.at for one in candidates if _together(one).keys() >= set(stems)})
 
 
-def adjustment(one: Candidate, now: int) -> float:
-    """A gentle factor around 1."""
+def adjustments(one: Candidate, now: int) -> tuple[float, ...]:
+    """Those of `Adjusted`, in their order, all gentle."""
     age_days = max(0, now - one.updated_at) / DAY
-    factor = (
-        1.0
-        + PRIORITY_WEIGHT * (one.priority - 5) / 5
-        - CONFIDENCE_WEIGHT * (1.0 - one.confidence)
-        + RECENCY_WEIGHT * (RECENCY_HALF_DAYS / (RECENCY_HALF_DAYS + age_days) - 1.0)
-        + USE_WEIGHT * min(1.0, log(1 + one.uses) / _MANY_USES)
-        + UTILITY_WEIGHT * one.utility
+    return (
+        PRIORITY_WEIGHT * (one.priority - 5) / 5,
+        -CONFIDENCE_WEIGHT * (1.0 - one.confidence),
+        RECENCY_WEIGHT * (RECENCY_HALF_DAYS / (RECENCY_HALF_DAYS + age_days) - 1.0),
+        USE_WEIGHT * min(1.0, log(1 + one.uses) / _MANY_USES),
+        UTILITY_WEIGHT * one.utility,
+        OVER_FACTOR if one.over else 1.0,
     )
-    return factor * (OVER_FACTOR if one.over else 1.0)
+
+
+def _factor(adjusted: Sequence[float]) -> float:
+    priority, confidence, recency, use, feedback, over = adjusted
+    return (1.0 + priority + confidence + recency + use + feedback) * over

@@ -33,6 +33,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "toon_compact": ("id", "title", "content", "score"),
 }
 """What of a hit is a column of the table."""
+REASONS = ("matched", "why")
+"""What else is, if it is to be explained."""
 
 
 class Asking(Request, frozen=True, kw_only=True):
@@ -99,6 +101,8 @@ class Why(Struct, frozen=True, kw_only=True):
 
     score: float
     adjustment: float
+    adjustments: dict[str, float]
+    """What priority, confidence, recency, use and feedback each add to 1; `over` multiplies what holds no longer."""
     parts: dict[str, Part]
     words: float
     """What its words are worth by themselves, before they are a share of the best."""
@@ -158,15 +162,16 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     now = as_of is None and known_at is None
     stated = stated_in(hold, request.namespace) if request.namespace and now else []
     shown: dict[str, RecalledMemory] = {}
+    frame = frame_of(request.format, explain=request.explain)
 
     def rendered(hit: Hit) -> str:
         shown[hit.memory.id] = hit_view(hit, explain=request.context if request.explain else None)
-        return counted_of(shown[hit.memory.id], request.format)
+        return counted_of(shown[hit.memory.id], request.format, explain=request.explain)
 
     found = recalling.recall(
         hold,
         asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at, noted=request.note),
-        lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame_of(request.format)),
+        lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame),
     )
     return Recalled(
         recall_id=known(found.id),
@@ -181,7 +186,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         standards=[memory_view(memory) for memory in stated] or UNSET,
         toon=UNSET
         if request.format == "json"
-        else text_of([shown[hit.memory.id] for hit in found.hits], request.format),
+        else text_of([shown[hit.memory.id] for hit in found.hits], request.format, explain=request.explain),
     )
 
 
@@ -191,25 +196,29 @@ def stated_in(hold: Hold, namespace: str) -> list[Memory]:
         return standards.for_namespace(hold, session, namespace)
 
 
-def frame_of(format: Format) -> str:
+def columns(format: Format, *, explain: bool) -> tuple[str, ...]:
+    return (*COLUMNS[format], *REASONS) if explain else COLUMNS[format]
+
+
+def frame_of(format: Format, *, explain: bool) -> str:
     """What is sent around the hits."""
-    return "[]" if format == "json" else f"memories[50]{{{','.join(COLUMNS[format])}}}:\n"
+    return "[]" if format == "json" else f"memories[50]{{{','.join(columns(format, explain=explain))}}}:\n"
 
 
-def counted_of(hit: RecalledMemory, format: Format) -> str:
+def counted_of(hit: RecalledMemory, format: Format, *, explain: bool) -> str:
     """A hit as it is sent among others, in its longest form: over HTTP its metadata repeat whose it is."""
     if format != "json":
-        return text_of([hit], format).partition("\n")[2] + "\n"
+        return text_of([hit], format, explain=explain).partition("\n")[2] + "\n"
     metadata = {**hit.metadata, "agent_id": hit.agent_id, "scope": hit.scope}
     return msgspec.json.encode(msgspec.structs.replace(hit, metadata=metadata)).decode() + ","
 
 
-def text_of(hits: list[RecalledMemory], format: Format) -> str:
+def text_of(hits: list[RecalledMemory], format: Format, *, explain: bool) -> str:
     """Hits as they are sent, which is what a budget counts."""
     if format == "json":
         return msgspec.json.encode(hits).decode()
     plain = [msgspec.to_builtins(hit) for hit in hits]
-    return toon.encode({"memories": toon.table(plain, COLUMNS[format])})
+    return toon.encode({"memories": toon.table(plain, columns(format, explain=explain))})
 
 
 def asked(request: Asking, without: set[str]) -> Ask:
@@ -258,11 +267,20 @@ def why_of(one: rank.Ranked, memory: Memory, asked: str) -> Why:
     parts = zip(one.parts._fields, one.parts, rank.WEIGHTS, strict=True)
     return Why(
         score=round(one.score, 6),
-        adjustment=round(one.adjustment, 6),
+        adjustment=round(one.adjusted.factor(), 6),
+        adjustments=adjustments_of(one.adjusted),
         parts={name: Part(round(value, 6), weight, round(value * weight, 6)) for name, value, weight in parts if value},
         words=round(one.bm25, 6),
         cosine=known(None if one.cosine is None else round(one.cosine, 6)),
         terms=recalling.words_held(memory, one.terms, asked),
+    )
+
+
+def adjustments_of(adjusted: rank.Adjusted) -> dict[str, float]:
+    """Those that change something."""
+    added = {name: round(value, 6) for name, value in adjusted._asdict().items() if name != "over"}
+    return {name: value for name, value in added.items() if value} | (
+        {"over": adjusted.over} if adjusted.over != 1 else {}
     )
 
 

@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 def _hit(one: Ranked) -> Hit:
     parts = {name: round(value, 6) for name, value in one.parts._asdict().items() if value}
     cosine = None if one.cosine is None else round(one.cosine, 6)
-    return Hit(one.id, round(one.score, 6), round(one.adjustment, 6), round(one.bm25, 6), parts, cosine)
+    return Hit(one.id, round(one.score, 6), round(one.adjusted.factor(), 6), round(one.bm25, 6), parts, cosine)
 
 
 def oldest(now: int, days: int) -> int:

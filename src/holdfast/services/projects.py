@@ -17,6 +17,8 @@ from .hold import Hold
 MOST_CONFIG = 1 << 20
 """Bytes of a repository's configuration that are read."""
 MOST_OVERRIDE = 4096
+MOST_SHOWN = 300
+"""Characters of a path that a file names, which are repeated."""
 MOST_ABOVE = 64
 """Folders above one that are looked into."""
 _MARK = "project:"
@@ -66,7 +68,9 @@ def identify(folder: Path) -> Which:
         raise NotFound(f"There is no folder {folder}.")
     repository = repository_of(folder)
     root = repository.root if repository else folder
-    own, by, why = _by_git(repository) if repository else _by_folder(folder)
+    spoilt = _spoilt_on_the_way(folder, repository)
+    own, by, why = _by_git(repository) if repository else _by_folder(folder, spoilt)
+    why = [*spoilt, *why]
     place, override, remarks = _overridden(folder, repository.root if repository else None)
     if override and (override.namespace or override.below):
         own = project.admit_project(override.namespace or f"{own}/{override.below}", str(place))
@@ -87,8 +91,9 @@ def _by_git(repository: Repository) -> tuple[str, By, list[str]]:
     return project.named_folder("git", path), "remote", [*why, f"its remote {name} is the folder {path}"]
 
 
-def _by_folder(folder: Path) -> tuple[str, By, list[str]]:
-    return project.named_folder("folder", str(folder)), "folder", [f"{folder} is not under git: where it lies says it"]
+def _by_folder(folder: Path, spoilt: list[str]) -> tuple[str, By, list[str]]:
+    said = "is taken as a folder without git until then" if spoilt else "is not under git"
+    return project.named_folder("folder", str(folder)), "folder", [f"{folder} {said}: where it lies says it"]
 
 
 def _clean(common: Path) -> str:
@@ -114,16 +119,46 @@ def repository_of(folder: Path) -> Repository | None:
 
 def _linked(place: Path, link: Path) -> Repository | None:
     """A worktree or a submodule, whose repository lies elsewhere."""
-    text = _read(link, MOST_OVERRIDE) or ""
-    if not text.startswith("gitdir:"):
-        return None
-    private = _real(place / text.removeprefix("gitdir:").strip())
-    if not isfile(private / "HEAD"):
+    private = _pointed(place, link)
+    if private is None or not isfile(private / "HEAD"):
         return None
     common = _common(private)
     if common != private:
         return Repository(place, common, "a worktree of a repository")
     return Repository(place, common, "a submodule" if "modules" in private.parts else "a worktree of a repository")
+
+
+def _pointed(place: Path, link: Path) -> Path | None:
+    """Where a file in the place of a repository says that it is; None: it says nothing of the sort."""
+    text = _read(link, MOST_OVERRIDE) or ""
+    if not text.startswith("gitdir:") or "\0" in text:
+        return None
+    return _real(place / text.removeprefix("gitdir:").strip())
+
+
+def _spoilt_on_the_way(folder: Path, repository: Repository | None) -> list[str]:
+    """What is to be said of files of git that were passed over, as they lead to no repository."""
+    spoilt = list[str]()
+    for place in _upwards(folder):
+        if repository and place == repository.root:
+            break
+        spoilt += [_spoilt(place, place / ".git")] if os.path.lexists(place / ".git") else []
+    return spoilt
+
+
+def _spoilt(place: Path, link: Path) -> str:
+    if isdir(link):
+        return f"{link} has no HEAD, so it is no repository: put it right, or clone anew"
+    private = _pointed(place, link) if isfile(link) else None
+    if private is None:
+        return f"{link} says nothing of a repository: put it right, or take it away"
+    lacks = "has no HEAD" if isdir(private) else "is not there"
+    repair = "run `git worktree repair` in its repository" if "worktrees" in private.parts else "put it right"
+    return f"{link} points to {_short(private)}, which {lacks}: if that was moved, {repair}"
+
+
+def _short(path: Path) -> str:
+    return str(path) if len(str(path)) <= MOST_SHOWN else f"{str(path)[:MOST_SHOWN]}..."
 
 
 def _common(private: Path) -> Path:

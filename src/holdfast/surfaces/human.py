@@ -109,6 +109,9 @@ def recalled(answer: Any) -> Iterator[str]:
         yield click.style(f"{hit.score:.2f}  {safe(hit.title)}", bold=True)
         yield click.style(f"      {hit.id}  {safe(hit.namespace)}  by {safe(hit.agent_id)}", dim=True)
         yield "      " + one_line(hit.content, 200)
+        if hit.matched and hit.matched.start > 0:
+            said = hit.content[hit.matched.start : hit.matched.end]
+            yield click.style(f"      from {hit.matched.start} to {hit.matched.end}: ", dim=True) + one_line(said, 200)
         if hit.stale:
             yield "      " + stale(hit.stale)
         if hit.untrusted:
@@ -472,7 +475,11 @@ def _weighed(why: Any, indent: str) -> Iterator[str]:
     """What a score is made of."""
     parts = [f"{name.replace('_', ' ')} {part.value:.2f} x {part.weight:g}" for name, part in why.parts.items()]
     total = " + ".join(parts) or "nothing"
-    yield click.style(f"{indent}score {why.score:.3f} = ({total}) x {why.adjustment:.3f}", dim=True)
+    adjusted = ", ".join(
+        f"{name} {value:{'g' if name == 'over' else '+.3f'}}" for name, value in why.adjustments.items()
+    )
+    factor = f"{why.adjustment:.3f}" + (f" ({adjusted})" if adjusted else "")
+    yield click.style(f"{indent}score {why.score:.3f} = ({total}) x {factor}", dim=True)
     if why.terms:
         yield click.style(f"{indent}holds {', '.join(map(safe, why.terms))}", dim=True)
 

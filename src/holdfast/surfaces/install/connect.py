@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ...domain.errors import FileRefused, HoldfastError
+from ...domain.errors import FileMalformed, FileRefused, HoldfastError
 from .files import Changed, Document, Piece, Receipt, alone, guard, keep_receipt, read, receipt_of, replace
 from .targets import TARGETS, Command, Machine, Place, Target
-from .text import spliced
+from .text import Ours, missing, removed, spliced, without_empty
 
 TRIES = 20
 """How often a file is looked at again that its owner keeps writing."""
@@ -120,7 +120,7 @@ def _telling(place: Place, *, away: bool) -> Iterator[None]:
         yield
     except FileRefused as error:
         told = f"{place.file}, {error.message}. It was left as it is."
-        if type(error) is FileRefused:
+        if type(error) is FileRefused and "key" not in error.details:
             told += f" {_by_hand(place, away=away)}"
         raise type(error)(told, file=str(place.file), **error.details) from None
 
@@ -137,26 +137,53 @@ def _put_in(place: Place, document: Document, receipt: Receipt | None) -> Plan:
     model = place.format.parse(text)
     if all(want.differs(model) == [] for want in place.wants):
         return Plan(document, document.text, receipt)
+    for want in place.wants:
+        place.format.check(text, want.where(model), want.value)
     before = _before(place, text, receipt)
     if before is not None and receipt is not None:
         text, made = before, receipt.made
     elif any(want.differs(model) is not None for want in place.wants):
-        return Plan(document, _put_right(place, text), None)
+        return Plan(document, _put_right(place, text), _of_keys(place, document, receipt))
+    keys = _lacking(place, text)
     pieces = []
     for want in reversed(place.wants):
         splice = place.format.put(text, want.where(place.format.parse(text)), want.value)
-        pieces.append(Piece(text[splice.start : splice.end], splice.new))
+        pieces.append(Piece(text[splice.start : splice.end], splice.new, splice.start))
         text = spliced(text, [splice])
-    return Plan(document, text, Receipt(str(document.file), made, place.base if made else "", pieces))
+    return Plan(document, text, Receipt(str(document.file), made, place.base if made else "", pieces, keys))
+
+
+def _of_keys(place: Place, document: Document, receipt: Receipt | None) -> Receipt:
+    """What is still known where our letters are no more what they were: what was made to hold them."""
+    keys = [*(receipt.keys if receipt else ()), *_lacking(place, document.text)]
+    return Receipt(str(document.file), False, "", [], keys)
+
+
+def _lacking(place: Place, text: str) -> list[tuple[str, ...]]:
+    model = place.format.parse(text)
+    return [way for want in place.wants for way in missing(model, want.where(model))]
 
 
 def _before(place: Place, text: str, receipt: Receipt | None) -> str | None:
-    """The text without what we wrote, to the letter, if it can still be told."""
+    """The text without what we wrote, to the letter, if it can still be told and nothing was added to ours."""
     back = receipt.taken_back(text) if receipt else None
     if back is None:
         return None
-    model = place.format.parse(back)
-    return back if all(want.differs(model) is None for want in place.wants) else None
+    try:
+        model, rest = place.format.parse(back), _rest(place, back)
+    except FileMalformed:
+        return None
+    return back if all(want.differs(model) is None for want in place.wants) and rest == _rest(place, text) else None
+
+
+def _rest(place: Place, text: str) -> Any:
+    """What a text says beside ours, and beside what may have been made to hold it."""
+    model = place.format.parse(text)
+    for want in place.wants:
+        while want.differs(model) is not None:
+            model = removed(model, want.way(model))
+        model = without_empty(model, want.where(model))
+    return model
 
 
 def _put_right(place: Place, text: str) -> str:
@@ -181,13 +208,14 @@ def _taken_away(place: Place, document: Document, receipt: Receipt | None) -> Pl
     before = _before(place, document.text, receipt)
     if before is not None and receipt is not None:
         return Plan(document, None if receipt.made and before == receipt.base else before, None)
-    return Plan(document, _without(place, document.text), None)
+    return Plan(document, _without(place, document.text, receipt.keys if receipt else []), None)
 
 
-def _without(place: Place, text: str) -> str:
+def _without(place: Place, text: str, ours: Ours) -> str:
+    """Our entry cut out; what holds it stays, empty if need be, unless it is known to be ours."""
     for want in place.wants:
         while want.differs(model := place.format.parse(text)) is not None:
-            text = place.format.drop(text, (want.whole or want.where)(model))
+            text = place.format.drop(text, want.way(model), ours)
     return text
 
 

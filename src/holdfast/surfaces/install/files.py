@@ -168,6 +168,14 @@ class Piece(msgspec.Struct, frozen=True):
 
     old: str
     new: str
+    at: int = -1
+    """Where, in the text that it was written into; negative: nobody knows."""
+
+    def taken_back(self, text: str) -> str | None:
+        """The text as it was before, if what we wrote still stands where it stood, or once."""
+        if self.at >= 0 and text.startswith(self.new, self.at):
+            return text[: self.at] + self.old + text[self.at + len(self.new) :]
+        return text.replace(self.new, self.old) if text.count(self.new) == 1 else None
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -179,14 +187,15 @@ class Receipt(msgspec.Struct, frozen=True):
     base: str
     """What a new file began with."""
     pieces: list[Piece]
+    keys: list[tuple[str, ...]] = []
+    """The paths of what was not there to hold our entry."""
 
     def taken_back(self, text: str) -> str | None:
-        """The text as it was before, if what we wrote still stands in it once."""
+        """The text as it was before, if all that we wrote still stands in it."""
+        before: str | None = text
         for piece in reversed(self.pieces):
-            if text.count(piece.new) != 1:
-                return None
-            text = text.replace(piece.new, piece.old)
-        return text
+            before = None if before is None else piece.taken_back(before)
+        return before
 
 
 def _receipt(real: Path) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from .text import Path, Splice, Step, indent_of, line_end, line_start, malformed, newline_of, wrapped, wrong_kind
+from .text import Ours, Path, Splice, Step, indent_of, line_end, line_start, malformed, newline_of, wrapped, wrong_kind
 
 DEPTH = 100
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)
@@ -59,7 +59,7 @@ def _tree(text: str) -> Node | None:
     if rest < len(text):
         raise malformed(text, rest, "nothing may come after the end")
     if root.holds is not dict:
-        raise wrong_kind(text, start, "")
+        raise wrong_kind(text, start, (), "")
     return root
 
 
@@ -129,17 +129,17 @@ def put(text: str, path: Path, value: Any) -> list[Splice]:
     for number, step in enumerate(path):
         if node.value is None:
             return [Splice(node.start, node.end, json.dumps(wrapped(path[number:], value), ensure_ascii=False))]
-        inner = _inside(text, node, step)
+        inner = _inside(text, node, path[:number], step)
         if inner is None:
             return [_insert(text, node, step, wrapped(path[number + 1 :], value), unit)]
         node = inner.node
     return [Splice(node.start, node.end, json.dumps(value, ensure_ascii=False))]
 
 
-def _inside(text: str, node: Node, step: Step) -> Member | None:
+def _inside(text: str, node: Node, path: Path, step: Step) -> Member | None:
     """The member that a step leads to. A name that stands twice is refused: programs differ in which one counts."""
     if node.holds is not (dict if isinstance(step, str) else list):
-        raise wrong_kind(text, node.start, step)
+        raise wrong_kind(text, node.start, path, step)
     fits = [one for one in node.members if (one.key == step if isinstance(step, str) else step(one.node.value))]
     if isinstance(step, str) and len(fits) > 1:
         raise malformed(text, fits[1].start, f"{json.dumps(step)} stands here for the second time")
@@ -204,19 +204,21 @@ def _render(value: Any, indent: str, unit: str, newline: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def drop(text: str, path: Path) -> list[Splice]:
-    """Take away what stands at a path, with its comma, and whatever only held it; comments stay."""
+def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+    """Take away what stands at a path, with its comma, and what of ours only held it; comments stay."""
     root = _tree(text)
     assert root is not None
     way = list(_way(text, root, path))
-    while len(way) > 1 and len(way[-1][0].members) == 1 and not _is_commented(text, way[-2][1], way[-1][1]):
+    while path[: len(way) - 1] in ours and len(way[-1][0].members) == 1:
+        if _is_commented(text, way[-2][1], way[-1][1]):
+            break
         way.pop()
     return _cut(text, *way[-1])
 
 
 def _way(text: str, node: Node, path: Path) -> Iterator[tuple[Node, Member]]:
-    for step in path:
-        member = _inside(text, node, step)
+    for number, step in enumerate(path):
+        member = _inside(text, node, path[:number], step)
         assert member is not None
         yield node, member
         node = member.node

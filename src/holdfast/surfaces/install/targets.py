@@ -12,7 +12,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PureWindowsPath
 from typing import Any, Literal
 
 from ...domain.errors import Invalid, Misconfigured
@@ -114,6 +115,10 @@ class Want:
     whole: Callable[[Any], Way] | None = None
     """The path of all that goes with it, if that is more."""
 
+    def way(self, model: Any) -> Way:
+        """The path of what goes when ours does."""
+        return (self.whole or self.where)(model)
+
     def differs(self, model: Any) -> list[str] | None:
         """What of it is not as it should be; None: it is not there at all."""
         there = found(model, self.where(model))
@@ -173,6 +178,23 @@ def in_list(*keys: str) -> Callable[[Any], Way]:
     return lambda model: (*keys, lambda item: isinstance(item, dict) and item.get("name") == NAME)
 
 
+def in_older_continue(model: Any) -> Way:
+    """What is started, in a list whose items have no names: ours is known by its command."""
+    return (*whole_in_older_continue(model), "transport")
+
+
+def whole_in_older_continue(model: Any) -> Way:
+    return ("experimental", "modelContextProtocolServers", _starts_ours)
+
+
+def _starts_ours(item: Any) -> bool:
+    started = found(item, ("transport",))
+    if not isinstance(started, dict) or not isinstance(started.get("args"), list):
+        return False
+    words = [str(word) for word in (started.get("command"), *started["args"])]
+    return any(PureWindowsPath(one).name in (NAME, f"{NAME}.exe") and then == "mcp" for one, then in pairwise(words))
+
+
 def in_opencode(model: Any) -> Way:
     """Beside the servers that are there: the newer release keeps them one level deeper, and reads both."""
     servers = found(model, ("mcp", "servers"))
@@ -189,6 +211,7 @@ class Target:
     """Where it keeps its servers; the first one is made if there is none."""
     value: Callable[[Command], Value] = plain
     where: Callable[[Any], Way] = field(default=below("mcpServers"))
+    whole: Callable[[Any], Way] | None = None
     needs: tuple[str, ...] = ("command", "args")
     format: Format = JSONC
     base: str = "{}\n"
@@ -199,16 +222,23 @@ class Target:
     hooks: Callable[[Machine], Path] | None = None
     then: str = "Start it anew."
     """What its user has to do."""
+    older: Target | None = None
+    """The same agent with a file of its older releases, which is JSON."""
 
     def places(self, machine: Machine, command: Command, *, hooks: bool, file: Path | None = None) -> list[Place]:
         """The files that are to say something, and what."""
-        want = Want(self.value(command), self.needs, self.where)
         files = [file] if file else self.files(machine)
-        made = [Place(one, self.format, [want], self.base) for one in files]
+        made = [self._place(one, command) for one in files]
         if hooks and self.hooks and not file:
             name = next(name for name, target in TARGETS.items() if target is self)
             made.append(Place(self.hooks(machine), JSONC, list(hook_wants(name, command)), "{}\n"))
         return made
+
+    def _place(self, file: Path, command: Command) -> Place:
+        if self.older and file.suffix == ".json":
+            return self.older._place(file, command)
+        want = Want(self.value(command), self.needs, self.where, self.whole)
+        return Place(file, self.format, [want], self.base)
 
     def is_there(self, machine: Machine) -> bool:
         return any(shutil.which(name, path=machine.environment.get("PATH")) for name in self.programs) or any(
@@ -267,6 +297,12 @@ def _opencode_files(machine: Machine) -> list[Path]:
     folder = machine.config / "opencode"
     there = [folder / name for name in ("opencode.jsonc", "opencode.json") if (folder / name).exists()]
     return there[:1] or [folder / "opencode.json"]
+
+
+def _continue_files(machine: Machine) -> list[Path]:
+    """The older file where it is alone: Continue would not look at it any more once the newer one is there."""
+    newer, older = (machine.home / ".continue" / name for name in ("config.yaml", "config.json"))
+    return [older if os.path.lexists(older) and not os.path.lexists(newer) else newer]
 
 
 def _cline_files(machine: Machine) -> list[Path]:
@@ -345,7 +381,7 @@ TARGETS: dict[str, Target] = {
     ),
     "continue": Target(
         "Continue",
-        files=lambda machine: [machine.home / ".continue" / "config.yaml"],
+        files=_continue_files,
         value=named,
         where=in_list("mcpServers"),
         format=YAML,
@@ -353,6 +389,14 @@ TARGETS: dict[str, Target] = {
         programs=("cn",),
         folders=lambda machine: [machine.home / ".continue"],
         then="It is used in agent mode.",
+        older=Target(
+            "Continue",
+            files=_continue_files,
+            value=typed,
+            where=in_older_continue,
+            whole=whole_in_older_continue,
+            needs=("type", "command", "args"),
+        ),
     ),
     "cline": Target(
         "Cline",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,11 @@ from ...domain.errors import FileMalformed, FileRefused
 Step = str | Callable[[Any], bool]
 """A key of an object, or what says which element of a list is meant."""
 Path = tuple[Step, ...]
+Ours = Collection[Path]
+"""The paths of objects and lists that are there for our entry alone: they may go with it."""
+
+
+_NOTHING = object()
 
 
 @dataclass(frozen=True)
@@ -40,9 +45,15 @@ def malformed(text: str, at: int, problem: str) -> FileMalformed:
     return FileMalformed(f"line {line}, column {column}: {problem}", line=line, column=column)
 
 
-def wrong_kind(text: str, at: int, step: Step) -> FileMalformed:
+def wrong_kind(text: str, at: int, path: Path, step: Step) -> FileMalformed:
+    """What stands at a path holds nothing that a step could lead to."""
     wanted = "an object" if isinstance(step, str) else "a list"
-    return malformed(text, at, f"{wanted} is expected here, and there is something else")
+    return malformed(text, at, f"{name_of(path) or 'all of it'} must be {wanted}, and is something else")
+
+
+def name_of(path: Path) -> str:
+    """A path, as people write it."""
+    return ".".join(step if isinstance(step, str) else "[]" for step in path)
 
 
 def unsafe() -> FileRefused:
@@ -114,6 +125,19 @@ def removed(model: Any, path: Path) -> Any:
         return model
     inner = removed(model[at], rest) if rest else None
     return [*model[:at], *([inner] if inner else []), *model[at + 1 :]]
+
+
+def missing(model: Any, path: Path) -> list[tuple[str, ...]]:
+    """The keys on the way of a path that are not there, each with those before it."""
+    keys: tuple[str, ...] = ()
+    lacking = []
+    for step in path[:-1]:
+        if not isinstance(step, str):
+            break
+        keys = (*keys, step)
+        model = model.get(step, _NOTHING) if isinstance(model, dict) else _NOTHING
+        lacking += [keys] if model is _NOTHING else []
+    return lacking
 
 
 def without_empty(model: Any, path: Path) -> Any:

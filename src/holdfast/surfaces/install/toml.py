@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .text import Path, Splice, found, line_end, line_start, malformed, newline_of, unsafe, wrong_kind
+from ...domain.errors import FileRefused
+from .text import Ours, Path, Splice, found, line_end, line_start, malformed, newline_of, unsafe, wrong_kind
 
 _BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
@@ -104,15 +105,32 @@ def put(text: str, path: Path, value: Any) -> list[Splice]:
     lines = list(_statements(text))
     if same := [line for line in lines if line.path == keys and not line.head]:
         return [Splice(same[0].value, same[0].end, _render(value))]
+    _can_hold(text, lines, keys)
     if isinstance(value, dict):
-        for number in range(1, len(keys)):
-            if not isinstance(found(parse(text), keys[:number]) or {}, dict):
-                raise wrong_kind(text, next(line.start for line in lines if line.path == keys[:number]), "")
         return [_table(text, keys, value)]
     head = next((line for line in lines if line.head and line.path == keys[:-1]), None)
     if head is None:
         raise unsafe()
     return [Splice(head.end, head.end, f"{newline_of(text)}{_key(keys[-1])} = {_render(value)}")]
+
+
+def _can_hold(text: str, lines: list[Line], keys: tuple[str, ...]) -> None:
+    """Refuse where something on the way is no table, or one that is closed."""
+    model = parse(text)
+    for number in range(1, len(keys)):
+        held, way = found(model, keys[:number]), keys[:number]
+        if held is not None and not isinstance(held, dict):
+            raise wrong_kind(text, next(line.start for line in lines if line.path == way), way, "")
+        if held is not None and any(line.path == way and not line.head for line in lines):
+            raise _closed(way, held)
+
+
+def _closed(way: tuple[str, ...], held: dict[str, Any]) -> FileRefused:
+    tables = [(*way, key) for key, inner in held.items() if isinstance(inner, dict)] or [way]
+    heads = " ".join(f"[{'.'.join(map(_key, table))}]" for table in tables)
+    name = ".".join(map(_key, way))
+    told = f"which is valid, has {name} as an inline table, which nothing can be added to"
+    return FileRefused(f"{told}: write it as {heads} and try again", key=name)
 
 
 def _plain(path: Path) -> tuple[str, ...]:
@@ -138,8 +156,11 @@ def _render(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def drop(text: str, path: Path) -> list[Splice]:
-    """Take away the lines that are about a path, and a blank line before each table of them."""
+def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+    """Take away the lines that are about a path, and a blank line before each table of them.
+
+    A table that somebody wrote keeps its own line, and one that nobody wrote has none.
+    """
     keys = _plain(path)
     lines = [line for line in _statements(text) if line.path[: len(keys)] == keys]
     if not lines:

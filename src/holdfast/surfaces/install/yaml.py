@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from .text import Path, Splice, Step, line_end, line_start, malformed, newline_of, unsafe, wrapped, wrong_kind
+from .text import Ours, Path, Splice, Step, line_end, line_start, malformed, newline_of, unsafe, wrapped, wrong_kind
 
 _WORDS = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z/][\w./-]*", re.I | re.A)
 """Texts that need no quotes, whatever a program takes for a flag."""
@@ -35,7 +35,7 @@ def parse(text: str) -> Any:
         return {}
     model = _model(root, NESTED)
     if model is not None and not isinstance(model, dict):
-        raise wrong_kind(text, root.start_mark.index, "")
+        raise wrong_kind(text, root.start_mark.index, (), "")
     return model or {}
 
 
@@ -74,7 +74,7 @@ def put(text: str, path: Path, value: Any) -> list[Splice]:
     for number, step in enumerate(path):
         if node is None or (isinstance(node, ScalarNode) and node.tag == _NULL):
             return [_begin(text, owner, node, wrapped(path[number:], value))]
-        inner = _inside(text, node, step)
+        inner = _inside(text, node, path[:number], step)
         if inner is None:
             return [_insert(text, owner, node, step, wrapped(path[number + 1 :], value))]
         node, owner = inner.value, inner.first
@@ -89,10 +89,10 @@ def _held(node: Node) -> list[Held]:
     return [Held(item, item) for item in node.value] if isinstance(node, SequenceNode) else []
 
 
-def _inside(text: str, node: Node, step: Step) -> Held | None:
+def _inside(text: str, node: Node, path: Path, step: Step) -> Held | None:
     """What a step leads to. A name that stands twice is refused: programs differ in which one counts."""
     if not isinstance(node, MappingNode if isinstance(step, str) else SequenceNode):
-        raise wrong_kind(text, node.start_mark.index, step)
+        raise wrong_kind(text, node.start_mark.index, path, step)
     if isinstance(step, str):
         fits = [one for one in _held(node) if _model(one.first, 1 + NESTED) == step]
         if len(fits) > 1:
@@ -166,19 +166,29 @@ def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def drop(text: str, path: Path) -> list[Splice]:
-    """Take away what stands at a path by its lines, and whatever only held it; comments stay."""
+def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+    """Take away what stands at a path by its lines, and what of ours only held it; comments stay."""
     way = list(_way(text, path))
-    while len(way) > 1 and len(_held(way[-1][0])) == 1 and not _has_comments(text, way[-2][1], way[-1][1]):
+    while path[: len(way) - 1] in ours and len(_held(way[-1][0])) == 1:
+        if _has_comments(text, way[-2][1], way[-1][1]):
+            break
         way.pop()
-    return [_cut(text, *way[-1])]
+    return [_cut(text, *way[-1]), *(_emptied(text, way[-2][1], way[-1][0]) if len(way) > 1 else ())]
+
+
+def _emptied(text: str, owner: Held, node: Node) -> Iterator[Splice]:
+    """What loses the last of its lines stays an empty object or list: without any it would be neither."""
+    if len(_held(node)) > 1 or getattr(node, "flow_style", False):
+        return
+    colon = text.index(":", owner.first.end_mark.index) + 1
+    yield Splice(colon, colon, " {}" if isinstance(node, MappingNode) else " []")
 
 
 def _way(text: str, path: Path) -> Iterator[tuple[Node, Held]]:
     node = _compose(text)
-    for step in path:
+    for number, step in enumerate(path):
         assert node is not None
-        held = _inside(text, node, step)
+        held = _inside(text, node, path[:number], step)
         assert held is not None
         yield node, held
         node = held.value

@@ -22,9 +22,11 @@ SHOWN = (
     "updated_at",
     "version",
     "score",
+    "matched",
+    "why",
     "untrusted",
 )
-"""What a memory's opening mark says: its name and its provenance."""
+"""What a memory's opening mark says: its name, its provenance, and why it was found."""
 
 
 TEXTS = ("toon", "text")

@@ -47,6 +47,9 @@ def test_arguments_come_by_place_or_by_name(hold: Any) -> None:
 def test_an_argument_is_not_given_twice(hold: Any) -> None:
     with pytest.raises(Invalid):
         hold.store("Plan", "x", "y")
+    with pytest.raises(Invalid, match="given by place and by name") as refused:
+        hold.store("Plan", "x", title="Other")
+    assert refused.value.details == {"fields": ["title"]}
 
 
 def test_a_memory_stored_by_a_program_says_so(hold: Any) -> None:

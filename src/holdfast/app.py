@@ -47,7 +47,10 @@ class Holdfast:
             raise AttributeError(f"Holdfast has no operation {name!r}")
 
         def operation(*positional: Any, **arguments: Any) -> Any:
-            return self.call(name, REGISTRY[name].named(positional) | arguments)
+            placed = REGISTRY[name].named(positional)
+            if twice := sorted(placed.keys() & arguments.keys()):
+                raise Invalid(f"{twice[0]}: given by place and by name", fields=twice)
+            return self.call(name, placed | arguments)
 
         operation.__doc__ = REGISTRY[name].description
         return operation

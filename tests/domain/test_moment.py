@@ -34,6 +34,11 @@ def test_moments_as_text_sort_as_moments(moments: list[int]) -> None:
     assert [to_text(moment) for moment in sorted(moments)] == sorted(to_text(moment) for moment in moments)
 
 
+@given(st.integers(LAST + 1, 2**63 - 1) | st.integers(-(2**63), FIRST - 1))
+def test_a_moment_that_cannot_be_written_is_shown_as_the_nearest_that_can(moment: int) -> None:
+    assert to_text(moment) == to_text(LAST if moment > 0 else FIRST)
+
+
 @pytest.mark.parametrize(
     ("text", "moment"),
     [

@@ -174,6 +174,35 @@ def test_the_year_9999_is_beyond_what_is_due() -> None:
     assert plan.after(made, from_text("9999-12-31", "x")) is None
 
 
+@pytest.mark.parametrize("repeat", ["every 36526 days", "every 3000000 days", "every 999999999h"])
+def test_an_interval_of_more_than_a_hundred_years_is_refused(repeat: str) -> None:
+    with pytest.raises(Invalid, match=r"^repeat: .* too long"):
+        plan.schedule(repeat, "UTC", from_text("2026-11-16", "x"))
+    assert plan.schedule("every 36525 days", "UTC", 0).rule == plan.Every(plan.LONGEST_EVERY)
+
+
+def test_an_interval_that_leads_beyond_what_can_be_written_has_no_further_time() -> None:
+    kept = plan.Schedule(plan.rule_of("every 3000000 days"), ZoneInfo("UTC"), from_text("2020-01-01", "x"))
+    assert plan.after(kept, kept.first) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"), [("9999-12-31T23:59", "America/New_York"), ("0001-01-01T00:00", "Asia/Tokyo")]
+)
+def test_a_time_beyond_what_can_be_written_is_refused_in_any_zone(text: str, zone: str) -> None:
+    with pytest.raises(Invalid, match=r"^due_at: ") as refused:
+        plan.due(text, zone)
+    assert refused.value.details == {"fields": ["due_at"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"), [("9999-12-31T23:59Z", "Asia/Tokyo"), ("0001-01-01T00:00Z", "America/New_York")]
+)
+def test_a_calendar_whose_wall_shows_no_such_day_never_comes(text: str, zone: str) -> None:
+    with pytest.raises(Invalid, match="never comes"):
+        plan.schedule("daily", zone, plan.due(text, zone))
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     repeat=st.sampled_from(

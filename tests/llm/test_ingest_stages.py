@@ -35,6 +35,11 @@ ANSWERS: dict[str, Any] = {
     "enrich": {"entities": ["Gull"], "claims": ["Gull is a boat that carries pilots out to sea."], "relations": []},
     "emit": {"title": "Harbour", "summary": "s", "tags": ["port"], "proposed_links": []},
 }
+KIND = {
+    "type": "object",
+    "properties": {"fact_kind": {"type": "string"}, "confidence": {"type": "number"}},
+    "required": ["fact_kind"],
+}
 WORDS = {
     "synthesise": "As atoms, give",
     "classify": "mostly is, and how sure",
@@ -96,6 +101,17 @@ def test_only_what_we_computed_is_a_result_and_no_words_of_a_text_are_in_it(db: 
         assert not any("IGNORE" in text or "Obey" in text for _, text in results)
         overlap = json.loads(next(text for label, text in results if label == "jaccard_overlap"))
         assert overlap[0]["candidates_scored"] == 1
+        kinds = json.loads(next(text for label, text in results if label == "fts_classifier"))
+        assert {one["namespace"] for one in kinds} == {"port"}
+
+
+def test_a_model_is_shown_the_literal_results_where_the_pipeline_says_so(db: str) -> None:
+    helper = {"type": "helper", "kind": "fts_classifier", "params": {"compat": True}}
+    asking = {"type": "llm_call", "label": "classify", "prompt_template": WORDS["classify"], "output_schema": KIND}
+    with provider(answering) as server, opened(db, server) as hold:
+        taken(hold, "We strengthen the wall.", pipeline_override={"stages": [helper, asking]})
+    shown = '[{"paragraph":1,"helper":"fts_classifier","fact_kind":"procedural","namespace":"port","tokens":4}]'
+    assert shown in prompt_of(server.asked[0])
 
 
 def test_a_model_adds_tags_a_title_and_what_no_paragraph_says(db: str) -> None:

@@ -216,7 +216,8 @@ def test_a_patch_passes_the_same_door_as_a_store(hold: Any, plan: Any, field: st
 
 
 def test_a_scope_in_the_metadata_of_a_patch_is_honoured(hold: Any, plan: Any) -> None:
-    changed = hold.update(plan.id, metadata={"scope": "private", "agent_id": "ai:other@here", "mine": 1})
+    forged = {"scope": "private", "agent_id": "ai:other@here", "imported_from_agent_id": "ai:king@here"}
+    changed = hold.update(plan.id, metadata={**forged, "mine": 1})
     assert (changed.scope, changed.agent_id, changed.metadata) == ("private", "ai:tester@here", {"mine": 1})
 
 

@@ -173,6 +173,8 @@ def test_hooks_are_for_the_namespaces_that_they_match_also_if_only_an_id_is_give
     free = open_with()
     team = free.store(title="Plan", content="x", namespace="team/web").id
     other = free.store(title="Plan", content="x", namespace="elsewhere").id
+    deep, away = (free.store(title=one, content="x", namespace="team/web").id for one in ("Deep", "Away"))
+    free.archive(ids=[away])
     deny = saying({"decision": "deny"})
     hold = open_with(
         *(rule(event, deny, match=["team/**"]) for event in ("pre_store", "pre_delete", "pre_link", "pre_recall"))
@@ -185,6 +187,8 @@ def test_hooks_are_for_the_namespaces_that_they_match_also_if_only_an_id_is_give
         lambda: hold.bulk_store(
             memories=[{"title": "A", "content": "x"}, {"title": "B", "content": "x", "namespace": "team"}]
         ),
+        lambda: hold.promote(id=deep, to_namespace="team"),
+        lambda: hold.archive_restore(id=away),
         lambda: hold.delete(id=team),
         lambda: hold.delete(id=team[:13]),
         lambda: hold.link(source_id=other, target_id=team),
@@ -195,6 +199,38 @@ def test_hooks_are_for_the_namespaces_that_they_match_also_if_only_an_id_is_give
         with pytest.raises(HookDenied):
             ask()
     assert hold.delete(id=other).deleted
+
+
+def test_an_undo_asks_the_hooks_of_what_it_does(open_with: Open, tmp_path: Path) -> None:
+    free = open_with()
+    kept, gone = (free.store(title=title, content="x", namespace="team").id for title in ("Plan", "Old plan"))
+    free.delete(id=gone)
+    tied = free.store(title="Note", content="y", namespace="elsewhere").id
+    free.link(source_id=tied, target_id=kept)
+    made, deleted, linked = (free.events().events[place].seq for place in (0, 2, -1))
+    deny, log = saying({"decision": "deny"}), tmp_path / "log"
+    for event, change in (("pre_delete", made), ("pre_store", deleted), ("pre_link", linked)):
+        hold = open_with(rule(event, deny, match=["team"]))
+        for together in (False, True):
+            with pytest.raises(HookDenied):
+                hold.undo(change=change, together=together)
+        assert "undo" in hold.hooks_list().hooks[0].operations
+    hold = open_with(rule("pre_store", deny), rule("pre_link", deny), rule("post_delete", saying("", log)))
+    assert hold.undo(change=made).record == kept
+    hold.close()
+    [told] = heard(log)
+    assert (told["operation"], told["arguments"], told["namespaces"]) == ("undo", {"change": made}, ["team"])
+    with pytest.raises(NotFound):
+        free.get(id=kept)
+
+
+def test_a_hook_cannot_change_what_is_taken_back(open_with: Open) -> None:
+    hold = open_with(rule("pre_delete", saying({"decision": "modify", "arguments": {"change": 1}})))
+    kept = hold.store(title="Plan", content="x").id
+    other = hold.store(title="Another plan", content="y").id
+    with pytest.raises(HookDenied):
+        hold.undo(change=hold.history(id=other).changes[0].seq)
+    assert [hold.get(id=id).id for id in (kept, other)] == [kept, other]
 
 
 def test_a_hook_after_an_operation_hears_its_answer_and_cannot_spoil_it(open_with: Open, tmp_path: Path) -> None:

@@ -157,6 +157,22 @@ def test_every_format_is_kept_once(hold: Any, tmp_path: Path) -> None:
     assert hold.verify().intact
 
 
+def test_what_a_slack_export_says_itself_follows_its_edits(hold: Any, tmp_path: Path) -> None:
+    path = exports.slack(tmp_path / "slack")
+    day = path / "general" / "2024-01-01.json"
+    for text, content, original in (
+        ("&lt;b&gt;", "<b>", "&lt;b&gt;"),
+        ("<@U1>, soup", "@Anna, soup", "<@U1>, soup"),
+        ("Soup.", "Soup.", None),
+    ):
+        said = json.loads(day.read_text())
+        said[2]["text"] = text
+        day.write_text(json.dumps(said))
+        hold.mine(str(path), namespace="mined")
+        [memory] = [one for one in hold.list(namespace="mined").memories if one.source_uri.endswith("260.000300")]
+        assert (memory.content, memory.metadata.get("original")) == (content, original)
+
+
 def test_a_store_of_ai_memory_brings_names_and_standards_along(hold: Any, tmp_path: Path) -> None:
     answer = hold.mine(str(exports.ai_memory(tmp_path / "ai.db")))
     assert [(one.where, one.what) for one in answer.problems] == [("ai.db memories row 3", "tags: is no JSON")]

@@ -216,6 +216,17 @@ def test_slack_mentions_are_names_and_links_are_written_out(tmp_path: Path) -> N
     )
 
 
+def test_what_the_slack_export_itself_says_is_kept_beside_what_was_made_of_it(tmp_path: Path) -> None:
+    found = [one for one in records(exports.slack(tmp_path / "export")) if isinstance(one, Turn)]
+    originals = {one.content: one.metadata.get("original") for one in found}
+    assert originals["Lunch at noon & soup?"] == "Lunch at noon &amp; soup?"
+    assert originals["@Ben B. has joined"] == "<@U2> has joined"
+    assert originals["Yes."] is None
+    days = {"users.json": "[]", "ci/2024-01-01.json": json.dumps([{"ts": "1", "user": "U1", "text": "&amp;" * 10_000}])}
+    [long] = [one for one in records(exports.zipped(tmp_path / "s.zip", days)) if isinstance(one, Turn)]
+    assert (long.content, long.metadata) == ("&" * 10_000, {})
+
+
 def test_a_slack_message_that_is_all_blocks_says_what_they_say(tmp_path: Path) -> None:
     line = [
         {"type": "text", "text": "Ask "},

@@ -88,6 +88,21 @@ def test_names_travel_with_an_export_and_with_an_exchange(timed: holdfast.Holdfa
         assert other.principal_show(name="slack:U42").principal == "ann"
 
 
+@pytest.mark.parametrize("split", ["a", "b", "c"])
+def test_a_name_of_a_circle_that_stores_made_together_is_apart_after_one_split(
+    timed: holdfast.Holdfast, tmp_path: Path, split: str
+) -> None:
+    timed.principal_merge(alias="a", principal="b")
+    with holdfast.open(str(tmp_path / "other.db"), now=timed.hold.now) as other:
+        other.principal_merge(alias="b", principal="c")
+        other.principal_merge(alias="c", principal="a")
+    timed.sync(remote=str(tmp_path / "other.db"))
+    assert sorted(timed.principal_show(name=split).names) == ["a", "b", "c"]
+    assert timed.principal_split(alias=split).names == [split]
+    others = sorted({"a", "b", "c"} - {split})
+    assert [sorted(timed.principal_show(name=name).names) for name in others] == [others, others]
+
+
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 129, "a\x00b"])
 def test_a_name_is_a_line_of_text(timed: holdfast.Holdfast, name: Any) -> None:
     with pytest.raises(Invalid):

@@ -208,7 +208,8 @@ def test_a_bulk_store_is_by_one_agent(hold: Any) -> None:
 
 
 def test_what_a_caller_claims_in_metadata_about_the_owner_does_not_count(hold: Any) -> None:
-    stored = hold.store(title="Plan", content="x", metadata={"agent_id": "ai:boss@here", "created_at": "1999-01-01"})
+    forged = {"agent_id": "ai:boss@here", "imported_from_agent_id": "ai:king@here"}
+    stored = hold.store(title="Plan", content="x", metadata={**forged, "created_at": "1999-01-01"})
     assert (stored.agent_id, stored.metadata) == ("ai:tester@here", {"created_at": "1999-01-01"})
     assert stored.created_at == "2026-01-31T09:00:00.000000Z"
 

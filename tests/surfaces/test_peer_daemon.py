@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import holdfast
 from holdfast.domain.errors import Invalid, PeerFailed
 from holdfast.net.access import Access
 from holdfast.services.daemon import LONGEST_PAUSE, Daemon, must_be_set, pause_after
+from holdfast.services.sync import sync_with
 from holdfast.storage import exchange as telling
 from holdfast.surfaces.cli import run
 from holdfast.surfaces.http.app import build
@@ -156,6 +158,21 @@ def test_a_peer_that_fails_is_left_alone_longer_each_time_and_not_all_at_the_sam
 def test_what_nobody_should_begin_with_is_refused(peers: tuple[str, ...], access: Access, said: str) -> None:
     with pytest.raises(Invalid, match=said):
         must_be_set(peers, access)
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [("fingerprint", "zz"), ("ca", "no.pem"), ("client_cert", "no.pem"), ("client_key", "no\0.key")],
+)
+def test_with_what_no_peer_can_be_asked_nothing_begins(here: holdfast.Holdfast, option: str, given: str) -> None:
+    """Nobody is asked first: there is no such peer."""
+    both = {"client_cert": __file__, "client_key": __file__} if option.startswith("client") else {}
+    hold = replace(here.hold, access=Access(**{**both, option: given}))
+    url = "https://127.0.0.1:9"
+    for begin in (lambda: Daemon(hold, [url], interval=NEVER, batch=1), lambda: sync_with(hold, url, "merge")):
+        with pytest.raises(Invalid, match=f"^{option}: ") as refused:
+            begin()
+        assert refused.value.details["fields"] == [option]
 
 
 def test_a_server_keeps_in_step_by_its_settings(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:

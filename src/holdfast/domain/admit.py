@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from .errors import Invalid
 from .lifetime import Lifetimes
-from .memory import SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
+from .memory import IMPORTED_FROM, SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
 from .moment import DAY, SECOND, from_text
 from .passages import head, spoken_time
 
@@ -58,8 +58,10 @@ class Draft(Struct, frozen=True, kw_only=True):
     ttl_secs: int | None = None
 
 
-def admit(draft: Draft, *, id: str, agent: str, origin: str, now: int, lifetimes: Lifetimes) -> Memory:
-    """A memory from a draft, every field checked, normalised and filled in."""
+def admit(
+    draft: Draft, *, id: str, agent: str, origin: str, now: int, lifetimes: Lifetimes, imported: bool = False
+) -> Memory:
+    """A memory from a draft, every field checked, normalised and filled in. Only what is imported names who had it."""
     told = _told(draft)
 
     def given(name: str, default: Any) -> Any:
@@ -80,7 +82,7 @@ def admit(draft: Draft, *, id: str, agent: str, origin: str, now: int, lifetimes
         scope=given("scope", declared_scope(draft.metadata) or "collective"),
         agent=agent,
         tags=tags(given("tags", ())),
-        metadata=metadata(given("metadata", {})),
+        metadata=(metadata if imported else said_metadata)(given("metadata", {})),
         citations=given("citations", ()),
         source_uri=given("source_uri", None),
         source_span=given("source_span", None),
@@ -218,6 +220,12 @@ def metadata(value: dict[str, Any], field: str = "metadata") -> dict[str, Any]:
     if len(msgspec.json.encode(value)) > MOST_BYTES["metadata"]:
         raise _invalid(field, f"at most {MOST_BYTES['metadata']} bytes as JSON")
     return value
+
+
+def said_metadata(value: dict[str, Any], before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Metadata that a caller gives: from whom a memory was brought here is not theirs to say, and stays as it was."""
+    first = {IMPORTED_FROM: before[IMPORTED_FROM]} if before and IMPORTED_FROM in before else {}
+    return metadata({key: item for key, item in value.items() if key != IMPORTED_FROM} | first)
 
 
 def foreign(field: str, value: Any) -> Any:

@@ -299,7 +299,8 @@ def memory_of(
     if not isinstance(owner, str):
         raise Invalid("metadata.agent_id: a text", fields=["metadata.agent_id"])
     draft = _draft(row, namespace)
-    admitted = admit(draft, id=row.id, agent=owner, origin=row.origin or origin, now=now, lifetimes=times)
+    whose = {"id": row.id, "agent": owner, "origin": row.origin or origin}
+    admitted = admit(draft, **whose, now=now, lifetimes=times, imported=True)
     created = _or(moment(row.created_at, "created_at"), now)
     updated = _or(moment(row.updated_at, "updated_at"), created)
     if state == "archived":

@@ -251,7 +251,7 @@ def fts_classifier(content: str, *, namespace: str | None = None, compat: bool =
     payload: dict[str, Any] = {"helper": "fts_classifier"}
     distinct = len(tokens(content, compat=compat))
     if compat:
-        kind = _literal_kind(content)
+        kind = literal_kind(content)
         payload |= {"fact_kind": kind, "namespace": namespace, "tokens": distinct}
         return HelperOutput("fts_classifier", f"{kind}, {distinct} distinct tokens", payload)
     found = classified(content)
@@ -267,7 +267,7 @@ def fts_classifier(content: str, *, namespace: str | None = None, compat: bool =
     return HelperOutput("fts_classifier", f"{found.fact_kind} ({sure}), {distinct} distinct tokens", payload)
 
 
-def _literal_kind(content: str) -> FactKind:
+def literal_kind(content: str) -> FactKind:
     """As ai-memory tells it: by letters anywhere, even in the middle of other words."""
     said = content.lower()
     if any(part in said for part in ("step ", "first, ", "then ")):

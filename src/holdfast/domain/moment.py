@@ -21,7 +21,12 @@ def now() -> int:
 
 
 def to_text(moment: int) -> str:
-    return (_BEGIN + timedelta(microseconds=moment)).isoformat(timespec="microseconds") + "Z"
+    """RFC 3339; what lies beyond the years that it can write is shown as the first or the last of them."""
+    try:
+        at = _BEGIN + timedelta(microseconds=moment)
+    except OverflowError:
+        at = datetime.max if moment > 0 else datetime.min
+    return at.isoformat(timespec="microseconds") + "Z"
 
 
 def from_text(text: str, field: str) -> int:

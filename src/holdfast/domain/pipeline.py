@@ -44,6 +44,8 @@ class Searching(_Stage, frozen=True, kw_only=True, tag="candidates"):
 
 class HelperParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     cosine_threshold: Annotated[float, Meta(ge=-1, le=1)] = NEAR
+    compat: bool = False
+    """Tell the literal results of ai-memory; what is kept does not depend on it."""
 
 
 class Helping(_Stage, frozen=True, kw_only=True, tag="helper"):

@@ -24,6 +24,8 @@ LAST_YEAR = 9000
 MOST_STEPS = 20_000
 """Steps of a calendar without a day that fits: further than any rule that fits at all goes."""
 LONGEST_RULE = 500
+LONGEST_EVERY = 36_525 * 86_400
+"""Seconds between two times of `every`: a hundred years."""
 
 WORDS = {
     "daily": "FREQ=DAILY",
@@ -85,6 +87,8 @@ class Schedule(NamedTuple):
 def schedule(repeat: str | None, zone: str, first: int) -> Schedule:
     """What a text means, from its first time on. Raises Invalid for what never comes or cannot be read."""
     made = Schedule(rule_of(repeat), zone_of(zone), first)
+    if isinstance(made.rule, Every) and made.rule.seconds > LONGEST_EVERY:
+        raise Invalid(f"repeat: {repeat!r} is too long: at most a hundred years, 36525 days", fields=["repeat"])
     if made.rule is not None and after(made, first - 1) is None:
         raise Invalid("repeat: that never comes", fields=["repeat"])
     return made
@@ -114,7 +118,10 @@ def due(text: str, zone: str) -> int:
         return from_text(given, "due_at")
     if wall.tzinfo is not None:
         return from_text(given, "due_at")
-    return on_the_wall(wall, zone_of(zone))
+    try:
+        return on_the_wall(wall, zone_of(zone))
+    except OverflowError:
+        raise Invalid(f"due_at: {given} in {zone} lies beyond the years 1 to 9999", fields=["due_at"]) from None
 
 
 def rule_of(repeat: str | None) -> Rule | None:
@@ -139,7 +146,7 @@ def after(schedule: Schedule, moment: int) -> int | None:
             return schedule.first if schedule.first > moment else None
         case Every(seconds):
             steps = max(0, (moment - schedule.first) // (seconds * SECOND) + 1)
-            return schedule.first + steps * seconds * SECOND
+            return _within(schedule.first + steps * seconds * SECOND)
         case Cron(fields):
             return _cron_after(fields, schedule.zone, max(moment, schedule.first - 1))
         case Calendar() as rule:
@@ -267,8 +274,11 @@ def _until(text: str) -> int:
 
 def _times(rule: Calendar, schedule: Schedule, moment: int) -> Iterator[int]:
     """The times of a calendar in order, from near a moment on; from the first one if they have to be counted."""
-    start = wall_of(schedule.first, schedule.zone)
-    reached = start if rule.most else max(start, wall_of(moment, schedule.zone))
+    try:
+        start = wall_of(schedule.first, schedule.zone)
+        reached = start if rule.most else max(start, wall_of(moment, schedule.zone))
+    except OverflowError:
+        return
     counted = 0
     for day in _days(rule, start, reached):
         at = on_the_wall(day, schedule.zone)

@@ -33,6 +33,10 @@ FIELDS = ("name", "description", "license", "compatibility", "allowed-tools", "m
 MARK = "---"
 _BY_LINES = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 
+_SEPARATORS = "\u0085\u2028\u2029"
+_SEPARATOR = re.compile(rf"[{_SEPARATORS}]+(?=\S)")
+"""Signs that end a line in YAML. The reference lets a value go on after one, as if it were indented there."""
+_PAD = " " * 2 * MOST_LEVELS
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,2})?")
 _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None} | {
@@ -146,22 +150,28 @@ def _parsed(head: str) -> Node:
 
     if len(head) > MOST_HEAD:
         raise _invalid([Fault("SKILL.md", 1, f"the fields have at most {MOST_HEAD} characters")])
-    reader = _Reader(yaml.parse(head, Loader=yaml.SafeLoader))
+    head = _SEPARATOR.sub(lambda found: found[0] + _PAD, head)
+    reader = _Reader(head, yaml.parse(head, Loader=yaml.SafeLoader))
     try:
         return reader.document()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "there is a character that no YAML has"
-        raise _invalid([Fault(reader.field, mark.line + 1 if mark else 1, f"is not YAML: {what}")]) from None
+        raise _invalid([Fault(reader.field, reader.line_of(mark) if mark else 1, f"is not YAML: {what}")]) from None
 
 
 class _Reader:
     """A tree of texts from YAML's events; what the convention does not have is refused where it stands."""
 
-    def __init__(self, events: Iterator[Event]) -> None:
+    def __init__(self, head: str, events: Iterator[Event]) -> None:
+        self._head = head
         self._events = events
         self.field = "SKILL.md"
         """Where it is."""
+
+    def line_of(self, mark: Any) -> int:
+        """As an editor counts: other signs than a newline, which end a line in YAML, do not."""
+        return self._head.count("\n", 0, mark.index) + 1
 
     def document(self) -> Node:
         import yaml
@@ -180,7 +190,7 @@ class _Reader:
     def _node(self, event: Any, level: int) -> Node:
         import yaml
 
-        line = event.start_mark.line + 1
+        line = self.line_of(event.start_mark)
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             raise self._refused(event, "has an anchor or an alias (& or *): quote the text, or write it out")
         if event.tag is not None:
@@ -188,11 +198,16 @@ class _Reader:
         if level > MOST_LEVELS:
             raise self._refused(event, f"is nested more than {MOST_LEVELS} deep")
         if isinstance(event, yaml.ScalarEvent):
+            if event.style in ("|", ">") and self._is_padded(event):
+                raise self._refused(event, "has a sign in a block of text that ends a line and is no newline")
             return Node(event.value, line, plain=event.implicit[0])
         if isinstance(event, yaml.SequenceStartEvent):
             items = [self._node(one, level + 1) for one in self._until(yaml.SequenceEndEvent)]
             return Node(items, line, flow=bool(event.flow_style))
         return Node(self._mapping(level), line, flow=bool(event.flow_style))
+
+    def _is_padded(self, event: Any) -> bool:
+        return any(sign + _PAD in self._head[event.start_mark.index : event.end_mark.index] for sign in _SEPARATORS)
 
     def _mapping(self, level: int) -> dict[str, Node]:
         import yaml
@@ -202,10 +217,12 @@ class _Reader:
             key = self._node(event, level + 1)
             if not isinstance(key.value, str):
                 raise self._refused(event, "has a name that is not a text")
-            if key.value in found:
-                raise self._refused(event, f"says {key.value!r} twice")
             self.field = self.field if level else key.value
+            if key.value in found:
+                raise self._refused(event, f"says {key.value!r} twice" if level else "is said twice")
             found[key.value] = self._node(next(self._events), level + 1)
+            if key.value == "<<" and key.plain and not _can_be_merged(found[key.value]):
+                raise self._refused(event, "has << without fields that it could take: quote it if it is a name")
         return found
 
     def _until(self, end: type[Event]) -> Iterator[Event]:
@@ -213,7 +230,13 @@ class _Reader:
             yield event
 
     def _refused(self, event: Any, what: str) -> Invalid:
-        return _invalid([Fault(self.field, event.start_mark.line + 1, what)])
+        return _invalid([Fault(self.field, self.line_of(event.start_mark), what)])
+
+
+def _can_be_merged(node: Node) -> bool:
+    """Whether YAML could take the fields of it into the mapping that it stands in."""
+    many = node.value if isinstance(node.value, list) else [node]
+    return all(isinstance(one.value, dict) for one in many)
 
 
 def _faults(node: Node, folder: str | None) -> Iterator[Fault]:

@@ -1,6 +1,8 @@
 """In which language a text is written, if that can be told: who is not sure says nothing."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 
 DEFAULT = "en"
@@ -70,6 +72,8 @@ _SCRIPTS = (
 )
 """The more particular first: kana make Chinese characters Japanese."""
 _WORD = re.compile(r"[^\W\d_]+")
+_IN_A_NAME = re.compile(r"\b(?:El|La|Las|Los|Le|Les|De|Da|Di|Del)(?= [^\W\d_a-zß-ÿ])")
+"""An article with a capital before another one is part of a name, which any language may speak of."""
 FEWEST = 2.0
 """So many common words tell a language; of a text of a few words, one of three does."""
 FEW_WORDS = 4
@@ -83,7 +87,7 @@ def tongue(text: str) -> str | None:
     script = next((code for code, among in _SCRIPTS if re.search(f"[{among}]", "".join(words))), None)
     if script is not None and _is_most(script, "".join(words)):
         return script if len(script) == CODE else None
-    return _by_words(text.lower(), words)
+    return _by_words(text.lower(), words, _WORD.findall(_IN_A_NAME.sub("", text).lower()))
 
 
 def _is_most(code: str, letters: str) -> bool:
@@ -103,14 +107,27 @@ def _languages() -> dict[str, tuple[str, ...]]:
     return users
 
 
-def _by_words(text: str, words: list[str]) -> str | None:
-    """A word that several languages have counts for each of them in part."""
+def _shares(words: Iterable[str]) -> dict[str, float]:
+    """What words say for each language."""
     found: dict[str, float] = dict.fromkeys(_COMMON, 0.0)
     for word in words:
         for code in (users := _languages().get(word, ())):
             found[code] += 1 / len(users)
+    return found
+
+
+def _by_words(text: str, words: list[str], unnamed: list[str]) -> str | None:
+    """A word that several languages have counts for each of them in part.
+
+    One letter may as well be a name in mathematics or code: each counts once, and never without a longer word. What
+    is part of a name speaks against other languages alone.
+    """
+    said = _shares([word for word in unnamed if len(word) > 1])
     for sign, code in _SIGNS.items():
-        found[code] += sign in text
-    best, other = sorted(found, key=lambda code: -found[code])[:2]
+        said[code] += sign in text
+    letters, named = _shares({word for word in unnamed if len(word) == 1}), _shares(Counter(words) - Counter(unnamed))
+    found = {code: said[code] + letters[code] for code in said}
+    best = max(found, key=lambda code: found[code])
+    other = max(found[code] + named[code] for code in found if code != best)
     enough = found[best] >= FEWEST or (len(words) <= FEW_WORDS and found[best] >= max(1, len(words) / 3))
-    return best if enough and found[best] >= CLEARLY * found[other] else None
+    return best if enough and said[best] >= 1 and found[best] >= CLEARLY * other else None

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..domain import fingerprint
 from ..domain.errors import Invalid
@@ -42,13 +43,30 @@ Proves = Callable[[str, Mapping[str, str], str, bytes], bool]
 """Whether a signature proves who answered to a path with a body, by the headers that were sent there."""
 
 
+def usable(access: Access) -> Access:
+    """The same, with its pin as 64 digits. Raises Invalid if that is none, or if a file cannot be read."""
+    for option in ("ca", "client_cert", "client_key"):
+        if path := getattr(access, option):
+            _must_be_readable(path, option)
+    return replace(access, fingerprint=fingerprint.admit(access.fingerprint)) if access.fingerprint else access
+
+
+def _must_be_readable(path: str, option: str) -> None:
+    try:
+        with open(path, "rb"):
+            pass
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Invalid(f"{option}: {path} cannot be read: {why}", fields=[option]) from None
+
+
 class Link:
     """One peer. Neither proxies nor redirects are followed: each would be told what it is not meant to know."""
 
     def __init__(self, url: str, access: Access, *, timeout: float = TIMEOUT) -> None:
         self.address = address(url)
         self.name = f"{self.address.scheme}://{self.address.netloc}{self.address.path}"
-        self._access = access
+        self._access = usable(access)
         self._timeout = timeout
         self._connection: HTTPConnection | None = None
 
@@ -93,9 +111,8 @@ class Link:
         from .tls import client_context
 
         asked = self._access
-        pinned = fingerprint.admit(asked.fingerprint) if asked.fingerprint else None
         return client_context(
-            asked.ca, asked.client_cert, asked.client_key, fingerprint=pinned, insecure=asked.insecure
+            asked.ca, asked.client_cert, asked.client_key, fingerprint=asked.fingerprint, insecure=asked.insecure
         )
 
     def _connect(self, deadline: float) -> HTTPConnection:

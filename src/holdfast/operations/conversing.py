@@ -314,6 +314,7 @@ class ConversationsConsolidated(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/conversations/consolidate",
     family="power",
+    stage="store",
     asks=True,
     repeats=True,
     admin=True,

@@ -202,6 +202,7 @@ class Atomised(Reasoned, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/atomise",
     family="power",
+    stage="store",
     asks=True,
     examples=(
         Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),
@@ -285,6 +286,7 @@ class PersonaGenerated(Reasoned, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/persona",
     family="power",
+    stage="store",
     asks=True,
     examples=(
         Example({"entity_id": "Nobody at all"}, error="NOT_FOUND"),

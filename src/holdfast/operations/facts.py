@@ -201,6 +201,7 @@ class FactRestore(Request, frozen=True):
     Effect.WRITE,
     "POST /api/v1/facts/restore",
     family="power",
+    stage="store",
     cli=("fact", "restore"),
     human="holdfast.surfaces.human_facts:one",
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),

@@ -1,6 +1,6 @@
 """Operations that hooks are asked about first, and told of afterwards."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,11 @@ WHOLE_ID = 36
 
 def called(op: "Operation", hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress) -> Any:
     """Do an operation as its hooks leave it. They run before its transaction, and hear of it after."""
-    hooks, stage = hold.hooks, op.stage
+    hooks = hold.hooks
     assert isinstance(hooks, Hooks)
-    assert stage is not None
+    if op.parts is not None:
+        return _parted(op, hooks, hold, caller, arguments, progress)
+    (stage,) = op.all_stages
     acting, request = op.admitted(caller, arguments)
     given: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
     touches = partial(namespaces_of, op, hold.seen_by(acting))
@@ -38,6 +40,32 @@ def called(op: "Operation", hold: Hold, caller: Caller, arguments: Mapping[str, 
     answer = op.perform(hold.seen_by(acting, progress), request)
     hooks.after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
     return answer
+
+
+def _parted(
+    op: "Operation", hooks: Hooks, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress
+) -> Any:
+    """Do an operation that is a part of several stages: the hooks of all are asked, and may only agree or refuse."""
+    assert op.parts is not None
+    acting, request = op.admitted(caller, arguments)
+    given: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
+    occasions = [
+        Occasion(stage, op.name, given, places, acting, partial(_whatever, places), hold.confirmed)
+        for stage, places in op.parts(hold.seen_by(acting), request).items()
+    ]
+    asked = [hooks.before(occasion) for occasion in occasions]
+    must_agree([one for _, ran in asked for one in ran], confirmed=hold.confirmed)
+    if any(changed != given for changed, _ in asked):
+        raise HookDenied(f"A hook changed what is asked of {op.name}, which it may not.")
+    progress.check()
+    answer = op.perform(hold.seen_by(acting, progress), request)
+    for occasion in occasions:
+        hooks.after(occasion._replace(answer=msgspec.to_builtins(answer)))
+    return answer
+
+
+def _whatever(places: Sequence[str], arguments: Mapping[str, Any]) -> Sequence[str]:
+    return places
 
 
 def _changed(

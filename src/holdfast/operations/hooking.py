@@ -44,7 +44,7 @@ def hook_view(rule: "Rule") -> HookView:
         match=list(rule.match),
         timeout=rule.timeout,
         on_error=rule.on_error or UNSET,
-        operations=[op.name for op in REGISTRY if op.stage == stage],
+        operations=[op.name for op in REGISTRY if stage in op.all_stages],
     )
 
 

@@ -51,6 +51,7 @@ class KernexImported(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/import/kernex",
     family="power",
+    stage="store",
     surfaces=("library", "cli"),
     admin=True,
     human="holdfast.surfaces.human_mining:kernex",

@@ -62,6 +62,7 @@ class Promoted(MemoryView, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/memories/{id}/promote",
     family="lifecycle",
+    stage="store",
     human="holdfast.surfaces.human:memory",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
@@ -259,6 +260,7 @@ class Restored(MemoryView, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/archive/{id}/restore",
     family="archive",
+    stage="store",
     cli=("archive", "restore"),
     human="holdfast.surfaces.human:memory",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),

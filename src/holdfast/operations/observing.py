@@ -236,6 +236,7 @@ class LimitationResolve(Request, frozen=True):
     Effect.WRITE,
     "POST /api/v1/limitations/{id}/resolve",
     family="power",
+    stage="store",
     cli=("limitation", "resolve"),
     human="holdfast.surfaces.human_observing:one_lacking",
     examples=(Example({"id": "no-such-limitation"}, error="NOT_FOUND"),),

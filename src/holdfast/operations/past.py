@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain import event
+from ..domain.hook import Stage
 from ..domain.moment import to_text
 from ..services import history as past
 from ..services.changes import Change, change_of
@@ -67,10 +68,16 @@ class Undone(Struct, frozen=True, kw_only=True):
     """What stands on it and was told, as far as you may see it."""
 
 
+def _parts(hold: Hold, request: Undo) -> dict[Stage, list[str]]:
+    return past.parts_of_undo(hold, request.change, together=request.together)
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/undo",
     family="lifecycle",
+    stages=("store", "delete", "link"),
+    parts=_parts,
     human="holdfast.surfaces.human:undone",
     examples=(Example({"change": 999_999}, error="NOT_FOUND"),),
 )

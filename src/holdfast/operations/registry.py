@@ -84,6 +84,10 @@ class Operation(Struct, frozen=True):
     """Of a request over HTTP, if others than the settings say; both it and the answer may come compressed then."""
     stage: Stage | None = None
     """Of which lifecycle hooks it is a part."""
+    stages: tuple[Stage, ...] = ()
+    """Instead of one: those of which it may be a part, by what a request says."""
+    parts: Callable[[Hold, Any], Mapping[Stage, Sequence[str]]] | None = None
+    """Of which of them a request is a part, and the namespaces that it touches there."""
     waits: bool = False
     """It may answer that what was asked for is not done yet, but waits for somebody's consent."""
     human: str | None = None
@@ -94,6 +98,10 @@ class Operation(Struct, frozen=True):
     def fields(self) -> tuple[msgspec.structs.FieldInfo, ...]:
         """What it takes, read when it is first needed: a command needs those of one operation."""
         return _fields(self.request)
+
+    @property
+    def all_stages(self) -> tuple[Stage, ...]:
+        return self.stages if self.stage is None else (self.stage,)
 
     @property
     def right(self) -> Right:
@@ -113,7 +121,7 @@ class Operation(Struct, frozen=True):
     def _called(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress) -> Any:
         if not caller.may(self.right):
             raise Forbidden(f"{self.name} needs the {self.right} right; this key has {caller.right}.")
-        if hold.hooks is not None and hold.hooks.are_for(self.stage):
+        if hold.hooks is not None and any(map(hold.hooks.are_for, self.all_stages)):
             from .hooked import called
 
             return called(self, hold, caller, arguments, progress)

@@ -52,7 +52,7 @@ def notify(hold: Hold, notice: Notice) -> Notice:
         notice,
         title=door.title(notice.title),
         body=door.content(notice.body, "payload"),
-        metadata=door.metadata(notice.metadata),
+        metadata=door.said_metadata(notice.metadata),
     )
     with hold.writing() as write:
         given = {"title": clean.title, "body": clean.body, "metadata": clean.metadata}

@@ -61,7 +61,7 @@ def patched(hold: Hold, memory: Memory, patch: dict[str, Any], now: int) -> Memo
     if "metadata" in clean:
         if scope := door.declared_scope(clean["metadata"]):
             clean.setdefault("scope", scope)
-        clean["metadata"] = door.metadata(clean["metadata"])
+        clean["metadata"] = door.said_metadata(clean["metadata"], memory.metadata)
     if "tier" in clean:
         clean |= raised(hold, memory, clean["tier"], now) | (
             {"expires_at": clean["expires_at"]} if "expires_at" in clean else {}

@@ -77,9 +77,8 @@ class StoreEnd:
         return row[0] if row and row[1] == sender.scope else 0
 
     def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
+        key = self._hold.signing_key()
         with self._hold.reading() as session:
-            key = self._hold.store.signing_key(session)
-            assert key is not None, "a store has a key from its birth on"
             return telling.feed(session, key, after, known, limit, self._scope)
 
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
@@ -91,5 +90,6 @@ class StoreEnd:
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:
+        self._hold.signing_key()  # a key that is made within what is taken back would stay
         with rehearsed(self._hold) as hold:
             yield StoreEnd(hold, owner=self._owner, scope=self._scope)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from ..domain import cells
 from ..domain.errors import ChangedSince, Conflict, Folded, NotFound
 from ..domain.event import Wanted
+from ..domain.hook import Stage
 from ..domain.interaction import Interaction
 from ..domain.link import Grant, Link
 from ..domain.memory import Memory
@@ -18,7 +19,7 @@ from ..domain.skill import SkillVersion
 from ..storage import audit, interactions, invalidations, journal, memories, records, skills
 from ..storage import floor as floors
 from ..storage.port import Session
-from ..storage.records import KINDS, MEMORY
+from ..storage.records import KINDS, LINK, MEMORY
 from ..storage.then import true_from
 from .changes import is_wanted
 from .hold import Hold
@@ -160,6 +161,35 @@ def undo(hold: Hold, seq: int, *, together: bool = False) -> Undone:
         else:
             (entry, after), changes = take_back(hold, write, seq), 1
     return Undone(entry, after, write.places[0].seq, changes)
+
+
+def parts_of_undo(hold: Hold, seq: int, *, together: bool = False) -> dict[Stage, list[str]]:
+    """What taking a change back does, as hooks know it, and in which namespaces; raises if it is not the caller's."""
+    found: dict[Stage, dict[str, None]] = {}
+    with hold.reading() as session:
+        batch = _together(session, seq) if together else [_entry(hold, session, seq)]
+        for one in batch:
+            if one.kind in (MEMORY.name, LINK.name) and one.body is not None:
+                stage, places = _part(hold, session, _entry(hold, session, one.seq))
+                found.setdefault(stage, {}).update(dict.fromkeys(places))
+    return {stage: list(places) for stage, places in found.items()}
+
+
+def _part(hold: Hold, session: Session, entry: journal.Entry) -> tuple[Stage, list[str]]:
+    """A memory that a change made goes; one that it changed or deleted is written again."""
+    if entry.kind == LINK.name:
+        link = records.body_of(LINK, entry)
+        return "link", _namespaces(hold, session, [link.source, link.target])
+    made, before = records.body_of(MEMORY, entry), _before(hold, session, entry)
+    places = [*_namespaces(hold, session, [entry.record]), made.namespace]
+    if before is None:
+        return "delete", places
+    goes = before.state == "deleted" != made.state
+    return "delete" if goes else "store", [*places, before.namespace]
+
+
+def _namespaces(hold: Hold, session: Session, ids: list[str]) -> list[str]:
+    return [one.namespace for one in memories.by_ids(session, hold.caller, ids, hold.now(), view="any").values()]
 
 
 def undo_together(hold: Hold, write: records.Writing, seq: int) -> list[journal.Entry]:

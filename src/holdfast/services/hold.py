@@ -183,6 +183,15 @@ class Hold:
         if self.quorum is not None:
             self.placed.extend(places)
 
+    def signing_key(self) -> bytes:
+        """The key that this store signs with; a copy that lies without one first becomes a store of its own."""
+        with self.reading() as session:
+            key = self.store.signing_key(session)
+        if key is not None:
+            return key
+        with self.writing() as write:
+            return write.key
+
     def agreed(self) -> None:
         """Wait until other stores have what this caller changed; raises QuorumNotMet if too few have it in time."""
         if self.quorum is not None and self.placed:

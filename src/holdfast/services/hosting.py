@@ -25,6 +25,7 @@ def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
     """Who this store is, what it has, and how far it has followed the one that asks."""
     said = _read(message, Hello)
     protocol = messages.must_speak(said.protocol, "The store that asks")
+    hold.signing_key()  # under the name it tells by: a copy without a key gets a new one
     end = _end(hold, said.greeting)
     greeting, asker = end.greet(), said.greeting
     if asker.origin != greeting.origin:

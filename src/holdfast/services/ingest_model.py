@@ -15,7 +15,7 @@ from ..domain import admit as door
 from ..domain import helpers
 from ..domain.alike import compare
 from ..domain.errors import Invalid
-from ..domain.helpers import FactKind
+from ..domain.helpers import FactKind, HelperOutput
 from ..domain.pipeline import Asking, Helping, Pipeline, answer_of
 from .consult import Consulted, Material, Task, Unhelped, consult
 from .hold import Hold
@@ -107,7 +107,7 @@ def _computed(stage: Helping, part: Part, seen: Seen) -> list[Answer]:
     """A helper's results for each piece, without a word of any text: those words are not ours."""
     found = []
     for number, one in enumerate(part.pieces):
-        payload = _payload(stage, one.piece, seen)
+        payload = helped(stage, one.piece, seen).payload
         rows = payload.get("top_candidates") or payload.get("candidates") or ()
         for row in rows:
             row.pop("preview", None)
@@ -116,15 +116,17 @@ def _computed(stage: Helping, part: Part, seen: Seen) -> list[Answer]:
     return found
 
 
-def _payload(stage: Helping, piece: Piece, seen: Seen) -> Answer:
+def helped(stage: Helping, piece: Piece, seen: Seen) -> HelperOutput:
+    """What a helper says of a piece."""
+    compat = stage.params.compat
     match stage.kind:
         case "fts_classifier":
-            return helpers.fts_classifier(piece.text).payload
+            return helpers.fts_classifier(piece.text, namespace=seen.namespace, compat=compat)
         case "jaccard_overlap":
-            return helpers.jaccard_overlap(piece.text, seen.near.get(piece.place, [])).payload
+            return helpers.jaccard_overlap(piece.text, seen.near.get(piece.place, []), compat=compat)
         case _:
             scored = seen.cosines.get(piece.place, [])
-            return helpers.pre_filtered(scored, threshold=stage.params.cosine_threshold).payload
+            return helpers.pre_filtered(scored, threshold=stage.params.cosine_threshold, compat=compat)
 
 
 def _json(value: Any) -> str:

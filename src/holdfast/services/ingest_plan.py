@@ -227,10 +227,15 @@ class Near(NamedTuple):
     overlap: float
 
 
+MOST_HELPED = 20
+"""Segments of which all is told that the helpers found."""
+
+
 class Seen:
     """What was found out about pieces on the way, for the report and for a model."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
         self.counts: Counter[str] = Counter()
         self.near: dict[int, list[MemoryHandle]] = {}
         self.cosines: dict[int, list[tuple[str, str, float | None]]] = {}
@@ -261,7 +266,7 @@ class Planner:
     ) -> None:
         self.vectors = Spool()
         """Of pieces that are to be kept."""
-        self.seen = Seen()
+        self.seen = Seen(namespace)
         self.without_vectors: str | None = None
         """Why no vectors were made, if they should have been."""
         self._hold = hold
@@ -484,15 +489,16 @@ class Planner:
         """What the helpers say of a piece and its candidates."""
         for stage in self._pipeline.stages:
             match stage:
-                case Helping(kind="jaccard_overlap"):
+                case Helping(kind="jaccard_overlap", params=params):
+                    above = sum(one.overlap >= helpers.OVERLAPS for one in near)
                     self.seen.counts["jaccard_scored"] += len(near)
-                    self.seen.counts["jaccard_above"] += sum(one.overlap >= helpers.OVERLAPS for one in near)
+                    self.seen.counts["jaccard_above"] += min(above, helpers.TOP) if params.compat else above
                 case Helping(kind="cosine_pre_filter", params=params):
                     cosines = [one.cosine for one in near if one.cosine is not None]
                     self.seen.counts["cosine_scored"] += len(near)
                     self.seen.counts["cosine_kept"] += sum(one >= params.cosine_threshold for one in cosines)
                     self.seen.counts["cosine_without"] += len(near) - len(cosines)
-        if self._keep_seen:
+        if self._keep_seen or piece.place < MOST_HELPED:
             self.seen.near[piece.place] = [MemoryHandle(one.memory.id, one.memory.content) for one in near]
             self.seen.cosines[piece.place] = [(one.memory.id, one.memory.content, one.cosine) for one in near]
 

@@ -88,9 +88,10 @@ class PeerEnd:
     def __init__(self, hold: Hold, link: Link) -> None:
         self._hold = hold
         self._link = link
+        self._key = hold.signing_key()
         with hold.reading() as session:
             self._enrolled = peers.by_url(session, link.name)
-            self._node, self._key = journal.head_of(session).node, hold.store.signing_key(session)
+            self._node = journal.head_of(session).node
         self._scope = self._enrolled.scope.told_as if self._enrolled else ""
         self._said: HelloAnswer | None = None
         self._reached = 0
@@ -215,7 +216,6 @@ class PeerEnd:
         """Who asks, for this request alone and for the store that is meant."""
         to = self._said.greeting.node if self._said else self._enrolled.node if self._enrolled else ""
         at, nonce = self._hold.now(), token_urlsafe(18)
-        assert self._key is not None, "a store has a key from its birth on"
         signature = signer.sign(self._key, message("POST", path, body, at, nonce, to=to))
         return headers(Signed(self._node, to, at, nonce, digest(body), signature))
 

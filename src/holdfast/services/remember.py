@@ -85,15 +85,23 @@ def put(
     if embedding is not None:
         vectors.check(write.session, embedding)
     draft, secrets = (draft, hygiene.Found()) if imported else hygiene.without_secrets(write.session, draft)
-    remembered = _put(hold, write, draft, on_conflict, force=force or imported)
+    remembered = _put(hold, write, draft, on_conflict, force=force or imported, imported=imported)
     if embedding is not None and remembered.outcome not in ("restated", "recalled"):
         vectors.put(write.session, remembered.memory, embedding, write.now)
     return remembered._replace(secrets=secrets) if secrets.kinds else remembered
 
 
-def _put(hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict, *, force: bool) -> Remembered:
+def _put(
+    hold: Hold, write: Writing, draft: Draft, on_conflict: OnConflict, *, force: bool, imported: bool
+) -> Remembered:
     memory = admit(
-        draft, id=hold.new_id(), agent=hold.caller.agent, origin=write.origin, now=write.now, lifetimes=hold.lifetimes
+        draft,
+        id=hold.new_id(),
+        agent=hold.caller.agent,
+        origin=write.origin,
+        now=write.now,
+        lifetimes=hold.lifetimes,
+        imported=imported,
     )
     hold.caller.must_reach(memory.namespace)
     holder = title_holder(write, memory.namespace, memory.title)

@@ -234,6 +234,10 @@ class Writing:
         """How many changes were made so far."""
         return len(self._entries)
 
+    @property
+    def key(self) -> bytes:
+        return self._key
+
     def sign(self, message: bytes) -> str:
         """A text that proves that this node said it."""
         return signer.sign(self._key, message).hex()

@@ -166,6 +166,51 @@ def test_a_copied_file_and_its_source_go_on_side_by_side(kept: Kept, there: hold
         assert twin.verify().intact
 
 
+def without_its_key(kept: Kept, tmp_path: Path) -> str:
+    """A copy of the file alone, which nobody wrote into."""
+    with kept as store:
+        store.store(title="Shared", content="Before the copy.", tier="long")
+    shutil.copyfile(kept.path, tmp_path / "alone.db")
+    return str(tmp_path / "alone.db")
+
+
+def test_a_copy_without_its_key_tells_what_it_has(kept: Kept, there: holdfast.Holdfast, tmp_path: Path) -> None:
+    alone = without_its_key(kept, tmp_path)
+    assert there.sync(remote=alone, direction="pull", dry_run=True).pull.new == 1
+    assert there.sync(remote=alone, direction="pull").rejected == 0
+    assert contents(there) == {"Before the copy."}
+    with holdfast.open(alone, agent_id=OWNER) as copy:
+        assert copy.verify().intact
+        with kept as store:
+            assert origin(copy) != origin(store)
+
+
+def test_a_copy_without_its_key_goes_into_a_bundle(kept: Kept, there: holdfast.Holdfast, tmp_path: Path) -> None:
+    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
+        copy.sync_export_bundle(file=str(tmp_path / "b"))
+    there.sync_import_bundle(file=str(tmp_path / "b"), trust_sender=True)
+    assert contents(there) == {"Before the copy."}
+
+
+def test_a_copy_without_its_key_greets_a_peer_under_the_name_it_tells_by(kept: Kept, tmp_path: Path) -> None:
+    stranger = {"node": "elsewhere", "origin": "elsewhere.1", "seq": 0, "now": 0, "vector": {}, "authors": {}}
+    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
+        hello = copy.peer_hello(message={"greeting": stranger, "kinds": ["memory"]})
+        fed = copy.peer_feed(message={"after": 0, "known": {}, "limit": 10})
+        assert (fed.origin, len(fed.changes)) == (hello.greeting.origin, 1)
+
+
+def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(
+    kept: Kept, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    alone = without_its_key(kept, tmp_path)
+    there.store(title="Theirs", content="They said that.")
+    assert there.sync(remote=alone, direction="push", dry_run=True).push.new == 1
+    with holdfast.open(alone, agent_id=OWNER) as copy:
+        copy.store(title="Later", content="Said later.")
+        assert copy.verify().intact
+
+
 def test_a_third_store_puts_aside_what_two_say_under_one_name_until_that_is_settled(
     kept: Kept, two: str, there: holdfast.Holdfast, make: Make
 ) -> None:

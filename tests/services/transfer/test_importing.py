@@ -118,6 +118,10 @@ def test_memories_of_an_untrusted_source_become_the_importers(rich: holdfast.Hol
     rows = fresh.export()["memories"]
     assert {row["metadata"]["agent_id"] for row in rows} == {"ai:importer@here"}
     assert {row["metadata"]["imported_from_agent_id"] for row in rows} == {"ai:tester@here", "ai:other@here"}
+    one = fresh.list().memories[0]
+    changed = fresh.update(one.id, metadata={"imported_from_agent_id": "ai:king@here", "mine": 1})
+    first = one.metadata["imported_from_agent_id"]
+    assert changed.metadata == {"imported_from_agent_id": first, "mine": 1}
 
 
 def test_an_expired_memory_is_taken_in_without_its_title(opened: Open, clock: Clock) -> None:

@@ -21,7 +21,7 @@ from ..hold import Hold
 from ..lifecycle import put_away
 from ..remember import must_change, numbered, title_holder
 from . import older
-from .plan import UPDATED, Options, Planned, Planner
+from .plan import ORIGINAL, UPDATED, Options, Planned, Planner
 from .report import Outcome, Report
 from .rows import take_in
 from .ties import rehearse_all, tie_all
@@ -276,6 +276,9 @@ class Keeper:
         said = {name: getattr(given, name) for name in fields}
         if one.updated is not None:
             said["metadata"] = {**there.metadata, UPDATED: given.metadata[UPDATED]}
+        if self._form == "slack":
+            others = {name: value for name, value in there.metadata.items() if name != ORIGINAL}
+            said["metadata"] = others | {name: given.metadata[name] for name in (ORIGINAL,) if name in given.metadata}
         after = self._put(write, there, replace(there, **said, **self._longer(write, there)))
         noted.append(self._note(one, after))
         return "unchanged" if after.version == there.version else "updated"

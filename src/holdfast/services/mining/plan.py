@@ -14,6 +14,8 @@ from ...storage.mined import Route
 
 UPDATED = "source_updated_at"
 """Under which a memory's metadata say when its source was changed last."""
+ORIGINAL = "original"
+"""Under which they say how the source has it, where the content is written out for a reader."""
 
 
 class Options(Struct, frozen=True, kw_only=True):

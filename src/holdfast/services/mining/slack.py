@@ -5,14 +5,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ...domain.errors import Invalid
 from ...domain.mined import LeftOut, Problem, Record, Turn, moment_of
 from .blocks import dict_of, list_of, text_of
 from .places import Piece, watched
+from .plan import ORIGINAL
 from .reading import Told, guarded, members
 
 DAY = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
 AMONG = ("dms.json", "mpims.json")
+MOST_ORIGINAL = 32_768
+"""Bytes as JSON."""
 LISTS = ("channels.json", "groups.json", *AMONG)
 _NOISE = re.compile(
     r"(?:channel|group)_(?:join|leave|topic|purpose|name|archive|unarchive|posting_permissions|convert.*)"
@@ -114,8 +119,14 @@ def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str
         uri=f"uri:slack:{channel.id}#{stamp}",
         where=where,
         sort="system" if _NOISE.fullmatch(text_of(raw.get("subtype"))) else "message",
-        metadata={"files": files[:20]} if files else {},
+        metadata=({"files": files[:20]} if files else {}) | _original(text_of(raw.get("text")), text),
     )
+
+
+def _original(given: str, text: str) -> dict[str, str]:
+    """What the export says, where its readers saw something else; nothing if it is too long to be kept beside it."""
+    kept = given and given != text and len(msgspec.json.encode(given)) <= MOST_ORIGINAL
+    return {ORIGINAL: given} if kept else {}
 
 
 def _written(text: str, people: dict[str, str]) -> str:

@@ -76,9 +76,7 @@ def answered(holdfast: Holdfast, scope: Scope, content: bytes) -> dict[str, str]
     signed = _signed(scope) if is_for_peers(scope["path"]) else None
     if signed is None:
         return {}
-    with holdfast.hold.reading() as session:
-        key = holdfast.hold.store.signing_key(session)
-    assert key is not None, "a store has a key from its birth on"
+    key = holdfast.hold.signing_key()
     return {SIGNATURE: signer.sign(key, answer(_path(scope), content, signed)).hex()}
 
 

@@ -41,13 +41,33 @@ def merge_in(write: Writing, alias: str, into: str) -> Known:
 
 
 def split(hold: Hold, alias: str) -> Known:
-    """Let a name stand for itself again; what was written under it is its own, as it was all the time."""
+    """Let a name stand for itself again; what was written under it is its own, as it was all the time.
+
+    Where two stores made a circle of names, that which leads back to it is cut, too.
+    """
+    alias = admit_name(alias, "alias")
     with hold.writing() as write:
-        known = write.get(PRINCIPAL, id_of(admit_name(alias, "alias")))
+        known = write.get(PRINCIPAL, id_of(alias))
         if known is None or known.state != "live" or known.stands_for is None:
             raise NotFound(f"{alias!r} stands for nobody else.")
         write.change(PRINCIPAL, known, replace(known, stands_for=None), "split")
+        if back := _leading_back(write, known.stands_for, alias):
+            write.change(PRINCIPAL, back, replace(back, stands_for=None), "split")
         return _known(write, alias)
+
+
+def _leading_back(write: Writing, name: str, alias: str) -> Principal | None:
+    """The last of the names that lead from one to an alias; None if they lead elsewhere."""
+    passed: set[str] = set()
+    while name not in passed:
+        passed.add(name)
+        known = write.get(PRINCIPAL, id_of(name))
+        if known is None or known.state != "live" or known.stands_for is None:
+            return None
+        if known.stands_for == alias:
+            return known
+        name = known.stands_for
+    return None
 
 
 def describe(hold: Hold, name: str, display: str) -> Known:

@@ -81,6 +81,15 @@ def test_a_dry_run_over_the_network_says_what_the_run_does_and_changes_nothing(
     assert (done.pushed, done.pulled) == (3, 1)
 
 
+@pytest.mark.parametrize("direction", ["push", "merge"])
+def test_the_conflicts_that_a_sync_leaves_are_counted_there_too(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, direction: str
+) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    assert here.sync(remote=url, direction=direction).conflicts == there.conflicts().total == 1
+
+
 def test_three_stores_meet_through_the_one_in_the_middle(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, tmp_path: Path
 ) -> None:

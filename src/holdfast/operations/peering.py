@@ -88,6 +88,8 @@ class PeerTaken(Struct, frozen=True, kw_only=True):
     """The rejected ones with their reasons, and what had waited for this page."""
     entered: tuple[int, int] | None
     """The first and the last place in the journal here that the page took, if it took any."""
+    conflicts: int | None
+    """How many stand that did not before."""
 
 
 @operation(

@@ -10,7 +10,7 @@ from ..domain.clock import STATE, too_far
 from ..domain.errors import Conflict
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.state import as_change, from_change
-from ..storage import journal, quarantine, signer
+from ..storage import conflicts, journal, quarantine, signer
 from ..storage.exchange import Greeting, Page, Reached, mark_of, numbers
 from ..storage.peers import enrolled, scope_of
 from ..storage.port import Session
@@ -42,8 +42,19 @@ class Taken:
         self.same: set[str] = set()
         self.deleted: set[str] = set()
         self.links: set[str] = set()
-        self.conflicts = 0
+        self.standing: set[str] = set()
+        """Conflicts that were not there before and stand now."""
+        self.told_conflicts = 0
+        """How many of them another store tells of."""
         self.refused: dict[Name, Rejected] = {}
+
+    @property
+    def conflicts(self) -> int:
+        return len(self.standing) + self.told_conflicts
+
+    def stand(self, before: set[str], after: set[str]) -> None:
+        """Which conflicts a page made; one that a later page settles made none."""
+        self.standing = (self.standing | after - before) & after
 
     @property
     def rejected(self) -> list[Rejected]:
@@ -56,7 +67,6 @@ class Taken:
         return rejected is not None and rejected.reason in ("forged", "unsigned")
 
     def note(self, change: Change, outcome: Outcome) -> None:
-        self.conflicts += outcome == "conflict"
         if change.kind == "link" and outcome != "noop":
             self.links.add(change.record)
         if change.kind != "memory":
@@ -80,7 +90,7 @@ def take_page(
     write: Writing, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None, scope: Scope = ALL
 ) -> None:
     """Take a page inside a transaction. What cannot be taken is kept in quarantine with its reason."""
-    keys = _keys(write.session, sender)
+    keys, before = _keys(write.session, sender), conflicts.all_of(write.session)
     taking = Taking(write, owner=owner, files=page.files, scope=scope)
     fresh = [*map(as_change, page.states), *_unknown(write.session, _changes(page, taken))]
     fresh += _due(write, scope, {Name(change.origin, change.n) for change in fresh})
@@ -90,6 +100,7 @@ def take_page(
         took = _take(write, taking, fresh, keys, taken, sender)
         fresh = _waiting(write.session, scope) if took else []
     taking.finish()
+    taken.stand(before, conflicts.all_of(write.session))
     raise_taken(write, taking.links, taking.risen)
     _rest(write, page, sender, scope)
     _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})

@@ -256,6 +256,8 @@ class _Rehearsing(PeerEnd):
 def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
     """What became of each change over there. An outcome of a newer release counts as an update."""
     by_name = {Name(change.origin, change.n): change for change in told}
+    met = answer.outcomes.count("conflict")
+    taken.told_conflicts += met if answer.conflicts is None else answer.conflicts
     for change, outcome in zip(told, answer.outcomes, strict=True):
         if outcome == "rejected":
             taken.refused[Name(change.origin, change.n)] = Rejected(change, "invalid", "It was rejected.")

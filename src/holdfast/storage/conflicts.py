@@ -28,6 +28,11 @@ def id_of(record: str, cell: str, stamp: Stamp) -> str:
     return ids.derived("conflict", record, cell, str(stamp.time), stamp.origin)
 
 
+def all_of(session: Session) -> set[str]:
+    """The ids of all conflicts that stand."""
+    return {row[0] for row in session.rows("conflict_ids")}
+
+
 def found_in(write: Writing, kind: Kind[R], record: Any, held: cells.Cells) -> int:
     """Write down the conflicts within one record; how many there are."""
     write.session.do("conflict_clear", record=record.id, kind=kind.name)

@@ -63,6 +63,28 @@ def test_a_title_given_by_three_stores_is_one_memory_in_whatever_order_they_meet
             assert store.conflicts().total == 2
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_sync_counts_the_conflicts_that_it_leaves(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, *, dry_run: bool
+) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    done = sync(here.hold, there.hold, "merge", dry_run=dry_run, trust_source=True)
+    assert (done.pulled.conflicts, done.pushed.conflicts) == (1, 1)
+    assert here.conflicts().total == (0 if dry_run else 1)
+
+
+def test_a_conflict_that_was_settled_is_none_for_a_third_store(make: Callable[..., holdfast.Holdfast]) -> None:
+    here, there, third = make(), make(), make()
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    meet(here, there)
+    (conflict,) = here.conflicts().conflicts
+    here.conflicts_resolve(id=conflict.id, keep="shown")
+    done = sync(third.hold, here.hold, "pull", trust_source=True)
+    assert (done.pulled.conflicts, third.conflicts().total) == (0, 0)
+
+
 def test_who_deletes_what_it_made_does_not_delete_what_another_made_under_that_title(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:

@@ -52,6 +52,8 @@ delete from conflict where record = :record and kind = :kind
 -- name: conflict_put
 insert into conflict (id, kind, record, about, cell, at, origin, found_at)
 values (:id, :kind, :record, :about, :cell, :at, :origin, :now) on conflict (id) do nothing
+-- name: conflict_ids
+select id from conflict
 -- name: conflict_records
 select distinct record from conflict where kind = 'memory' and record = any(:ids)
 -- name: title_members

@@ -50,9 +50,10 @@ def write_bundle(hold: Hold, file: str, since: int, peer: str | None = None) -> 
     enrolled peer hears of."""
     must_reach_all(hold)
     must_be_local(hold, "file")
-    key = hold.signing_key()
     with hold.reading() as session:
         scope = ALL if peer is None else _scope(session, peer)
+    key = hold.signing_key()
+    with hold.reading() as session:
         head = _head(hold, session, since, scope)
     with created(file) as to:
         return _write(hold, to, head, key, scope)

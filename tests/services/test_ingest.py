@@ -247,24 +247,6 @@ def test_candidates_come_from_the_store(hold: Any) -> None:
     assert (overlap.payload["candidates_scored"], overlap.payload["candidates_above"]) == (1, 1)
 
 
-def test_all_that_the_helpers_found_is_told_of_the_first_segments_and_once(hold: Any) -> None:
-    there = hold.store(title="Port", content="The server listens on port 8080.", namespace="team", tier="long").id
-    text = "\n\n".join(["The server listens on port 8080, says Ann.", *(f"Ship {n} left at {n}." for n in range(30))])
-    answer = taken(hold, text)
-    kind, overlap, near = answer.segments[0].helpers
-    assert [one.kind for one in (kind, overlap, near)] == ["fts_classifier", "jaccard_overlap", "cosine_pre_filter"]
-    assert (kind.payload["namespace"], kind.payload["tokens"]) == ("team", 8)
-    assert [one["id"] for one in overlap.payload["top_candidates"]] == [there]
-    assert overlap.summary == "1 of 1 candidates overlap by 0.40"
-    assert [one["id"] for one in near.payload["candidates"]] == [there]
-    assert (
-        sum(one.helpers is not msgspec.UNSET for one in answer.segments)
-        == ingest_plan.MOST_HELPED
-        < len(answer.segments)
-    )
-    assert not any(one.helpers for one in taken(hold, text).segments)
-
-
 def test_a_helper_that_is_asked_to_be_literal_says_what_that_of_ai_memory_would(hold: Any) -> None:
     stages = [{"type": "helper", "kind": "fts_classifier", "params": {"compat": compat}} for compat in (False, True)]
     said = [taken(hold, "We strengthen the wall.", pipeline_override={"stages": [one]}).stages[0] for one in stages]

@@ -227,10 +227,6 @@ class Near(NamedTuple):
     overlap: float
 
 
-MOST_HELPED = 20
-"""Segments of which all is told that the helpers found."""
-
-
 class Seen:
     """What was found out about pieces on the way, for the report and for a model."""
 
@@ -498,7 +494,7 @@ class Planner:
                     self.seen.counts["cosine_scored"] += len(near)
                     self.seen.counts["cosine_kept"] += sum(one >= params.cosine_threshold for one in cosines)
                     self.seen.counts["cosine_without"] += len(near) - len(cosines)
-        if self._keep_seen or piece.place < MOST_HELPED:
+        if self._keep_seen:
             self.seen.near[piece.place] = [MemoryHandle(one.memory.id, one.memory.content) for one in near]
             self.seen.cosines[piece.place] = [(one.memory.id, one.memory.content, one.cosine) for one in near]
 

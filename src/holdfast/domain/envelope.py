@@ -299,8 +299,9 @@ def memory_of(
     if not isinstance(owner, str):
         raise Invalid("metadata.agent_id: a text", fields=["metadata.agent_id"])
     draft = _draft(row, namespace)
-    whose = {"id": row.id, "agent": owner, "origin": row.origin or origin}
-    admitted = admit(draft, **whose, now=now, lifetimes=times, imported=True)
+    admitted = admit(
+        draft, id=row.id, agent=owner, origin=row.origin or origin, now=now, lifetimes=times, imported=True
+    )
     created = _or(moment(row.created_at, "created_at"), now)
     updated = _or(moment(row.updated_at, "updated_at"), created)
     if state == "archived":

@@ -277,11 +277,9 @@ def why_of(one: rank.Ranked, memory: Memory, asked: str) -> Why:
 
 
 def adjustments_of(adjusted: rank.Adjusted) -> dict[str, float]:
-    """Those that change something."""
-    added = {name: round(value, 6) for name, value in adjusted._asdict().items() if name != "over"}
-    return {name: value for name, value in added.items() if value} | (
-        {"over": adjusted.over} if adjusted.over != 1 else {}
-    )
+    """Those that change something: a factor of 1 does not, nor does what adds nothing."""
+    told = {name: round(value, 6) for name, value in adjusted._asdict().items()}
+    return {name: value for name, value in told.items() if value != (name == "over")}
 
 
 class Reembed(Request, frozen=True):

@@ -173,12 +173,14 @@ def decode(raw: bytes) -> dict[str, Cell]:
     return {name: _cell(cell) for name, cell in msgspec.json.decode(raw).items()}
 
 
-def purge(shape: Shape, cells: Cells, shows: Mapping[str, Any], left: Struct, stamp: Stamp) -> bytes:
-    """The delta of a purge: every field anew, and all that is left of what was seen."""
+def purge(
+    shape: Shape, cells: Cells, shows: Mapping[str, Any], left: Struct, stamp: Stamp, known: Mapping[str, int]
+) -> bytes:
+    """The delta of a purge: every field anew, and all that is left of what was seen in cells or is known otherwise."""
     held, after = cells.all(shows), flatten(shape, left)
     names = (*shape.registers, *shape.quiet, *shape.highest)
     written = {name: write(held.get(name, Cell({}, {})), stamp, after.get(name), None) for name in names}
-    seen: dict[str, int] = {}
+    seen = dict(known)
     for cell in held.values():
         for origin, time in cell.seen.items():
             seen[origin] = max(seen.get(origin, 0), time)

@@ -22,6 +22,7 @@ MEMORY_EVENTS = (
 OTHER_KINDS = (
     "agent",
     "alias",
+    "erasure",
     "invalidation",
     "memory_grant",
     "policy",

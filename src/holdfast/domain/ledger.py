@@ -204,6 +204,7 @@ class ForgottenRow(Struct, frozen=True, kw_only=True):
     at: Moment
     agent_id: str
     counts: dict[str, Count]
+    ordered_at: Moment | None = None
 
 
 class MinedRow(Struct, frozen=True, kw_only=True):
@@ -395,6 +396,11 @@ def _run(kept: Kept) -> Kept:
     return kept
 
 
+def _forgotten(kept: Kept) -> Kept:
+    """What does not say up to when somebody was forgotten means up to then."""
+    return {**kept, "ordered_at": kept["at"] if kept["ordered_at"] is None else kept["ordered_at"]}
+
+
 LEDGERS: dict[str, Ledger] = {
     one.array: one
     for one in (
@@ -491,7 +497,15 @@ LEDGERS: dict[str, Ledger] = {
             later=("updated_at",),
         ),
         Ledger("onboarding", "onboarding", OnboardingRow, ("principal", "step"), changes=("at", "agent")),
-        Ledger("forgotten", "forgotten", ForgottenRow, ("id",), changes=("at", "agent", "counts"), later=("at",)),
+        Ledger(
+            "forgotten",
+            "forgotten",
+            ForgottenRow,
+            ("id",),
+            changes=("at", "agent", "counts", "ordered_at"),
+            later=("at",),
+            admitted=_forgotten,
+        ),
         Ledger(
             "mined", "mined", MinedRow, ("key",), changes=("memory", "said", "digest", "text_digest"), memory="memory"
         ),

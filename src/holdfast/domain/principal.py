@@ -27,7 +27,7 @@ class Principal(Struct, frozen=True):
     state: Literal["live", "deleted"] = "live"
 
 
-PRINCIPAL_SHAPE = Shape(registers=("stands_for", "state"), quiet=("display",))
+PRINCIPAL_SHAPE = Shape(registers=("stands_for", "state"), quiet=("name", "display"), reviving=("name",))
 
 
 def id_of(name: str) -> str:

@@ -100,8 +100,12 @@ def take_page(
         took = _take(write, taking, fresh, keys, taken, sender)
         fresh = _waiting(write.session, scope) if took else []
     taking.finish()
-    taken.stand(before, conflicts.all_of(write.session))
     raise_taken(write, taking.links, taking.risen)
+    if taking.erasures or taking.people or taking.remains:
+        from .forget_principal import heed
+
+        heed(write, taking)
+    taken.stand(before, conflicts.all_of(write.session))
     _rest(write, page, sender, scope)
     _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})
 

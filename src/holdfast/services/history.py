@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from ..domain import cells
+from ..domain.erasure import Erasure
 from ..domain.errors import ChangedSince, Conflict, Folded, NotFound
 from ..domain.event import Wanted
 from ..domain.hook import Stage
@@ -258,6 +259,8 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
         raise Conflict("A version of a skill stays: take back the change that made it current, or delete the skill.")
     if isinstance(record, Interaction):
         raise Conflict("What was decided stays recorded: it cannot be taken back.")
+    if isinstance(record, Erasure):
+        raise Conflict("Who was forgotten stays forgotten: it cannot be taken back.")
     if isinstance(record, Grant):
         memory = write.get(MEMORY, record.memory)
         assert memory is not None

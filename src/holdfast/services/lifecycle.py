@@ -1,5 +1,6 @@
 """The end of a memory: archived, brought back, deleted, collected when its time is over, purged."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -189,10 +190,10 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
     return Gone([memory.id for memory in gone], kept)
 
 
-def erase(write: Writing, memory: Memory, left: Memory | None = None) -> None:
+def erase(write: Writing, memory: Memory, left: Memory | None = None, taken: Mapping[str, int] | None = None) -> None:
     """What remains is who, where in time, and that it is deleted; or what is to be left."""
     for alias in [ALIAS.load(row) for row in write.session.rows("alias_ever", entity=memory.id)]:
         write.purge(ALIAS, alias)
     for told in [INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)]:
         write.purge(INVALIDATION, told)
-    write.purge(MEMORY, memory, left)
+    write.purge(MEMORY, memory, left, taken)

@@ -78,7 +78,7 @@ def describe(hold: Hold, name: str, display: str) -> Known:
         if known is None:
             write.add(PRINCIPAL, _fresh(write, whose, None, display), "principal")
         else:
-            write.change(PRINCIPAL, known, replace(known, display=display, state="live"), "principal")
+            write.change(PRINCIPAL, known, replace(known, name=whose, display=display, state="live"), "principal")
         return _known(write, whose)
 
 
@@ -124,7 +124,7 @@ def _point(write: Writing, alias: str, target: str) -> None:
     if known is None:
         write.add(PRINCIPAL, _fresh(write, alias, target, ""), "merge")
     else:
-        write.change(PRINCIPAL, known, replace(known, stands_for=target, state="live"), "merge")
+        write.change(PRINCIPAL, known, replace(known, name=alias, stands_for=target, state="live"), "merge")
 
 
 def _fresh(write: Writing, name: str, stands_for: str | None, display: str) -> Principal:

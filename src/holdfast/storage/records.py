@@ -1,6 +1,7 @@
 """The journalled record kinds: their tables, and one way to write them all."""
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from hashlib import sha256
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from ..domain import cells
 from ..domain.aside import Aside
 from ..domain.clock import Stamp, tick
+from ..domain.erasure import ERASURE_SHAPE, Erasure
 from ..domain.errors import VersionConflict
 from ..domain.interaction import INTERACTION_SHAPE, Interaction
 from ..domain.invalidation import INVALIDATION_SHAPE, Happened, Invalidation
@@ -73,6 +75,10 @@ def agent_of(row: Row) -> Agent:
     return Agent(row[0], row[1], tuple(msgspec.json.decode(row[2])), *row[3:])
 
 
+def erasure_of(row: Row) -> Erasure:
+    return Erasure(row[0], row[1], row[2], msgspec.json.decode(row[3], type=dict[str, int]), *row[4:])
+
+
 def policy_of(row: Row) -> Policy:
     return Policy(row[0], msgspec.json.decode(row[1]), *row[2:])
 
@@ -94,6 +100,7 @@ STANDARD = Kind("standard", Standard, STANDARD_SHAPE, lambda standard: standard.
 AGENT = Kind("agent", Agent, AGENT_SHAPE, lambda agent: None, agent_of)
 POLICY = Kind("policy", Policy, POLICY_SHAPE, lambda policy: None, policy_of)
 PRINCIPAL = Kind("principal", Principal, PRINCIPAL_SHAPE, lambda principal: None, lambda row: Principal(*row))
+ERASURE = Kind("erasure", Erasure, ERASURE_SHAPE, lambda erasure: None, erasure_of)
 INTERACTION = Kind(
     "interaction", Interaction, INTERACTION_SHAPE, lambda interaction: None, lambda row: Interaction(*row)
 )
@@ -113,6 +120,7 @@ KINDS: dict[str, Kind[Any]] = {
         AGENT,
         POLICY,
         PRINCIPAL,
+        ERASURE,
         INVALIDATION,
         SKILL,
         SKILL_VERSION,
@@ -209,6 +217,8 @@ class Writing:
         self._head, self._key = journal.settle(session, store)
         self._last = 0
         self._entries = Aside(journal.Pending)
+        self._unsaid: dict[tuple[str, str], tuple[int, Mapping[str, int]]] = {}
+        """Records that were purged in it: of which entries that wait nothing is to be kept."""
         self.said = Said()
         """What memories say themselves that were written in it; of those that share a title, columns show more."""
         self._happened = Happened()
@@ -299,22 +309,31 @@ class Writing:
             found_in(self, kind, after, new)
         return after
 
-    def purge(self, kind: Kind[R], record: R, left: R | None = None) -> R:
-        """Erase what a record said, here and wherever this change comes to; its stub remains, or what is to be left."""
-        from .purging import erase
+    def purge(self, kind: Kind[R], record: R, left: R | None = None, taken: Mapping[str, int] | None = None) -> R:
+        """Erase what a record said, here and wherever this change comes to; its stub remains, or what is to be left.
 
+        That covers all that the journal tells of it, and what was `taken` of it in this transaction, by origin.
+        """
         old, shows = self.cells_of(kind, record), cells.flatten(kind.shape, record)
         after: Any = replace(stub(record) if left is None else left, **self.following(record))
         now_shows = cells.flatten(kind.shape, after)
         stamp = self.stamp([time for cell in old.all(shows).values() for time in cell.seen.values()])
-        delta = cells.purge(kind.shape, old, shows, after, stamp)
+        known: Counter[str] = Counter(dict(self.session.rows("record_told", id=after.id, kind=kind.name)))
+        delta = cells.purge(kind.shape, old, shows, after, stamp, known | Counter(taken or {}))
         written = cells.decode(delta)
-        erase(self.session, kind.name, after.id, written[cells.PURGED].seen)
+        self.unsay(kind, after.id, written[cells.PURGED].seen)
         new = cells.Cells(old.base, cells.swept(kind.shape, {**old.all(shows), **written}))
         self._put(kind, record, after, cells.pack(new, now_shows))
         self.session.do("conflict_clear", record=after.id, kind=kind.name)
         self.note(kind, after, "purge", stamp, delta.decode())
         return after  # type: ignore[no-any-return]
+
+    def unsay(self, kind: Kind[Any], id: str, seen: Mapping[str, int]) -> None:
+        """Take away what a record said in every change that who purged it had seen, those of this transaction too."""
+        from .purging import erase
+
+        erase(self.session, kind.name, id, seen)
+        self._unsaid[kind.name, id] = len(self._entries), seen
 
     def cells_of(self, kind: Kind[R], record: R) -> cells.Cells:
         """The cells beside a record as it was just read."""
@@ -357,12 +376,25 @@ class Writing:
             from .invalidations import settle
 
             self.notified = settle(self, self._happened)
-        self.places = journal.place(self.session, self._head, self._key, self._entries, self._actor, self.now)
+        entries = Aside(journal.Pending, self._left_said()) if self._unsaid else self._entries
+        self.places = journal.place(self.session, self._head, self._key, entries, self._actor, self.now)
         if self.learnt or self.rested:
             from .exchange import advance
 
             floors.rest(self.session, self.rested, self.places[-1].seq if self.places else self._head.seq)
             advance(self.session, sorted({*self.learnt, *self.rested}))
+
+    def _left_said(self) -> Iterator[journal.Pending]:
+        """The entries that wait, without what was purged of them."""
+        for place, entry in enumerate(self._entries):
+            before, seen = self._unsaid.get((entry.kind, entry.record), (0, {}))
+            origin = entry.author.origin if entry.author else self.origin
+            if place >= before or entry.at > seen.get(origin, -1):
+                yield entry
+            else:
+                if entry.author:
+                    self.session.do("relayed_unsaid", origin=origin, n=entry.author.n)
+                yield entry._replace(body=None, delta=None)
 
     def stamp(self, floors: Iterable[int], *, tidying: bool = False) -> Stamp:
         """A stamp of this node's, above all that was seen."""

@@ -10,21 +10,25 @@ from msgspec.structs import replace
 
 from ..domain import admit, cells
 from ..domain.change import Change, ahead, digest, must_agree, must_be_whole
-from ..domain.clock import STATE
+from ..domain.clock import STATE, too_far
+from ..domain.erasure import Erasure
 from ..domain.errors import HoldfastError
 from ..domain.interaction import Interaction, admit_interaction
 from ..domain.learnt import learn
 from ..domain.link import Grant, Link, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
 from ..domain.merge import Cell, join
+from ..domain.people import FORGOTTEN, named
 from ..domain.policy import Policy
+from ..domain.principal import Principal
 from ..domain.purged import stub
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.skill import File, SkillVersion, digest_of, version_id
 from ..domain.state import State
 from ..domain.state import ahead as state_ahead
 from ..domain.state import read as read_state
-from . import conflicts, consulted, journal, purging, skills, titles
+from . import conflicts, consulted, journal, skills, titles
+from .principals import known_as
 from .records import KINDS, Kind, Writing, body_text
 from .scoping import Bounds
 from .states import ends_of
@@ -35,8 +39,8 @@ Reason = Literal[
 ]
 
 
-GOVERNING = (Policy, Grant, Standard)
-"""Records that say what others may or must do."""
+GOVERNING = (Policy, Grant, Standard, Erasure)
+"""Records that say what others may or must do, or erase what is theirs."""
 
 
 class Refused(Exception):
@@ -78,6 +82,14 @@ class Taking:
         """Links that were taken."""
         self.risen: set[str] = set()
         """Memories that lie deeper than before."""
+        self.erasures: set[str] = set()
+        """Orders to forget somebody that were taken."""
+        self.people: dict[str, set[tuple[str, str]]] = {}
+        """Records that were taken, by the names of those of whom they are."""
+        self.remains: dict[tuple[str, str], dict[str, int]] = {}
+        """Records of people who were forgotten, with when each origin said what came back of them."""
+        self.known: dict[str, tuple[str, ...]] = {}
+        """By which names those were known whose names were erased."""
 
     def take(self, change: Change) -> Outcome:
         """Take one change. Raises Refused before it writes anything."""
@@ -249,7 +261,7 @@ class Taking:
         shows = cells.flatten(kind.shape, record)
         self._put(kind, held.row, held.own, record, cells.pack(cells.least(after, shows), shows))
         if purge is not None:
-            purging.erase(self._write.session, kind.name, record.id, purge.seen)
+            self._write.unsay(kind, record.id, purge.seen)
             self._purged = True
         return shows != cells.flatten(kind.shape, held.own)
 
@@ -267,6 +279,8 @@ class Taking:
                 admit_interaction(record)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
+        if isinstance(record, Erasure) and too_far(record.ordered_at // 1000 << 16, self._write.now // 1000):
+            raise Refused("future", "It was ordered by a clock that is more than seven days ahead.")
         for kind, end in ends_of(record):
             if self._write.get(kind, end) is None:
                 raise Refused("waits", f"The {kind.name} {end} is not here.")
@@ -277,7 +291,7 @@ class Taking:
     def _must_be_within(self, record: Struct) -> None:
         """A peer writes only where it may, before and after; what governs others is an admin peer's to say."""
         if isinstance(record, GOVERNING) and not self._scope.admin:
-            raise Refused("governance", "It decides what others may do, and the peer that sent it is not marked admin.")
+            raise Refused("governance", "It decides for others, and the peer that sent it is not marked admin.")
         if EVERYTHING not in self._scope.take and not self._bounds.hold(record):
             raise Refused("scope", "It belongs to a namespace of which nothing is taken from the peer that sent it.")
 
@@ -295,6 +309,7 @@ class Taking:
         skills.keep(self._write.session, contents)
 
     def _put(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
+        self._look_for_people(kind, own, record, packed)
         self._write.put_unshown(kind, row, record, packed)
         self._skills_changed |= row is not None and isinstance(record, SkillVersion)
         if isinstance(record, Link):
@@ -310,7 +325,32 @@ class Taking:
                 self._write.changed_by_peer([record.id])
         self._touched.add(record.id)
 
+    def _look_for_people(self, kind: Kind[Any], own: Any, record: Any, packed: bytes) -> None:
+        """Note of whom a record is, before it is written."""
+        match record:
+            case Erasure():
+                self.erasures.add(record.id)
+            case Principal() if record.name:
+                self._is_of({record.name, record.stands_for or record.name}, kind, record)
+            case Principal():
+                self.remains.setdefault((kind.name, record.id), {})
+                if own is not None and own.name:
+                    self.known.setdefault(record.id, known_as(self._write.session, own.name))
+            case Memory() if FORGOTTEN.encode() in packed:
+                self.remains.setdefault((kind.name, record.id), {})
+            case Memory():
+                self._is_of(named(record.namespace, record.metadata), kind, record)
+            case Interaction() if record.state == "live":
+                self._is_of({record.principal}, kind, record)
+
+    def _is_of(self, names: set[str], kind: Kind[Any], record: Any) -> None:
+        for name in names:
+            self.people.setdefault(name, set()).add((kind.name, record.id))
+
     def _enter(self, change: Change, record: Any, body: str | None) -> None:
+        if change.op != "purge" and (change.kind, change.record) in self.remains:
+            back = self.remains[change.kind, change.record]
+            back[change.origin] = max(change.at, back.get(change.origin, 0))
         author = journal.Author(change.origin, change.n, change.actor, change.group)
         self._write.enter(
             journal.Pending(change.at, change.op, change.kind, change.record, change.about, body, change.delta, author)

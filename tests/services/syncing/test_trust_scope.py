@@ -95,12 +95,14 @@ def test_nothing_of_any_kind_is_told_from_outside_and_all_of_it_from_inside(
     here.link(source_id=outside[2], target_id=inside[2], relation="supersedes")
     here.agent_register(agent_id=f"ai:{SECRET}@x", agent_type="ai:helper")
     here.principal_describe(name="ann", display=SECRET)
+    here.principal_purge(name="ann")
+    here.principal_describe(name="bob", display=SECRET)
     here.policy_set(namespace="*", invalidation_hops=3)
     page = told(here)
     assert SECRET.lower() not in words(page).lower()
     assert not any(id in words(page) for id in outside)
     kinds = {change.kind for change in page.changes}
-    assert kinds == {*KINDS} - {"agent", "principal"}
+    assert kinds == {*KINDS} - {"agent", "principal", "erasure"}
     assert len(page.files) == 2
     everything = {(change.kind, change.record) for change in told(here, ALL).changes}
     withheld = everything - {(change.kind, change.record) for change in page.changes}

@@ -31,6 +31,8 @@ insert into relayed (origin, n, signature, digest, said) values (:origin, :n, :s
 -- name: relayed_purged
 update relayed set said = null where origin = :origin and n in (
   select j.n from journal j where j.record = :id and j.kind = :kind and j.origin = :origin and j.at <= :at)
+-- name: relayed_unsaid
+update relayed set said = null where origin = :origin and n = :n
 -- name: followed_get
 select seq, scope from followed where origin = :origin
 -- name: followed_put

@@ -1,34 +1,50 @@
 -- name: forgotten_put
-insert into forgotten (id, at, agent, counts) values (:id, :at, :agent, :counts)
-on conflict (id) do update set at = excluded.at, agent = excluded.agent, counts = excluded.counts
+insert into forgotten (id, at, agent, counts, ordered_at) values (:id, :at, :agent, :counts, :ordered_at)
+on conflict (id) do update set at = excluded.at, agent = excluded.agent, counts = excluded.counts,
+  ordered_at = excluded.ordered_at
 -- name: forgotten_get
-select at, agent, counts from forgotten where id = :id
+select at, agent, counts, ordered_at from forgotten where id = :id
+-- name: forgotten_some
+select id from forgotten where id = any(:ids)
 -- name: forget_task_runs
-delete from task_run where task in (select t.id from task t where t.principal = any(:names)) returning id
+delete from task_run
+where task in (select t.id from task t where t.principal = any(:names) and t.created_at <= :upto) returning id
 -- name: forget_tasks
-delete from task where principal = any(:names) returning id
+delete from task where principal = any(:names) and created_at <= :upto returning id
 -- name: forget_phases
-delete from run_phase where run in (select r.id from run r where r.principal = any(:names)) returning run
+delete from run_phase
+where run in (select r.id from run r where r.principal = any(:names) and r.created_at <= :upto) returning run
 -- name: forget_runs
-delete from run where principal = any(:names) returning id
+delete from run where principal = any(:names) and created_at <= :upto returning id
 -- name: forget_usage
-delete from usage where principal = any(:names) returning id
+delete from usage where principal = any(:names) and at <= :upto returning id
 -- name: forget_budgets
-delete from budget where principal = any(:names) returning id
+delete from budget where principal = any(:names) and set_at <= :upto returning id
 -- name: forget_sessions
-delete from provider_session where principal = any(:names) returning channel
+delete from provider_session where principal = any(:names) and created_at <= :upto returning channel
 -- name: forget_outcomes
-delete from outcome where principal = any(:names) returning id
+delete from outcome where principal = any(:names) and at <= :upto returning id
 -- name: forget_conversations
-delete from conversation where principal = any(:names) returning id
+delete from conversation where principal = any(:names) and started_at <= :upto returning id
 -- name: forget_onboarding
-delete from onboarding where principal = any(:names) returning step
+delete from onboarding where principal = any(:names) and at <= :upto returning step
 -- name: conversations_of
-select c.id, c.summary from conversation c where c.principal = any(:names)
+select c.id, c.summary from conversation c where c.principal = any(:names) and c.started_at <= :upto
+-- name: names_kept
+-- Whoever something is kept of beside memories.
+select principal from task union select principal from run union select principal from usage
+union select principal from budget union select principal from provider_session union select principal from outcome
+union select principal from conversation union select principal from onboarding union select principal from interaction
+union select name from principal where state = 'live'
+union select stands_for from principal where state = 'live' and stands_for is not null
+-- name: places_kept
+-- The namespaces below one that memories lie in.
+select distinct m.namespace from memory m where m.namespace >= :root || '/' and m.namespace < :root || '0'
 -- name: memory_of_people
 -- Memories of some namespaces or threads, or of some ids, in whatever state; those that were purged say nothing any more.
 select {memory.columns} from memory m
-where (m.namespace = any(:places) or m.thread = any(:threads) or m.id = any(:ids)) and coalesce(m.reason, '') <> 'purged'
--- name: memory_of_kind
-select {memory.columns} from memory m where m.kind = :kind and m.id > :after and coalesce(m.reason, '') <> 'purged'
-order by m.id limit :limit
+where (m.namespace = any(:places) or m.thread = any(:threads) or m.id = any(:ids))
+  and (m.state <> 'deleted' or coalesce(m.reason, '') <> 'purged')
+-- name: memory_saying
+-- What is noted beside memories in whose metadata something stands.
+select m.id, m.metadata from memory m where m.id > :after and m.metadata like :mark order by m.id limit :limit

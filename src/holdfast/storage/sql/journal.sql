@@ -71,6 +71,9 @@ union all
 select 'principal', t.id from principal t
 where not exists (select 1 from journal j where j.record = t.id and j.kind = 'principal')
 union all
+select 'erasure', t.id from erasure t
+where not exists (select 1 from journal j where j.record = t.id and j.kind = 'erasure')
+union all
 select 'interaction', t.id from interaction t
 where not exists (select 1 from journal j where j.record = t.id and j.kind = 'interaction')
 union all

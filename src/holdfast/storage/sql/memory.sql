@@ -179,6 +179,13 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.id < :before order by m.id desc limit :limit
 -- name: memory.put_away_before
  and case when m.state = 'archived' then m.updated_at else m.lives_until end <= :before order by m.id
+-- name: record_told
+-- Up to which of their times the changes of each origin tell of a record.
+select j.origin, max(j.at) from journal j where j.record = :id and j.kind = :kind group by j.origin
+-- name: record_said
+-- What the journal still holds of what a record said; a purge says nothing.
+select j.origin, j.body from journal j
+where j.record = :id and j.kind = :kind and j.op <> 'purge' and (j.body is not null or j.delta is not null)
 -- name: record_purged
 -- A purged record keeps its id and state; what it said is gone from the history too.
 update journal set body = null, delta = null where record = :id and kind = :kind and origin = :origin and at <= :at

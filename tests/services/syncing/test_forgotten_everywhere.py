@@ -1,0 +1,238 @@
+"""A person who is forgotten in one store is forgotten in every one that hears of it, in whatever order they meet."""
+
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.domain.errors import NotFound
+from holdfast.domain.moment import from_text
+from holdfast.domain.scope import Scope
+from holdfast.services.ends import StoreEnd
+from holdfast.services.sync import sync, together
+from holdfast.storage.locate import tables
+
+WHO, ALIAS = "quetzalcoatlus", "slack:Uxochitl"
+WORDS = ("quetzalcoatlus", "xochitl", "tlaloc")
+HOUR = 3600_000_000
+
+
+class Time:
+    """One time for several clocks: it goes on whenever any of them is asked."""
+
+    def __init__(self) -> None:
+        self.at = from_text("2026-01-31T09:00:00Z", "at")
+
+    def clock(self, hours: int = 0) -> Any:
+        def now() -> int:
+            self.at += 1000
+            return self.at + hours * HOUR
+
+        return now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def tell_of(hold: holdfast.Holdfast, who: str, word: str) -> None:
+    """Everything that can be kept of a person."""
+    hold.fact_set(key="city", value=f"lives in {word}", principal=who)
+    hold.conversation_say(turns=[{"role": "user", "content": f"I am from {word}."}], principal=who, channel="cli")
+    hold.task_add(title=f"Call {word}", due_at="2020-01-01", principal=who)
+    hold.usage_record(model="m", input_tokens=1, principal=who)
+    hold.run_open(topology=word, phases=["one"], principal=who)
+    hold.session_keep(session_id=word, provider="p", principal=who)
+    hold.lesson_add(rule=f"Ask {word} first, before all others.", domain="people", principal=who)
+    hold.outcome_record(score=1, domain="people", what=f"{word} was glad", principal=who)
+    hold.budget_set(principal=who, tokens=5)
+    hold.interaction_record(status="denied", reason=f"{word} may not", principal=who, name=word)
+    hold.onboarding_tell(step="introduce", principal=who)
+
+
+def left_of(hold: holdfast.Holdfast, words: tuple[str, ...] = WORDS) -> set[tuple[str, str]]:
+    """In which tables a word still stands."""
+    with hold.hold.store.reading() as session:
+        rows = [(table.name, str(row).lower()) for table in tables() for row in table.rows(session, None)]
+    return {(name, word) for name, row in rows for word in words if word in row}
+
+
+def meet(*stores: holdfast.Holdfast, times: int = 1) -> None:
+    for _ in range(times):
+        for one, other in zip(stores, stores[1:], strict=False):
+            sync(one.hold, other.hold, "merge", trust_source=True)
+
+
+def ends(*stores: holdfast.Holdfast) -> list[int]:
+    """Where their journals end."""
+    return [StoreEnd(store.hold).greet().seq for store in stores]
+
+
+def must_agree(*stores: holdfast.Holdfast) -> None:
+    """They say the same, are whole, and have nothing more to tell each other."""
+    assert len({store.sync_digest().digest for store in stores}) == 1
+    for store in stores:
+        assert store.verify().intact
+        assert store.hold.store.faults() == []
+    before = ends(*stores)
+    meet(*stores, *stores[-2::-1], times=2)
+    assert ends(*stores) == before
+
+
+@pytest.mark.parametrize("orders", [0, 1], ids=["the first orders it", "the second orders it"])
+def test_a_store_that_hears_of_it_forgets_all_that_only_it_knew(make: Any, time: Time, orders: int) -> None:
+    stores = [make(now=time.clock()), make(now=time.clock())]
+    first, other = stores[orders], stores[1 - orders]
+    first.fact_set(key="pet", value="a dog of tlaloc", principal=WHO)
+    tell_of(other, WHO, "tlaloc")
+    tell_of(other, "bob", "sunflower")
+    theirs = left_of(other, ("sunflower",))
+    first.principal_purge(name=WHO)
+    sync(first.hold, other.hold, "push")
+    assert left_of(other) == set()
+    assert left_of(other, ("sunflower",)) == theirs
+    assert other.recall("tlaloc").count == 0
+    gone = other.principal_forgotten(name=WHO).counts
+    rows = ("tasks", "usage", "runs", "phases", "budgets", "sessions", "outcomes", "conversations", "onboarding")
+    assert {what: gone[what] for what in rows} == dict.fromkeys(rows, 1)
+    assert (gone["memories"], gone["interactions"]) == (3, 1)
+    assert first.principal_forgotten(name=WHO).counts["memories"] == 1
+    meet(first, other)
+    must_agree(first, other)
+
+
+def test_names_that_only_the_other_store_knows_are_forgotten_with_the_person(make: Any, time: Time) -> None:
+    first, other, third = (make(now=time.clock()) for _ in range(3))
+    for store, who in ((first, WHO), (other, ALIAS), (third, ALIAS)):
+        tell_of(store, who, "tlaloc")
+    other.principal_merge(alias=ALIAS, principal=WHO)
+    first.principal_purge(name=WHO)
+    meet(first, other, third, other, first)
+    assert [left_of(store) for store in (first, other, third)] == [set()] * 3
+    assert third.principal_forgotten(name=ALIAS).counts["tasks"] == 1
+    must_agree(first, other, third)
+
+
+WAYS = list(permutations([(0, 1), (1, 2), (2, 0)]))
+SKEWS = {"in time": 0, "behind": -30, "ahead": 30}
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+@pytest.mark.parametrize(("way", "skew"), list(zip(WAYS, [*SKEWS, *SKEWS], strict=True)), ids=range(len(WAYS)))
+def test_however_stores_meet_nothing_older_comes_back(
+    make: Any, time: Time, way: tuple[tuple[int, int], ...], skew: str
+) -> None:
+    """One orders it, one was away and goes on telling, and one hears of both, with another clock."""
+    stores = [make(now=time.clock()), make(now=time.clock()), make(now=time.clock(SKEWS[skew]))]
+    orders, away, third = stores
+    for store in (orders, away):
+        store.fact_set(key="city", value="lives in tlaloc", principal=WHO)
+    third.principal_describe(name=WHO, display="Tlaloc of the hills")
+    meet(*stores, *stores[-2::-1])
+    away.fact_set(key="city", value="moved to tlaloc", principal=WHO)
+    away.fact_set(key="pet", value="a dog of tlaloc", principal=WHO)
+    away.principal_merge(alias=ALIAS, principal=WHO)
+    away.principal_describe(name=WHO, display="tlaloc again")
+    third.fact_set(key="city", value="tlaloc, they say", principal=WHO)
+    time.at += 48 * HOUR
+    orders.principal_purge(name=WHO)
+    for _ in range(3):
+        for one, other in way:
+            meet(stores[one], stores[other])
+    assert [left_of(store) for store in stores] == [set()] * 3
+    must_agree(*stores)
+
+
+@pytest.mark.parametrize("skew", SKEWS)
+def test_what_is_told_anew_by_who_has_heard_of_it_stays(make: Any, time: Time, skew: str) -> None:
+    orders, heard, late = make(now=time.clock()), make(now=time.clock(SKEWS[skew])), make(now=time.clock())
+    for store in (orders, late):
+        tell_of(store, WHO, "tlaloc")
+    orders.principal_merge(alias=ALIAS, principal=WHO)
+    orders.principal_purge(name=WHO)
+    meet(orders, heard)
+    heard.fact_set(key="city", value="a new city", principal=WHO)
+    heard.principal_merge(alias="mail:new", principal=WHO)
+    heard.task_add(title="Greet them", due_at="2020-01-01", principal=WHO)
+    orders.fact_set(key="tea", value="green", principal=WHO)
+    meet(orders, heard, late, heard, orders, times=2)
+    for store in (orders, heard, late):
+        assert {(one.key, one.value) for one in store.fact_list(principal="mail:new").facts} == {
+            ("city", "a new city"),
+            ("tea", "green"),
+        }
+        assert store.principal_show(name="mail:new").names == [WHO, "mail:new"]
+        assert left_of(store, ("tlaloc",)) == set()
+    assert heard.task_list(principal=[WHO]).count == 1
+    must_agree(orders, heard, late)
+    assert late.principal_purge(name=WHO).counts["memories"] == 2
+    meet(orders, late, heard, orders, times=2)
+    assert [left_of(store) for store in (orders, late)] == [set()] * 2
+    must_agree(orders, heard, late)
+
+
+def test_what_was_written_after_the_order_stays_where_nobody_had_heard_of_it(make: Any, time: Time) -> None:
+    orders, other = make(now=time.clock()), make(now=time.clock())
+    for store in (orders, other):
+        store.task_add(title="Before", due_at="2020-01-01", principal=WHO)
+    orders.principal_purge(name=WHO)
+    other.task_add(title="Since", due_at="2020-01-01", principal=WHO)
+    other.fact_set(key="city", value="since", principal=WHO)
+    meet(orders, other)
+    assert [one.title for one in other.task_list(principal=[WHO]).tasks] == ["Since"]
+    assert [store.fact_get(key="city", principal=WHO).value for store in (orders, other)] == ["since"] * 2
+
+
+def test_a_peer_that_is_not_admin_orders_nothing_until_it_is(make: Any, time: Time) -> None:
+    here, there = make(now=time.clock()), make(now=time.clock())
+    there.fact_set(key="city", value="lives in tlaloc", principal=WHO)
+    here.task_add(title="Call tlaloc", due_at="2020-01-01", principal=WHO)
+    meet(here, there)
+    there.principal_purge(name=WHO)
+    here.peer_add(name="there", token=there.peer_token().token, tell=["**"], take=["**"])
+    everything = Scope(("**",), ("**",))
+    done = together(StoreEnd(here.hold, scope=everything), StoreEnd(there.hold), "pull")
+    assert [one.reason for one in done.pulled.rejected] == ["governance"]
+    assert here.fact_list(principal=WHO).count == 0
+    assert here.task_list(principal=[WHO]).count == 1
+    with pytest.raises(NotFound):
+        here.principal_forgotten(name=WHO)
+    assert here.quarantine_retry().applied == 0
+    here.peer_set(name="there", admin=True)
+    assert here.quarantine_retry().applied == 1
+    assert here.task_list(principal=[WHO]).count == 0
+    assert here.principal_forgotten(name=WHO).counts["tasks"] == 1
+
+
+def test_a_bundle_orders_it_too_and_a_dry_run_erases_nothing(make: Any, time: Time, tmp_path: Path) -> None:
+    here, there = make(now=time.clock()), make(now=time.clock())
+    tell_of(here, WHO, "tlaloc")
+    there.fact_set(key="city", value="lives in tlaloc", principal=WHO)
+    there.principal_purge(name=WHO)
+    file = str(tmp_path / "orders.bundle")
+    there.sync_export_bundle(file=file)
+    before = left_of(here)
+    here.sync_import_bundle(file=file, trust_sender=True, dry_run=True)
+    sync(here.hold, there.hold, "merge", dry_run=True)
+    assert left_of(here) == before
+    here.sync_import_bundle(file=file, trust_sender=True)
+    assert left_of(here) == set()
+
+
+def test_who_was_told_of_it_whole_forgets_them_too(make: Any, time: Time) -> None:
+    """What was folded goes over as whole records, in no order of time."""
+    orders, late = make(now=time.clock()), make(now=time.clock())
+    tell_of(late, WHO, "tlaloc")
+    orders.fact_set(key="pet", value="a dog of tlaloc", principal=WHO)
+    orders.principal_purge(name=WHO)
+    orders.fact_set(key="city", value="a new city", principal=WHO)
+    orders.principal_describe(name=WHO, display="Back again")
+    orders.compact(older_than=0)
+    meet(orders, late, times=2)
+    assert left_of(late, ("tlaloc",)) == set()
+    assert late.fact_get(key="city", principal=WHO).value == "a new city"
+    assert late.principal_show(name=WHO).display == "Back again"
+    must_agree(orders, late)

@@ -19,7 +19,7 @@ Tell = Annotated[Patterns, Meta(max_length=32, description="Namespaces it hears 
 Take = Annotated[Patterns, Meta(max_length=32, description="Namespaces it may tell of; '' for none.")]
 Url = Annotated[str, Meta(max_length=2048, description="Where it is served: https://desk.example:9077.")]
 Pin = Annotated[str, Meta(max_length=256, description="SHA-256 of the certificate that it is served with.")]
-ADMIN = "Take policies, grants and standards from it, too."
+ADMIN = "Take policies, grants, standards and orders to forget somebody from it, too."
 NO_TOKEN = "hfpeer1_nothing"  # noqa: S105 - an example of one that cannot be read
 
 

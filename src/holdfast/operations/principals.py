@@ -215,7 +215,7 @@ def _forgotten(one: "Tombstone") -> Forgotten:
     ),
 )
 def principal_purge(hold: Hold, request: PrincipalPurge) -> Forgotten:
-    """Forget a person for good, under every name: rows, history, index entries and vectors.
+    """Forget a person for good, under every name, here and in every store that hears of it: rows, history and vectors.
 
     What remains is a digest of each name, when it was done, by whom, and how much there was. Backups stay as they are.
     """

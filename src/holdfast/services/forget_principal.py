@@ -125,9 +125,10 @@ def _linked(write: Writing, order: Erasure, found: Iterable[str]) -> tuple[str, 
     names = list(dict.fromkeys(found))
     for name in names:
         behind = [row[0] for row in write.session.rows("principal_behind", names=[name])]
-        links = [link for one in (name, *behind) if (link := write.get(PRINCIPAL, id_of(one))) and link.stands_for]
-        older = [link for link in links if _is_written(write, order, link, "stands_for")]
-        names += dict.fromkeys(end for link in older for end in (link.name, link.stands_for) if end not in names)
+        links = [link for one in (name, *behind) if (link := write.get(PRINCIPAL, id_of(one)))]
+        older = [link for link in links if link.stands_for and _is_written(write, order, link, "stands_for")]
+        ends = dict.fromkeys(end for link in older for end in (link.name, link.stands_for))
+        names += [end for end in ends if end and end not in names]
     return tuple(names)
 
 

@@ -1,6 +1,6 @@
 """A person who is forgotten in one store is forgotten in every one that hears of it, in whatever order they meet."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def left_of(hold: holdfast.Holdfast, words: tuple[str, ...] = WORDS) -> set[tupl
 
 def meet(*stores: holdfast.Holdfast, times: int = 1) -> None:
     for _ in range(times):
-        for one, other in zip(stores, stores[1:], strict=False):
+        for one, other in pairwise(stores):
             sync(one.hold, other.hold, "merge", trust_source=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Forbidden, NotFound
+from holdfast.domain.errors import Conflict, Forbidden, NotFound
 
 NAMES = ("quetzalcoatlus", "slack:Uxochitl")
 WORDS = ("quetzalcoatlus", "xochitl", "tlaloc", "cuauhtemoc")
@@ -96,6 +96,11 @@ def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(known: h
         assert (shown.counts, shown.at) == (gone.counts, gone.at)
     with pytest.raises(NotFound):
         known.principal_purge(name=NAMES[0])
+    order = next(one for one in known.events(after=0, limit=1000).events if one.kind == "erasure")
+    with pytest.raises(Conflict):
+        known.undo(change=order.seq)
+    known.principal_merge(alias=NAMES[1], principal=NAMES[0])
+    assert known.principal_show(name=NAMES[1]).names == list(NAMES)
     known.fact_set(key="city", value="back again", principal=NAMES[0])
     assert known.fact_get(key="city", principal=NAMES[0]).value == "back again"
 

@@ -133,15 +133,18 @@ def _linked(write: Writing, order: Erasure, found: Iterable[str]) -> tuple[str, 
 
 
 def _bury(write: Writing, ids: list[str], order: Erasure, counts: Mapping[str, int]) -> None:
-    """Keep that it was done here, and how much there was; more that comes up under the same order is added."""
+    """Keep that it was done here, and how much there was.
+
+    More that comes up under the same order is added, and a later one that finds nothing changes nothing of that.
+    """
     for id in ids:
-        row = write.session.row("forgotten_get", id=id)
-        known = row is not None and row[3] >= order.ordered_at
-        at, agent, had, upto = row if row and known else (write.now, order.agent, "{}", order.ordered_at)
+        row, upto = write.session.row("forgotten_get", id=id), order.ordered_at
+        told = row is not None and (row[3] >= upto or not any(counts.values()))
+        at, agent, had, before = row if row and told else (write.now, order.agent, "{}", 0)
         total = Counter(msgspec.json.decode(had, type=dict[str, int]))
         total.update(counts)
-        said = msgspec.json.encode(total).decode()
-        write.session.do("forgotten_put", id=id, at=at, agent=agent, counts=said, ordered_at=upto)
+        said = {"counts": msgspec.json.encode(total).decode(), "ordered_at": max(upto, before)}
+        write.session.do("forgotten_put", id=id, at=at, agent=agent, **said)
     _forget_words(write)
 
 

@@ -116,6 +116,18 @@ def test_names_that_only_the_other_store_knows_are_forgotten_with_the_person(mak
     must_agree(first, other, third)
 
 
+def test_turns_are_forgotten_where_nobody_keeps_whose_conversation_it_was(make: Any, time: Time) -> None:
+    other, first, talks = (make(now=time.clock()) for _ in range(3))
+    say = {"principal": WHO, "channel": "cli", "namespace": "support"}
+    talks.conversation_say(turns=[{"role": "user", "content": "I am from tlaloc."}], **say)
+    sync(talks.hold, other.hold, "push")
+    first.task_add(title="Call", due_at="2020-01-01", principal=WHO)
+    first.principal_purge(name=WHO)
+    sync(first.hold, other.hold, "push")
+    assert left_of(other) == set()
+    assert other.principal_forgotten(name=WHO).counts["memories"] == 1
+
+
 WAYS = list(permutations([(0, 1), (1, 2), (2, 0)]))
 SKEWS = {"in time": 0, "behind": -30, "ahead": 30}
 
@@ -184,6 +196,30 @@ def test_what_was_written_after_the_order_stays_where_nobody_had_heard_of_it(mak
     meet(orders, other)
     assert [one.title for one in other.task_list(principal=[WHO]).tasks] == ["Since"]
     assert [store.fact_get(key="city", principal=WHO).value for store in (orders, other)] == ["since"] * 2
+
+
+def test_two_that_order_it_at_once_agree_and_each_shows_what_it_had(make: Any, time: Time) -> None:
+    first, other, third = (make(now=time.clock()) for _ in range(3))
+    for store in (first, other, third):
+        tell_of(store, WHO, "tlaloc")
+    gone = [store.principal_purge(name=WHO).counts for store in (first, other)]
+    meet(first, third, other, third, first, times=2)
+    assert [left_of(store) for store in (first, other, third)] == [set()] * 3
+    assert [store.principal_forgotten(name=WHO).counts["tasks"] for store in (first, other, third)] == [1, 1, 1]
+    assert [one["memories"] for one in gone] == [3, 3]
+    must_agree(first, other, third)
+
+
+def test_a_store_that_was_filled_from_a_file_keeps_out_what_is_older_too(make: Any, time: Time) -> None:
+    filled, orders, away = (make(now=time.clock()) for _ in range(3))
+    for store in (orders, away):
+        tell_of(store, WHO, "tlaloc")
+    orders.principal_purge(name=WHO)
+    file = orders.export()
+    filled.call("import", {"envelope": file})
+    sync(away.hold, filled.hold, "push")
+    assert left_of(filled) == set()
+    assert filled.principal_forgotten(name=WHO).at == orders.principal_forgotten(name=WHO).at
 
 
 def test_a_peer_that_is_not_admin_orders_nothing_until_it_is(make: Any, time: Time) -> None:

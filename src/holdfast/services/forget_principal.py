@@ -268,9 +268,14 @@ def _says(one: Memory | Interaction | Principal) -> bool:
 
 
 def _sweep(write: Writing, kind: Kind[Any], id: str, back: Mapping[str, int]) -> bool:
-    """Erase again what who had not heard of it said meanwhile about what was erased with a person."""
+    """Erase again what who had not heard of it said meanwhile about what was erased with a person.
+
+    A name that was told anew is not among that.
+    """
     record = write.get(kind, id)
-    if record is None or cells.PURGED not in write.cells_of(kind, record).own:
+    if record is None or (isinstance(record, Principal) and record.name):
+        return False
+    if cells.PURGED not in write.cells_of(kind, record).own:
         return False
     if not (back or _is_told_of(write, kind, id) or _came_back(write, kind, record)):
         return False

@@ -130,6 +130,23 @@ def test_turns_are_forgotten_where_nobody_keeps_whose_conversation_it_was(make: 
     assert other.principal_forgotten(name=WHO).counts["memories"] == 1
 
 
+def test_what_somebody_away_changed_is_erased_as_it_comes_out_of_the_history_too(make: Any, time: Time) -> None:
+    orders, away, third = (make(now=time.clock()) for _ in range(3))
+    orders.fact_set(key="city", value="lives in a city", principal=WHO)
+    orders.fact_set(key="pet", value="a dog", principal=WHO)
+    meet(orders, away)
+    city, pet = (away.fact_get(key=key, principal=WHO).memory_id for key in ("city", "pet"))
+    away.update(pet, tags=["tlaloc"])
+    orders.principal_purge(name=WHO)
+    away.update(city, content="moved to tlaloc", tags=["tlaloc"])
+    away.fact_set(key="tea", value="green", principal=WHO)
+    sync(away.hold, orders.hold, "push")
+    assert left_of(orders, ("tlaloc",)) == set()
+    assert orders.fact_get(key="tea", principal=WHO).value == "green"
+    sync(orders.hold, third.hold, "push")
+    assert left_of(third, ("tlaloc",)) == set()
+
+
 WAYS = list(permutations([(0, 1), (1, 2), (2, 0)]))
 SKEWS = {"in time": 0, "behind": -30, "ahead": 30}
 
@@ -151,7 +168,6 @@ def test_however_stores_meet_nothing_older_comes_back(
     away.principal_merge(alias=ALIAS, principal=WHO)
     away.principal_describe(name=WHO, display="tlaloc again")
     third.fact_set(key="city", value="tlaloc, they say", principal=WHO)
-    third.update(third.list(namespace=f"people/{WHO}").memories[0].id, tags=["tlaloc"])
     time.at += 48 * HOUR
     orders.principal_purge(name=WHO)
     for _ in range(3):

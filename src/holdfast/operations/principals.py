@@ -215,9 +215,10 @@ def _forgotten(one: "Tombstone") -> Forgotten:
     ),
 )
 def principal_purge(hold: Hold, request: PrincipalPurge) -> Forgotten:
-    """Forget a person for good, under every name, here and in every store that hears of it: rows, history and vectors.
+    """Forget a person for good, under every name, here and in every store that hears of it.
 
-    What remains is a digest of each name, when it was done, by whom, and how much there was. Backups stay as they are.
+    Rows, history, index entries and vectors go. What remains is a digest of each name, when it was done, by whom, and
+    how much there was. Backups stay as they are.
     """
     from ..services import forget_principal
 

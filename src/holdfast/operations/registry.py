@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..domain.caller import Caller, Right
 from ..domain.errors import FilterRequired, Forbidden, Invalid
-from ..domain.hook import Stage
+from ..domain.hook import Parts, Stage
 from ..domain.learnt import learn
 from ..services.hold import SILENT, Hold, Progress
 
@@ -86,8 +86,8 @@ class Operation(Struct, frozen=True):
     """Of which lifecycle hooks it is a part."""
     stages: tuple[Stage, ...] = ()
     """Instead of one: those of which it may be a part, by what a request says."""
-    parts: Callable[[Hold, Any], Mapping[Stage, Sequence[str]]] | None = None
-    """Of which of them a request is a part, and the namespaces that it touches there."""
+    parts: Callable[[Hold, Any], Parts] | None = None
+    """Of which of them a request is a part, and what it does there; hooks then agree or refuse, but change nothing."""
     waits: bool = False
     """It may answer that what was asked for is not done yet, but waits for somebody's consent."""
     human: str | None = None

@@ -18,6 +18,8 @@ MARK = "HANDLER_OF_HOLDFAST"
 """In the environment of a program and of all that it starts, with a number of its own."""
 GRACE_SECONDS = 5.0
 """Between being asked to end and being ended."""
+_running: dict["subprocess.Popen[bytes]", bytes] = {}
+"""What runs now, with its mark."""
 
 
 class Ended(NamedTuple):
@@ -55,10 +57,24 @@ def run(
     assert process.stderr
     output, errors = _Kept(process.stdout, most), _Kept(process.stderr, MOST_BYTES)
     _Told(process.stdin, words)
+    _running[process] = mark.encode()
     why = _wait(process, monotonic() + timeout, timeout, stop, grace)
-    _signal(process, signal.SIGKILL)
-    _sweep(mark.encode())
+    _end(process, mark.encode())
+    del _running[process]
     return Ended(process.wait(), output.text(), errors.text(), why)
+
+
+def end_all() -> None:
+    """End everything that is being run, for a process that ends at once."""
+    for process, mark in list(_running.items()):
+        _end(process, mark)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_SECONDS)
+
+
+def _end(process: "subprocess.Popen[bytes]", mark: bytes) -> None:
+    _signal(process, signal.SIGKILL)
+    _sweep(mark)
 
 
 def _wait(

@@ -285,18 +285,18 @@ def test_taking_a_run_back_asks_the_hooks_of_what_it_does(open_with: Open) -> No
     assert free.get(id=made["team"]).content == "Somebody says something else by now."
 
 
-def test_a_step_that_cannot_be_taken_back_any_more_keeps_no_other_from_it(open_with: Open) -> None:
-    hold = open_with(rule("pre_delete", DENY, match=["team"]))
+def test_nobody_is_asked_about_a_step_that_cannot_be_taken_back_any_more(open_with: Open) -> None:
+    free = open_with()
     for place in ("team", "elsewhere"):
         for title, text in ALIKE.items():
-            hold.store(title=title, content=text, namespace=place)
-    run = hold.curate(apply=True, steps=["duplicates"])
-    free, made = open_with(), {memory.namespace: memory.id for memory in hold.list().memories}
+            free.store(title=title, content=text, namespace=place)
+    run = free.curate(apply=True, steps=["duplicates"])
+    made = {memory.namespace: memory.id for memory in free.list().memories}
     free.archive(ids=[made["team"]])
     free.archive_purge(ids=[made["team"]])
+    hold = open_with(*(rule(event, DENY, match=["team"]) for event in ("pre_store", "pre_delete", "pre_link")))
     assert {one.outcome for one in hold.curate_rollback(run_id=run.run_id).outcomes} == {"applied", "rejected"}
-    assert {memory.namespace for memory in hold.list().memories} == {"elsewhere"}
-    assert hold.list().count == 2
+    assert [memory.namespace for memory in hold.list().memories] == ["elsewhere", "elsewhere"]
 
 
 def test_what_is_proposed_is_asked_about_by_what_it_would_do(open_with: Open, tmp_path: Path) -> None:
@@ -334,6 +334,27 @@ def test_who_settles_a_conflict_asks_about_what_will_stand(open_with: Open, tmp_
     for id, keep, value in zip(found, ("mine", "both", "edited"), (None, None, "It is 7070."), strict=True):
         listens.call("conflicts_resolve", {"id": id, "keep": keep, "value": value})
     assert [one["makes"][0]["content"] for one in heard(log)] == ["It is 8080.", "It is 8080.", "It is 7070."]
+
+
+def test_who_lets_a_memory_be_gone_asks_the_hooks_of_deleting(open_with: Open, tmp_path: Path) -> None:
+    hold = open_with()
+    gone, one, two = (hold.store(title=title, content="x", namespace="team").id for title in ("Old", "Plan", "Note"))
+    hold.link(source_id=one, target_id=two)
+    ends = {"source_id": one, "target_id": two, "relation": "related_to"}
+    with holdfast.open(str(tmp_path / "other.db")) as other:
+        sync(hold.hold, other.hold, "merge", trust_source=True)
+        hold.delete(id=gone)
+        hold.kg_invalidate(**ends, valid_until="2090-01-01T00:00:00Z")
+        other.archive(ids=[gone])
+        other.kg_invalidate(**ends, valid_until="2091-01-01T00:00:00Z")
+        for _ in range(2):
+            sync(hold.hold, other.hold, "merge", trust_source=True)
+    found = {each.field: each.id for each in hold.conflicts().conflicts}
+    assert set(found) == {"state", "valid_until"}
+    denied(open_with(rule("pre_delete", DENY, match=["team"])), "conflicts_resolve", id=found["state"], keep="other")
+    denied(
+        open_with(rule("pre_link", DENY, match=["team"])), "conflicts_resolve", id=found["valid_until"], keep="other"
+    )
 
 
 def test_other_ways_to_a_memory_ask_the_same_hooks(open_with: Open) -> None:

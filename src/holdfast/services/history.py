@@ -168,9 +168,11 @@ def parts_of_undo(hold: Hold, seq: int, *, together: bool = False) -> Parts:
     parts = Parts()
     with hold.reading() as session:
         batch = _together(session, seq) if together else [_entry(hold, session, seq)]
-        for one in batch:
-            if one.kind in (MEMORY.name, LINK.name) and one.body is not None:
-                _add_part(hold, session, _entry(hold, session, one.seq), parts)
+        for entry in (_entry(hold, session, one.seq) for one in batch if one.kind != "invalidation"):
+            if entry.body is None:
+                raise _gone(entry.seq)
+            if entry.kind in (MEMORY.name, LINK.name):
+                _add_part(hold, session, entry, parts)
     return parts
 
 
@@ -228,7 +230,7 @@ def take_back(hold: Hold, write: records.Writing, seq: int) -> tuple[journal.Ent
     kind = KINDS[entry.kind]
     record: Any = write.get(kind, entry.record)
     if entry.body is None or record is None:
-        raise NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
+        raise _gone(seq)
     made, before = records.body_of(kind, entry), _before(hold, write.session, entry)
     touched = _touched(kind, before, made)
     _must_be_untouched(entry, touched, cells.flatten(kind.shape, made), cells.flatten(kind.shape, record))
@@ -279,6 +281,10 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
         must_agree(hold, write, record, undone)
         if undone.state == "live":
             must_be_free(hold, write, undone)
+
+
+def _gone(seq: int) -> NotFound:
+    return NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
 
 
 def _no_change(session: Session, seq: int) -> NotFound:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import HoldfastError, HookAsks, HookDenied, Misconfigured, NotFound
+from holdfast.domain.errors import HoldfastError, HookAsks, HookDenied, Invalid, Misconfigured, NotFound
 from holdfast.services.sync import sync
 from holdfast.settings import load
 
@@ -103,11 +103,16 @@ def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules
     for made, said in (
         ({"priority": 99}, "cannot be done"),
         ({"no_such_field": 1}, "unknown field"),
+        ({"namespace": "a//b"}, "cannot be done"),
         ({"agent_id": "ai:boss@here"}, "who acts"),
     ):
         hold = open_with(rule("pre_store", saying({"decision": "modify", "arguments": made})))
         with pytest.raises(HookDenied, match=said):
             hold.store(title="Other", content="x")
+    with pytest.raises(Invalid, match="priority"):
+        open_with(redacts).store(title="Other", content="x", priority=99)
+    with pytest.raises(Invalid, match="namespace"):
+        open_with(redacts).store(title="Other", content="x", namespace="a//b")
     assert hold.list().count == 1
 
 
@@ -142,6 +147,7 @@ FAILURES = {
     "decides what there is not": saying({"decision": "maybe"}),
     "says more than is known": saying({"decision": "allow", "more": 1}),
     "is not there": ["/no/such/program"],
+    "says what goes too deep": ["/bin/sh", "-c", 'printf \'{"arguments": {"metadata":\'; yes \'{"a":\' | head -n 5000'],
     "says too much": ["/bin/sh", "-c", "yes | head -c 3000000"],
 }
 

@@ -1,12 +1,22 @@
 """Hooks stand at the one door, so that every surface has them, and only the settings of the machine say which."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 from four_surfaces import surface
+from serving import listening
 
+import holdfast
 from holdfast.operations import REGISTRY
 from holdfast.operations.registry import Effect
+from holdfast.settings import load
+from holdfast.surfaces.http.app import build
+
+STORED = {"title": "Plan", "content": "x"}
 
 CONFIG = """
 [[hooks]]
@@ -29,6 +39,28 @@ def test_what_a_hook_refuses_is_refused_on_every_surface(
     assert (refused.code, taken.code) == ("HOOK_DENIED", None)
     assert refused.error is not None
     assert "not here" in refused.error["error"]
+
+
+def test_who_waits_for_hooks_keeps_nobody_waiting_who_does_not(db: str, tmp_path: Path) -> None:
+    """More wait than there are threads for writing and for reading; each goes on when it has read a line of its own."""
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    os.mkfifo(gate)
+    waits = {"command": ["/bin/sh", "-c", f"echo >> '{begun}'; read line < '{gate}'"], "timeout": 30}
+    rules = [{**waits, "event": event, "on_error": "deny"} for event in ("pre_store", "pre_recall")]
+    with ExitStack() as stack:
+        hold = stack.enter_context(holdfast.open(settings=load({"db": db, "hooks": rules, "timeout_secs": 20})))
+        url = stack.enter_context(listening(build(hold)))
+        client = stack.enter_context(httpx.Client(base_url=url, timeout=60))
+        pool = stack.enter_context(ThreadPoolExecutor(20))
+        asked = [pool.submit(client.post, "/api/v1/memories", json=STORED) for _ in range(10)]
+        asked += [pool.submit(client.get, "/api/v1/recall", params={"context": "x"}) for _ in range(10)]
+        while not begun.exists() or len(begun.read_text()) < len(asked):
+            assert not any(one.done() for one in asked)
+        assert client.post("/api/v1/gc", json={}).status_code == 200
+        assert client.get("/api/v1/memories").json()["count"] == 0
+        opened = stack.enter_context(gate.open("r+b", buffering=0))
+        opened.write(b"go\n" * len(asked))
+        assert {one.result().status_code for one in asked} == {200, 201, 409}
 
 
 def test_nobody_elsewhere_sees_or_runs_hooks() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..domain.caller import Caller
-from ..domain.errors import HoldfastError, HookDenied
+from ..domain.errors import HoldfastError, HookDenied, Invalid
 from ..services.hold import Hold, Progress
 from ..services.hooks import Hooks, Occasion, must_agree
 from ..storage import memories
@@ -39,7 +39,10 @@ def called(op: "Operation", hold: Hold, caller: Caller, arguments: Mapping[str, 
     for changed, _ in asked:
         if changed != given:
             acting, request = _changed(op, caller, given, changed)
-    answer = op.perform(hold.seen_by(acting, progress), request)
+    try:
+        answer = op.perform(hold.seen_by(acting, progress), request)
+    except Invalid as error:
+        raise _blamed(error, given, [changed for changed, _ in asked]) from None
     for occasion, (changed, _) in zip(occasions, asked, strict=True):
         hooks.after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
     return answer
@@ -68,7 +71,18 @@ def _changed(
     try:
         return op.admitted(caller, changed)
     except HoldfastError as error:
-        raise HookDenied(f"What a hook made of this cannot be done: {error.message}", **error.details) from None
+        raise _cannot(error) from None
+
+
+def _blamed(error: Invalid, given: Mapping[str, Any], made: list[dict[str, Any]]) -> HoldfastError:
+    """What is wrong with a field that a hook changed is not said to be the caller's doing."""
+    fields = error.details.get("fields", ())
+    changed = any(one.get(name) != given.get(name) for one in made for name in fields)
+    return _cannot(error) if changed else error
+
+
+def _cannot(error: HoldfastError) -> HookDenied:
+    return HookDenied(f"What a hook made of this cannot be done: {error.message}", **error.details)
 
 
 def namespaces_of(op: "Operation", seen: Hold, arguments: Mapping[str, Any]) -> list[str]:

@@ -110,6 +110,10 @@ class Operation(Struct, frozen=True):
             return "admin"
         return "read" if self.effect is Effect.READ else "write"
 
+    def has_hooks(self, hold: Hold) -> bool:
+        """Whether somebody may be asked about it first, and waited for."""
+        return hold.hooks is not None and any(map(hold.hooks.are_for, self.all_stages))
+
     def call(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT) -> Any:
         """The one door: authorise, validate, run; and record what was decided, if that is set."""
         if hold.audited == "none":
@@ -121,7 +125,7 @@ class Operation(Struct, frozen=True):
     def _called(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress) -> Any:
         if not caller.may(self.right):
             raise Forbidden(f"{self.name} needs the {self.right} right; this key has {caller.right}.")
-        if hold.hooks is not None and any(map(hold.hooks.are_for, self.all_stages)):
+        if self.has_hooks(hold):
             from .hooked import called
 
             return called(self, hold, caller, arguments, progress)

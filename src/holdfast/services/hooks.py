@@ -204,7 +204,7 @@ def _understood(words: bytes) -> Said:
         return Said()
     try:
         return msgspec.json.decode(words, type=Said)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _Failed(f"it said what nobody understands: {error}") from None
 
 

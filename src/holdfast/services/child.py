@@ -60,9 +60,11 @@ def run(
     output, errors = _Kept(process.stdout, most), _Kept(process.stderr, MOST_BYTES)
     _Told(process.stdin, words)
     _running[process] = mark.encode()
-    why = _wait(process, monotonic() + timeout, timeout, stop, grace)
-    _end(process, mark.encode())
-    del _running[process]
+    try:
+        why = _wait(process, monotonic() + timeout, timeout, stop, grace)
+    finally:
+        _end(process, mark.encode())
+        del _running[process]
     until = monotonic() + max(grace, PIPE_SECONDS)
     return Ended(process.wait(), output.text(until), errors.text(until), why)
 
@@ -71,13 +73,13 @@ def end_all() -> None:
     """End everything that is being run, for a process that ends at once."""
     for process, mark in list(_running.items()):
         _end(process, mark)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_SECONDS)
 
 
 def _end(process: "subprocess.Popen[bytes]", mark: bytes) -> None:
     _signal(process, signal.SIGKILL)
     _sweep(mark)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(LOOK_SECONDS)
 
 
 def _wait(

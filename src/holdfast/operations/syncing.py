@@ -63,7 +63,7 @@ class NotTaken(Struct, frozen=True, kw_only=True):
 class SyncDone(Struct, frozen=True, kw_only=True):
     direction: str
     deletes: int
-    """Memories that are deleted on the other side now, too."""
+    """Memories that are deleted on the other side now, too, and were not, or were not known there."""
     links: int
     conflicts: int
     rejected: int
@@ -112,7 +112,7 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
         direction=request.direction,
         deletes=sum(len(side.deleted) for side in sides),
         links=sum(len(side.links) for side in sides),
-        conflicts=max(side.conflicts for side in sides),
+        conflicts=done.conflicts,
         rejected=sum(len(side.rejected) for side in sides),
         errors=[one for many in errors for one in many][:MOST_TOLD],
         forked=sorted(done.forked),

@@ -33,7 +33,8 @@ from .sync import Direction, Synced, together
 
 A = TypeVar("A", HelloAnswer, FeedAnswer, TakeAnswer)
 _HEX = re.compile(r"(?:[0-9a-f]{2}){64}")
-OUTCOMES = frozenset({"new", "updated", "noop", "conflict"})
+WRITTEN = frozenset({"new", "updated", "conflict"})
+OUTCOMES = WRITTEN | {"noop"}
 
 
 def exchange(
@@ -256,8 +257,7 @@ class _Rehearsing(PeerEnd):
 def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
     """What became of each change over there. An outcome of a newer release counts as an update."""
     by_name = {Name(change.origin, change.n): change for change in told}
-    met = answer.outcomes.count("conflict")
-    taken.told_conflicts += met if answer.conflicts is None else answer.conflicts
+    _note_turned(answer, told, taken)
     for change, outcome in zip(told, answer.outcomes, strict=True):
         if outcome == "rejected":
             taken.refused[Name(change.origin, change.n)] = Rejected(change, "invalid", "It was rejected.")
@@ -272,3 +272,16 @@ def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
             taken.refused[name] = Rejected(change, other.reason, other.detail)  # type: ignore[arg-type]
         elif name not in by_name:
             taken.note(change, other.outcome if other.outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
+
+
+def _note_turned(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
+    """What stands there otherwise than before; of an older release, what it was asked for as far as it was taken."""
+    if answer.conflicts is None:
+        taken.met += answer.outcomes.count("conflict")
+    if answer.deleted is None:
+        written = [change for change, outcome in zip(told, answer.outcomes, strict=True) if outcome in WRITTEN]
+        gone = [one.record for one in written if one.kind == "memory" and one.op in ("delete", "purge")]
+    else:
+        gone = answer.deleted
+    taken.disputes.by(answer.conflicts or (), answer.settled)
+    taken.fates.by(gone, answer.restored)

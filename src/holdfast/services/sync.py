@@ -34,6 +34,12 @@ class Synced(NamedTuple):
     forked: frozenset[str] = frozenset()
     """Names under which both have other changes, and which a third store has to settle."""
 
+    @property
+    def conflicts(self) -> int:
+        """How many stand that did not before; one is the same on both sides."""
+        both = self.pulled.disputes.on | self.pushed.disputes.on
+        return max(len(both), self.pulled.conflicts, self.pushed.conflicts)
+
 
 def sync_with(
     here: Hold, address: str, direction: Direction, *, dry_run: bool = False, trust_source: bool = False

@@ -48,7 +48,7 @@ def exchange(
     stays: bool = False,
 ) -> Synced:
     """Bring this store together with a server, and note for `sync status` how that went; `stays`: it is asked again."""
-    there = PeerEnd(hold, link)
+    there = PeerEnd(hold, link, dry_run=dry_run)
     try:
         here = StoreEnd(hold, owner=owner, scope=scope_with(hold, there, link.name))
         done = together(here, there, direction, dry_run=dry_run, limit=limit, progress=hold.progress)
@@ -83,13 +83,19 @@ def access_to(hold: Hold, url: str) -> Access:
     return replace(hold.access, fingerprint=enrolled.fingerprint) if enrolled and enrolled.fingerprint else hold.access
 
 
+def _passing_key(hold: Hold) -> bytes:
+    """The key of this store; a copy that lies without one asks by one that nobody keeps."""
+    with hold.reading() as session:
+        return hold.store.signing_key(session) or signer.new_key()
+
+
 class PeerEnd:
     """One exchange with a server: what it said of itself counts until the exchange is over."""
 
-    def __init__(self, hold: Hold, link: Link) -> None:
+    def __init__(self, hold: Hold, link: Link, *, dry_run: bool = False) -> None:
         self._hold = hold
         self._link = link
-        self._key = hold.signing_key()
+        self._key = _passing_key(hold) if dry_run else hold.signing_key()
         with hold.reading() as session:
             self._enrolled = peers.by_url(session, link.name)
             self._node = journal.head_of(session).node
@@ -234,7 +240,7 @@ class _Rehearsing(PeerEnd):
     """Collects what it is told, to ask at last what would become of it."""
 
     def __init__(self, hold: Hold, link: Link) -> None:
-        super().__init__(hold, link)
+        super().__init__(hold, link, dry_run=True)
         self._page = Page([], 0, more=False)
         self._asking: Callable[[], None] = lambda: None
 

@@ -74,7 +74,7 @@ def together(
 ) -> Synced:
     """Bring two ends together, first what is missing here and then what is missing there."""
     must_be_another(here.greet(), there.greet())
-    mended = () if dry_run else tuple(settled(here, there))
+    mended = () if dry_run else tuple(settled(here, there, only_here=direction == "pull"))
     done = Synced(Taken(), Taken(), mended=mended, forked=forked_between(here, there))
     ways = {"pull": (there, here, done.pulled), "push": (here, there, done.pushed)}
     goes = rehearse if dry_run else bring

@@ -192,6 +192,7 @@ def test_a_copy_without_its_key_tells_what_it_has(kept: Kept, there: holdfast.Ho
     assert there.sync(remote=alone, direction="pull").rejected == 0
     assert contents(there) == {"Before the copy."}
     with kept as store:
+        assert there.sync_digest().vector == {origin(store): 1}
         store.store(title="Later", content="Said after the copy.")
         done = there.sync(remote=str(kept.path))
         assert (done.pulled, done.pushed, done.rejected, done.forked) == (1, 0, 0, [])

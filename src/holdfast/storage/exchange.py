@@ -1,6 +1,6 @@
 """What a store tells another: who it is, what it has, and the changes that the other one misses."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -69,7 +69,7 @@ class Page(NamedTuple):
 def greet(session: Session, now: int, scope: Scope = ALL) -> Greeting:
     head = journal.head_of(session)
     authors = {origin: key.hex() for origin, key, _ in session.rows("author_list")}
-    authors |= {origin: head.public_key.hex() for origin, *_ in session.rows("signer_list")}
+    authors |= {origin: key.hex() for origin, key, _ in session.rows("signer_list")}
     return Greeting(
         node=head.node,
         origin=head.origin,
@@ -126,8 +126,8 @@ def feed(
 ) -> Page:
     """The changes behind a place that the other one does not have and may see; no transaction of usual size is cut.
 
-    Its vector only spares bytes: what is above a gap there is sent again, and is known there. Without a key nothing can
-    be signed that was made here: it is told whole, as what was folded is.
+    Its vector only spares bytes: what is above a gap there is sent again, and is known there. What was
+    made here under a key that is not here any more cannot be signed: it is told whole, as what was folded is.
     """
     reading = _Reading(session, key, known, scope)
     for row, told in reading.behind(after):
@@ -142,11 +142,13 @@ class _Reading:
 
     def __init__(self, session: Session, key: bytes | None, known: Mapping[str, int], scope: Scope) -> None:
         self._session, self._key, self._known, self._scope = session, key, known, scope
-        self._own = {row[0] for row in session.rows("signer_list")}
+        signers = {origin: public for origin, public, _ in session.rows("signer_list")}
+        self._own = {origin for origin, public in signers.items() if key and public == signer.public_of(key)}
+        self._unsigned = signers.keys() - self._own
         self._telling = Telling(session, scope)
         self._bases = floors.bases(session)
         self._has_all = all(known.get(base.origin, 0) >= base.n for base in self._bases)
-        self._bases += () if key else _unsigned(session)
+        self._bases += _told_whole(session, self._unsigned)
         self._changes: list[Change] = []
         self._states: dict[tuple[str, str], State] = {}
         self._upto, self.batch, self._read, self._bytes = 0, 0, 0, 0
@@ -176,7 +178,7 @@ class _Reading:
             self._tell_whole(row)
         elif row[3] <= self._known.get(row[2], 0):
             return
-        elif row[2] in self._own and self._key is None:
+        elif row[2] in self._unsigned:
             self._add_whole(row, covered=True)
         else:
             change = _change(row, self._own, self._key)
@@ -210,13 +212,14 @@ class _Reading:
         return {base.origin: Reached(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
 
 
-def _unsigned(session: Session) -> list[floors.Base]:
-    """Up to where the changes of this store are told by the end of its journal, if each is told whole."""
-    found = []
-    for origin, n in session.rows("own_numbers"):
-        for row in session.rows("fork_own", origin=origin, after=n - 1) if n else ():
-            found.append(floors.Base(origin, n, mark_of(session, origin, n) or "", row[0]))
-    return found
+def _told_whole(session: Session, origins: Collection[str]) -> list[floors.Base]:
+    """Up to where the changes of some names of this store are told by the end of its journal."""
+    last = [(origin, n) for origin, n in session.rows("own_numbers") if n and origin in origins]
+    return [
+        floors.Base(origin, n, mark_of(session, origin, n) or "", row[0])
+        for origin, n in last
+        for row in session.rows("fork_own", origin=origin, after=n - 1)
+    ]
 
 
 def _files(session: Session, changes: Sequence[Change], whole: Sequence[State]) -> dict[str, bytes]:

@@ -250,6 +250,33 @@ def test_a_dry_run_writes_no_key_beside_the_copy_that_asks(
         assert not (tmp_path / "apart/alone.db.key").exists()
 
 
+def test_a_store_that_lost_its_key_is_believed_by_who_knows_it_by_that(
+    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    with kept as store:
+        store.sync(remote=reader.settings.db)
+        store.store(title="Told", content="Signed by the key.")
+        store.sync(remote=reader.settings.db)
+    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as alone:
+        alone.store(title="Later", content="Signed by another key.")
+        done = alone.sync(remote=reader.settings.db)
+        assert (done.pushed, done.rejected) == (2, 0)
+        assert digest(alone) == digest(reader)
+
+
+def test_the_true_author_is_believed_by_who_heard_a_copy_first(
+    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as alone:
+        alone.store(title="By the copy", content="Signed by another key.")
+        assert reader.sync(remote=alone.settings.db).rejected == 0
+    with kept as store:
+        store.store(title="By the source", content="Signed by the key.")
+        assert store.sync(remote=reader.settings.db).rejected == 0
+        assert digest(store) == digest(reader)
+        assert reader.verify().intact
+
+
 def lying(folder: Path) -> dict[str, str]:
     """What lies in a folder."""
     return {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
@@ -267,7 +294,7 @@ def test_a_copy_without_its_key_greets_a_peer_under_the_name_it_tells_by(kept: K
     with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
         hello = copy.peer_hello(message={"greeting": stranger, "kinds": ["memory"]})
         fed = copy.peer_feed(message={"after": 0, "known": {}, "limit": 10})
-        assert (fed.origin, len(fed.changes)) == (hello.greeting.origin, 1)
+        assert (fed.origin, len(fed.states)) == (hello.greeting.origin, 1)
 
 
 def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(

@@ -15,6 +15,7 @@ from holdfast.domain.errors import Conflict, Invalid, PeerFailed
 from holdfast.services import sync
 from holdfast.settings import Settings
 from holdfast.storage import exchange as telling
+from holdfast.surfaces import human_sync
 from holdfast.surfaces.http.app import build
 
 OWNER = "human:ann@home"
@@ -110,6 +111,22 @@ def test_deletions_are_counted_by_who_lives_afterwards_there_too(
     plan = planned.pull if direction == "pull" else planned.push
     assert (planned.deletes, msgspec.structs.asdict(plan)) == (fates.DELETED, fates.COUNTED)
     assert fates.told(done) == fates.told(planned)
+
+
+def test_the_status_tells_conflicts_that_were_met_from_those_that_stand(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
+) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    here.sync(remote=url)
+    before = here.sync_status()
+    here.conflicts_resolve(id=here.conflicts().conflicts[0].id, keep="shown")
+    here.sync(remote=url)
+    after = here.sync_status()
+    assert [(one.conflicts, one.peers[0].conflicts) for one in (before, after)] == [(1, 1), (0, 1)]
+    heading, _, last = human_sync.status(after)
+    assert "CONFLICTS MET" in heading
+    assert last.startswith("0 conflicts not resolved now")
 
 
 def test_a_conflict_that_is_settled_within_an_exchange_is_none(

@@ -1,5 +1,6 @@
 """What a sync says that it did: counted by what became of memories, not by what was told of them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -51,3 +52,23 @@ def test_a_conflict_that_is_settled_on_the_way_is_none(
     there.conflicts_resolve(id=conflict.id, keep="shown")
     answers = [here.sync(remote=there.settings.db, direction="pull", dry_run=dry_run) for dry_run in (True, False)]
     assert [one.conflicts for one in answers] == [here.conflicts().total] * 2 == [0, 0]
+
+
+def test_a_conflict_that_stood_before_is_not_counted_again(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    here.sync(remote=there.settings.db)
+    there.store(title="More", content="It is new.")
+    done = here.sync(remote=there.settings.db)
+    assert (done.pulled, done.conflicts, here.conflicts().total) == (1, 0, 1)
+
+
+def test_conflicts_that_go_both_ways_are_all_counted(make: Callable[..., holdfast.Holdfast]) -> None:
+    here, there = make(), make()
+    for store, title in ((here, "Port"), (there, "Host")):
+        another = make()
+        for one in (store, another):
+            one.store(title=title, content=f"Said in {one.settings.db}.")
+        store.sync(remote=another.settings.db)
+    answers = [here.sync(remote=there.settings.db, dry_run=dry_run) for dry_run in (True, False)]
+    assert [one.conflicts for one in answers] == [2, 2]

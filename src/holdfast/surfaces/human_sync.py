@@ -74,7 +74,9 @@ def status(answer: Any) -> Iterator[str]:
         yield "No peers yet: `holdfast sync-daemon --peers URL` keeps this store in step with others."
     rows = ((safe(one.peer), one.state, *map(_known, _columns(one))) for one in answer.peers)
     if answer.peers:
-        yield from table(rows, ("PEER", "STATE", "BEHIND HERE", "BEHIND THERE", "CONFLICTS MET", "ASIDE", "LAST SUCCESS"))
+        yield from table(
+            rows, ("PEER", "STATE", "BEHIND HERE", "BEHIND THERE", "CONFLICTS MET", "ASIDE", "LAST SUCCESS")
+        )
     for one in answer.peers:
         if one.last_error is not UNSET:
             yield click.style(f"{safe(one.peer)}: {safe(one.last_error)} ({many(one.failures, 'failure')})", fg="red")

@@ -72,3 +72,17 @@ def test_conflicts_that_go_both_ways_are_all_counted(make: Callable[..., holdfas
         store.sync(remote=another.settings.db)
     answers = [here.sync(remote=there.settings.db, dry_run=dry_run) for dry_run in (True, False)]
     assert [one.conflicts for one in answers] == [2, 2]
+
+
+def test_a_memory_that_is_told_whole_with_its_conflict_is_new(make: Callable[..., holdfast.Holdfast]) -> None:
+    here, there, third = make(), make(), make()
+    kept = here.store(title="Port", content="It is 8080.")
+    here.sync(remote=there.settings.db)
+    for store in (here, there):
+        store.update(id=kept.id, content=f"Said in {store.settings.db}.")
+    here.sync(remote=there.settings.db)
+    assert here.compact(older_than=0).folded
+    planned = third.sync(remote=here.settings.db, direction="pull", dry_run=True)
+    assert (planned.pull.new, planned.pull.update, planned.conflicts) == (1, 0, 1)
+    done = third.sync(remote=here.settings.db, direction="pull")
+    assert (done.imported, done.conflicts) == (1, third.conflicts().total) == (1, 1)

@@ -44,6 +44,9 @@ class _Within:
     def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[Session]:
         yield self._session
 
+    def lacks_key(self) -> bool:
+        return False
+
     def signing_key(self, session: Session) -> bytes | None:
         return self._key or self._store.signing_key(session)
 

@@ -308,6 +308,14 @@ def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(
         assert copy.verify().intact
 
 
+def test_a_copy_without_its_key_stays_whole_if_what_is_first_asked_of_it_is_refused(kept: Kept, tmp_path: Path) -> None:
+    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
+        with pytest.raises(holdfast.HoldfastError):
+            copy.store(title="Shared", content="Said later.", on_conflict="error")
+        copy.store(title="Later", content="Said later.")
+        assert copy.verify().intact
+
+
 def test_a_third_store_puts_aside_what_two_say_under_one_name_until_that_is_settled(
     kept: Kept, two: str, there: holdfast.Holdfast, make: Make
 ) -> None:

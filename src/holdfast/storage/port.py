@@ -105,6 +105,9 @@ class Store(Protocol):
     def signing_key(self, session: Session) -> bytes | None:
         """The node's private key, kept apart from what it signs, if there is one."""
 
+    def lacks_key(self) -> bool:
+        """Whether it was copied without its key, as far as can be told without asking it."""
+
     def public_key(self, session: Session) -> bytes | None:
         """The other half of it, by which what it signed is verified."""
 

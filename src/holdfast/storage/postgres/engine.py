@@ -374,6 +374,9 @@ class PostgresStore:
         row = session.row("node_key_get")
         return None if row is None else bytes(row[0])
 
+    def lacks_key(self) -> bool:
+        return False
+
     def public_key(self, session: Session) -> bytes | None:
         row = session.row("node_key_public")
         return None if row is None else bytes(row[0])

@@ -298,6 +298,9 @@ class SqliteStore:
             raise foreign(error) from error
         return self._key
 
+    def lacks_key(self) -> bool:
+        return not os.path.lexists(self.path + ".key")
+
     def public_key(self, session: Session) -> bytes | None:
         key = self.signing_key(session)
         return None if key is None else signer.public_of(key)

@@ -11,7 +11,10 @@ from holdfast.storage.moving import Table, empty, fill
 from holdfast.storage.port import Store
 from holdfast.storage.sqlite import copying
 
-OF_THE_ENGINE = {"postgres": {"memory_text", "node_key"}, "sqlite": {"embedding_sign"}}
+OF_THE_ENGINE = {
+    "postgres": {"memory_text", "node_key"},
+    "sqlite": {"embedding_sign", "embedding_pack", "embedding_gone"},
+}
 """What only one engine has: the words come with the memories, the signs with the vectors, the key with the store."""
 CATALOG = {
     "postgres": "select tablename from pg_tables where schemaname = current_schema",

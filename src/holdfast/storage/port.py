@@ -76,7 +76,7 @@ class Session(Protocol):
         """Rows of id, from and to which character, vector, and the hash of what it was made of, in their order."""
 
     def forget_words(self) -> None:
-        """Rid the full-text index of words that are only remembered from what is gone, if that is ours to do."""
+        """Rid what finds memories of all that it remembers only from what is gone, if that is ours to do."""
 
     def newest_row(self) -> int:
         """The number of the memory added last: about how many there are."""

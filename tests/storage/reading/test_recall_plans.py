@@ -168,5 +168,5 @@ def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, hold: holdfast.Holdfast) -> None:
-    run = ran(plans, hold, ["embedding_signs"], {"model": "one", "after": 250, "size": 8, "limit": 9})
-    assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>?)"]
+    run = ran(plans, hold, ["embedding_signs"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
+    assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]

@@ -26,7 +26,7 @@ from .engine import (
 )
 from .opening import SMALLEST, UNFINISHED, build, is_unfinished, make_private, prepared
 
-DERIVED = {"embedding_sign"}
+DERIVED = {"embedding_sign", "embedding_pack", "embedding_gone"}
 """Tables of one engine that follow from others."""
 
 

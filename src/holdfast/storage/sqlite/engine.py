@@ -20,7 +20,7 @@ from ...domain.vector import Vector
 from .. import migrate, signer, statements, turns
 from ..counts import Counts
 from ..port import Fault, Part, Row, Session, Texts
-from .vectors import Signs, close, nearest, signs_of
+from .vectors import Signs, close, nearest, packed, signs_of
 
 APPLICATION_ID = 0x484F4C44
 LOG_LIMIT = 16 << 20
@@ -169,6 +169,7 @@ class SqliteSession:
 
     def forget_words(self) -> None:
         self.do("memory_text_purged")
+        self.do("embedding_packs_purged")
 
     def newest_row(self) -> int:
         ((last,),) = self.rows("memory_last_row")
@@ -438,7 +439,12 @@ def database(name: str, vfs: str = "") -> apsw.Connection:
     """A connection that knows what our triggers call."""
     connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)
     connection.create_scalar_function("signs_of", lambda *given: signs_of(*given), 1, deterministic=True)
+    connection.create_aggregate_function("signs_packed", _packing, 3)
     return connection
+
+
+def _packing() -> tuple[list[Any], Callable[..., None], Callable[[list[Any]], bytes]]:
+    return [], lambda found, *one: found.append(one), packed
 
 
 def connect(file: Path, vfs: str) -> apsw.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -40,6 +41,10 @@ SLIGHT = 30_000
 """Among so many numbers a process searches once without numpy: it may never search again."""
 PAGE = 50_000
 """Signs that are read together."""
+BLOCK = 1024
+"""Signs that are packed into one value, as the migration has it."""
+BLOCKS = 64
+"""Packed values that are read together."""
 DIFFERS = 0.177
 """Such a part of the signs differs of two vectors with a cosine of 0.85."""
 PIECE = 16_384
@@ -52,6 +57,21 @@ def signs_of(vector: Any) -> bytes:
     bits = vector[3::4].translate(_HIGH_BITS)
     size = -(-len(bits) // (8 * WORD)) * WORD
     return int(bits, 2).to_bytes(size, "little") if bits else b""
+
+
+def packed(rows: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """The numbers, the rows and the signs of a block in one value."""
+    ordered = sorted(rows)
+    numbers = [*(number for number, _, _ in ordered), *(row for _, row, _ in ordered)]
+    return struct.pack(f"<{len(numbers)}q", *numbers) + b"".join(signs for _, _, signs in ordered)
+
+
+class Some(NamedTuple):
+    """Signs that were read together, a row for each."""
+
+    numbers: NDArray[numpy.int64]
+    rows: NDArray[numpy.int64]
+    signs: NDArray[numpy.uint64]
 
 
 class Table(NamedTuple):
@@ -85,8 +105,8 @@ class Signs:
             table = self._tables.get((model, size)) or _empty(size)
             after = self._read.get((model, size), 0)
             if last > after:
-                for page in _pages(session, model, size, after):
-                    table = _grown(table, page)
+                for some in _added(session, model, size, after, last):
+                    table = _grown(table, some)
                 self._tables[model, size], self._read[model, size] = table, last
             return table
 
@@ -112,10 +132,47 @@ class Signs:
             )
 
 
-def _pages(session: SqliteSession, model: str, size: int, after: int) -> Iterator[list[Row]]:
-    """What was added behind a number, a part at a time: as rows of Python a million would take a gigabyte."""
-    while page := session.rows("embedding_signs", model=model, size=size, after=after, limit=PAGE):
-        yield page
+def _added(session: SqliteSession, model: str, size: int, after: int, last: int) -> Iterator[Some]:
+    """What was added behind a number, in order: packed as far as it is, and by rows what lies between."""
+    import numpy
+
+    gone = numpy.array([number for (number,) in session.rows("embedding_gone", after=after)], numpy.int64)
+    first = -(-after // BLOCK)
+    while page := session.rows("embedding_packs", model=model, size=size, block=first, limit=BLOCKS):
+        for block, value in page:
+            yield from _read(session, model, size, after, block * BLOCK)
+            yield _unpacked(value, size, gone)
+            after = (block + 1) * BLOCK
+        first = page[-1][0] + 1
+    yield from _read(session, model, size, after, last)
+
+
+def _read(session: SqliteSession, model: str, size: int, after: int, last: int) -> Iterator[Some]:
+    import numpy
+
+    for page in _pages(session, model, size, after, last):
+        signs = numpy.frombuffer(b"".join(row[2] for row in page), "<u8").reshape(len(page), -1)
+        numbers, rows = zip(*((number, row) for number, row, _ in page), strict=True)
+        yield Some(numpy.array(numbers, numpy.int64), numpy.array(rows, numpy.int64), signs)
+
+
+def _unpacked(value: bytes, size: int, gone: NDArray[numpy.int64]) -> Some:
+    """A block without what is gone since it was packed."""
+    import numpy
+
+    many = len(value) // (16 + size)
+    numbers, rows = numpy.frombuffer(value, "<i8", 2 * many).reshape(2, many)
+    signs = numpy.frombuffer(value, "<u8", offset=16 * many).reshape(many, -1)
+    kept = ~numpy.isin(numbers, gone) if len(gone) else slice(None)
+    return Some(numbers[kept], rows[kept], signs[kept])
+
+
+def _pages(session: SqliteSession, model: str, size: int, after: int, last: int) -> Iterator[list[Row]]:
+    """What lies between two numbers, a part at a time: as rows of Python a million would take a gigabyte."""
+    while after < last:
+        page = session.rows("embedding_signs", model=model, size=size, after=after, last=last, limit=PAGE)
+        if page:
+            yield page
         if len(page) < PAGE:
             return
         after = page[-1][0]
@@ -128,11 +185,11 @@ def _empty(size: int) -> Table:
     return Table(none, none, numpy.zeros((size // WORD, 0), numpy.uint64), 0)
 
 
-def _grown(table: Table, found: list[Row]) -> Table:
+def _grown(table: Table, some: Some) -> Table:
     """With more behind. Places are never written twice, so that who searches the smaller table may go on."""
     import numpy
 
-    used, more = table.used, len(found)
+    used, more = table.used, len(some.numbers)
     if used + more > len(table.numbers):
         room = max(1024, 2 * (used + more))
         wider = Table(
@@ -145,9 +202,9 @@ def _grown(table: Table, found: list[Row]) -> Table:
         wider.rows[:used] = table.rows[:used]
         wider.words[:, :used] = table.words[:, :used]
         table = wider
-    table.numbers[used : used + more] = [row[0] for row in found]
-    table.rows[used : used + more] = [row[1] for row in found]
-    table.words[:, used : used + more] = numpy.frombuffer(b"".join(row[2] for row in found), "<u8").reshape(more, -1).T
+    table.numbers[used : used + more] = some.numbers
+    table.rows[used : used + more] = some.rows
+    table.words[:, used : used + more] = some.signs.T
     return table._replace(used=used + more)
 
 
@@ -267,9 +324,10 @@ class Search(NamedTuple):
     def plainly(self, width: int) -> Iterator[list[int]]:
         """The same without numpy, and with nothing kept."""
         asked, among = int.from_bytes(self.asked, "little"), None if self.rows is None else set(self.rows)
+        ((last,),) = self.session.rows("embedding_last")
         order = sorted(
             ((int.from_bytes(signs, "little") ^ asked).bit_count(), number)
-            for page in _pages(self.session, self.model, len(self.asked), 0)
+            for page in _pages(self.session, self.model, len(self.asked), 0, last)
             for number, row, signs in page
             if among is None or row in among
         )

@@ -1,7 +1,17 @@
 -- name: embedding_signs
--- What was added behind a number of a model's vectors of one size.
-select number, rowno, signs from embedding_sign where number > :after and model = :model and length(signs) = :size
-order by number limit :limit
+-- What was added between two numbers of a model's vectors of one size.
+select number, rowno, signs from embedding_sign
+where number > :after and number <= :last and model = :model and length(signs) = :size order by number limit :limit
+-- name: embedding_packs
+-- The same, packed, from a block on.
+select block, packed from embedding_pack where block >= :block and model = :model and size = :size
+order by block limit :limit
+-- name: embedding_gone
+-- What is packed and gone.
+select number from embedding_gone where number > :after
+-- name: embedding_packs_purged
+-- No pack keeps the signs of what is gone.
+insert into embedding_repack (least, most) values (1, -1)
 -- name: embedding_found
 -- The vectors of some numbers, as far as they are of what their memories say now; filters follow.
 select s.number, m.id, e.vector from embedding_sign s

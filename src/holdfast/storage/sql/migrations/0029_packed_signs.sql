@@ -1,0 +1,1 @@
+-- The signs of vectors in a file are kept packed. A database has an index of its own: nothing changes there.

@@ -69,7 +69,8 @@ def test_what_adds_anything_to_it_is_stored(hold: Holdfast, more: dict[str, obje
 
 
 def test_a_few_words_are_stored_under_each_title_since_it_says_what_they_mean(hold: Holdfast) -> None:
-    for content, titles in (("8080", ("Port", "Retries")), ("Nothing to report today", ("Monday", "Tuesday"))):
+    said = {"8080": ("Port", "Retries"), "Ann restarts small servers daily": ("Servers", "Ann's servers")}
+    for content, titles in said.items():
         assert [hold.store(title=title, content=content).outcome for title in titles] == ["created", "created"]
 
 

@@ -36,7 +36,7 @@ def test_an_address_of_the_internet_is_public(address: str) -> None:
 
 WRITTEN = """
     https://127.0.0.1/ https://127.1/ https://2130706433/ https://0x7f000001/ https://017700000001/ https://0/
-    https://0x7f.1/ https://localhost/ https://a.localhost/ https://LOCALHOST./ https://[::1]/ https://[::ffff:127.0.0.1]/
+    https://0x7f.1/ https://localhost/ https://a.localhost/ https://LOCALHOST./ https://127.0.0.1./ https://[::1]/ https://[::ffff:127.0.0.1]/
     https://[64:ff9b::a9fe:a9fe]/ https://[fec0::1]/ https://169.254.169.254/latest/meta-data/ https://[fe80::1%25lo]/
     http://hooks.example.com/ file:///etc/passwd gopher://hooks.example.com/ ftp://hooks.example.com/
     //hooks.example.com/ https://ann:secret@hooks.example.com/ https://ann@hooks.example.com/ https://

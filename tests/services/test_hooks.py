@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import HoldfastError, HookAsks, HookDenied, Misconfigured, NotFound
+from holdfast.domain.errors import HoldfastError, HookAsks, HookDenied, Invalid, Misconfigured, NotFound
+from holdfast.services.sync import sync
 from holdfast.settings import load
 
 Open = Callable[..., holdfast.Holdfast]
@@ -102,11 +103,16 @@ def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules
     for made, said in (
         ({"priority": 99}, "cannot be done"),
         ({"no_such_field": 1}, "unknown field"),
+        ({"namespace": "a//b"}, "cannot be done"),
         ({"agent_id": "ai:boss@here"}, "who acts"),
     ):
         hold = open_with(rule("pre_store", saying({"decision": "modify", "arguments": made})))
         with pytest.raises(HookDenied, match=said):
             hold.store(title="Other", content="x")
+    with pytest.raises(Invalid, match="priority"):
+        open_with(redacts).store(title="Other", content="x", priority=99)
+    with pytest.raises(Invalid, match="namespace"):
+        open_with(redacts).store(title="Other", content="x", namespace="a//b")
     assert hold.list().count == 1
 
 
@@ -141,6 +147,7 @@ FAILURES = {
     "decides what there is not": saying({"decision": "maybe"}),
     "says more than is known": saying({"decision": "allow", "more": 1}),
     "is not there": ["/no/such/program"],
+    "says what goes too deep": ["/bin/sh", "-c", 'printf \'{"arguments": {"metadata":\'; yes \'{"a":\' | head -n 5000'],
     "says too much": ["/bin/sh", "-c", "yes | head -c 3000000"],
 }
 
@@ -231,6 +238,174 @@ def test_a_hook_cannot_change_what_is_taken_back(open_with: Open) -> None:
     with pytest.raises(HookDenied):
         hold.undo(change=hold.history(id=other).changes[0].seq)
     assert [hold.get(id=id).id for id in (kept, other)] == [kept, other]
+
+
+POOL = "The connection pool keeps ten connections for all of the workers of the server."
+ALIKE = {"Pool": POOL, "Connection pool": POOL.replace("all of the", "all the")}
+DENY = saying({"decision": "deny"})
+
+
+def denied(hold: holdfast.Holdfast, name: str, **arguments: Any) -> None:
+    with pytest.raises(HookDenied):
+        hold.call(name, arguments)
+
+
+def test_a_run_of_the_curator_is_asked_about_once_if_it_is_applied(open_with: Open, tmp_path: Path) -> None:
+    free, log = open_with(), tmp_path / "log"
+    for title, text in ALIKE.items():
+        free.store(title=title, content=text, namespace="team/web")
+    for event in ("pre_store", "pre_link"):
+        hold = open_with(rule(event, DENY, match=["team/web"]))
+        assert hold.curate().changed == 1
+        assert hold.curate(apply=True, include_namespace=["elsewhere"]).changed == 0
+        assert hold.curate(apply=True, steps=["tags", "contradictions"]).changed == 0
+        denied(hold, "curate", apply=True, steps=["duplicates"])
+        denied(hold, "curate", apply=True, include_namespace=["team"])
+    assert free.list().count == 2
+    hold = open_with(rule("pre_store", saying("", log)), rule("pre_delete", DENY), rule("post_link", saying("", log)))
+    run = hold.curate(apply=True, include_namespace=["team"])
+    assert run.changed == 1
+    hold.close()
+    before, after = heard(log)
+    assert (before["operation"], before["event"], before["namespaces"]) == ("curate", "pre_store", ["team/web"])
+    assert (after["event"], after["answer"]["run_id"]) == ("post_link", run.run_id)
+
+
+def test_taking_a_run_back_asks_the_hooks_of_what_it_does(open_with: Open) -> None:
+    free = open_with()
+    for title, text in ALIKE.items():
+        free.store(title=title, content=text, namespace="team")
+    gates = {title: f"The north gate is painted red {end}" for title, end in (("Gate", "now."), ("North gate", "now!"))}
+    for title, text in gates.items():
+        free.store(title=title, content=text, namespace="elsewhere")
+    run = free.curate(apply=True, steps=["duplicates"])
+    made = {memory.namespace: memory.id for memory in free.list().memories}
+    assert (run.changed, len(made)) == (2, 2)
+    for event in ("pre_delete", "pre_store", "pre_link"):
+        denied(open_with(rule(event, DENY, match=["team"])), "curate_rollback", run_id=run.run_id)
+    assert free.list().count == 2
+    free.update(id=made["team"], content="Somebody says something else by now.")
+    hold = open_with(rule("pre_delete", DENY, match=["nowhere"]))
+    outcomes = {one.outcome for one in hold.curate_rollback(run_id=run.run_id).outcomes}
+    assert outcomes == {"applied", "rejected"}
+    assert free.get(id=made["team"]).content == "Somebody says something else by now."
+
+
+def test_nobody_is_asked_about_a_step_that_cannot_be_taken_back_any_more(open_with: Open) -> None:
+    free = open_with()
+    for place in ("team", "elsewhere"):
+        for title, text in ALIKE.items():
+            free.store(title=title, content=text, namespace=place)
+    run = free.curate(apply=True, steps=["duplicates"])
+    made = {memory.namespace: memory.id for memory in free.list().memories}
+    free.archive(ids=[made["team"]])
+    free.archive_purge(ids=[made["team"]])
+    hold = open_with(*(rule(event, DENY, match=["team"]) for event in ("pre_store", "pre_delete", "pre_link")))
+    assert {one.outcome for one in hold.curate_rollback(run_id=run.run_id).outcomes} == {"applied", "rejected"}
+    assert [memory.namespace for memory in hold.list().memories] == ["elsewhere", "elsewhere"]
+
+
+def test_what_is_proposed_is_asked_about_by_what_it_would_do(open_with: Open, tmp_path: Path) -> None:
+    free, log = open_with(), tmp_path / "log"
+    free.store(title="Old", content=POOL, namespace="team")
+    free.store(title="New", content=POOL.replace("ten", "twelve"), namespace="team")
+    plain = free.store(title="Pools", content=f"{POOL} A connection pool is small.", namespace="elsewhere").id
+    free.curate(apply=True, steps=["tags", "contradictions"])
+    offers = free.curate_proposals().proposals
+    (against,) = [one.id for one in offers if one.kind == "contradiction"]
+    (labels,) = [one for one in offers if one.kind == "tags" and one.memory_id == plain]
+    denied(open_with(rule("pre_link", DENY, match=["team"])), "curate_decide", ids=[against], decision="accept")
+    hold = open_with(rule("pre_store", DENY))
+    denied(hold, "curate_decide", ids=[against, labels.id], decision="accept")
+    assert hold.curate_decide(ids=["no-such-proposal"], decision="accept").outcomes[0].code == "NOT_FOUND"
+    assert hold.curate_decide(ids=[against], decision="accept").outcomes[0].outcome == "applied"
+    rest = [one.id for one in offers if one.id not in (against, labels.id)]
+    assert {one.outcome for one in hold.curate_decide(ids=rest, decision="dismiss").outcomes} == {"applied"}
+    listens = open_with(rule("pre_store", saying("", log)))
+    listens.curate_decide(ids=[labels.id], decision="accept")
+    [told] = heard(log)
+    assert told["makes"] == [{"id": labels.memory_id, "tags": labels.details["tags"]}]
+
+
+def test_who_settles_a_conflict_asks_about_what_will_stand(open_with: Open, tmp_path: Path) -> None:
+    log, listens = tmp_path / "log", open_with(rule("pre_store", saying("", tmp_path / "log")))
+    with holdfast.open(str(tmp_path / "other.db")) as other:
+        for number in range(3):
+            open_with().store(title=f"Port {number}", content="It is 8080.", namespace="team")
+            other.store(title=f"Port {number}", content="It is 9090.", namespace="team")
+        for _ in range(2):
+            sync(listens.hold, other.hold, "merge", trust_source=True)
+    found = [one.id for one in listens.conflicts().conflicts]
+    denied(open_with(rule("pre_store", DENY, match=["team"])), "conflicts_resolve", id=found[0], keep="mine")
+    for id, keep, value in zip(found, ("mine", "both", "edited"), (None, None, "It is 7070."), strict=True):
+        listens.call("conflicts_resolve", {"id": id, "keep": keep, "value": value})
+    assert [one["makes"][0]["content"] for one in heard(log)] == ["It is 8080.", "It is 8080.", "It is 7070."]
+
+
+def test_who_lets_a_memory_be_gone_asks_the_hooks_of_deleting(open_with: Open, tmp_path: Path) -> None:
+    hold = open_with()
+    gone, one, two = (hold.store(title=title, content="x", namespace="team").id for title in ("Old", "Plan", "Note"))
+    hold.link(source_id=one, target_id=two)
+    ends = {"source_id": one, "target_id": two, "relation": "related_to"}
+    with holdfast.open(str(tmp_path / "other.db")) as other:
+        sync(hold.hold, other.hold, "merge", trust_source=True)
+        hold.delete(id=gone)
+        hold.kg_invalidate(**ends, valid_until="2090-01-01T00:00:00Z")
+        other.archive(ids=[gone])
+        other.kg_invalidate(**ends, valid_until="2091-01-01T00:00:00Z")
+        for _ in range(2):
+            sync(hold.hold, other.hold, "merge", trust_source=True)
+    found = {each.field: each.id for each in hold.conflicts().conflicts}
+    assert set(found) == {"state", "valid_until"}
+    denied(open_with(rule("pre_delete", DENY, match=["team"])), "conflicts_resolve", id=found["state"], keep="other")
+    denied(
+        open_with(rule("pre_link", DENY, match=["team"])), "conflicts_resolve", id=found["valid_until"], keep="other"
+    )
+
+
+def test_other_ways_to_a_memory_ask_the_same_hooks(open_with: Open) -> None:
+    free = open_with()
+    kept = free.store(title="Pools", content=f"{POOL} A connection pool is small.", namespace="team").id
+    free.policy_set(namespace="team", require_approval_above_depth=1, self_approval=True)
+    first = free.reflect(source_ids=[kept], title="So", content="It follows.", namespace="team").id
+    waits = free.reflect(source_ids=[first], title="Then", content="That follows, too.", namespace="team").pending_id
+    said = free.conversation_say(turns=[{"role": "user", "content": "Good day"}], namespace="team").conversation_id
+    lesson = free.lesson_add(rule="Look at the copy first.", domain="databases", namespace="team").lesson.id
+    before = free.backup().snapshot
+
+    push = {"sender_agent_id": "ai:desk@home"}
+    asked: list[tuple[str, str, dict[str, Any]]] = [
+        ("pre_store", "auto_tag", {"id": kept, "apply": True}),
+        ("pre_reflect", "pending_approve", {"id": waits}),
+        ("pre_store", "conversation_close", {"id": said, "summary": "A greeting.", "namespace": "elsewhere"}),
+        ("pre_store", "conversation_reap", {}),
+        ("pre_store", "outcome_record", {"score": 1, "domain": "databases", "lesson_id": lesson, "namespace": "other"}),
+        ("pre_delete", "sync_push", {**push, "deletions": [kept]}),
+        (
+            "pre_store",
+            "sync_push",
+            {**push, "memories": [{"id": "p-1", "title": "T", "content": "x", "namespace": "team"}]},
+        ),
+        ("pre_link", "sync_push", {**push, "links": [{"source_id": kept, "target_id": first}]}),
+        ("pre_delete", "restore", {"from": before}),
+    ]
+    for event, name, arguments in asked:
+        hold = open_with(rule(event, DENY, match=["team"]))
+        denied(hold, name, **arguments)
+        assert name in hold.hooks_list().hooks[0].operations
+    hold = open_with(rule("pre_store", DENY, match=["team"]), rule("pre_delete", DENY, match=["team"]))
+    assert hold.auto_tag(id=kept).applied is False
+    assert hold.call("sync_push", {**push, "dry_run": True, "deletions": [kept]}).deleted == 1
+    assert hold.restore(**{"from": before, "dry_run": True}).dry_run
+    assert free.get(id=kept).tags == ()
+
+
+def test_no_way_of_writing_a_namespace_leads_past_its_hooks(open_with: Open) -> None:
+    hold = open_with(*(rule(event, DENY, match=["caf\u00e9/**"]) for event in ("pre_store", "pre_recall")))
+    denied(hold, "store", title="Plan", content="x", namespace="cafe\u0301/bar")
+    denied(hold, "recall", context="x", namespace="cafe\u0301")
+    denied(hold, "recall", context="x", as_agent="elsewhere")
+    denied(hold, "build_context", message="x", namespace="elsewhere")
 
 
 def test_a_hook_after_an_operation_hears_its_answer_and_cannot_spoil_it(open_with: Open, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_turns_are_kept_in_their_order_with_the_tools_between(timed: holdfast.Ho
         tell("session-end", web, hook_event_name="Stop", last_assistant_message="No, on Tuesdays."),
         tell("prompt", web, prompt="/compact"),
     ):
-        host_hooks.keep(timed.hold, told)
+        host_hooks.keep(timed.hold, told, timed.call)
     found = turns(timed)
     assert [(one.place, one.speaker, one.content) for one in found] == [
         (0, "user", ASK),
@@ -106,11 +106,13 @@ def test_turns_are_kept_in_their_order_with_the_tools_between(timed: holdfast.Ho
 def test_neither_what_was_given_nor_what_was_asked_comes_back_as_knowledge(timed: holdfast.Holdfast, web: Path) -> None:
     given = asked(timed, web)
     host_hooks.keep(
-        timed.hold, tell("prompt", web, prompt=f"{given}\nSo may we deploy to production on a Friday or not?")
+        timed.hold,
+        tell("prompt", web, prompt=f"{given}\nSo may we deploy to production on a Friday or not?"),
+        timed.call,
     )
     (kept,) = turns(timed)
     assert kept.content.strip() == "So may we deploy to production on a Friday or not?"
-    host_hooks.keep(timed.hold, tell("prompt", web, prompt=given))
+    host_hooks.keep(timed.hold, tell("prompt", web, prompt=given), timed.call)
     assert len(turns(timed)) == 1
     again = asked(timed, web, session_id="s-2")
     assert "never on a Friday" in again
@@ -119,7 +121,7 @@ def test_neither_what_was_given_nor_what_was_asked_comes_back_as_knowledge(timed
 
 def test_a_session_that_is_over_is_forgotten(timed: holdfast.Holdfast, web: Path) -> None:
     assert asked(timed, web)
-    host_hooks.keep(timed.hold, tell("session-end", web, hook_event_name="SessionEnd", reason="other"))
+    host_hooks.keep(timed.hold, tell("session-end", web, hook_event_name="SessionEnd", reason="other"), timed.call)
     assert asked(timed, web)
 
 
@@ -134,28 +136,32 @@ def test_codex_tells_both_sides_of_a_turn_at_once(timed: holdfast.Holdfast, web:
     }
     told = happened("session-end", msgspec.json.encode(raw), None)
     assert told.host == "codex"
-    host_hooks.keep(timed.hold, told)
-    host_hooks.keep(timed.hold, told)
+    host_hooks.keep(timed.hold, told, timed.call)
+    host_hooks.keep(timed.hold, told, timed.call)
     kept = turns(timed)
     assert [one.content for one in kept] == ["Mend the till.", "It is mended."]
 
 
 def test_an_answer_that_is_not_told_is_found_in_the_transcript(timed: holdfast.Holdfast, web: Path) -> None:
-    host_hooks.keep(timed.hold, tell("prompt", web, prompt="Mend the till."))
+    host_hooks.keep(timed.hold, tell("prompt", web, prompt="Mend the till."), timed.call)
     lines = [
         {"type": kind, "sessionId": "s-1", "uuid": kind, "message": {"role": kind, "content": text}}
         for kind, text in (("user", "Mend the till."), ("assistant", "It is mended."))
     ]
     transcript = web / "s-1.jsonl"
     transcript.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    host_hooks.keep(timed.hold, tell("session-end", web, hook_event_name="Stop", transcript_path=str(transcript)))
+    host_hooks.keep(
+        timed.hold, tell("session-end", web, hook_event_name="Stop", transcript_path=str(transcript)), timed.call
+    )
     kept = turns(timed)
     assert sorted(one.content for one in kept) == ["It is mended.", "Mend the till."]
 
 
 def test_secrets_in_a_prompt_go_by_the_policy_of_the_project(timed: holdfast.Holdfast, web: Path) -> None:
     timed.policy_set(namespace=WEB, secrets="redact")
-    host_hooks.keep(timed.hold, tell("prompt", web, prompt="The key is AKIAIOSFODNN7EXAMPLE, use it for the upload."))
+    host_hooks.keep(
+        timed.hold, tell("prompt", web, prompt="The key is AKIAIOSFODNN7EXAMPLE, use it for the upload."), timed.call
+    )
     (kept,) = turns(timed)
     assert "AKIAIOSFODNN7EXAMPLE" not in kept.content
 
@@ -172,6 +178,6 @@ def test_what_is_no_event_is_refused_by_name(told: bytes) -> None:
 def test_odd_events_are_taken_as_far_as_they_can_be(timed: holdfast.Holdfast, web: Path) -> None:
     odd = happened("tool", b'{"session_id": "s\\u0000\\ud800", "tool_input": [1], "cwd": 5}', "codex")
     assert (odd.tool, odd.brief, odd.folder, odd.host) == ("", "", None, "codex")
-    host_hooks.keep(timed.hold, odd)
+    host_hooks.keep(timed.hold, odd, timed.call)
     with pytest.raises(NotFound):
         asked(timed, web / "nowhere")

@@ -68,9 +68,28 @@ def test_what_adds_anything_to_it_is_stored(hold: Holdfast, more: dict[str, obje
     assert hold.store(**{"title": "Tokens", "content": SAID, **more}).outcome == "created"
 
 
-def test_a_few_words_are_stored_as_often_as_they_are_given(hold: Holdfast) -> None:
-    kept = [hold.store(title=title, content="Nothing to report today").outcome for title in ("Monday", "Tuesday")]
-    assert kept == ["created", "created"]
+def test_a_few_words_are_stored_under_each_title_since_it_says_what_they_mean(hold: Holdfast) -> None:
+    said = {"8080": ("Port", "Retries"), "Ann restarts small servers daily": ("Servers", "Ann's servers")}
+    for content, titles in said.items():
+        assert [hold.store(title=title, content=content).outcome for title in titles] == ["created", "created"]
+
+
+@pytest.mark.parametrize("content", ["8080", "Nothing to report today", SAID], ids=["number", "few", "many"])
+@pytest.mark.parametrize("tier", ["mid", "long"])
+def test_the_same_words_under_the_same_title_are_counted_however_few_they_are(
+    hold: Holdfast, content: str, tier: str
+) -> None:
+    kept = [hold.store(title="Session tokens", content=content, tier=tier).id for _ in range(3)]
+    assert (len({*kept}), hold.list().count, hold.get(kept[0]).restated, hold.stats().restated) == (1, 1, 2, 2)
+    hold.store(title="Session tokens", content=content, tier=tier, force=True)
+    hold.store(title="Session tokens", content=f"{content} or so", tier=tier)
+    assert hold.stats().restated == 2
+
+
+def test_a_title_in_another_case_is_no_other_title(hold: Holdfast) -> None:
+    first = hold.store(title="Deploy day", content=SAID)
+    again = hold.store(title="deploy  day", content=SAID)
+    assert (again.id, again.outcome) == (first.id, "restated")
 
 
 def test_a_private_memory_of_another_is_neither_counted_nor_told(hold: Holdfast) -> None:

@@ -12,6 +12,8 @@ from engines import ENGINES
 from holdfast import app
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Cancelled, Invalid
+from holdfast.domain.helpers import HELPERS
+from holdfast.helpers import MemoryHandle, cosine_pre_filter, fts_classifier, jaccard_overlap
 from holdfast.services import ingest_plan
 from holdfast.services.hold import Progress
 from holdfast.services.hygiene import times_restated
@@ -245,6 +247,81 @@ def test_candidates_come_from_the_store(hold: Any) -> None:
     answer = taken(hold, "The server listens on port 8080 by default, says Ann.")
     overlap = next(stage for stage in answer.stages if stage.name == "jaccard_overlap")
     assert (overlap.payload["candidates_scored"], overlap.payload["candidates_above"]) == (1, 1)
+
+
+def test_all_that_the_helpers_found_is_told_of_the_first_segments_and_once(hold: Any) -> None:
+    there = hold.store(title="Port", content="The server listens on port 8080.", namespace="team", tier="long").id
+    text = "\n\n".join(["The server listens on port 8080, says Ann.", *(f"Ship {n} left at {n}." for n in range(30))])
+    answer = taken(hold, text)
+    kind, overlap, near = answer.segments[0].helpers
+    assert [one.kind for one in (kind, overlap, near)] == ["fts_classifier", "jaccard_overlap", "cosine_pre_filter"]
+    assert (kind.payload["namespace"], kind.payload["tokens"]) == ("team", 8)
+    assert [one["id"] for one in overlap.payload["top_candidates"]] == [there]
+    assert overlap.summary == "1 of 1 candidates overlap by 0.40"
+    assert [one["id"] for one in near.payload["candidates"]] == [there]
+    told = [one.helpers is not msgspec.UNSET for one in answer.segments]
+    assert told == [place < ingest_plan.MOST_HELPED for place in range(31)]
+    assert not any(one.helpers for one in taken(hold, text).segments)
+
+
+def test_candidates_that_overlap_alike_are_told_in_the_order_of_their_titles(hold: Any) -> None:
+    said = (
+        "Every Tuesday {} restarts the small grey server behind the kitchen door, waits until its green lamp burns "
+        "again, reads the last page of the log, and writes the hour into the yellow book beside the window."
+    )
+    for title, name in (("B", "Ann"), ("A", "Bob"), ("C", "Cid")):
+        hold.store(title=title, content=said.format(name), namespace="team", tier="long")
+    (one,) = taken(hold, said.format("Dan")).segments
+    rows = one.helpers[1].payload["top_candidates"]
+    assert len({row["overlap"] for row in rows}) == 1
+    assert [hold.get(row["id"]).title for row in rows] == ["A", "B", "C"]
+
+
+def test_what_is_plainly_a_duplicate_is_not_said_to_overlap_with_nothing(hold: Any) -> None:
+    said = "The small server keeps its backups for thirty days."
+    hold.store(title="Backups", content=said, namespace="team", tier="long")
+    (one,) = taken(hold, said).segments
+    assert (one.decision, [helper.kind for helper in one.helpers]) == ("duplicate", ["fts_classifier"])
+
+
+@pytest.mark.parametrize("compat", [False, True], ids=["ours", "literal"])
+def test_a_stage_of_a_pipeline_says_of_a_segment_what_the_public_function_does(
+    vectors_made: None, db: str, compat: bool
+) -> None:
+    text = "First, stop the old server. Then run `make deploy` on the new one."
+    others = [text.replace("deploy", "rollback"), f"{text} Call Ann.", "Soup is at noon."]
+    params = {"compat": compat, "cosine_threshold": 0.5}
+    stages = [{"type": "helper", "kind": kind, "params": params} for kind in HELPERS]
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        for number, content in enumerate(others):
+            hold.store(title=f"Note {number}", content=content, namespace="team", tier="long")
+        hold.reembed()
+        (one,) = taken(hold, text, pipeline_override={"stages": stages}, dry_run=True).segments
+        kind, overlap, near = one.helpers
+        found = [hold.get(row["id"]) for row in overlap.payload["top_candidates"]]
+        (asked, *vectors) = hold.hold.embedder.embed([text, *(memory.content for memory in found)])
+    assert {memory.content for memory in found} == {*others[:2]}
+    handles = [
+        MemoryHandle(memory.id, memory.content, numbers_of(vector))
+        for memory, vector in zip(found, vectors, strict=True)
+    ]
+    assert told(kind) == told(fts_classifier(text, namespace="team", compat=compat))
+    assert told(overlap) == told(jaccard_overlap(text, handles, compat=compat))
+    alone = cosine_pre_filter(numbers_of(asked), handles, threshold=0.5, compat=compat)
+    assert (near.kind, near.summary) == (alone.kind, alone.summary)
+    assert all(row["score"] == round(row["score"], 6) for row in near.payload["candidates"])
+    assert near.payload.pop("candidates") == [
+        row | {"score": pytest.approx(row["score"], abs=1e-5)} for row in alone.payload.pop("candidates")
+    ]
+    assert near.payload == alone.payload
+
+
+def told(found: Any) -> tuple[str, str, dict[str, Any]]:
+    return found.kind, found.summary, found.payload
+
+
+def numbers_of(vector: bytes) -> list[float]:
+    return list(memoryview(vector).cast("f"))
 
 
 def test_a_helper_that_is_asked_to_be_literal_says_what_that_of_ai_memory_would(hold: Any) -> None:

@@ -61,3 +61,22 @@ def test_filters_and_visibility_hold(hold: Any, told: list[tuple[str, list[float
     assert close(hold, unit(vector), which=Filter(namespace="n/1")) == [[]]
     hold.delete(id)
     assert close(hold, unit(vector)) == [[]]
+
+
+def test_of_many_that_are_very_near_the_nearest_are_found_however_many_were_kept_before(hold: Any) -> None:
+    import numpy  # noqa: F401 - as above
+
+    chance = random.Random(6)
+    asked = [chance.gauss(0, 1) for _ in range(DIM)]
+    ids = [
+        hold.store(
+            title=f"Note {number}",
+            content=f"This is what note number {number} has to say.",
+            namespace="later" if number > 19 else "earlier",
+            embedding={"model": MODEL, "vector": moved(asked, 0.4 - number / 100, random.Random(7))},
+        ).id
+        for number in range(30)
+    ]
+    assert close(hold, unit(asked)) == [ids[:24:-1]]
+    assert close(hold, unit(asked), which=Filter(namespace="later")) == [ids[:24:-1]]
+    assert close(hold, unit(asked), which=Filter(namespace="earlier")) == [ids[19:14:-1]]

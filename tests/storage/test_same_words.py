@@ -149,3 +149,10 @@ def test_every_word_of_the_longest_content_is_found(both: tuple[Holdfast, Holdfa
     assert agreed(both, place, ["last"]) == {"1"}
     assert agreed(both, place, ["a", "word"]) == {"1", "2"}
     assert agreed(both, place, ["last", "b"], every=True) == {"1"}
+
+
+def test_of_memories_that_fit_alike_those_kept_first_are_found_first_on_both(both: tuple[Holdfast, Holdfast]) -> None:
+    place = keep(both, [{"content": f"soup day{number}"} for number in range(100)])
+    for hold in both:
+        found = hold.search(query="soup", namespace=place, limit=5).results
+        assert [memory.title for memory in found] == ["0", "1", "2", "3", "4"]

@@ -199,3 +199,41 @@ def test_how_an_agent_is_told_follows_from_its_name_or_is_said() -> None:
 def test_an_agent_that_is_not_there_is_named(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["wrap", "--no-boot", "no-such-agent-here"]) == 1
     assert "no-such-agent-here" in capsys.readouterr().err
+
+
+def test_what_a_host_tells_asks_the_hooks_of_the_settings(
+    web: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hook.sh").write_text("""case "$(cat)" in *secret*) echo '{"decision": "deny"}';; esac""")
+    hook = f'event = "pre_store"\ncommand = ["/bin/sh", "{tmp_path}/hook.sh"]\non_error = "deny"\n'
+    (tmp_path / "config.toml").write_text(f"[[hooks]]\n{hook}")
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "config.toml"))
+    for prompt in ("my secret word", "my other word"):
+        assert run(["hook", "prompt", event(web, prompt=prompt)]) == 0
+    assert capsys.readouterr().err == "holdfast hook: The hook 'sh' refuses this\n"
+    with holdfast.open() as hold:
+        kept = [one.content for one in hold.list().memories if one.memory_kind == "conversation"]
+    assert kept == ["my other word"]
+
+
+LATE = """
+import sys, threading
+from pathlib import Path
+from holdfast.services import child
+from holdfast.surfaces.hooking import Deadline
+
+pid, argv = Path(sys.argv[1]), ["/bin/sh", "-c", "echo $$ > pid.new; mv pid.new pid; sleep 600"]
+threading.Thread(target=child.run, args=(argv,), kwargs={"words": b"", "environment": {}, "timeout": 600}).start()
+while not pid.exists():
+    pass
+with Deadline("hook prompt", 0.1):
+    threading.Event().wait()
+"""
+
+
+def test_who_is_late_leaves_nothing_behind_that_it_ran(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", LATE, str(tmp_path / "pid")]
+    late = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False)
+    assert (late.returncode, b"longer than 0.1 seconds" in late.stderr) == (0, True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

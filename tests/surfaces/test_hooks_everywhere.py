@@ -1,11 +1,22 @@
 """Hooks stand at the one door, so that every surface has them, and only the settings of the machine say which."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 from four_surfaces import surface
+from serving import listening
 
+import holdfast
 from holdfast.operations import REGISTRY
+from holdfast.operations.registry import Effect
+from holdfast.settings import load
+from holdfast.surfaces.http.app import build
+
+STORED = {"title": "Plan", "content": "x"}
 
 CONFIG = """
 [[hooks]]
@@ -30,6 +41,67 @@ def test_what_a_hook_refuses_is_refused_on_every_surface(
     assert "not here" in refused.error["error"]
 
 
+def test_who_waits_for_hooks_keeps_nobody_waiting_who_does_not(db: str, tmp_path: Path) -> None:
+    """More wait than there are threads for writing and for reading; each goes on when it has read a line of its own."""
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    os.mkfifo(gate)
+    waits = {"command": ["/bin/sh", "-c", f"echo >> '{begun}'; read line < '{gate}'"], "timeout": 30}
+    rules = [{**waits, "event": event, "on_error": "deny"} for event in ("pre_store", "pre_recall")]
+    with ExitStack() as stack:
+        hold = stack.enter_context(holdfast.open(settings=load({"db": db, "hooks": rules, "timeout_secs": 20})))
+        url = stack.enter_context(listening(build(hold)))
+        client = stack.enter_context(httpx.Client(base_url=url, timeout=60))
+        pool = stack.enter_context(ThreadPoolExecutor(20))
+        asked = [pool.submit(client.post, "/api/v1/memories", json=STORED) for _ in range(10)]
+        asked += [pool.submit(client.get, "/api/v1/recall", params={"context": "x"}) for _ in range(10)]
+        while not begun.exists() or len(begun.read_text()) < len(asked):
+            assert not any(one.done() for one in asked)
+        assert client.post("/api/v1/gc", json={}).status_code == 200
+        assert client.get("/api/v1/memories").json()["count"] == 0
+        opened = stack.enter_context(gate.open("r+b", buffering=0))
+        opened.write(b"go\n" * len(asked))
+        assert {one.result().status_code for one in asked} == {200, 201, 409}
+
+
 def test_nobody_elsewhere_sees_or_runs_hooks() -> None:
     named = [op for op in REGISTRY if op.name.startswith("hooks_")]
     assert {op.name: op.surfaces for op in named} == {key: {"library", "cli"} for key in ("hooks_list", "hooks_test")}
+
+
+AWAY = "sets aside what its own time or its owner ends, to be restored from the archive"
+MARKS = "marks what others said, and writes no memory"
+NO_MEMORY = "keeps records of its own that are no memories"
+PEERS = "what another store says was asked about where it was stored"
+SETS_UP = "says how this store is run"
+WHOLE = "keeps every memory as it is"
+UNASKED = {
+    **dict.fromkeys(("archive", "gc"), AWAY),
+    **dict.fromkeys(("invalidations_acknowledge", "invalidations_resolve", "invalidations_dismiss"), MARKS),
+    **dict.fromkeys(("feedback", "reflect_suggest", "reflect_dismiss", "pending_reject", "onboarding_tell"), MARKS),
+    **dict.fromkeys(("agent_register", "notify", "inbox_read", "interaction_record", "interaction_erase"), NO_MEMORY),
+    **dict.fromkeys(("skill_register", "skill_promote_from_reflection", "skill_rollback", "skill_delete"), NO_MEMORY),
+    **dict.fromkeys(("run_open", "run_step", "run_heartbeat", "run_close", "run_clear"), NO_MEMORY),
+    **dict.fromkeys(("session_keep", "session_clear", "usage_record", "usage_reserve", "usage_release"), NO_MEMORY),
+    **dict.fromkeys(("task_add", "task_update", "task_defer", "task_cancel", "task_retry"), NO_MEMORY),
+    **dict.fromkeys(("task_claim", "task_heartbeat", "task_finish"), NO_MEMORY),
+    **dict.fromkeys(("sync", "sync_import_bundle", "peer_hello", "peer_take"), PEERS),
+    **dict.fromkeys(("quarantine_retry", "quarantine_drop"), PEERS),
+    **dict.fromkeys(("grant", "revoke", "namespace_set_standard", "namespace_clear_standard"), SETS_UP),
+    **dict.fromkeys(("policy_set", "policy_clear", "key_create", "key_revoke", "llm_test"), SETS_UP),
+    **dict.fromkeys(("peer_add", "peer_set", "peer_remove", "peer_certificate"), SETS_UP),
+    **dict.fromkeys(("principal_merge", "principal_split", "principal_describe"), SETS_UP),
+    **dict.fromkeys(("project_merge", "project_split", "price_set", "price_remove", "budget_set"), SETS_UP),
+    **dict.fromkeys(("subscribe", "unsubscribe", "subscription_replay", "subscription_test"), SETS_UP),
+    **dict.fromkeys(("backup", "migrate", "compact", "reembed"), WHOLE),
+}
+"""Operations that write and ask no hook, and why."""
+
+
+def test_whatever_writes_asks_hooks_or_says_why_not() -> None:
+    silent = {op.name for op in REGISTRY if op.effect is not Effect.READ and not op.all_stages}
+    assert silent == set(UNASKED)
+
+
+def test_an_operation_has_one_stage_or_says_by_a_request_which_it_has() -> None:
+    asking = [op for op in REGISTRY if op.all_stages]
+    assert [op.name for op in asking if (op.stage is None) != (op.parts is not None and bool(op.stages))] == []

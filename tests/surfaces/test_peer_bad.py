@@ -221,6 +221,23 @@ def test_what_a_peer_stores_while_it_takes_a_page_is_not_read_over(
     assert here.sync_digest().digest == there.sync_digest().digest
 
 
+def test_a_peer_of_a_release_that_names_no_deletions_is_believed_by_its_words(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    def older(told: Json) -> None:
+        for name in ("conflicts", "settled", "deleted", "restored"):
+            del told[name]
+
+    with answering(tampered(there, "take", older)) as url:
+        here.sync(remote=url)
+        mine, theirs = (memory.id for memory in here.list(limit=2).memories)
+        here.delete(id=mine)
+        there.update(id=theirs, content="At once there.")
+        here.update(id=theirs, content="At once here.")
+        done = here.sync(remote=url, direction="push")
+        assert (done.exported, done.deletes, done.conflicts, done.rejected) == (2, 1, 1, 0)
+
+
 def test_an_unknown_field_of_a_newer_release_is_passed_over(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     def newer(told: Json) -> None:
         told.update(protocol=1, of_tomorrow={"so": 1}, changes=[one | {"of_tomorrow": 1} for one in told["changes"]])

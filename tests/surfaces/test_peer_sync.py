@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from serving import listening
 
+import fates
 import holdfast
 from engines import ENGINES
 from holdfast.domain.errors import Conflict, Invalid, PeerFailed
+from holdfast.services import sync
 from holdfast.settings import Settings
 from holdfast.storage import exchange as telling
+from holdfast.surfaces import human_sync
 from holdfast.surfaces.http.app import build
 
 OWNER = "human:ann@home"
@@ -88,6 +92,54 @@ def test_the_conflicts_that_a_sync_leaves_are_counted_there_too(
     here.store(title="Port", content="It is 8080.")
     there.store(title="Port", content="It is 9090.")
     assert here.sync(remote=url, direction=direction).conflicts == there.conflicts().total == 1
+
+
+@pytest.mark.parametrize("page", [1, 500])
+@pytest.mark.parametrize("direction", ["pull", "push", "merge"])
+def test_deletions_are_counted_by_who_lives_afterwards_there_too(
+    here: holdfast.Holdfast,
+    there: holdfast.Holdfast,
+    url: str,
+    direction: str,
+    page: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sync, "PAGE", page)
+    source, target = (there, here) if direction == "pull" else (here, there)
+    fates.part(source, target)
+    planned, done = (here.sync(remote=url, direction=direction, dry_run=dry_run) for dry_run in (True, False))
+    plan = planned.pull if direction == "pull" else planned.push
+    assert (planned.deletes, msgspec.structs.asdict(plan)) == (fates.DELETED, fates.COUNTED)
+    assert fates.told(done) == fates.told(planned)
+
+
+def test_the_status_tells_conflicts_that_were_met_from_those_that_stand(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
+) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    here.sync(remote=url)
+    before = here.sync_status()
+    here.conflicts_resolve(id=here.conflicts().conflicts[0].id, keep="shown")
+    here.sync(remote=url)
+    after = here.sync_status()
+    assert [(one.conflicts, one.peers[0].conflicts) for one in (before, after)] == [(1, 1), (0, 1)]
+    heading, _, last = human_sync.status(after)
+    assert "CONFLICTS MET" in heading
+    assert last.startswith("0 conflicts not resolved now")
+
+
+def test_a_conflict_that_is_settled_within_an_exchange_is_none(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "PAGE", 1)
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    here.sync(remote=url, direction="pull", trust_source=True)
+    (conflict,) = here.conflicts().conflicts
+    here.conflicts_resolve(id=conflict.id, keep="shown")
+    answers = [here.sync(remote=url, direction="push", dry_run=dry_run) for dry_run in (True, False)]
+    assert [one.conflicts for one in answers] == [there.conflicts().total] * 2 == [0, 0]
 
 
 def test_three_stores_meet_through_the_one_in_the_middle(

@@ -371,7 +371,8 @@ def test_nobody_gives_an_enrolled_store_another_key(
         desk.peer_add(name="server", token=server.peer_token().token)
         server.store(title="Said", content="By the server.", namespace="team/a")
         with server.hold.reading() as session:
-            (change,) = telling.feed(session, key, 0, {}, 10).changes
+            own = server.hold.store.signing_key(session)
+            (change,) = telling.feed(session, own, 0, {}, 10).changes
     before, sender = told(desk), peer.greeting()
     made_up = replace(change, signature=signer.sign(key, signed(change)).hex())
     claim = replace(sender, authors={**sender.authors, change.origin: signer.public_of(key).hex()})

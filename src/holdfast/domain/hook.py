@@ -1,6 +1,6 @@
 """Lifecycle hooks: what may look at an operation before and after it, and whose word counts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
@@ -54,6 +54,25 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def concerns(self, namespaces: Sequence[str]) -> bool:
         """Whether one of the namespaces is meant; all are, if it is not known which ones an operation touches."""
         return not namespaces or any(Scope(self.match, ()).tells(one) for one in namespaces)
+
+
+class Part(NamedTuple):
+    """What a request does at one stage."""
+
+    places: list[str]
+    """The namespaces that it touches; none: it is not known which."""
+    makes: list[dict[str, Any]]
+    """What memories will say by it, as far as that is known and the request does not say it."""
+
+
+class Parts(dict[Stage, Part]):
+    """What a request does, stage by stage; nothing, if no hook needs to be asked."""
+
+    def add(self, stage: Stage, places: Iterable[str], *makes: dict[str, Any]) -> "Parts":
+        part = self.setdefault(stage, Part([], []))
+        part.places.extend(one for one in dict.fromkeys(places) if one not in part.places)
+        part.makes.extend(makes)
+        return self
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):

@@ -109,7 +109,7 @@ def _written(host: str, port: int) -> list[Address]:
     if host.rstrip(".").lower().split(".")[-1] == "localhost":
         return [ip_address("127.0.0.1"), ip_address("::1")]
     try:
-        return _found(host, port, socket.AI_NUMERICHOST)
+        return _found(host.rstrip("."), port, socket.AI_NUMERICHOST)
     except socket.gaierror:
         return []
 

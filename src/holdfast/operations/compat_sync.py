@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain.hook import Parts
 from ..services.hold import Hold
 from .registry import Effect, Example, Request, operation
 from .views import known
@@ -62,10 +63,18 @@ class SyncPushed(Struct, frozen=True, kw_only=True):
     """Fields of the batch that this release does not know."""
 
 
+def _parts(hold: Hold, request: SyncPush) -> Parts:
+    from ..services import compat_push as taking
+
+    return taking.parts_of_push(hold, taking.read(request.batch))
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/sync/push",
     family="other",
+    stages=("store", "delete", "link"),
+    parts=_parts,
     surfaces=("library", "http"),
     whole="batch",
     examples=(

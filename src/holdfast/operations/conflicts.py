@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain.hook import Parts
 from ..domain.merge import Keep
 from ..domain.moment import to_text
 from ..services.hold import Hold
@@ -135,10 +136,18 @@ class ConflictResolved(Struct, frozen=True, kw_only=True):
     """The memory that holds the other one now, if both were kept."""
 
 
+def _parts(hold: Hold, request: ConflictResolve) -> Parts:
+    from ..services.conflicts import parts_of_resolving
+
+    return parts_of_resolving(hold, request.id, request.keep, request.value)
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/conflicts/{id}/resolve",
     family="power",
+    stages=("store", "delete", "link"),
+    parts=_parts,
     cli=("conflicts", "resolve"),
     human="holdfast.surfaces.human_sync:resolved",
     examples=(

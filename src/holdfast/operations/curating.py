@@ -1,15 +1,19 @@
 """Keeping a store in order: a run of the curator, what it proposes, and the way back."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain.errors import HoldfastError, Invalid
+from ..domain.hook import Parts
 from ..services.hold import Hold, Progress
 from .fields import Actor
 from .registry import Effect, Example, Request, operation
 from .views import text
+
+if TYPE_CHECKING:
+    from ..services.curate import Asked
 
 Path = Annotated[str, Meta(min_length=1, max_length=512)]
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
@@ -58,10 +62,34 @@ class Curated(Struct, frozen=True, kw_only=True):
     done: list[DoneView]
 
 
+def _asked(request: Curate) -> "Asked":
+    from ..services.curate import Asked
+
+    if request.apply and request.dry_run:
+        raise Invalid("dry_run: goes against apply", fields=["apply", "dry_run"])
+    return Asked(
+        apply=request.apply,
+        steps=tuple(step for step in STEPS if step in request.steps or not request.steps),
+        include=tuple(request.include_namespace),
+        exclude=tuple(request.exclude_namespace),
+        max_ops=request.max_ops,
+        max_seconds=request.max_seconds,
+        max_tokens=request.max_tokens,
+    )
+
+
+def _curated(hold: Hold, request: Curate) -> Parts:
+    from ..services.curate import parts_of_curating
+
+    return parts_of_curating(hold, _asked(request))
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/curate",
     family="power",
+    stages=("store", "link"),
+    parts=_curated,
     asks=True,
     repeats=True,
     human="holdfast.surfaces.human_curate:curated",
@@ -80,18 +108,7 @@ def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
     """
     from ..services import curate as curating
 
-    if request.apply and request.dry_run:
-        raise Invalid("dry_run: goes against apply", fields=["apply", "dry_run"])
-    asked = curating.Asked(
-        apply=request.apply,
-        steps=tuple(step for step in STEPS if step in request.steps or not request.steps),
-        include=tuple(request.include_namespace),
-        exclude=tuple(request.exclude_namespace),
-        max_ops=request.max_ops,
-        max_seconds=request.max_seconds,
-        max_tokens=request.max_tokens,
-    )
-    done = curating.curate(hold, asked)
+    done = curating.curate(hold, _asked(request))
     return Curated(
         run_id=done.run,
         dry_run=done.run is None,
@@ -179,10 +196,18 @@ class RunTakenBack(Struct, frozen=True, kw_only=True):
     """Proposals that nobody had decided about."""
 
 
+def _rolled_back(hold: Hold, request: CurateRollback) -> Parts:
+    from ..services.curate_decide import parts_of_rollback
+
+    return parts_of_rollback(hold, request.run_id)
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/curate/rollback",
     family="power",
+    stages=("store", "delete", "link"),
+    parts=_rolled_back,
     examples=(Example({"run_id": "no-such-run"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
 )
 def curate_rollback(hold: Hold, request: CurateRollback, progress: Progress) -> RunTakenBack:
@@ -283,10 +308,18 @@ class ProposalsDecided(Struct, frozen=True, kw_only=True):
     outcomes: list[DecidedView]
 
 
+def _accepted(hold: Hold, request: CurateDecide) -> Parts:
+    from ..services.curate_decide import parts_of_accepting
+
+    return parts_of_accepting(hold, request.ids) if request.decision == "accept" else Parts()
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/curate/decide",
     family="power",
+    stages=("store", "link"),
+    parts=_accepted,
     examples=(
         Example({"ids": ["no-such-proposal"], "decision": "dismiss"}),
         Example({"ids": ["one"], "decision": "perhaps"}, error="VALIDATION_FAILED"),

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain.errors import Invalid
+from ..domain.hook import Parts
 from ..services.aided import How, Method
 from ..services.hold import Hold
+from ..storage import memories
 from .fields import Actor, Content, Namespace, Title
 from .registry import Effect, Example, Request, operation
 from .views import StaleView, stale_view, text
@@ -58,10 +60,20 @@ class AutoTagged(Reasoned, frozen=True, kw_only=True):
     version: int | UnsetType = UNSET
 
 
+def _tagged(hold: Hold, request: AutoTag) -> Parts:
+    if not request.apply or request.id is None:
+        return Parts()
+    with hold.reading() as session:
+        memory = memories.resolve(session, hold.caller, request.id, hold.now())
+    return Parts().add("store", [memory.namespace])
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/auto_tag",
     family="power",
+    stages=("store",),
+    parts=_tagged,
     asks=True,
     examples=(
         Example({"title": "Connection pool", "content": "The connection pool is shared by all workers."}),

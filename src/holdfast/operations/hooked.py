@@ -1,6 +1,7 @@
 """Operations that hooks are asked about first, and told of afterwards."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..domain.caller import Caller
-from ..domain.errors import HoldfastError, HookDenied
+from ..domain.errors import HoldfastError, HookDenied, Invalid
 from ..services.hold import Hold, Progress
 from ..services.hooks import Hooks, Occasion, must_agree
 from ..storage import memories
@@ -16,8 +17,12 @@ from ..storage import memories
 if TYPE_CHECKING:
     from .registry import Operation, Request
 
-IDS = ("id", "memory_id", "source_id", "target_id", "ids", "source_ids")
+IDS = ("id", "memory_id", "lesson_id", "source_id", "target_id", "ids", "source_ids")
 """Fields that name memories."""
+POSITION = "as_agent"
+"""Where somebody stands, who sees far beyond."""
+WIDER = ("build_context", "import_kernex")
+"""Operations that also touch what lies above or below the namespace that they name, and people."""
 WHOLE_ID = 36
 
 
@@ -25,82 +30,92 @@ def called(op: "Operation", hold: Hold, caller: Caller, arguments: Mapping[str, 
     """Do an operation as its hooks leave it. They run before its transaction, and hear of it after."""
     hooks = hold.hooks
     assert isinstance(hooks, Hooks)
-    if op.parts is not None:
-        return _parted(op, hooks, hold, caller, arguments, progress)
-    (stage,) = op.all_stages
     acting, request = op.admitted(caller, arguments)
     given: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
-    touches = partial(namespaces_of, op, hold.seen_by(acting))
-    occasion = Occasion(stage, op.name, given, touches(given), acting, touches, hold.confirmed)
-    changed, ran = hooks.before(occasion)
-    must_agree(ran, confirmed=hold.confirmed)
-    progress.check()
-    if changed != given:
-        acting, request = _changed(op, caller, given, changed)
-    answer = op.perform(hold.seen_by(acting, progress), request)
-    hooks.after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
-    return answer
-
-
-def _parted(
-    op: "Operation", hooks: Hooks, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress
-) -> Any:
-    """Do an operation that is a part of several stages: the hooks of all are asked, and may only agree or refuse."""
-    assert op.parts is not None
-    acting, request = op.admitted(caller, arguments)
-    given: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
-    occasions = [
-        Occasion(stage, op.name, given, places, acting, partial(_whatever, places), hold.confirmed)
-        for stage, places in op.parts(hold.seen_by(acting), request).items()
-    ]
+    occasions = _occasions(op, hold.seen_by(acting), request, given)
     asked = [hooks.before(occasion) for occasion in occasions]
     must_agree([one for _, ran in asked for one in ran], confirmed=hold.confirmed)
-    if any(changed != given for changed, _ in asked):
-        raise HookDenied(f"A hook changed what is asked of {op.name}, which it may not.")
     progress.check()
-    answer = op.perform(hold.seen_by(acting, progress), request)
-    for occasion in occasions:
-        hooks.after(occasion._replace(answer=msgspec.to_builtins(answer)))
+    for changed, _ in asked:
+        if changed != given:
+            acting, request = _changed(op, caller, given, changed)
+    try:
+        answer = op.perform(hold.seen_by(acting, progress), request)
+    except Invalid as error:
+        raise _blamed(error, given, [changed for changed, _ in asked]) from None
+    for occasion, (changed, _) in zip(occasions, asked, strict=True):
+        hooks.after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
     return answer
 
 
-def _whatever(places: Sequence[str], arguments: Mapping[str, Any]) -> Sequence[str]:
-    return places
+def _occasions(op: "Operation", seen: Hold, request: "Request", given: dict[str, Any]) -> list[Occasion]:
+    """What hooks are asked about: the one stage of an operation, or those of which a request is a part."""
+    touches = partial(namespaces_of, op, seen)
+    if op.parts is None:
+        (stage,) = op.all_stages
+        return [Occasion(stage, op.name, given, touches(given), seen.caller, touches, seen.confirmed)]
+    return [
+        Occasion(stage, op.name, given, part.places, seen.caller, touches, seen.confirmed, part.makes)
+        for stage, part in op.parts(seen, request).items()
+    ]
 
 
 def _changed(
     op: "Operation", caller: Caller, given: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> tuple[Caller, "Request"]:
     """What hooks made of a request, held to the same rules; as whom it is made is not for them to say."""
+    if op.parts is not None:
+        raise HookDenied(f"A hook changed what is asked of {op.name}, which it may not.")
     if any(given.get(name) != changed.get(name) for name in op.having("actor")):
         raise HookDenied("A hook changed who acts, which it may not.")
     try:
         return op.admitted(caller, changed)
     except HoldfastError as error:
-        raise HookDenied(f"What a hook made of this cannot be done: {error.message}", **error.details) from None
+        raise _cannot(error) from None
+
+
+def _blamed(error: Invalid, given: Mapping[str, Any], made: list[dict[str, Any]]) -> HoldfastError:
+    """What is wrong with a field that a hook changed is not said to be the caller's doing."""
+    fields = error.details.get("fields", ())
+    changed = any(one.get(name) != given.get(name) for one in made for name in fields)
+    return _cannot(error) if changed else error
+
+
+def _cannot(error: HoldfastError) -> HookDenied:
+    return HookDenied(f"What a hook made of this cannot be done: {error.message}", **error.details)
 
 
 def namespaces_of(op: "Operation", seen: Hold, arguments: Mapping[str, Any]) -> list[str]:
     """The namespaces that an operation touches, as far as its caller can know; none: it may be any."""
-    found = dict.fromkeys(_named(op, seen, arguments))
     ids = [one for name in IDS for one in _texts(arguments.get(name))]
-    if ids:
-        with seen.reading() as session:
-            whole = [id for id in ids if len(id) == WHOLE_ID]
-            known = memories.by_ids(session, seen.caller, whole, seen.now(), view="any")
-            found |= dict.fromkeys(memory.namespace for memory in known.values())
-            for id in ids:
+    places = _places(seen, ids) if ids else []
+    if op.name in WIDER or places is None:
+        return []
+    return list(dict.fromkeys([*map(_normal, _named(op, seen, arguments)), *places]))
+
+
+def _places(seen: Hold, ids: list[str]) -> list[str] | None:
+    """Where the memories lie that ids name; None: one of them names no memory that the caller sees."""
+    with seen.reading() as session:
+        whole = [id for id in ids if len(id) == WHOLE_ID]
+        found = memories.by_ids(session, seen.caller, whole, seen.now(), view="any")
+        for id in ids:
+            if len(id) != WHOLE_ID:
                 with suppress(HoldfastError):
-                    if len(id) != WHOLE_ID:
-                        memory = memories.resolve(session, seen.caller, id, seen.now(), view="any")
-                        found[memory.namespace] = None
-    return list(found)
+                    found[id] = memories.resolve(session, seen.caller, id, seen.now(), view="any")
+    return [found[id].namespace for id in ids] if all(id in found for id in ids) else None
+
+
+def _normal(namespace: str) -> str:
+    """As it would be kept."""
+    return unicodedata.normalize("NFC", namespace)
 
 
 def _named(op: "Operation", seen: Hold, arguments: Mapping[str, Any]) -> Iterator[str]:
     """Those that are named; what is kept and names none goes where it goes by default."""
     for name in op.having("namespace"):
-        yield from _texts(arguments.get(name))
+        if name != POSITION:
+            yield from _texts(arguments.get(name))
     if op.bulk is not None:
         for item in arguments.get(op.bulk) or ():
             if isinstance(item, dict):

@@ -3,7 +3,7 @@
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from ..domain.errors import Invalid
 from ..domain.memory import Scope
@@ -14,8 +14,6 @@ from .skills import must_be_local
 from .views import known
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..domain.pipeline import Pipeline
     from ..services.ingest import Gone, Report, Source
     from ..storage.ingests import Outcome
@@ -68,6 +66,14 @@ class Ingest(Request, frozen=True):
     agent_id: Actor | None = None
 
 
+class HelperFound(Struct, frozen=True, kw_only=True):
+    """What a helper says of a segment, as it does by itself."""
+
+    kind: str
+    summary: str
+    payload: dict[str, Any]
+
+
 class SegmentOutcome(Struct, frozen=True, kw_only=True):
     """What became of a segment."""
 
@@ -87,6 +93,9 @@ class SegmentOutcome(Struct, frozen=True, kw_only=True):
     proposed: Literal["supersedes"] | UnsetType = UNSET
     """A link from it to the other that only a person should make."""
     model: str | UnsetType = UNSET
+    helpers: list[HelperFound] | UnsetType = UNSET
+    """What the helpers of the pipeline found, of the first 20 segments. Told once, and not kept: it holds words of
+    other memories. Those that compare are left out where it was plain without them that it is a duplicate."""
 
 
 class GoneSegment(Struct, frozen=True, kw_only=True):
@@ -213,7 +222,7 @@ def _view(report: "Report") -> Ingested:
         total=len(report.outcomes),
         decisions={name: counts[name] for name in DECISIONS},
         rejected=counts["rejected"],
-        segments=[_segment(one, report.titles) for one in report.told],
+        segments=[_segment(one, report) for one in report.told],
         vanished=[_gone(one) for one in report.vanished],
         gone=[_gone(one) for one in report.gone],
         stages=[StageOutcome(**stage) for stage in report.stages],
@@ -222,7 +231,8 @@ def _view(report: "Report") -> Ingested:
     )
 
 
-def _segment(one: "Outcome", titles: "Mapping[int, str]") -> SegmentOutcome:
+def _segment(one: "Outcome", report: "Report") -> SegmentOutcome:
+    found = report.helped.get(one.place)
     return SegmentOutcome(
         index=one.place,
         decision=cast(Any, one.decision),
@@ -232,10 +242,11 @@ def _segment(one: "Outcome", titles: "Mapping[int, str]") -> SegmentOutcome:
         span=SpanGiven(one.begins, one.ends),
         method=cast(Any, one.method),
         memory_id=known(one.memory),
-        title=known(titles.get(one.place)),
+        title=known(report.titles.get(one.place)),
         other_id=known(one.other),
         proposed="supersedes" if one.decision == "update" and not one.replaces else UNSET,
         model=known(one.model),
+        helpers=UNSET if not found else [HelperFound(**to_builtins(helper)) for helper in found],
     )
 
 

@@ -207,6 +207,7 @@ class OutcomeRecorded(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/outcomes",
     family="power",
+    stage="store",
     cli=("outcome", "record"),
     status=201,
     human="holdfast.surfaces.human_lessons:recorded",

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..domain import event
-from ..domain.hook import Stage
+from ..domain.hook import Parts
 from ..domain.moment import to_text
 from ..services import history as past
 from ..services.changes import Change, change_of
@@ -68,7 +68,7 @@ class Undone(Struct, frozen=True, kw_only=True):
     """What stands on it and was told, as far as you may see it."""
 
 
-def _parts(hold: Hold, request: Undo) -> dict[Stage, list[str]]:
+def _parts(hold: Hold, request: Undo) -> Parts:
     return past.parts_of_undo(hold, request.change, together=request.together)
 
 

@@ -88,8 +88,14 @@ class PeerTaken(Struct, frozen=True, kw_only=True):
     """The rejected ones with their reasons, and what had waited for this page."""
     entered: tuple[int, int] | None
     """The first and the last place in the journal here that the page took, if it took any."""
-    conflicts: int | None
-    """How many stand that did not before."""
+    conflicts: list[str] | None
+    """Which stand that did not before."""
+    settled: list[str]
+    """Which stood before, and do not any more."""
+    deleted: list[str] | None
+    """Memories that are deleted now and were not before, or were not here."""
+    restored: list[str]
+    """Memories that were deleted before, and are not any more."""
 
 
 @operation(

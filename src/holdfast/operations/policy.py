@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
+from ..domain.hook import Parts
 from ..domain.policy import DEEPEST, RULES, Rules, SecretsRule, TextsRule
 from ..services import approve, policy
 from ..services.hold import Hold
@@ -230,10 +231,16 @@ class Approved(Struct, frozen=True, kw_only=True):
     memory_id: str
 
 
+def _approved(hold: Hold, request: PendingApprove) -> Parts:
+    return approve.parts_of_approving(hold, request.id)
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/pending/{id}/approve",
     family="governance",
+    stages=("reflect",),
+    parts=_approved,
     cli=("pending", "approve"),
     examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
 )

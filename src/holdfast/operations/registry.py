@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..domain.caller import Caller, Right
 from ..domain.errors import FilterRequired, Forbidden, Invalid
-from ..domain.hook import Stage
+from ..domain.hook import Parts, Stage
 from ..domain.learnt import learn
 from ..services.hold import SILENT, Hold, Progress
 
@@ -86,8 +86,8 @@ class Operation(Struct, frozen=True):
     """Of which lifecycle hooks it is a part."""
     stages: tuple[Stage, ...] = ()
     """Instead of one: those of which it may be a part, by what a request says."""
-    parts: Callable[[Hold, Any], Mapping[Stage, Sequence[str]]] | None = None
-    """Of which of them a request is a part, and the namespaces that it touches there."""
+    parts: Callable[[Hold, Any], Parts] | None = None
+    """Of which of them a request is a part, and what it does there; hooks then agree or refuse, but change nothing."""
     waits: bool = False
     """It may answer that what was asked for is not done yet, but waits for somebody's consent."""
     human: str | None = None
@@ -110,6 +110,10 @@ class Operation(Struct, frozen=True):
             return "admin"
         return "read" if self.effect is Effect.READ else "write"
 
+    def has_hooks(self, hold: Hold) -> bool:
+        """Whether somebody may be asked about it first, and waited for."""
+        return hold.hooks is not None and any(map(hold.hooks.are_for, self.all_stages))
+
     def call(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT) -> Any:
         """The one door: authorise, validate, run; and record what was decided, if that is set."""
         if hold.audited == "none":
@@ -121,7 +125,7 @@ class Operation(Struct, frozen=True):
     def _called(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress) -> Any:
         if not caller.may(self.right):
             raise Forbidden(f"{self.name} needs the {self.right} right; this key has {caller.right}.")
-        if hold.hooks is not None and any(map(hold.hooks.are_for, self.all_stages)):
+        if self.has_hooks(hold):
             from .hooked import called
 
             return called(self, hold, caller, arguments, progress)

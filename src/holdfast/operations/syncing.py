@@ -63,7 +63,7 @@ class NotTaken(Struct, frozen=True, kw_only=True):
 class SyncDone(Struct, frozen=True, kw_only=True):
     direction: str
     deletes: int
-    """Memories that are deleted on the other side now, too."""
+    """Memories that are deleted on the other side now, too, and were not, or were not known there."""
     links: int
     conflicts: int
     rejected: int
@@ -112,7 +112,7 @@ def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
         direction=request.direction,
         deletes=sum(len(side.deleted) for side in sides),
         links=sum(len(side.links) for side in sides),
-        conflicts=max(side.conflicts for side in sides),
+        conflicts=done.conflicts,
         rejected=sum(len(side.rejected) for side in sides),
         errors=[one for many in errors for one in many][:MOST_TOLD],
         forked=sorted(done.forked),
@@ -218,7 +218,8 @@ class PeerStanding(Struct, frozen=True, kw_only=True):
     pulled: int
     pushed: int
     conflicts: int
-    """What was found to stand against one another when it was exchanged."""
+    """How many the exchanges with it ever met, those among them that were resolved since; how many stand now is not
+    known by peer, and told for the whole store."""
     quarantined: int
     clock_ahead_secs: float | UnsetType = UNSET
     """By how much its clock is ahead of the one here, if by more than two minutes."""
@@ -229,7 +230,7 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     seq: int
     peers: list[PeerStanding]
     conflicts: int
-    """Of the whole store, and not resolved."""
+    """Of the whole store, whoever they came from, that stand now."""
     quarantined: int
     pending_replication: int
     """Changes of this store that too few others have, of those that quorum writes count."""

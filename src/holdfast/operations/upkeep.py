@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from ..domain.hook import Parts
 from ..services import backup as backing
 from ..services import doctor as examining
 from ..services.hold import Hold, Progress
@@ -107,10 +108,17 @@ class StoreRestored(Struct, frozen=True, kw_only=True):
     origin: str | UnsetType = UNSET
 
 
+def _parts(hold: Hold, request: Restore) -> Parts:
+    """Memories of any namespace may go and come back."""
+    return Parts() if request.dry_run else Parts().add("delete", ()).add("store", ())
+
+
 @operation(
     Effect.DESTROY,
     "POST /api/v1/restore",
     family="other",
+    stages=("delete", "store"),
+    parts=_parts,
     human="holdfast.surfaces.human:restored",
     admin=True,
     irreversible=True,

@@ -6,9 +6,12 @@ from msgspec.structs import replace
 from ..domain import admit as door
 from ..domain.caller import Caller
 from ..domain.errors import Conflict, Forbidden, NotFound
+from ..domain.hook import Parts
 from ..storage import memories, policies, waiting
+from ..storage.port import Session
 from ..storage.records import Writing
 from ..storage.waiting import Waiting
+from .history import places_of
 from .hold import Hold
 from .reflect import Asked, Planned, Reflected, made, plan
 
@@ -16,7 +19,7 @@ from .reflect import Asked, Planned, Reflected, made, plan
 def approve(hold: Hold, id: str) -> tuple[Waiting, Reflected]:
     """Do what was asked for, by the same rules and as who asked; the journal names who allowed it."""
     with hold.writing() as write:
-        asking = _open(hold, write, id)
+        asking = _open(hold, write.session, id)
         _must_be_another(hold, write, asking)
         asked = asked_of(asking)
         requester = _requester(hold, asking, asked)
@@ -29,15 +32,25 @@ def reject(hold: Hold, id: str, reason: str | None = None) -> Waiting:
     if reason is not None:
         door.label("reason", reason)
     with hold.writing() as write:
-        return _decided(hold, write, _open(hold, write, id), "rejected", reason)
+        return _decided(hold, write, _open(hold, write.session, id), "rejected", reason)
 
 
 def asked_of(asking: Waiting) -> Asked:
     return json.decode(asking.request, type=Asked)
 
 
-def _open(hold: Hold, write: Writing, id: str) -> Waiting:
-    asking = waiting.get(write.session, hold.caller, id)
+def parts_of_approving(hold: Hold, id: str) -> Parts:
+    """What allowing it does, as hooks know it: the reflection that was asked for is made."""
+    with hold.reading() as session:
+        asking = _open(hold, session, id)
+        asked = asked_of(asking)
+        places = places_of(hold, session, list(asked.source_ids))
+    makes = {"title": asked.title, "content": asked.content, "tags": list(asked.tags)}
+    return Parts().add("reflect", [asking.namespace, *places], makes)
+
+
+def _open(hold: Hold, session: Session, id: str) -> Waiting:
+    asking = waiting.get(session, hold.caller, id)
     if asking.status != "pending":
         raise Conflict(f"The pending action {id} was {asking.status} already.", id=id)
     return asking

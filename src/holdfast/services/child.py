@@ -18,6 +18,10 @@ MARK = "HANDLER_OF_HOLDFAST"
 """In the environment of a program and of all that it starts, with a number of its own."""
 GRACE_SECONDS = 5.0
 """Between being asked to end and being ended."""
+PIPE_SECONDS = 1.0
+"""For what a program printed last to be read, at least."""
+_running: dict["subprocess.Popen[bytes]", bytes] = {}
+"""What runs now, with its mark."""
 
 
 class Ended(NamedTuple):
@@ -55,10 +59,27 @@ def run(
     assert process.stderr
     output, errors = _Kept(process.stdout, most), _Kept(process.stderr, MOST_BYTES)
     _Told(process.stdin, words)
-    why = _wait(process, monotonic() + timeout, timeout, stop, grace)
+    _running[process] = mark.encode()
+    try:
+        why = _wait(process, monotonic() + timeout, timeout, stop, grace)
+    finally:
+        _end(process, mark.encode())
+        del _running[process]
+    until = monotonic() + max(grace, PIPE_SECONDS)
+    return Ended(process.wait(), output.text(until), errors.text(until), why)
+
+
+def end_all() -> None:
+    """End everything that is being run, for a process that ends at once."""
+    for process, mark in list(_running.items()):
+        _end(process, mark)
+
+
+def _end(process: "subprocess.Popen[bytes]", mark: bytes) -> None:
     _signal(process, signal.SIGKILL)
-    _sweep(mark.encode())
-    return Ended(process.wait(), output.text(), errors.text(), why)
+    _sweep(mark)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(LOOK_SECONDS)
 
 
 def _wait(
@@ -106,9 +127,9 @@ class _Kept:
             while part := self._pipe.read1(65_536):  # type: ignore[attr-defined]
                 self._kept += part[: self._most - len(self._kept)]
 
-    def text(self) -> str:
+    def text(self, until: float) -> str:
         """What was printed until the program ended; who holds its pipe open in secret is not waited for."""
-        self._thread.join(GRACE_SECONDS)
+        self._thread.join(max(until - monotonic(), 0.0))
         return bytes(self._kept).decode("utf-8", "replace")
 
 

@@ -1,5 +1,6 @@
 """What a peer tells that speaks as ai-memory does: every item through the door of whoever sends it, with an outcome."""
 
+import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -11,12 +12,14 @@ from ..domain import envelope
 from ..domain import since as places
 from ..domain.caller import admit_agent
 from ..domain.errors import Forbidden, HoldfastError, Invalid, NotFound, StoreError
+from ..domain.hook import Parts, Stage
 from ..domain.learnt import learn
 from ..domain.memory import Memory
 from ..storage import memories, titles, told
 from ..storage.records import MEMORY, STANDARD, Writing
 from . import intake, lifecycle
 from .compat_since import scope_of
+from .history import places_of
 from .hold import Hold
 from .remember import must_be_free, must_change, title_holder
 
@@ -35,6 +38,10 @@ LISTS = (
     "namespace_meta_clears",
 )
 """In the order in which they are taken."""
+
+
+STAGES: dict[str, Stage] = {"memories": "store", "deletions": "delete", "restores": "store", "links": "link"}
+"""Of what the items of a list are a part, for hooks."""
 
 
 class Push(Struct, frozen=True, kw_only=True):
@@ -90,6 +97,26 @@ def take(hold: Hold, push: Push) -> list[Item]:
     except intake.Rehearsed:
         pass
     return items
+
+
+def parts_of_push(hold: Hold, push: Push) -> Parts:
+    """What a batch does, as hooks know it: where its memories go, and where those lie that it names."""
+    parts = Parts()
+    if push.dry_run:
+        return parts
+    with hold.reading() as session:
+        for name, stage in STAGES.items():
+            if items := getattr(push, name):
+                named = [id for raw in items for id in _ids(raw)]
+                told = [_place(hold, raw) for raw in items if name == "memories"]
+                parts.add(stage, [*told, *places_of(hold, session, named)])
+    return parts
+
+
+def _place(hold: Hold, raw: Any) -> str:
+    """Where a memory goes that is told."""
+    said = raw.get("namespace") if isinstance(raw, dict) else None
+    return unicodedata.normalize("NFC", said) if isinstance(said, str) and said else hold.namespace
 
 
 class Receiving:
@@ -258,6 +285,12 @@ class Receiving:
 
     def _undecided(self, _: Any) -> tuple[Outcome, str | None]:
         raise Forbidden("What waits for consent is decided where it waits: nothing of it is taken from a peer.")
+
+
+def _ids(raw: Any) -> list[str]:
+    """The ids of memories that an item names: its own, or those of both ends."""
+    ends = [raw.get("source_id"), raw.get("target_id")] if isinstance(raw, dict) else []
+    return [id for id in (_id(raw), *ends) if isinstance(id, str)]
 
 
 def _id(raw: Any) -> str | None:

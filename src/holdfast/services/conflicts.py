@@ -6,12 +6,14 @@ from msgspec.structs import replace
 
 from ..domain import admit as door
 from ..domain.errors import Invalid
+from ..domain.hook import Parts
 from ..domain.memory import Memory
 from ..domain.merge import Keep
 from ..storage import conflicts, journal, titles
 from ..storage.conflicts import Conflict, Sides
 from ..storage.port import Session
-from ..storage.records import MEMORY, Writing
+from ..storage.records import LINK, MEMORY, Writing
+from .history import places_of
 from .hold import Hold
 from .remember import must_be_free, must_change, numbered, title_holder
 
@@ -50,6 +52,25 @@ def resolve(hold: Hold, id: str, keep: Keep, value: Any = None) -> tuple[Conflic
             return shown.conflict, _both(hold, write, shown)
         conflicts.resolve(write, shown.conflict, _chosen(shown, keep, value))
     return shown.conflict, None
+
+
+def parts_of_resolving(hold: Hold, id: str, keep: Keep, value: Any = None) -> Parts:
+    """What settling a conflict does, as hooks know it: a value stands, or two links or memories do."""
+    with hold.reading() as session:
+        shown = show(hold, session, id)
+        conflict, places = shown.conflict, [shown.conflict.namespace]
+        if conflict.kind == LINK.name and (row := session.row("link_get", id=conflict.record)):
+            link = LINK.load(row)
+            places += places_of(hold, session, [link.source, link.target])
+    if conflict.kind != MEMORY.name:
+        return Parts().add("link", places) if conflict.kind == LINK.name else Parts()
+    if keep == "both":
+        return Parts().add("store", places, {"id": shown.sides.lost.record, conflict.cell: shown.sides.lost.value})
+    stands = _chosen(shown, keep, value)
+    if (conflict.cell, stands) == ("state", "deleted"):
+        return Parts().add("delete", places)
+    moved = [stands] if conflict.cell == "namespace" else []
+    return Parts().add("store", [*places, *moved], {"id": conflict.about, conflict.cell: stands})
 
 
 def _chosen(shown: Shown, keep: Keep, value: Any) -> Any:

@@ -23,9 +23,11 @@ from ..domain import ids
 from ..domain.alike import Likeness
 from ..domain.caller import under
 from ..domain.errors import Cancelled, CuratorBusy, HoldfastError, StoreError
+from ..domain.hook import Parts, Stage
 from ..domain.memory import Memory
 from ..domain.moment import SECOND, to_text
 from ..storage import consulted, curation, journal, leases, memories
+from ..storage.memories import EVERYTHING
 from ..storage.port import Session
 from ..storage.records import Writing, content_hash
 from .hold import Hold
@@ -35,6 +37,12 @@ Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
 STEPS: tuple[Step, ...] = get_args(Step)
 BY_CONTENT: tuple[Step, ...] = ("duplicates", "contradictions", "tags")
 """Steps that see nothing new in a memory that did not change; the others depend on time, use and other memories."""
+WRITES: dict[Step, tuple[Stage, ...]] = {
+    "duplicates": ("store", "link"),
+    "priorities": ("store",),
+    "personas": ("store",),
+}
+"""What steps do by themselves; the others only propose. What is made one takes the links over."""
 End = Literal["all was looked at", "max_ops", "max_seconds"]
 LEASE = "curate"
 LEASE_MICROSECONDS = 60 * SECOND
@@ -116,6 +124,22 @@ def curate(hold: Hold, asked: Asked) -> Curated:
             raise
         run.close("done")
         return curated
+
+
+def parts_of_curating(hold: Hold, asked: Asked) -> Parts:
+    """What a run may do, as hooks know it; a dry run does nothing."""
+    parts = Parts()
+    if asked.apply:
+        places = _places(_within(hold, asked)) or asked.include if asked.include else ()
+        for stage in (stage for step in asked.steps for stage in WRITES.get(step, ())):
+            parts.add(stage, places)
+    return parts
+
+
+def _places(hold: Hold) -> list[str]:
+    with hold.reading() as session:
+        found = memories.counts(session, hold.caller, EVERYTHING, hold.now(), "namespace")
+    return [name for name, _ in found]
 
 
 def _shown(hold: Hold, asked: Asked) -> Curated:

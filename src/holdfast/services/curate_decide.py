@@ -10,17 +10,21 @@ import msgspec
 from msgspec.structs import replace
 
 from ..domain import admit as door
-from ..domain.errors import Cancelled, ChangedSince, Conflict, CuratorBusy, HoldfastError, StoreError
+from ..domain.errors import Cancelled, ChangedSince, Conflict, CuratorBusy, HoldfastError, NotFound, StoreError
+from ..domain.hook import Parts, Stage
 from ..storage import curation, memories
 from ..storage.curation import Offer, Status
 from ..storage.records import MEMORY, Writing
 from .consolidate import changeable
 from .curate import Skip, alone, take_lease
 from .curate_steps import keep_apart, key_of, merge
-from .history import undo_together
+from .history import parts_of_undo, places_of, undo_together
 from .hold import Hold
 from .relate import tie
 from .remember import must_change
+
+STAGES: dict[str, tuple[Stage, ...]] = {"tags": ("store",), "duplicate": ("store", "link")}
+"""Of what accepting a proposal is a part, by its kind; of others it is a link."""
 
 
 class Decided(NamedTuple):
@@ -70,6 +74,28 @@ def _decided(hold: Hold, id: str, *, accept: bool) -> Decided:
         return Decided(id, error)
 
 
+def parts_of_accepting(hold: Hold, ids: Sequence[str]) -> Parts:
+    """What accepting proposals does, as hooks know it; those that are not there are left to who decides."""
+    parts = Parts()
+    with hold.reading() as session:
+        for id in dict.fromkeys(ids):
+            try:
+                offer = curation.offer(session, hold.caller, id, hold.now())
+            except NotFound:
+                continue
+            places = places_of(hold, session, [one for one in (offer.memory, offer.other) if one is not None])
+            makes = [{"id": offer.memory, "tags": _labels(offer)}] if offer.step == "tags" else []
+            for stage in STAGES.get(offer.step, ("link",)):
+                parts.add(stage, places, *makes)
+    return parts
+
+
+def _labels(offer: Offer) -> tuple[str, ...]:
+    """The labels that a proposal adds."""
+    body = msgspec.json.decode(offer.body, type=dict[str, object])
+    return msgspec.convert(body["tags"], tuple[str, ...])
+
+
 def _accepted(hold: Hold, write: Writing, offer: Offer) -> str:
     """Do what a proposal says, if its memories still say what they said."""
     several = [
@@ -83,9 +109,7 @@ def _accepted(hold: Hold, write: Writing, offer: Offer) -> str:
     must_change(hold, write, first)
     match offer.step:
         case "tags":
-            body = msgspec.json.decode(offer.body, type=dict[str, object])
-            given = msgspec.convert(body["tags"], tuple[str, ...])
-            wanted = tuple(dict.fromkeys((*first.tags, *given)))[: door.MOST_TAGS]
+            wanted = tuple(dict.fromkeys((*first.tags, *_labels(offer))))[: door.MOST_TAGS]
             return write.change(MEMORY, first, replace(first, tags=door.tags(wanted)), "tag").id
         case "duplicate":
             return merge(hold, write, changeable(hold, write, [one.id for one in several])).id
@@ -111,6 +135,23 @@ def rollback(hold: Hold, run_id: str) -> RolledBack:
             withdrawn = curation.withdraw(session, run.id, hold.caller.agent, hold.now())
             curation.take_back(session, run.id, status)
     return RolledBack(run.id, taken, withdrawn)
+
+
+def parts_of_rollback(hold: Hold, run_id: str) -> Parts:
+    """What taking a run back does, as hooks know it; steps that cannot be taken back any more are none of it."""
+    with hold.reading() as session:
+        steps = curation.steps(session, curation.run(session, hold.caller, run_id).id)
+    parts = Parts()
+    for step in steps:
+        try:
+            found = parts_of_undo(hold, step.seq, together=True)
+        except StoreError:
+            raise
+        except HoldfastError:
+            continue
+        for stage, part in found.items():
+            parts.add(stage, part.places, *part.makes)
+    return parts
 
 
 def _taken(hold: Hold, owner: str, run: str, step: curation.Step) -> Taken:

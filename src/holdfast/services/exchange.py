@@ -33,28 +33,42 @@ class Rejected(NamedTuple):
     detail: str
 
 
+class Turned:
+    """What is otherwise after an exchange than before it: what a page turned, a later one may turn back."""
+
+    def __init__(self) -> None:
+        self.on: set[str] = set()
+        self.off: set[str] = set()
+
+    def by(self, on: Collection[str], off: Collection[str]) -> None:
+        """What one page turned."""
+        self.on, self.off = (self.on - set(off)) | (set(on) - self.off), (self.off - set(on)) | (set(off) - self.on)
+
+
 class Taken:
     """What became of the changes that were told."""
 
     def __init__(self) -> None:
         self.new: set[str] = set()
         self.updated: set[str] = set()
+        """Memories of which a change showed something else, or stands against something, if only for a while."""
         self.same: set[str] = set()
-        self.deleted: set[str] = set()
+        self.fates = Turned()
+        """Memories that are deleted now and were not, unknown ones among them; and those that are not any more."""
         self.links: set[str] = set()
-        self.standing: set[str] = set()
-        """Conflicts that were not there before and stand now."""
-        self.told_conflicts = 0
-        """How many of them another store tells of."""
+        self.disputes = Turned()
+        """Conflicts that stand now and did not; and those that do not any more."""
+        self.met = 0
+        """How many changes met a conflict at a store of a release that does not say which ones stand."""
         self.refused: dict[Name, Rejected] = {}
 
     @property
-    def conflicts(self) -> int:
-        return len(self.standing) + self.told_conflicts
+    def deleted(self) -> set[str]:
+        return self.fates.on
 
-    def stand(self, before: set[str], after: set[str]) -> None:
-        """Which conflicts a page made; one that a later page settles made none."""
-        self.standing = (self.standing | after - before) & after
+    @property
+    def conflicts(self) -> int:
+        return len(self.disputes.on) + self.met
 
     @property
     def rejected(self) -> list[Rejected]:
@@ -77,8 +91,6 @@ class Taken:
             self.same.add(change.record)
         else:
             self.updated.add(change.record)
-        if change.op in ("delete", "purge") and outcome != "noop":
-            self.deleted.add(change.record)
 
     @property
     def memories(self) -> int:
@@ -105,7 +117,9 @@ def take_page(
         from .forget_principal import heed
 
         heed(write, taking)
-    taken.stand(before, conflicts.all_of(write.session))
+    after = conflicts.all_of(write.session)
+    taken.disputes.by(after - before, before - after)
+    taken.fates.by(*taking.fates())
     _rest(write, page, sender, scope)
     _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})
 

@@ -26,15 +26,29 @@ class Told(NamedTuple):
     """Whether its author did say that."""
 
 
-def settled(here: End, there: End) -> list[Mended]:
-    """Settle whichever of two stores within reach was brought back from a copy, before they tell anything."""
+def settled(here: End, there: End, *, only_here: bool = False) -> list[Mended]:
+    """Settle whichever of two stores within reach was brought back from a copy, before they tell anything.
+
+    `only_here`: one from which is only read is left as it is, if it says nothing but what is known here.
+    """
     found = []
     for mine, other in ((here, there), (there, here)):
         if isinstance(mine, StoreEnd):
-            found += [*settle(mine.hold, other, believes=mine.scope.admin), *_adopted(mine.hold, other)]
+            if not (only_here and mine is there and _knows_all_of(other, mine.greet())):
+                found += settle(mine.hold, other, believes=mine.scope.admin)
+            found += _adopted(mine.hold, other)
             if found:
                 other.anew()
     return found
+
+
+def _knows_all_of(here: End, theirs: Greeting) -> bool:
+    """Whether a store has the last change that another one made under its name, and so all before it."""
+    last = theirs.vector.get(theirs.origin)
+    if last is None or not isinstance(here, StoreEnd):
+        return last is None
+    with here.hold.reading() as session:
+        return telling.mark_of(session, theirs.origin, last.n) == last.mark
 
 
 def _adopted(hold: Hold, other: End) -> list[Mended]:

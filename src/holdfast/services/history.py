@@ -8,7 +8,7 @@ from ..domain import cells
 from ..domain.erasure import Erasure
 from ..domain.errors import ChangedSince, Conflict, Folded, NotFound
 from ..domain.event import Wanted
-from ..domain.hook import Stage
+from ..domain.hook import Parts
 from ..domain.interaction import Interaction
 from ..domain.link import Grant, Link
 from ..domain.memory import Memory
@@ -164,32 +164,40 @@ def undo(hold: Hold, seq: int, *, together: bool = False) -> Undone:
     return Undone(entry, after, write.places[0].seq, changes)
 
 
-def parts_of_undo(hold: Hold, seq: int, *, together: bool = False) -> dict[Stage, list[str]]:
-    """What taking a change back does, as hooks know it, and in which namespaces; raises if it is not the caller's."""
-    found: dict[Stage, dict[str, None]] = {}
+def parts_of_undo(hold: Hold, seq: int, *, together: bool = False) -> Parts:
+    """What taking a change back does, as hooks know it; raises if it is not the caller's."""
+    parts = Parts()
     with hold.reading() as session:
         batch = _together(session, seq) if together else [_entry(hold, session, seq)]
-        for one in batch:
-            if one.kind in (MEMORY.name, LINK.name) and one.body is not None:
-                stage, places = _part(hold, session, _entry(hold, session, one.seq))
-                found.setdefault(stage, {}).update(dict.fromkeys(places))
-    return {stage: list(places) for stage, places in found.items()}
+        for entry in (_entry(hold, session, one.seq) for one in batch if one.kind != "invalidation"):
+            if entry.body is None:
+                raise _gone(entry.seq)
+            if entry.kind in (MEMORY.name, LINK.name):
+                _add_part(hold, session, entry, parts)
+    return parts
 
 
-def _part(hold: Hold, session: Session, entry: journal.Entry) -> tuple[Stage, list[str]]:
+def _add_part(hold: Hold, session: Session, entry: journal.Entry, parts: Parts) -> None:
     """A memory that a change made goes; one that it changed or deleted is written again."""
     if entry.kind == LINK.name:
         link = records.body_of(LINK, entry)
-        return "link", _namespaces(hold, session, [link.source, link.target])
+        parts.add("link", places_of(hold, session, [link.source, link.target]))
+        return
     made, before = records.body_of(MEMORY, entry), _before(hold, session, entry)
-    places = [*_namespaces(hold, session, [entry.record]), made.namespace]
-    if before is None:
-        return "delete", places
-    goes = before.state == "deleted" != made.state
-    return "delete" if goes else "store", [*places, before.namespace]
+    places = [*places_of(hold, session, [entry.record]), made.namespace]
+    if before is None or before.state == "deleted" != made.state:
+        parts.add("delete", places if before is None else [*places, before.namespace])
+    else:
+        parts.add("store", [*places, before.namespace], said_by(before))
 
 
-def _namespaces(hold: Hold, session: Session, ids: list[str]) -> list[str]:
+def said_by(memory: Memory) -> dict[str, Any]:
+    """What a memory says, for hooks."""
+    return {"id": memory.id, "title": memory.title, "content": memory.content, "tags": list(memory.tags)}
+
+
+def places_of(hold: Hold, session: Session, ids: list[str]) -> list[str]:
+    """The namespaces of memories that the caller may see."""
     return [one.namespace for one in memories.by_ids(session, hold.caller, ids, hold.now(), view="any").values()]
 
 
@@ -223,7 +231,7 @@ def take_back(hold: Hold, write: records.Writing, seq: int) -> tuple[journal.Ent
     kind = KINDS[entry.kind]
     record: Any = write.get(kind, entry.record)
     if entry.body is None or record is None:
-        raise NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
+        raise _gone(seq)
     made, before = records.body_of(kind, entry), _before(hold, write.session, entry)
     touched = _touched(kind, before, made)
     _must_be_untouched(entry, touched, cells.flatten(kind.shape, made), cells.flatten(kind.shape, record))
@@ -276,6 +284,10 @@ def _must_be_allowed(hold: Hold, write: records.Writing, record: Any, undone: An
         must_agree(hold, write, record, undone)
         if undone.state == "live":
             must_be_free(hold, write, undone)
+
+
+def _gone(seq: int) -> NotFound:
+    return NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
 
 
 def _no_change(session: Session, seq: int) -> NotFound:

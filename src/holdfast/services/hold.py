@@ -161,6 +161,8 @@ class Hold:
 
         If the connection breaks while it is committed, the journal tells which: what is there was kept.
         """
+        if self.store.lacks_key():
+            self._take_a_key()
         places: list[journal.Place] = []
         notified: list[Invalidation] = []
         try:
@@ -182,6 +184,11 @@ class Hold:
         self.notified.extend(notified)
         if self.quorum is not None:
             self.placed.extend(places)
+
+    def _take_a_key(self) -> None:
+        """In a transaction of its own: a key in a file would stay, though what else is written be taken back."""
+        with self.keeping(), self.store.writing() as session:
+            Writing(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
 
     def signing_key(self) -> bytes:
         """The key that this store signs with; a copy that lies without one first becomes a store of its own."""

@@ -47,6 +47,8 @@ class Occasion(NamedTuple):
     """The namespaces that it would touch with other arguments."""
     confirmed: bool = False
     """Whether a person at this machine said yes to what hooks asked."""
+    makes: Sequence[Mapping[str, Any]] = ()
+    """What memories will say by it, where the arguments do not tell."""
     answer: Any = None
 
 
@@ -180,7 +182,7 @@ class _Failed(Exception):
 def _told(rule: Rule, occasion: Occasion) -> bytes:
     """What a hook is told, on standard input or as its argument."""
     caller = occasion.caller
-    said = {
+    said: dict[str, Any] = {
         "version": VERSION,
         "event": rule.event,
         "operation": occasion.operation,
@@ -189,6 +191,8 @@ def _told(rule: Rule, occasion: Occasion) -> bytes:
         "caller": {"agent_id": caller.agent, "right": caller.right, "source": caller.source},
         "confirmed": occasion.confirmed,
     }
+    if occasion.makes:
+        said["makes"] = occasion.makes
     if not rule.before:
         said["answer"] = occasion.answer
     return msgspec.json.encode(said)
@@ -200,7 +204,7 @@ def _understood(words: bytes) -> Said:
         return Said()
     try:
         return msgspec.json.decode(words, type=Said)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _Failed(f"it said what nobody understands: {error}") from None
 
 

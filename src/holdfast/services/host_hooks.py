@@ -1,9 +1,9 @@
 """What is done when an agent's host tells of its session: say what bears on it, once, and keep what was said."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..domain import budget, pack
 from ..domain.host import ANEW, MOST_ANSWER, OVER, Happened, is_asked
@@ -37,6 +37,8 @@ WAITING = 8
 """From so many memories without vectors on some are made, when an answer was given."""
 MOST_TRANSCRIPT = 8 << 20
 MOST_RECOVERED = 20
+Door = Callable[[str, dict[str, Any]], Any]
+"""Operations by their names: what is kept goes by the same rules and hooks as what anybody stores."""
 
 
 class Place(NamedTuple):
@@ -167,34 +169,31 @@ def _claimed(hold: Hold, key: str, ids: Sequence[str]) -> bool:
 # What is kept of a session
 
 
-def keep(hold: Hold, told: Happened) -> None:
+def keep(hold: Hold, told: Happened, ask: Door) -> None:
     """Keep what was said, each turn once; of tools only that they were used, beside the answer that followed."""
     match told.event:
         case "prompt":
-            _keep_turns(hold, told, [("user", told.text)])
+            _keep_turns(hold, told, [("user", told.text)], ask)
         case "tool":
             _note_tool(hold, told)
         case "session-end":
-            _keep_answer(hold, told)
+            _keep_answer(hold, told, ask)
         case _:
             return
 
 
-def _keep_answer(hold: Hold, told: Happened) -> None:
+def _keep_answer(hold: Hold, told: Happened, ask: Door) -> None:
     if told.text.strip() or told.asked:
-        _keep_turns(hold, told, [*(("user", one) for one in told.asked), ("assistant", told.text)])
+        _keep_turns(hold, told, [*(("user", one) for one in told.asked), ("assistant", told.text)], ask)
     elif told.transcript:
-        _recover(hold, told, Path(told.transcript))
+        _recover(hold, told, Path(told.transcript), ask)
     if told.name in OVER:
         with hold.store.writing() as session:
             hook_sessions.drop(session, key_of(told))
 
 
-def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple["Role", str]]) -> None:
+def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple["Role", str]], ask: Door) -> None:
     """Turns that are not just what was said last, told again by another hook of the same host."""
-    from .mining.capture import Told, capture
-    from .mining.plan import Options
-
     place = place_of(hold, told)
     for role, text in said:
         own, key = without_recalled(text), key_of(told)
@@ -208,17 +207,16 @@ def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple["Role", str]]) 
             tools = kept.tools if role == "assistant" else ()
             after = Kept(kept.turns + 1, kept.given, () if tools else kept.tools, (*kept.said[-1:], mark))
             hook_sessions.put(session, key, after, hold.now())
-        turn = Told(
-            session=told.session,
-            index=kept.turns,
-            role=role,
-            content=own,
-            at=None,
-            host=told.host,
-            tools=(),
-            metadata={"host": told.host} | ({"tool_calls": list(tools)} if tools else {}),
-        )
-        capture(hold, turn, Options(namespace=place.namespace, tier="mid", route="capture"))
+        turn = {
+            "host_session_id": told.session,
+            "host_turn_index": kept.turns,
+            "role": role,
+            "content": own,
+            "namespace": place.namespace,
+            "host_kind": told.host,
+            "metadata": {"tool_calls": list(tools)} if tools else {},
+        }
+        ask("capture_turn", turn)
 
 
 def _note_tool(hold: Hold, told: Happened) -> None:
@@ -232,14 +230,11 @@ def _note_tool(hold: Hold, told: Happened) -> None:
             hook_sessions.put(session, key_of(told), kept._replace(tools=(*kept.tools, used)), hold.now())
 
 
-def _recover(hold: Hold, told: Happened, transcript: Path) -> None:
+def _recover(hold: Hold, told: Happened, transcript: Path, ask: Door) -> None:
     """The last turns from the host's transcript, where the host does not tell them; not from one without end."""
-    from .mining import recover
-    from .mining.plan import Options
-
     if transcript.is_file() and transcript.stat().st_size <= MOST_TRANSCRIPT:
-        options = Options(namespace=place_of(hold, told).namespace, tier="mid")
-        recover.recover(hold, recover.Wanted(host=told.host, transcript=transcript, limit=MOST_RECOVERED), options)
+        place = place_of(hold, told).namespace
+        ask("recover", {"host": told.host, "transcript": str(transcript), "limit": MOST_RECOVERED, "namespace": place})
 
 
 def settle(hold: Hold) -> None:

@@ -28,7 +28,7 @@ from .hold import Hold
 Suggestion = Literal["restates", "merge", "supersede", "contradicts"]
 
 FEWEST_WORDS = 8
-"""Fewer words may be the same by chance: they are kept as often as they are given."""
+"""Fewer words may be the same by chance, and mean what their title says: they are kept under each that is given."""
 MOST_COMPARED = 6
 """So many that share something are read, and no more of them than MOST_SIMILAR are offered."""
 MOST_SIMILAR = 3
@@ -89,10 +89,20 @@ def look(hold: Hold, write: Writing, memory: Memory) -> Seen:
 
 def restated(write: Writing, said: Memory, again: Memory) -> None:
     """Count that somebody wanted to keep what a memory says already; it lives as long as the other would have."""
-    write.session.do("restated_add", memory=said.id, now=write.now)
+    count(write, said)
     if said.expires_at is not None and again.expires_at is not None and again.expires_at > said.expires_at:
         write.session.do("access_add", memory=said.id, origin=write.origin, uses=0, used_at=write.now)
         write.session.do("memory_extend", id=said.id, until=again.expires_at)
+
+
+def says_again(old: Memory, new: Memory) -> bool:
+    """Whether somebody wants to keep the very same text under the very same title, however few words it has."""
+    return new.kind != "conversation" and (old.title, old.content) == (new.title, new.content)
+
+
+def count(write: Writing, said: Memory) -> None:
+    """Count that somebody wanted to keep what a memory says already."""
+    write.session.do("restated_add", memory=said.id, now=write.now)
 
 
 def times_restated(hold: Hold, id: str) -> int:
@@ -173,7 +183,7 @@ def _restates(old: Memory, new: Memory) -> bool:
     return (
         len(words.split()) >= FEWEST_WORDS
         and words == plain(old.content)
-        and not distinct(old.title, new.title, old.content, surely=False)
+        and not _told_apart(old, new)
         and (old.scope, old.kind, old.category) == (new.scope, new.kind, new.category)
         and (old.scope != "private" or old.agent == new.agent)
         and (old.expires_at is None or (new.expires_at is not None and TIERS.index(new.tier) <= TIERS.index(old.tier)))
@@ -182,6 +192,11 @@ def _restates(old: Memory, new: Memory) -> bool:
         and all(old.metadata.get(name, UNSET) == value for name, value in new.metadata.items())
         and all(getattr(new, name) in (None, getattr(old, name)) for name in _OF_ITS_OWN)
     )
+
+
+def _told_apart(old: Memory, new: Memory) -> bool:
+    """Whether titles say something else; not if they differ in case and blanks alone."""
+    return plain(old.title) != plain(new.title) and distinct(old.title, new.title, old.content, surely=False)
 
 
 _OF_ITS_OWN = ("source_uri", "source_span", "valid_from", "valid_until", "speaker", "occurred_at", "thread", "place")

@@ -33,7 +33,7 @@ from ..storage.records import LINK, MEMORY, Writing, content_hash
 from . import ingest_model
 from .hold import Hold
 from .hygiene import Found, permitted
-from .ingest_plan import GONE, KEPT_BEFORE, Judged, Parted, Piece, Planner, fitted, parted, printable
+from .ingest_plan import GONE, KEPT_BEFORE, MOST_HELPED, Judged, Parted, Piece, Planner, fitted, parted, printable
 from .intake import Rehearsed
 from .relate import id_of, tie, untie
 from .remember import put
@@ -89,6 +89,8 @@ class Report(NamedTuple):
     notes: list[str]
     parts: int = 0
     """Of which a model was asked."""
+    helped: Mapping[int, Sequence[helpers.HelperOutput]] = {}
+    """All that the helpers found of the first segments; it is told once and not kept."""
     alike: bool = True
     """Whether all questions about a part began with the same words, so that a provider can keep them."""
 
@@ -228,8 +230,9 @@ class _Taking:
             if planner.without_vectors:
                 self._notes.append(f"Not all was compared by its meaning: {planner.without_vectors}")
             stages = self._stages(judged, planner, parts)
+            helped = self._helped(judged, planner)
             report = self._written(text, judged, planner, added, stages, dry_run)
-        return report._replace(parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts))
+        return report._replace(parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts), helped=helped)
 
     def _written(
         self,
@@ -489,6 +492,19 @@ class _Taking:
         there = memories.by_ids(write.session, self._hold.caller, [id for id in found if id], write.now)
         own = {id: one for id, one in there.items() if one.source_uri == self._source.uri}
         return [Gone(id, own[id].title, one.place) for id, one in found.items() if id in own]
+
+    def _helped(self, judged: Iterable[Judged], planner: Planner) -> dict[int, list[helpers.HelperOutput]]:
+        """What each helper says of the first pieces; what was set against nothing is not told to be unlike all."""
+        stages = [one for one in self._pipeline.stages if isinstance(one, Helping)]
+        first = (one.piece for one in islice(judged, MOST_HELPED if stages else 0))
+        return {
+            piece.place: [
+                ingest_model.helped(one, piece, planner.seen)
+                for one in stages
+                if one.kind == "fts_classifier" or piece.place in planner.seen.near
+            ]
+            for piece in first
+        }
 
     def _stages(
         self, judged: Collection[Judged], planner: Planner, parts: Sequence[ingest_model.Part]

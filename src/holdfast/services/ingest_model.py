@@ -107,7 +107,7 @@ def _computed(stage: Helping, part: Part, seen: Seen) -> list[Answer]:
     """A helper's results for each piece, without a word of any text: those words are not ours."""
     found = []
     for number, one in enumerate(part.pieces):
-        payload = _helped(stage, one.piece, seen).payload
+        payload = helped(stage, one.piece, seen).payload
         rows = payload.get("top_candidates") or payload.get("candidates") or ()
         for row in rows:
             row.pop("preview", None)
@@ -116,7 +116,7 @@ def _computed(stage: Helping, part: Part, seen: Seen) -> list[Answer]:
     return found
 
 
-def _helped(stage: Helping, piece: Piece, seen: Seen) -> HelperOutput:
+def helped(stage: Helping, piece: Piece, seen: Seen) -> HelperOutput:
     """What a helper says of a piece."""
     compat = stage.params.compat
     match stage.kind:

@@ -46,6 +46,10 @@ LOOKED_AT = 8
 FEW_WORDS = 2
 FEW_ROWS = 20
 """The rarest words of a piece by which it is looked up, and in how many memories they stand together."""
+DIGITS = 6
+"""Of a cosine: further ones depend on the order in which a processor adds up."""
+MOST_ROWS = 50
+"""Memories that are read of those that hold them: more than a few only if the rarest word is a common one."""
 LONGEST_WORDS = 6
 """Among which the rarest are: a short word is seldom rare."""
 WORTH_A_LOOK, CONTAINED, NEARLY = 0.15, 0.5, 0.8
@@ -227,6 +231,10 @@ class Near(NamedTuple):
     overlap: float
 
 
+MOST_HELPED = 20
+"""Segments of which all is told that the helpers found."""
+
+
 class Seen:
     """What was found out about pieces on the way, for the report and for a model."""
 
@@ -243,6 +251,13 @@ def _said(made: Sequence[Made]) -> list[Vector]:
 
 def _united(one: Sequence[Memory], other: Sequence[Memory]) -> list[Memory]:
     return list({memory.id: memory for memory in (*one, *other)}.values())
+
+
+def _closest(piece: Piece, found: Sequence[Memory]) -> list[Memory]:
+    """Those that share most words with a piece, by a total order: no engine ranks quite as the other does."""
+    said = helpers.tokens(piece.text)
+    rank = {one.id: -helpers.jaccard(said, helpers.tokens(one.content)) for one in found}
+    return sorted(found, key=lambda one: (rank[one.id], one.title, one.id))[:LOOKED_AT]
 
 
 class Planner:
@@ -383,12 +398,12 @@ class Planner:
         sought = gists.of_text(self._namespace, parse(piece.title, piece.text, "[]"))
         shared = gists.sharing(session, sought)
         same = said_by(self._hold, session, sought, shared, self._hold.now())
-        found = [*same[:LOOKED_AT], *shared.near[:LOOKED_AT]]
-        if rare:
-            which, now = Filter(namespace=self._namespace), self._hold.now()
-            hits = memories.matching(session, self._hold.caller, rare, which, now, limit=LOOKED_AT)
-            found = list(dict.fromkeys([*found, *(hit.id for hit in hits)]))
-        return self._read(session, found)
+        found = self._read(session, [*same[:LOOKED_AT], *shared.near[:LOOKED_AT]])
+        if not rare:
+            return found
+        which, now = Filter(namespace=self._namespace), self._hold.now()
+        hits = memories.matching(session, self._hold.caller, rare, which, now, limit=MOST_ROWS)
+        return _united(found, _closest(piece, self._read(session, [hit.id for hit in hits])))
 
     def _read(self, session: Session, ids: Sequence[str]) -> list[Memory]:
         if not ids:
@@ -479,7 +494,7 @@ class Planner:
             for row, cosine in zip(rows, vectors.cosines(vector, [row[3] for row in rows]), strict=True):
                 mine = best.setdefault(row[0], [-1.0] * len(said))
                 mine[number] = max(mine[number], cosine)
-        return {id: sum(many) / len(many) for id, many in best.items()}
+        return {id: round(sum(many) / len(many), DIGITS) for id, many in best.items()}
 
     def _note(self, piece: Piece, near: Sequence[Near]) -> None:
         """What the helpers say of a piece and its candidates."""
@@ -494,7 +509,8 @@ class Planner:
                     self.seen.counts["cosine_scored"] += len(near)
                     self.seen.counts["cosine_kept"] += sum(one >= params.cosine_threshold for one in cosines)
                     self.seen.counts["cosine_without"] += len(near) - len(cosines)
-        if self._keep_seen:
+        if self._keep_seen or piece.place < MOST_HELPED:
+            near = sorted(near, key=lambda one: (-one.overlap, one.memory.title, one.memory.id))
             self.seen.near[piece.place] = [MemoryHandle(one.memory.id, one.memory.content) for one in near]
             self.seen.cosines[piece.place] = [(one.memory.id, one.memory.content, one.cosine) for one in near]
 

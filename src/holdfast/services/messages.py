@@ -110,8 +110,14 @@ class TakeAnswer(Spoken, frozen=True, kw_only=True):
     """The rejected ones with their reasons, and what had waited for something in this page."""
     entered: tuple[int, int] | None = None
     """The first and the last place in its journal that the page took, if it took any."""
-    conflicts: int | None = None
-    """How many stand that did not before; a release that does not say so has a word for each change that met one."""
+    conflicts: list[str] | None = None
+    """Which stand that did not before; a release that does not say so has a word for each change that met one."""
+    settled: list[str] = []
+    """Which stood before, and do not any more."""
+    deleted: list[str] | None = None
+    """Memories that are deleted now and were not before; a release that does not say so has told what was asked."""
+    restored: list[str] = []
+    """Memories that were deleted before, and are not any more."""
 
 
 class Noted(Taken):
@@ -190,7 +196,10 @@ def answered(page: Page, noted: Noted, followed: int, protocol: int, entered: Se
         outcomes=[_outcome(noted, name) for name in names],
         others=others + [_other(change, outcome) for change, outcome in rest],
         entered=(entered[0].seq, entered[-1].seq) if entered else None,
-        conflicts=noted.conflicts,
+        conflicts=sorted(noted.disputes.on),
+        settled=sorted(noted.disputes.off),
+        deleted=sorted(noted.fates.on),
+        restored=sorted(noted.fates.off),
     )
 
 

@@ -33,7 +33,8 @@ from .sync import Direction, Synced, together
 
 A = TypeVar("A", HelloAnswer, FeedAnswer, TakeAnswer)
 _HEX = re.compile(r"(?:[0-9a-f]{2}){64}")
-OUTCOMES = frozenset({"new", "updated", "noop", "conflict"})
+WRITTEN = frozenset({"new", "updated", "conflict"})
+OUTCOMES = WRITTEN | {"noop"}
 
 
 def exchange(
@@ -47,7 +48,7 @@ def exchange(
     stays: bool = False,
 ) -> Synced:
     """Bring this store together with a server, and note for `sync status` how that went; `stays`: it is asked again."""
-    there = PeerEnd(hold, link)
+    there = PeerEnd(hold, link, dry_run=dry_run)
     try:
         here = StoreEnd(hold, owner=owner, scope=scope_with(hold, there, link.name))
         done = together(here, there, direction, dry_run=dry_run, limit=limit, progress=hold.progress)
@@ -82,13 +83,19 @@ def access_to(hold: Hold, url: str) -> Access:
     return replace(hold.access, fingerprint=enrolled.fingerprint) if enrolled and enrolled.fingerprint else hold.access
 
 
+def _passing_key(hold: Hold) -> bytes:
+    """The key of this store; a copy that lies without one asks by one that nobody keeps."""
+    with hold.reading() as session:
+        return hold.store.signing_key(session) or signer.new_key()
+
+
 class PeerEnd:
     """One exchange with a server: what it said of itself counts until the exchange is over."""
 
-    def __init__(self, hold: Hold, link: Link) -> None:
+    def __init__(self, hold: Hold, link: Link, *, dry_run: bool = False) -> None:
         self._hold = hold
         self._link = link
-        self._key = hold.signing_key()
+        self._key = _passing_key(hold) if dry_run else hold.signing_key()
         with hold.reading() as session:
             self._enrolled = peers.by_url(session, link.name)
             self._node = journal.head_of(session).node
@@ -233,7 +240,7 @@ class _Rehearsing(PeerEnd):
     """Collects what it is told, to ask at last what would become of it."""
 
     def __init__(self, hold: Hold, link: Link) -> None:
-        super().__init__(hold, link)
+        super().__init__(hold, link, dry_run=True)
         self._page = Page([], 0, more=False)
         self._asking: Callable[[], None] = lambda: None
 
@@ -256,8 +263,7 @@ class _Rehearsing(PeerEnd):
 def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
     """What became of each change over there. An outcome of a newer release counts as an update."""
     by_name = {Name(change.origin, change.n): change for change in told}
-    met = answer.outcomes.count("conflict")
-    taken.told_conflicts += met if answer.conflicts is None else answer.conflicts
+    _note_turned(answer, told, taken)
     for change, outcome in zip(told, answer.outcomes, strict=True):
         if outcome == "rejected":
             taken.refused[Name(change.origin, change.n)] = Rejected(change, "invalid", "It was rejected.")
@@ -272,3 +278,16 @@ def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
             taken.refused[name] = Rejected(change, other.reason, other.detail)  # type: ignore[arg-type]
         elif name not in by_name:
             taken.note(change, other.outcome if other.outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
+
+
+def _note_turned(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
+    """What stands there otherwise than before; of an older release, what it was asked for as far as it was taken."""
+    if answer.conflicts is None:
+        taken.met += answer.outcomes.count("conflict")
+    if answer.deleted is None:
+        written = [change for change, outcome in zip(told, answer.outcomes, strict=True) if outcome in WRITTEN]
+        gone = [one.record for one in written if one.kind == "memory" and one.op in ("delete", "purge")]
+    else:
+        gone = answer.deleted
+    taken.disputes.by(answer.conflicts or (), answer.settled)
+    taken.fates.by(gone, answer.restored)

@@ -33,6 +33,8 @@ class _Within:
     def __init__(self, store: Store, session: Session) -> None:
         self._store = store
         self._session = session
+        self._key: bytes | None = None
+        """Made for what is rehearsed, and kept nowhere."""
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -41,6 +43,15 @@ class _Within:
     @contextmanager
     def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[Session]:
         yield self._session
+
+    def lacks_key(self) -> bool:
+        return False
+
+    def signing_key(self, session: Session) -> bytes | None:
+        return self._key or self._store.signing_key(session)
+
+    def make_signing_key(self, session: Session, key: bytes) -> None:
+        self._key = key
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

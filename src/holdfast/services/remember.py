@@ -119,6 +119,8 @@ def _put(
         )
     merged = _merged(hold, holder, draft, memory)
     must_agree(hold, write, holder, merged)
+    if not force and hygiene.says_again(holder, memory):
+        hygiene.count(write, holder)
     merged = write.change(MEMORY, holder, merged, "merge")
     return Remembered(merged, "unchanged" if merged.version == holder.version else "merged")
 

@@ -85,7 +85,7 @@ def succeeded(hold: Hold, address: str, node: str, done: Synced) -> None:
         failures=0,
         pulled=before.pulled + done.pulled.memories,
         pushed=before.pushed + done.pushed.memories,
-        conflicts=before.conflicts + max(done.pulled.conflicts, done.pushed.conflicts),
+        conflicts=before.conflicts + done.conflicts,
     )
     if replace(after, tried_at=0, succeeded_at=0) == replace(before, tried_at=0, succeeded_at=0) and (
         now - (before.succeeded_at or 0) < STALE

@@ -34,6 +34,12 @@ class Synced(NamedTuple):
     forked: frozenset[str] = frozenset()
     """Names under which both have other changes, and which a third store has to settle."""
 
+    @property
+    def conflicts(self) -> int:
+        """How many stand that did not before; one is the same on both sides."""
+        both = self.pulled.disputes.on | self.pushed.disputes.on
+        return max(len(both), self.pulled.conflicts, self.pushed.conflicts)
+
 
 def sync_with(
     here: Hold, address: str, direction: Direction, *, dry_run: bool = False, trust_source: bool = False
@@ -68,7 +74,7 @@ def together(
 ) -> Synced:
     """Bring two ends together, first what is missing here and then what is missing there."""
     must_be_another(here.greet(), there.greet())
-    mended = () if dry_run else tuple(settled(here, there))
+    mended = () if dry_run else tuple(settled(here, there, only_here=direction == "pull"))
     done = Synced(Taken(), Taken(), mended=mended, forked=forked_between(here, there))
     ways = {"pull": (there, here, done.pulled), "push": (here, there, done.pushed)}
     goes = rehearse if dry_run else bring

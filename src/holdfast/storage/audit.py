@@ -9,9 +9,9 @@ import msgspec
 from ..domain import cells
 from ..domain.clock import Stamp
 from ..domain.memory import Memory, audience
-from ..domain.merge import filled
+from ..domain.merge import filled, join
 from ..domain.moment import OPEN_END
-from .floor import digest_of, folded
+from .floor import digest_of, folded, folding_of
 from .journal import Break, Entry, pages
 from .port import Row, Session
 from .records import KINDS, Kind, body_of, content_hash, order_columns
@@ -126,6 +126,9 @@ def _cells_hold(session: Session, kind: Kind[Any], entry: Entry, record: Any, ow
     changes = changes_of(session, kind.name, entry.record)
     made, whole = replayed(session, kind, changes)
     found = filled(cells.unpack(kept.cells, cells.flatten(kind.shape, record)).all(cells.flatten(kind.shape, own)))
-    if not whole:  # a purge took some of the changes: only what the others wrote is known
+    if whole:
+        return found == made
+    if folding_of(session, kind.name, entry.record) is None:  # a purge took some of the changes
         return all(found.get(name) == cell for name, cell in made.items())
-    return found == made
+    # it took what was folded as well, of which that is left in the cells which it had not seen
+    return all(name in found and found[name] == join(found[name], cell) for name, cell in made.items())

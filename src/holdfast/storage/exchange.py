@@ -1,6 +1,6 @@
 """What a store tells another: who it is, what it has, and the changes that the other one misses."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -69,7 +69,7 @@ class Page(NamedTuple):
 def greet(session: Session, now: int, scope: Scope = ALL) -> Greeting:
     head = journal.head_of(session)
     authors = {origin: key.hex() for origin, key, _ in session.rows("author_list")}
-    authors |= {origin: head.public_key.hex() for origin, *_ in session.rows("signer_list")}
+    authors |= {origin: key.hex() for origin, key, _ in session.rows("signer_list")}
     return Greeting(
         node=head.node,
         origin=head.origin,
@@ -121,10 +121,13 @@ def mark_of(session: Session, origin: str, n: int) -> str | None:
     return row[0] if row else None
 
 
-def feed(session: Session, key: bytes, after: int, known: Mapping[str, int], limit: int, scope: Scope = ALL) -> Page:
+def feed(
+    session: Session, key: bytes | None, after: int, known: Mapping[str, int], limit: int, scope: Scope = ALL
+) -> Page:
     """The changes behind a place that the other one does not have and may see; no transaction of usual size is cut.
 
-    Its vector only spares bytes: what is above a gap there is sent again, and is known there.
+    Its vector only spares bytes: what is above a gap there is sent again, and is known there. What was
+    made here under a key that is not here any more cannot be signed: it is told whole, as what was folded is.
     """
     reading = _Reading(session, key, known, scope)
     for row, told in reading.behind(after):
@@ -137,12 +140,15 @@ def feed(session: Session, key: bytes, after: int, known: Mapping[str, int], lim
 class _Reading:
     """One page while the journal is read."""
 
-    def __init__(self, session: Session, key: bytes, known: Mapping[str, int], scope: Scope) -> None:
+    def __init__(self, session: Session, key: bytes | None, known: Mapping[str, int], scope: Scope) -> None:
         self._session, self._key, self._known, self._scope = session, key, known, scope
-        self._own = {row[0] for row in session.rows("signer_list")}
+        signers = {origin: public for origin, public, _ in session.rows("signer_list")}
+        self._own = {origin for origin, public in signers.items() if key and public == signer.public_of(key)}
+        self._unsigned = signers.keys() - self._own
         self._telling = Telling(session, scope)
         self._bases = floors.bases(session)
         self._has_all = all(known.get(base.origin, 0) >= base.n for base in self._bases)
+        self._bases += _told_whole(session, self._unsigned)
         self._changes: list[Change] = []
         self._states: dict[tuple[str, str], State] = {}
         self._upto, self.batch, self._read, self._bytes = 0, 0, 0, 0
@@ -170,7 +176,11 @@ class _Reading:
             self._add(state)
         if row[2] == STATE or row[-1]:
             self._tell_whole(row)
-        elif row[3] > self._known.get(row[2], 0):
+        elif row[3] <= self._known.get(row[2], 0):
+            return
+        elif row[2] in self._unsigned:
+            self._add_whole(row, covered=True)
+        else:
             change = _change(row, self._own, self._key)
             self._changes.append(change)
             self._bytes += len(change.words or "") + _bytes_of_files(change)
@@ -182,8 +192,10 @@ class _Reading:
     def _tell_whole(self, row: Row) -> None:
         """A record and what it cannot be without, unless all of that is among the numbers that the other one knows."""
         covered = row[2] != STATE or row[6] == STATE
-        if covered and self._has_all:
-            return
+        if not (covered and self._has_all):
+            self._add_whole(row, covered=covered)
+
+    def _add_whole(self, row: Row, *, covered: bool) -> None:
         for state in states.with_ends(self._session, row[7], row[8]):
             told = (state.kind, state.record) in self._states
             if not told and self._telling.tells(state.kind, state.record):
@@ -198,6 +210,16 @@ class _Reading:
         """Up to which numbers all is told by the end of this page; who hears of a part only is never told so."""
         passed = [base for base in self._bases if after < base.seq <= self._upto and self._scope.tells_all]
         return {base.origin: Reached(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
+
+
+def _told_whole(session: Session, origins: Collection[str]) -> list[floors.Base]:
+    """Up to where the changes of some names of this store are told by the end of its journal."""
+    last = [(origin, n) for origin, n in session.rows("own_numbers") if n and origin in origins]
+    return [
+        floors.Base(origin, n, mark_of(session, origin, n) or "", row[0])
+        for origin, n in last
+        for row in session.rows("fork_own", origin=origin, after=n - 1)
+    ]
 
 
 def _files(session: Session, changes: Sequence[Change], whole: Sequence[State]) -> dict[str, bytes]:
@@ -216,7 +238,7 @@ def _bytes_of_files(told: Change | State) -> int:
     return sum(file.size for file in _files_of(told))
 
 
-def _change(row: Row, own: set[str], key: bytes) -> Change:
+def _change(row: Row, own: set[str], key: bytes | None) -> Change:
     _, batch, origin, n, at, actor, op, kind, record, about, body, delta, signature, digest, said, _ = row
     erased = (digest or "purged") if body is None and delta is None else None
     change = Change(
@@ -234,7 +256,7 @@ def _change(row: Row, own: set[str], key: bytes) -> Change:
         signature=signature or "",
         group=batch,
     )
-    if origin not in own:
+    if origin not in own or key is None:
         return change
     return replace(change, signature=signer.sign(key, signed(change)).hex())
 

@@ -66,9 +66,11 @@ class Session(Protocol):
         """Rows of id and cosine of the memories that have a passage nearest by a model; filters before the limit. Of
         equals, the lesser id first. A vector of what a memory said before does not count."""
 
-    def close(self, many: Sequence[Vector], model: str) -> list[list[int]] | None:
-        """For each vector the rows of memories that have a passage very near, and of a few others: a first look that is
-        cheap enough for thousands of texts. None: there is no such look here; the nearest are to be asked for."""
+    def close(
+        self, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
+    ) -> list[list[Row]] | None:
+        """For each vector what `nearest` finds, as far as it is very near, and a few others: cheap enough for thousands
+        of texts. None: there is no such look here; the nearest are to be asked for."""
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         """Rows of id, from and to which character, vector, and the hash of what it was made of, in their order."""
@@ -104,6 +106,9 @@ class Store(Protocol):
 
     def signing_key(self, session: Session) -> bytes | None:
         """The node's private key, kept apart from what it signs, if there is one."""
+
+    def lacks_key(self) -> bool:
+        """Whether it was copied without its key, as far as can be told without asking it."""
 
     def public_key(self, session: Session) -> bytes | None:
         """The other half of it, by which what it signed is verified."""

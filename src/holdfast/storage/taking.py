@@ -90,6 +90,8 @@ class Taking:
         """Records of people who were forgotten, with when each origin said what came back of them."""
         self.known: dict[str, tuple[str, ...]] = {}
         """By which names those were known whose names were erased."""
+        self._gone: dict[str, tuple[bool, bool]] = {}
+        """Whether each memory that was written was deleted before, and whether it is now."""
 
     def take(self, change: Change) -> Outcome:
         """Take one change. Raises Refused before it writes anything."""
@@ -152,8 +154,9 @@ class Taking:
         self._skills_changed |= isinstance(record, SkillVersion) and record.state != "live"
         self._enter_state(state, record, written)
         held = cells.Cells(state.base, written)
-        lost = conflicts.found_in(self._write, kind, record, held) if _doubtful(held, held) else 0
-        return "conflict" if lost else "new"
+        if _doubtful(held, held):
+            conflicts.found_in(self._write, kind, record, held)
+        return "new"
 
     def _join_state(self, kind: Kind[Any], state: State, theirs: Any, held: Held, written: dict[str, Cell]) -> Outcome:
         before = held.cells.all(cells.flatten(kind.shape, held.own))
@@ -183,6 +186,11 @@ class Taking:
         if self._purged:
             consulted.forget(self._write.session)
             self._write.session.forget_words()
+
+    def fates(self) -> tuple[list[str], list[str]]:
+        """The memories that are deleted now and were alive or not here, and those that are alive and were deleted."""
+        lost = [id for id, (was, now) in self._gone.items() if now and not was]
+        return lost, [id for id, (was, now) in self._gone.items() if was and not now]
 
     def _held(self, kind: Kind[Any], id: str) -> Held | None:
         row = self._write.get(kind, id)
@@ -316,6 +324,8 @@ class Taking:
             self.links.add(record.id)
         if not isinstance(record, Memory):
             return
+        was, _ = self._gone.get(record.id, (isinstance(own, Memory) and own.state == "deleted", False))
+        self._gone[record.id] = (was, record.state == "deleted")
         if isinstance(own, Memory) and own.reflection_depth < record.reflection_depth:
             self.risen.add(record.id)
         self._write.said[record.id] = record

@@ -133,19 +133,16 @@ CLOSE = 0.85
 def close(
     session: Session, caller: Caller, model: str, many: Sequence[Vector], which: Filter, now: int, *, limit: int
 ) -> list[list[str]]:
-    """For each vector the memories that have a passage very near; a few others may be among them.
+    """For each vector the memories that have a passage very near, the nearest first; of equals, the lesser id first.
 
-    For many texts at once: what is merely near is not looked for.
+    For many texts at once: what is merely near is not looked for. Every filter applies before the limit.
     """
-    found = session.close(many, model)
-    if found is None:
-        near = [nearest(session, caller, Embedding(model, one), which, now, limit=limit) for one in many]
-        return [[id for id, cosine in hits if cosine >= CLOSE] for hits in near]
-    rows = sorted({row for one in found for row in one[:limit]})
     parts, params = narrowed(caller, which, now)
-    asked = ("memory_numbers", *parts, "memory.numbered")
-    ids: dict[int, str] = dict(session.assembled(asked, params | {"rows": rows})) if rows else {}
-    return [[ids[row] for row in one[:limit] if row in ids] for one in found]
+    params |= {"model": model}
+    found = session.close(many, parts, params, limit)
+    if found is None:
+        found = [session.nearest(one, parts, params, limit) for one in many]
+    return [[id for id, cosine in hits if cosine >= CLOSE] for hits in found]
 
 
 def kept(session: Session, ids: Iterable[str], model: str) -> Known:

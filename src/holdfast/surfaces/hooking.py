@@ -70,7 +70,17 @@ class Deadline:
             return
         self._speaking.acquire(timeout=GRACE_SECONDS)  # a host that does not read is not waited for either
         complain(self._what, Invalid(f"it took longer than {self._seconds:g} seconds and was ended."))
-        os._exit(0)
+        try:
+            end_children()
+        finally:
+            os._exit(0)
+
+
+def end_children() -> None:
+    """End what hooks of the settings run: nothing outlives this process."""
+    from ..services.child import end_all
+
+    end_all()
 
 
 def switch(environment: Mapping[str, str]) -> Path:
@@ -149,7 +159,7 @@ def do(told: "Happened", settings: Settings, deadline: Deadline) -> None:
         if said:
             deadline.say(encode(answer(told.name, said)))
         if settings.hook_capture:
-            host_hooks.keep(hold, told)
+            host_hooks.keep(hold, told, memory.call)
         if told.event == "session-end":
             host_hooks.settle(hold.seen_by(hold.caller, _until(deadline)))
 

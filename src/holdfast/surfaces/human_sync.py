@@ -74,7 +74,9 @@ def status(answer: Any) -> Iterator[str]:
         yield "No peers yet: `holdfast sync-daemon --peers URL` keeps this store in step with others."
     rows = ((safe(one.peer), one.state, *map(_known, _columns(one))) for one in answer.peers)
     if answer.peers:
-        yield from table(rows, ("PEER", "STATE", "BEHIND HERE", "BEHIND THERE", "CONFLICTS", "ASIDE", "LAST SUCCESS"))
+        yield from table(
+            rows, ("PEER", "STATE", "BEHIND HERE", "BEHIND THERE", "CONFLICTS MET", "ASIDE", "LAST SUCCESS")
+        )
     for one in answer.peers:
         if one.last_error is not UNSET:
             yield click.style(f"{safe(one.peer)}: {safe(one.last_error)} ({many(one.failures, 'failure')})", fg="red")
@@ -82,7 +84,7 @@ def status(answer: Any) -> Iterator[str]:
             yield f"{safe(one.peer)}: its release does not know {', '.join(one.unknown_there)}: upgrade it"
         if one.clock_ahead_secs is not UNSET:
             yield f"{safe(one.peer)}: its clock is {one.clock_ahead_secs:+.0f} seconds from the one here"
-    yield f"{many(answer.conflicts, 'conflict')} not resolved, {answer.quarantined} in quarantine"
+    yield f"{many(answer.conflicts, 'conflict')} not resolved now, {answer.quarantined} in quarantine"
     if answer.pending_replication:
         yield f"{many(answer.pending_replication, 'change')} that too few others have, since {answer.pending_since}"
 

@@ -78,7 +78,7 @@ def view(store: holdfast.Holdfast) -> list[Any]:
 def must_be_what_was_said(store: holdfast.Holdfast) -> None:
     """Every cell holds what was written into it and not knowingly replaced: nothing else, and nothing less."""
     with store.hold.reading() as session:
-        changes = exchange.feed(session, bytes(32), 0, {}, 1 << 30).changes
+        changes = exchange.feed(session, store.hold.store.signing_key(session), 0, {}, 1 << 30).changes
         memories = {change.record for change in changes if change.kind == "memory"}
         purged = {change.record for change in changes if change.erased or change.op == "purge"}
         held = {member.own.id: member for member in titles.read(session, sorted(memories - purged))}

@@ -218,6 +218,23 @@ def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -
     assert new.verify().intact
 
 
+def test_what_a_purge_had_not_seen_of_what_was_folded_stays_and_is_verified(
+    old: holdfast.Holdfast, make: Make, clock: Clock
+) -> None:
+    away, id = make(now=clock), plan(old)
+    away.sync(remote=old.settings.db, trust_source=True)
+    away.archive(ids=[id])
+    away.archive_purge(ids=[id])
+    old.update(id=id, content="A draft that was not heard of when it was purged.")
+    compact(old.hold, 0)
+    away.sync(remote=old.settings.db, trust_source=True)
+    assert same(old, away)
+    assert [old.verify().findings, away.verify().findings] == [[], []]
+    with old.hold.store.writing() as session:
+        session.tell("update memory set content = 'Forged.' where id = :id", [{"id": id}])
+    assert not old.verify().intact
+
+
 def heard(store: holdfast.Holdfast, peer: holdfast.Holdfast, followed: int) -> None:
     """Let a peer say how far it has followed a store, as it does when it greets."""
     with peer.hold.reading() as session:

@@ -1,13 +1,15 @@
 """A backup brought back, and a file copied: no number is given twice, and nothing that anybody said is lost."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 import holdfast
-from engines import Postgres
+from engines import ENGINES, Postgres
 from holdfast.storage import exchange as telling
 from holdfast.storage import journal
 
@@ -142,6 +144,16 @@ def test_the_store_that_notices_first_may_be_the_other_one(kept: Kept, two: str,
         assert store.verify().intact
 
 
+def test_who_only_pulls_from_a_copy_that_said_something_else_hears_all_of_it(
+    kept: Kept, two: str, there: holdfast.Holdfast
+) -> None:
+    with kept as store:
+        store.store(title="New", content="New after it was brought back.", tier="long")
+    done = there.sync(remote=str(kept.path), direction="pull")
+    assert (done.imported, done.rejected, done.given_again) == (1, 0, 1)
+    assert "New after it was brought back." in contents(there)
+
+
 def test_a_dry_run_mends_nothing(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
     with kept as store:
         before = origin(store)
@@ -179,10 +191,95 @@ def test_a_copy_without_its_key_tells_what_it_has(kept: Kept, there: holdfast.Ho
     assert there.sync(remote=alone, direction="pull", dry_run=True).pull.new == 1
     assert there.sync(remote=alone, direction="pull").rejected == 0
     assert contents(there) == {"Before the copy."}
-    with holdfast.open(alone, agent_id=OWNER) as copy:
-        assert copy.verify().intact
-        with kept as store:
-            assert origin(copy) != origin(store)
+    with kept as store:
+        assert there.sync_digest().vector == {origin(store): 1}
+        store.store(title="Later", content="Said after the copy.")
+        done = there.sync(remote=str(kept.path))
+        assert (done.pulled, done.pushed, done.rejected, done.forked) == (1, 0, 0, [])
+        assert digest(store) == digest(there)
+        assert store.verify().intact
+        assert there.verify().intact
+
+
+@pytest.fixture(params=ENGINES)
+def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    """A store that asks a copy, on either engine."""
+    with ExitStack() as stack:
+        at = str(tmp_path / "reader.db")
+        if request.param == "postgres":
+            at = stack.enter_context(request.getfixturevalue("postgres").empty_store())
+        yield stack.enter_context(holdfast.open(at, agent_id=OWNER))
+
+
+@pytest.mark.parametrize(("direction", "dry_run"), [("pull", True), ("pull", False), ("merge", True), ("push", True)])
+def test_nothing_is_written_beside_a_copy_from_which_is_only_read(
+    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path, direction: str, *, dry_run: bool
+) -> None:
+    with kept as store:
+        store.sync(remote=reader.settings.db)
+    reader.store(title="Theirs", content="They said that.")
+    (tmp_path / "apart").mkdir()
+    alone = without_its_key(kept, tmp_path / "apart")
+    before = lying(tmp_path / "apart")
+    done = reader.sync(remote=alone, direction=direction, dry_run=dry_run)
+    assert (done.rejected, list(lying(tmp_path / "apart"))) == (0, ["alone.db"])
+    assert lying(tmp_path / "apart") == before
+
+
+def test_an_older_copy_without_its_key_is_left_as_it_is_by_who_knows_more(
+    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    (tmp_path / "apart").mkdir()
+    alone = without_its_key(kept, tmp_path / "apart")
+    with kept as store:
+        store.store(title="Later", content="Said after the copy.")
+        store.sync(remote=reader.settings.db)
+    before = lying(tmp_path / "apart")
+    done = reader.sync(remote=alone, direction="pull")
+    assert (done.imported, done.rejected, lying(tmp_path / "apart")) == (0, 0, before)
+
+
+def test_a_dry_run_writes_no_key_beside_the_copy_that_asks(
+    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    (tmp_path / "apart").mkdir()
+    reader.store(title="Theirs", content="They said that.")
+    with holdfast.open(without_its_key(kept, tmp_path / "apart"), agent_id=OWNER) as alone:
+        planned = alone.sync(remote=reader.settings.db, dry_run=True)
+        assert (planned.pull.new, planned.push.new) == (1, 1)
+        assert not (tmp_path / "apart/alone.db.key").exists()
+
+
+def test_a_store_that_lost_its_key_is_believed_by_who_knows_it_by_that(
+    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    with kept as store:
+        store.sync(remote=reader.settings.db)
+        store.store(title="Told", content="Signed by the key.")
+        store.sync(remote=reader.settings.db)
+    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as alone:
+        alone.store(title="Later", content="Signed by another key.")
+        done = alone.sync(remote=reader.settings.db)
+        assert (done.pushed, done.rejected) == (2, 0)
+        assert digest(alone) == digest(reader)
+
+
+def test_the_true_author_is_believed_by_who_heard_a_copy_first(
+    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as alone:
+        alone.store(title="By the copy", content="Signed by another key.")
+        assert reader.sync(remote=alone.settings.db).rejected == 0
+    with kept as store:
+        store.store(title="By the source", content="Signed by the key.")
+        assert store.sync(remote=reader.settings.db).rejected == 0
+        assert digest(store) == digest(reader)
+        assert reader.verify().intact
+
+
+def lying(folder: Path) -> dict[str, str]:
+    """What lies in a folder."""
+    return {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
 
 def test_a_copy_without_its_key_goes_into_a_bundle(kept: Kept, there: holdfast.Holdfast, tmp_path: Path) -> None:
@@ -197,7 +294,7 @@ def test_a_copy_without_its_key_greets_a_peer_under_the_name_it_tells_by(kept: K
     with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
         hello = copy.peer_hello(message={"greeting": stranger, "kinds": ["memory"]})
         fed = copy.peer_feed(message={"after": 0, "known": {}, "limit": 10})
-        assert (fed.origin, len(fed.changes)) == (hello.greeting.origin, 1)
+        assert (fed.origin, len(fed.states)) == (hello.greeting.origin, 1)
 
 
 def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(
@@ -207,6 +304,14 @@ def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(
     there.store(title="Theirs", content="They said that.")
     assert there.sync(remote=alone, direction="push", dry_run=True).push.new == 1
     with holdfast.open(alone, agent_id=OWNER) as copy:
+        copy.store(title="Later", content="Said later.")
+        assert copy.verify().intact
+
+
+def test_a_copy_without_its_key_stays_whole_if_what_is_first_asked_of_it_is_refused(kept: Kept, tmp_path: Path) -> None:
+    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
+        with pytest.raises(holdfast.HoldfastError):
+            copy.store(title="Shared", content="Said later.", on_conflict="error")
         copy.store(title="Later", content="Said later.")
         assert copy.verify().intact
 

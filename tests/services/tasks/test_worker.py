@@ -117,6 +117,32 @@ def test_a_job_is_a_command_of_our_own(hold: holdfast.Holdfast, db: str) -> None
     assert "choose among" in hold.task_runs(id=other.id).runs[0].error
 
 
+def test_who_is_interrupted_leaves_nothing_behind_that_it_ran(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    def interrupted() -> None:
+        if pid.exists():
+            raise KeyboardInterrupt
+
+    words = ["/bin/sh", "-c", f"echo $$ > '{pid}.new'; mv '{pid}.new' '{pid}'; sleep 600"]
+    with pytest.raises(KeyboardInterrupt):
+        child.run(words, words=b"", environment={}, timeout=600, stop=interrupted)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_a_job_asks_the_hooks_of_the_machine(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = 'event = "pre_store"\ncommand = ["echo", \'{"decision": "deny", "reason": "not now"}\']\non_error = "deny"\n'
+    (tmp_path / "config.toml").write_text(f"[[hooks]]\n{hook}")
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "config.toml"))
+    task = hold.task_add(title="Tidy", due_at=PAST, handler="job", target="curate").task
+    work(hold, db)
+    assert "refuses this: not now [HOOK_DENIED]" in hold.task_runs(id=task.id).runs[0].error
+    assert hold.curate_runs().count == 0
+
+
 def test_a_handler_in_python_is_found_by_its_name(
     hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -241,7 +241,9 @@ class PostgresSession:
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
         return nearest(self, vector, parts, params, limit)
 
-    def close(self, many: Sequence[Vector], model: str) -> list[list[int]] | None:
+    def close(
+        self, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
+    ) -> list[list[Row]] | None:
         return None
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
@@ -373,6 +375,9 @@ class PostgresStore:
             return session.key
         row = session.row("node_key_get")
         return None if row is None else bytes(row[0])
+
+    def lacks_key(self) -> bool:
+        return False
 
     def public_key(self, session: Session) -> bytes | None:
         row = session.row("node_key_public")

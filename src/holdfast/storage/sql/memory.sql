@@ -78,8 +78,6 @@ select {memory.columns} from memory m where true
 select m.id, m.title, m.content, m.source_uri from memory m where true
 -- name: memory_ids
 select m.id from memory m where true
--- name: memory_numbers
-select m.rowno, m.id from memory m where true
 -- name: memory_count
 select count(*) from memory m where true
 -- name: memory_count.by_tier
@@ -119,8 +117,6 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.id = :id
 -- name: memory.some
  and m.id = any(:ids)
--- name: memory.numbered
- and m.rowno = any(:rows)
 -- name: memory.prefixed
  and m.id >= :prefix and m.id < :prefix || '~' order by m.id limit 11
 -- name: memory.in

@@ -159,8 +159,10 @@ class SqliteSession:
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
         return nearest(self, self._signs, vector, parts, params, limit)
 
-    def close(self, many: Sequence[Vector], model: str) -> list[list[int]] | None:
-        return close(self, self._signs, many, model)
+    def close(
+        self, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
+    ) -> list[list[Row]] | None:
+        return close(self, self._signs, many, parts, params, limit)
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         return self.rows("embedding_of", ids=list(ids), model=model)
@@ -297,6 +299,9 @@ class SqliteStore:
         except OSError as error:
             raise foreign(error) from error
         return self._key
+
+    def lacks_key(self) -> bool:
+        return not os.path.lexists(self.path + ".key")
 
     def public_key(self, session: Session) -> bytes | None:
         key = self.signing_key(session)

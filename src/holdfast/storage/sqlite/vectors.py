@@ -33,6 +33,8 @@ BREADTH = 2
 a memory may have several."""
 LEAST = 120
 """So many are measured however few are asked for."""
+MOST_ALIKE = 10 * LEAST
+"""So many of those that are nearly alike: the filters may leave none of very many."""
 NOTHING_NEAR = -2.0
 """Less than every cosine."""
 SLIGHT = 30_000
@@ -223,12 +225,19 @@ def nearest(
                 best[id] = cosine
         if len(best) >= limit:
             break
-    nearest = sorted((-cosine, id) for id, cosine in best.items())[:limit]
-    return [(id, -cosine) for cosine, id in nearest]
+    return _in_order(best)[:limit]
 
 
-def close(session: SqliteSession, signs: Signs, many: Sequence[Vector], model: str) -> list[list[int]] | None:
-    """The rows whose signs are nearly all the same: one word of them after the other leaves fewer.
+def close(
+    session: SqliteSession,
+    signs: Signs,
+    many: Sequence[Vector],
+    parts: Sequence[Part],
+    params: Mapping[str, Any],
+    limit: int,
+) -> list[list[Row]] | None:
+    """As `nearest` for each, among those alone whose signs are nearly all the same: one word of them after the other
+    leaves fewer.
 
     None, if to load numpy would take longer than to search without it.
     """
@@ -237,8 +246,31 @@ def close(session: SqliteSession, signs: Signs, many: Sequence[Vector], model: s
     import numpy
 
     asked = [numpy.frombuffer(signs_of(vector), "<u8") for vector in many]
-    table = signs.current(session, model, asked[0].nbytes)
-    return [_alike(table, words, places) for words, places in zip(asked, _begun_alike(table, asked), strict=True)]
+    table = signs.current(session, params["model"], asked[0].nbytes)
+    alike = [_alike(table, words, places) for words, places in zip(asked, _begun_alike(table, asked), strict=True)]
+    return [_best(session, vector, found, parts, params, limit) for vector, found in zip(many, alike, strict=True)]
+
+
+def _best(
+    session: SqliteSession,
+    vector: Vector,
+    numbers: list[int],
+    parts: Sequence[Part],
+    params: Mapping[str, Any],
+    limit: int,
+) -> list[Row]:
+    """The nearest memories among some numbers, which are measured a step at a time until there are enough."""
+    best: dict[str, float] = {}
+    for start in range(0, min(len(numbers), MOST_ALIKE), LEAST):
+        for _, id, cosine in _measured(session, vector, numbers[start : start + LEAST], parts, params):
+            best[id] = max(cosine, best.get(id, NOTHING_NEAR))
+        if len(best) >= limit:
+            break
+    return _in_order(best)[:limit]
+
+
+def _in_order(best: Mapping[str, float]) -> list[Row]:
+    return [(id, -cosine) for cosine, id in sorted((-cosine, id) for id, cosine in best.items())]
 
 
 def _begun_alike(table: Table, asked: Sequence[NDArray[numpy.uint64]]) -> list[NDArray[numpy.int64]]:
@@ -254,7 +286,7 @@ def _begun_alike(table: Table, asked: Sequence[NDArray[numpy.uint64]]) -> list[N
 
 
 def _alike(table: Table, words: NDArray[numpy.uint64], places: NDArray[numpy.int64]) -> list[int]:
-    """The rows of those places whose further words are nearly the same too."""
+    """The numbers of those places whose further words are nearly the same too, those that differ least first."""
     import numpy
 
     differ = numpy.bitwise_count(table.words[0, places] ^ words[0]).astype(numpy.uint16)
@@ -262,7 +294,8 @@ def _alike(table: Table, words: NDArray[numpy.uint64], places: NDArray[numpy.int
         differ += numpy.bitwise_count(table.words[number, places] ^ words[number])
         near = differ <= _may_differ(number + 1)
         places, differ = places[near], differ[near]
-    return list(dict.fromkeys(table.rows[places].tolist()))
+    found: list[int] = table.numbers[places[numpy.argsort(differ, kind="stable")]].tolist()
+    return found
 
 
 @cache

@@ -39,7 +39,7 @@ WRITERS = 4
 ASKERS = 4
 """Threads for what asks a model."""
 WAITERS = 32
-"""Threads for what writes and then waits for other stores: none of those that these wait for is kept waiting."""
+"""Threads for what waits for other stores or for hooks: none that these wait for, or that has none, is kept waiting."""
 Lifespan = AbstractAsyncContextManager[Any]
 
 
@@ -143,7 +143,9 @@ class Site:
         return Response(content, status, headers, media_type="application/json")
 
     def pool_for(self, operation: Operation) -> Threads:
-        """Who waits for a model keeps nobody waiting who does not."""
+        """Who waits for a hook or a model keeps nobody waiting who does not."""
+        if operation.has_hooks(self.holdfast.hold):
+            return self.waiters
         if operation.asks and self.holdfast.hold.model is not None:
             return self.askers
         if operation.effect is Effect.READ:

@@ -115,6 +115,11 @@ class Answers:
         operation = self._called(method, params)
         return operation is not None and operation.asks and self.hold.model is not None
 
+    def has_hooks(self, method: str, params: Mapping[str, Any] | None) -> bool:
+        """Whether a request may wait for a hook."""
+        operation = self._called(method, params)
+        return operation is not None and operation.has_hooks(self.hold)
+
     def _called(self, method: str, params: Mapping[str, Any] | None) -> Operation | None:
         return self.tools.get(str((params or {}).get("name"))) if method == "tools/call" else None
 

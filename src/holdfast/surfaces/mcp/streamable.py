@@ -34,6 +34,8 @@ WRITERS = 4
 """Threads for what writes, of which the store takes one at a time: those who wait for it keep no reader waiting."""
 ASKERS = 4
 """Threads for what asks a model."""
+WAITERS = 32
+"""Threads for what waits for hooks."""
 GRACE = 5.0
 """Seconds for a call that ran out of time to say whether it had already committed."""
 MOST_SESSIONS = 1000
@@ -71,6 +73,7 @@ class Endpoint:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="holdfast-mcp-writer")
         self._askers = ThreadPoolExecutor(ASKERS, thread_name_prefix="holdfast-mcp-asker")
+        self._waiters = ThreadPoolExecutor(WAITERS, thread_name_prefix="holdfast-mcp-waiter")
         self._manager = StreamableHTTPSessionManager(
             self.server(),
             max_request_body_size=holdfast.settings.body_limit,
@@ -98,7 +101,7 @@ class Endpoint:
             async with self._manager.run():
                 yield
         finally:
-            for pool in (self._pool, self._writers, self._askers):
+            for pool in (self._pool, self._writers, self._askers, self._waiters):
                 pool.shutdown(wait=True, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,7 +151,9 @@ class Endpoint:
             asking.close()
 
     def _pool_for(self, context: Context) -> ThreadPoolExecutor:
-        """Who waits for a model keeps nobody waiting who does not."""
+        """Who waits for a hook or a model keeps nobody waiting who does not."""
+        if self._answers.has_hooks(context.method, context.params):
+            return self._waiters
         if self._answers.asks(context.method, context.params):
             return self._askers
         return self._writers if self._answers.writes(context.method, context.params) else self._pool

@@ -36,12 +36,12 @@ select m.id, s.score, m.priority, m.confidence, m.updated_at from (select t.rown
   * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
 -- name: memory_found.among
  ) / (cast(0.59 as float8) + cast(0.41 as float8) * length(t.words) / :usual) as score
-from memory_text t where t.words @@ cast(:match as tsquery) order by score desc, t.rowno desc) s
+from memory_text t where t.words @@ cast(:match as tsquery) order by score desc, t.rowno) s
 join memory m on m.rowno = s.rowno where true
 -- name: memory_found.since_row
  and s.rowno >= :since_row
 -- name: memory_found.best
-order by s.score desc, s.rowno desc limit :limit
+order by s.score desc, s.rowno limit :limit
 -- name: word_held
 -- In how many memories a word stands; filters follow.
 select count(*) from memory_text t join memory m on m.rowno = t.rowno where t.words @@ cast(:match as tsquery)

@@ -1,0 +1,88 @@
+"""What a sync says that it did: counted by what became of memories, not by what was told of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import fates
+import holdfast
+from holdfast.services import bundle, sync
+
+PAGES = pytest.mark.parametrize("page", [1, 500])
+
+
+@PAGES
+@pytest.mark.parametrize("direction", ["pull", "push", "merge"])
+def test_deletions_are_counted_by_who_lives_afterwards(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, direction: str, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "PAGE", page)
+    source, target = (here, there) if direction == "push" else (there, here)
+    fates.part(source, target)
+    planned = here.sync(remote=there.settings.db, direction=direction, dry_run=True)
+    done = here.sync(remote=there.settings.db, direction=direction)
+    plan = planned.push if direction == "push" else planned.pull
+    assert (planned.deletes, msgspec.structs.asdict(plan)) == (fates.DELETED, fates.COUNTED)
+    assert fates.told(done) == fates.told(planned)
+    assert {one.title for one in target.list().memories} == {"deleted before it is edited", "brought back"}
+
+
+@PAGES
+def test_a_bundle_counts_deletions_by_who_lives_afterwards(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "PAGE", page)
+    fates.part(here, there)
+    here.sync_export_bundle(file=(file := str(tmp_path / "changes.bundle")))
+    planned, done = (there.sync_import_bundle(file=file, dry_run=dry_run) for dry_run in (True, False))
+    assert (planned.imported, planned.deletes) == (done.imported, done.deletes) == (5, fates.DELETED)
+
+
+@PAGES
+def test_a_conflict_that_is_settled_on_the_way_is_none(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "PAGE", page)
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    there.sync(remote=here.settings.db, direction="pull", trust_source=True)
+    (conflict,) = there.conflicts().conflicts
+    there.conflicts_resolve(id=conflict.id, keep="shown")
+    answers = [here.sync(remote=there.settings.db, direction="pull", dry_run=dry_run) for dry_run in (True, False)]
+    assert [one.conflicts for one in answers] == [here.conflicts().total] * 2 == [0, 0]
+
+
+def test_a_conflict_that_stood_before_is_not_counted_again(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    here.store(title="Port", content="It is 8080.")
+    there.store(title="Port", content="It is 9090.")
+    here.sync(remote=there.settings.db)
+    there.store(title="More", content="It is new.")
+    done = here.sync(remote=there.settings.db)
+    assert (done.pulled, done.conflicts, here.conflicts().total) == (1, 0, 1)
+
+
+def test_conflicts_that_go_both_ways_are_all_counted(make: Callable[..., holdfast.Holdfast]) -> None:
+    here, there = make(), make()
+    for store, title in ((here, "Port"), (there, "Host")):
+        another = make()
+        for one in (store, another):
+            one.store(title=title, content=f"Said in {one.settings.db}.")
+        store.sync(remote=another.settings.db)
+    answers = [here.sync(remote=there.settings.db, dry_run=dry_run) for dry_run in (True, False)]
+    assert [one.conflicts for one in answers] == [2, 2]
+
+
+def test_a_memory_that_is_told_whole_with_its_conflict_is_new(make: Callable[..., holdfast.Holdfast]) -> None:
+    here, there, third = make(), make(), make()
+    kept = here.store(title="Port", content="It is 8080.")
+    here.sync(remote=there.settings.db)
+    for store in (here, there):
+        store.update(id=kept.id, content=f"Said in {store.settings.db}.")
+    here.sync(remote=there.settings.db)
+    assert here.compact(older_than=0).folded
+    planned = third.sync(remote=here.settings.db, direction="pull", dry_run=True)
+    assert (planned.pull.new, planned.pull.update, planned.conflicts) == (1, 0, 1)
+    done = third.sync(remote=here.settings.db, direction="pull")
+    assert (done.imported, done.conflicts) == (1, third.conflicts().total) == (1, 1)

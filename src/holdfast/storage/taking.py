@@ -90,8 +90,8 @@ class Taking:
         """Records of people who were forgotten, with when each origin said what came back of them."""
         self.known: dict[str, tuple[str, ...]] = {}
         """By which names those were known whose names were erased."""
-        self._gone: dict[str, tuple[bool, bool]] = {}
-        """Whether each memory that was written was deleted before, and whether it is now."""
+        self._was_gone: dict[str, bool] = {}
+        """Whether each memory that was written was deleted before."""
 
     def take(self, change: Change) -> Outcome:
         """Take one change. Raises Refused before it writes anything."""
@@ -189,8 +189,9 @@ class Taking:
 
     def fates(self) -> tuple[list[str], list[str]]:
         """The memories that are deleted now and were alive or not here, and those that are alive and were deleted."""
-        lost = [id for id, (was, now) in self._gone.items() if now and not was]
-        return lost, [id for id, (was, now) in self._gone.items() if was and not now]
+        is_gone = {id: self._write.said[id].state == "deleted" for id in self._was_gone}
+        lost = [id for id, was in self._was_gone.items() if is_gone[id] and not was]
+        return lost, [id for id, was in self._was_gone.items() if was and not is_gone[id]]
 
     def _held(self, kind: Kind[Any], id: str) -> Held | None:
         row = self._write.get(kind, id)
@@ -324,8 +325,7 @@ class Taking:
             self.links.add(record.id)
         if not isinstance(record, Memory):
             return
-        was, _ = self._gone.get(record.id, (isinstance(own, Memory) and own.state == "deleted", False))
-        self._gone[record.id] = (was, record.state == "deleted")
+        self._was_gone.setdefault(record.id, isinstance(own, Memory) and own.state == "deleted")
         if isinstance(own, Memory) and own.reflection_depth < record.reflection_depth:
             self.risen.add(record.id)
         self._write.said[record.id] = record

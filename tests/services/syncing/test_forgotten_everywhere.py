@@ -147,6 +147,15 @@ def test_what_somebody_away_changed_is_erased_as_it_comes_out_of_the_history_too
     assert left_of(third, ("tlaloc",)) == set()
 
 
+def test_what_is_erased_as_it_comes_is_counted_as_deleted(make: Any, time: Time) -> None:
+    here, away = make(now=time.clock()), make(now=time.clock())
+    here.fact_set(key="city", value="Rome", principal=WHO)
+    away.fact_set(key="food", value="figs", principal=WHO)
+    here.principal_purge(name=WHO)
+    done = sync(here.hold, away.hold, "pull", trust_source=True)
+    assert (len(done.pulled.new), len(done.pulled.deleted)) == (1, 1)
+
+
 WAYS = list(permutations([(0, 1), (1, 2), (2, 0)]))
 SKEWS = {"in time": 0, "behind": -30, "ahead": 30}
 

@@ -45,3 +45,8 @@ def stub(record: Any) -> Any:
             return replace(record, description=WHY, frontmatter={}, composes=(), files=(), state="deleted")
         case _:
             raise TypeError(type(record).__name__)
+
+
+def says(record: Memory | Interaction | Principal) -> bool:
+    """Whether a record was not erased yet."""
+    return record.state != "deleted" or (isinstance(record, Memory) and record.reason != WHY)

@@ -20,12 +20,12 @@ from ..domain.memory import Memory
 from ..domain.merge import AWAITED, canonical
 from ..domain.people import BESIDE, FORGOTTEN, ROOT, name_of, place_of
 from ..domain.principal import Principal, admit_name, id_of
-from ..domain.purged import WHY, stub
+from ..domain.purged import says, stub
 from ..storage import consulted, titles
 from ..storage.port import Session
 from ..storage.principals import known_as
-from ..storage.records import ERASURE, INTERACTION, KINDS, PRINCIPAL, Kind, Writing, memory_of
-from ..storage.taking import Taking
+from ..storage.records import ERASURE, INTERACTION, KINDS, MEMORY, PRINCIPAL, Kind, Writing, memory_of
+from ..storage.taking import OfSomebody, Taking, whose
 from .hold import Hold
 from .lifecycle import erase
 
@@ -76,15 +76,17 @@ def forget(hold: Hold, name: str) -> Tombstone:
 def heed(write: Writing, taking: Taking) -> None:
     """Forget whom other stores ordered to forget, and let nothing older of the forgotten come back.
 
-    An order that was heeded already changes nothing.
+    An order that was heeded already changes nothing. One for somebody whose other names were just erased comes first,
+    so that what there was is told under each of the names.
     """
     swept = [_sweep(write, KINDS[kind], id, back) for (kind, id), back in sorted(taking.remains.items())]
     orders = [order for id in sorted(taking.erasures) if (order := write.get(ERASURE, id)) and _is_due(write, order)]
-    called = _called(write.session, {order.id for order in orders}) if orders else {}
-    for order in orders:
+    known = {order.id: taking.known.get(order.id, ()) for order in orders}
+    called = _called(write.session, known.keys(), taking.lost.values()) if orders else {}
+    for order in sorted(orders, key=lambda one: -len(known[one.id])):
         if _is_due(write, order):
-            _carry_out(write, order, (*taking.known.get(order.id, ()), *called.get(order.id, ())))
-    _keep_out(write, taking.people)
+            _carry_out(write, order, (*known[order.id], *called.get(order.id, ())), taking)
+    _keep_out(write, taking)
     if any(swept):
         _forget_words(write)
 
@@ -111,13 +113,34 @@ def _is_due(write: Writing, order: Erasure) -> bool:
     return row is None or row[3] < order.ordered_at
 
 
-def _carry_out(write: Writing, order: Erasure, found: Iterable[str]) -> None:
+def _carry_out(write: Writing, order: Erasure, found: Iterable[str], taking: Taking) -> None:
     """Forget somebody here, under every name that they have here."""
     names = _linked(write, order, found)
     ids = sorted({order.id, *map(id_of, names)})
     for id in ids:
         _pass_on(write, id, order)
-    _bury(write, ids, order, _erase_all(write, names, order))
+    lost = _lost(write, names, order, taking)
+    held = Counter(_erase_all(write, names, order, taking.came))
+    held.update(lost)
+    _bury(write, ids, order, held)
+
+
+def _lost(write: Writing, names: tuple[str, ...], order: Erasure, taking: Taking) -> Counter[str]:
+    """How much there was of a person that was erased by what was just taken; each is counted once."""
+    talks = _talks(write.session, names, order)
+    gone = [
+        (kind, id)
+        for (kind, id), one in taking.lost.items()
+        if (whose(one).intersection(names) or talks.hold(one)) and _is_gone(write, KINDS[kind], id)
+    ]
+    for key in gone:
+        del taking.lost[key]
+    return Counter(_COUNTED[kind] for kind, _ in gone)
+
+
+def _is_gone(write: Writing, kind: Kind[Any], id: str) -> bool:
+    record = write.get(kind, id)
+    return record is None or not says(record)
 
 
 def _linked(write: Writing, order: Erasure, found: Iterable[str]) -> tuple[str, ...]:
@@ -153,30 +176,48 @@ def _forget_words(write: Writing) -> None:
     write.session.forget_words()
 
 
-def _erase_all(write: Writing, names: tuple[str, ...], order: Erasure) -> dict[str, int]:
-    """Erase all that an order reaches; how much that was."""
+def _erase_all(
+    write: Writing, names: tuple[str, ...], order: Erasure, came: Collection[tuple[str, str]] = ()
+) -> dict[str, int]:
+    """Erase all that an order reaches; how much that was, without what only just came."""
     found = _memories(write.session, names, order)
     for memory in found:
         _erase(write, memory)
     titles.settle(write, (), {titles.slot_of(memory) for memory in found})
-    counts = {"memories": len(found), "interactions": _forget_interactions(write, names, order)}
-    for what, statement in ROWS.items():
-        counts[what] = len(write.session.rows(statement, names=list(names), upto=order.ordered_at))
-    return {**counts, "names": _forget_names(write, names, order)}
+    asked = _forget_interactions(write, names, order)
+    rows = {
+        what: len(write.session.rows(statement, names=list(names), upto=order.ordered_at))
+        for what, statement in ROWS.items()
+    }
+    called = _forget_names(write, names, order)
+    gone = ((MEMORY, found), (INTERACTION, asked), (PRINCIPAL, called))
+    held = _held(((kind, one) for kind, some in gone for one in some), came)
+    return {"memories": held["memories"], "interactions": held["interactions"], **rows, "names": held["names"]}
+
+
+class _Talks(NamedTuple):
+    """What was said to somebody, and summed up of it."""
+
+    threads: set[str]
+    summaries: set[str]
+
+    def hold(self, one: OfSomebody) -> bool:
+        return isinstance(one, Memory) and (one.thread in self.threads or one.id in self.summaries)
+
+
+def _talks(session: Session, names: tuple[str, ...], order: Erasure) -> _Talks:
+    talked = session.rows("conversations_of", names=list(names), upto=order.ordered_at)
+    return _Talks({row[0] for row in talked}, {row[1] for row in talked if row[1] is not None})
 
 
 def _memories(session: Session, names: tuple[str, ...], order: Erasure) -> list[Memory]:
     """What is said of a person, by them or to them, and what was summed up or learned for them."""
-    talked = session.rows("conversations_of", names=list(names), upto=order.ordered_at)
-    threads, summaries = {row[0] for row in talked}, {row[1] for row in talked if row[1] is not None}
+    talks = _talks(session, names, order)
     told = {id for id, name in _told_of(session) if name in names}
-    places = [place_of(name) for name in names]
-    rows = session.rows("memory_of_people", places=places, threads=sorted(threads), ids=sorted(summaries | told))
-    return [
-        memory
-        for memory in map(memory_of, rows)
-        if memory.thread in threads or memory.id in summaries or order.reaches(memory.created_at, memory.origin)
-    ]
+    places, ids = [place_of(name) for name in names], sorted(talks.summaries | told)
+    rows = session.rows("memory_of_people", places=places, threads=sorted(talks.threads), ids=ids)
+    found = map(memory_of, rows)
+    return [one for one in found if talks.hold(one) or order.reaches(one.created_at, one.origin)]
 
 
 def _told_of(session: Session) -> Iterator[tuple[str, Any]]:
@@ -187,10 +228,11 @@ def _told_of(session: Session) -> Iterator[tuple[str, Any]]:
         after = page[-1][0]
 
 
-def _called(session: Session, ids: Collection[str]) -> dict[str, set[str]]:
-    """The names of some digests, among those of whom anything is kept here."""
+def _called(session: Session, ids: Collection[str], lost: Iterable[OfSomebody]) -> dict[str, set[str]]:
+    """The names of some digests, among those of whom anything is kept here, or was until just now."""
     places = (name_of(row[0]) for row in session.rows("places_kept", root=ROOT))
     known = {*places, *(row[0] for row in session.rows("names_kept")), *(name for _, name in _told_of(session))}
+    known.update(name for one in lost for name in whose(one))
     found: dict[str, set[str]] = {}
     for name in known:
         if isinstance(name, str) and (id := id_of(name)) in ids:
@@ -203,23 +245,23 @@ def _erase(write: Writing, memory: Memory, taken: Mapping[str, int] | None = Non
     erase(write, memory, replace(stub(memory), namespace=FORGOTTEN), taken)
 
 
-def _forget_interactions(write: Writing, names: tuple[str, ...], order: Erasure) -> int:
+def _forget_interactions(write: Writing, names: tuple[str, ...], order: Erasure) -> list[Interaction]:
     rows = write.session.rows("interaction_of_people", names=list(names))
     found = [one for one in map(INTERACTION.load, rows) if order.reaches(one.created_at, one.origin)]
     for one in found:
         write.purge(INTERACTION, one)
-    return len(found)
+    return found
 
 
-def _forget_names(write: Writing, names: tuple[str, ...], order: Erasure) -> int:
+def _forget_names(write: Writing, names: tuple[str, ...], order: Erasure) -> list[Principal]:
     known = [write.get(PRINCIPAL, id_of(name)) for name in names]
     gone = [one for one in known if one is not None and one.name and _is_reached(write, order, one)]
     for one in gone:
         write.purge(PRINCIPAL, one)
-    return len(gone)
+    return gone
 
 
-def _is_reached(write: Writing, order: Erasure, one: Memory | Interaction | Principal) -> bool:
+def _is_reached(write: Writing, order: Erasure, one: OfSomebody) -> bool:
     """Whether a record is older than an order; a name that was erased may have been told anew."""
     if isinstance(one, Principal):
         return _is_written(write, order, one, "name")
@@ -232,25 +274,25 @@ def _is_written(write: Writing, order: Erasure, one: Principal, field: str) -> b
     return order.reaches((last.time >> 16) * 1000, last.origin)
 
 
-def _keep_out(write: Writing, people: Mapping[str, Collection[tuple[str, str]]]) -> None:
+def _keep_out(write: Writing, taking: Taking) -> None:
     """Erase of what was just taken what is older than an order that was heeded here before."""
-    ids = {id_of(name): name for name in people}
+    ids = {id_of(name): name for name in taking.people}
     for (id,) in write.session.rows("forgotten_some", ids=sorted(ids)) if ids else []:
-        _keep_one_out(write, id, people[ids[id]])
+        _keep_one_out(write, id, taking.people[ids[id]], taking)
 
 
-def _keep_one_out(write: Writing, id: str, records: Collection[tuple[str, str]]) -> None:
+def _keep_one_out(write: Writing, id: str, records: Collection[tuple[str, str]], taking: Taking) -> None:
     order = write.get(ERASURE, id) or _once_ordered(write, id)
     held = [(KINDS[kind], write.get(KINDS[kind], one)) for kind, one in sorted(records)]
-    late = [(kind, one) for kind, one in held if one and _says(one) and _is_reached(write, order, one)]
+    late = [(kind, one) for kind, one in held if one and says(one) and _is_reached(write, order, one)]
     if names := [one.name for kind, one in late if kind is PRINCIPAL]:
-        _carry_out(write, order, names)
+        _carry_out(write, order, names, taking)
         return
     for kind, one in late:
         _erase(write, one) if isinstance(one, Memory) else write.purge(kind, one)
     titles.settle(write, (), {titles.slot_of(one) for _, one in late if isinstance(one, Memory)})
     if late:
-        _bury(write, [id], order, Counter(_COUNTED[kind.name] for kind, _ in late))
+        _bury(write, [id], order, _held(late, taking.came))
 
 
 def _once_ordered(write: Writing, id: str) -> Erasure:
@@ -259,12 +301,12 @@ def _once_ordered(write: Writing, id: str) -> Erasure:
     return Erasure(id, ordered_at, agent, {}, at, at, write.origin, 1)
 
 
-_COUNTED = {"memory": "memories", "interaction": "interactions"}
+_COUNTED = {"memory": "memories", "interaction": "interactions", "principal": "names"}
 
 
-def _says(one: Memory | Interaction | Principal) -> bool:
-    """Whether a record was not erased yet."""
-    return one.state != "deleted" or (isinstance(one, Memory) and one.reason != WHY)
+def _held(gone: Iterable[tuple[Kind[Any], Any]], came: Collection[tuple[str, str]]) -> Counter[str]:
+    """How many of some records were here before what was just taken."""
+    return Counter(_COUNTED[kind.name] for kind, one in gone if (kind.name, one.id) not in came)
 
 
 def _sweep(write: Writing, kind: Kind[Any], id: str, back: Mapping[str, int]) -> bool:

@@ -21,7 +21,7 @@ from ..domain.merge import Cell, join
 from ..domain.people import FORGOTTEN, named
 from ..domain.policy import Policy
 from ..domain.principal import Principal
-from ..domain.purged import stub
+from ..domain.purged import says, stub
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.skill import File, SkillVersion, digest_of, version_id
 from ..domain.state import State
@@ -41,6 +41,9 @@ Reason = Literal[
 
 GOVERNING = (Policy, Grant, Standard, Erasure)
 """Records that say what others may or must do, or erase what is theirs."""
+
+OfSomebody = Memory | Interaction | Principal
+"""Records that may be of a person."""
 
 
 class Refused(Exception):
@@ -90,6 +93,10 @@ class Taking:
         """Records of people who were forgotten, with when each origin said what came back of them."""
         self.known: dict[str, tuple[str, ...]] = {}
         """By which names those were known whose names were erased."""
+        self.lost: dict[tuple[str, str], OfSomebody] = {}
+        """Records of people who were forgotten, as each was here before what was taken erased it."""
+        self.came: set[tuple[str, str]] = set()
+        """Records that may be of people and said nothing here before."""
         self._was_gone: dict[str, bool] = {}
         """Whether each memory that was written was deleted before."""
 
@@ -341,21 +348,35 @@ class Taking:
             case Erasure():
                 self.erasures.add(record.id)
             case Principal() if record.name:
-                self._is_of({record.name, record.stands_for or record.name}, kind, record)
+                self._is_of(kind, own, record)
             case Principal():
-                self.remains.setdefault((kind.name, record.id), {})
+                self._remains(kind, own, record)
                 if own is not None and own.name:
                     self.known.setdefault(record.id, known_as(self._write.session, own.name))
             case Memory() if FORGOTTEN.encode() in packed:
-                self.remains.setdefault((kind.name, record.id), {})
+                self._remains(kind, own, record)
             case Memory():
-                self._is_of(named(record.namespace, record.metadata), kind, record)
+                self._is_of(kind, own, record)
             case Interaction() if record.state == "live":
-                self._is_of({record.principal}, kind, record)
+                self._is_of(kind, own, record)
+            case Interaction():
+                self._note_before(kind, own, record.id, lost=True)
 
-    def _is_of(self, names: set[str], kind: Kind[Any], record: Any) -> None:
-        for name in names:
+    def _is_of(self, kind: Kind[Any], own: OfSomebody | None, record: OfSomebody) -> None:
+        self._note_before(kind, own, record.id, lost=False)
+        for name in whose(record):
             self.people.setdefault(name, set()).add((kind.name, record.id))
+
+    def _remains(self, kind: Kind[Any], own: OfSomebody | None, record: OfSomebody) -> None:
+        self._note_before(kind, own, record.id, lost=True)
+        self.remains.setdefault((kind.name, record.id), {})
+
+    def _note_before(self, kind: Kind[Any], own: OfSomebody | None, id: str, *, lost: bool) -> None:
+        """Note whether a record said anything here before this transaction, and what, if it does not any more."""
+        if (own is None or not says(own)) and (kind.name, id) not in self.lost:
+            self.came.add((kind.name, id))
+        elif own is not None and lost and (kind.name, id) not in self.came:
+            self.lost.setdefault((kind.name, id), own)
 
     def _enter(self, change: Change, record: Any, body: str | None) -> None:
         if change.op != "purge" and (change.kind, change.record) in self.remains:
@@ -374,6 +395,17 @@ class Taking:
             digest=change.erased or digest(change.body, change.delta),
             said=said,
         )
+
+
+def whose(record: OfSomebody) -> set[str]:
+    """The names of those of whom a record is."""
+    match record:
+        case Memory():
+            return named(record.namespace, record.metadata)
+        case Interaction():
+            return {record.principal}
+        case Principal():
+            return {record.name, record.stands_for or record.name}
 
 
 def _said(packed: bytes, file: File) -> bytes:

@@ -156,6 +156,57 @@ def test_what_is_erased_as_it_comes_is_counted_as_deleted(make: Any, time: Time)
     assert (len(done.pulled.new), len(done.pulled.deleted)) == (1, 1)
 
 
+def counted(hold: holdfast.Holdfast, who: str = WHO) -> tuple[int, ...]:
+    """How much a tombstone says there was."""
+    counts = hold.principal_forgotten(name=who).counts
+    return tuple(counts[what] for what in ("memories", "interactions", "names", "tasks"))
+
+
+@pytest.mark.parametrize("direction", ["merge", "push"])
+def test_each_tombstone_says_how_much_its_own_store_held(make: Any, time: Time, direction: Any) -> None:
+    """Whether who ordered it erased what the other held, as it came, or the other did so itself."""
+    here, there, third = (make(now=time.clock()) for _ in range(3))
+    here.fact_set(key="city", value="Rome", principal=WHO)
+    for store in (there, third):
+        store.fact_set(key="food", value="figs", principal=WHO)
+        tell_of(store, ALIAS, "tlaloc")
+        store.principal_merge(alias=ALIAS, principal=WHO)
+        tell_of(store, "bob", "sunflower")
+    here.principal_purge(name=WHO)
+    sync(here.hold, there.hold, direction, trust_source=True)
+    assert counted(here) == (1, 0, 0, 0)
+    assert [counted(there, who) for who in (WHO, ALIAS)] == [(4, 1, 1, 1)] * 2
+    meet(here, there, third, there, here, times=2)
+    assert [counted(store) for store in (here, there, third)] == [(1, 0, 0, 0), (4, 1, 1, 1), (4, 1, 1, 1)]
+    must_agree(here, there, third)
+
+
+def test_who_comes_back_and_is_forgotten_again_is_counted_anew(make: Any, time: Time) -> None:
+    here, there = make(now=time.clock()), make(now=time.clock())
+    for store in (here, there):
+        tell_of(store, WHO, "tlaloc")
+    here.principal_purge(name=WHO)
+    meet(here, there, times=2)
+    first = there.principal_forgotten(name=WHO)
+    there.fact_set(key="city", value="a new city", principal=WHO)
+    meet(here, there)
+    here.principal_purge(name=WHO)
+    meet(here, there)
+    assert [counted(store) for store in (here, there)] == [(1, 0, 0, 0)] * 2
+    assert there.principal_forgotten(name=WHO).at > first.at
+
+
+def test_people_who_are_forgotten_at_once_are_counted_each_for_themselves(make: Any, time: Time) -> None:
+    here, there = make(now=time.clock()), make(now=time.clock())
+    for who, keys in ((WHO, "ab"), ("bob", "cde")):
+        here.fact_set(key="z", value="known", principal=who)
+        for key in keys:
+            there.fact_set(key=key, value="known", principal=who)
+        here.principal_purge(name=who)
+    meet(here, there)
+    assert [counted(there, who)[0] for who in (WHO, "bob")] == [2, 3]
+
+
 WAYS = list(permutations([(0, 1), (1, 2), (2, 0)]))
 SKEWS = {"in time": 0, "behind": -30, "ahead": 30}
 

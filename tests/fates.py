@@ -6,7 +6,7 @@ import holdfast
 
 DELETED = 3
 """Of those below, by the end of an exchange; the others live on, or were deleted before."""
-COUNTED = {"new": 1, "update": 4, "noop": 1, "links": 0}
+COUNTED = {"new": 0, "update": 4, "noop": 1, "links": 0}
 
 
 def part(source: holdfast.Holdfast, target: holdfast.Holdfast) -> None:

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -149,6 +151,20 @@ def test_a_store_that_is_held_and_a_host_that_says_nothing_are_left_in_time(
         assert mute.wait(60) == 0
         with pytest.raises(ProcessLookupError):
             os.killpg(mute.pid, 0)
+
+
+def test_boot_and_wrap_wait_no_longer_than_a_hook_for_a_store_that_is_held(
+    web: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "1000")
+    with closing(apsw.Connection(os.environ["HOLDFAST_DB"])) as holder:
+        holder.execute("pragma locking_mode=exclusive; begin exclusive").fetchall()
+        booted = subprocess.run(command("boot"), capture_output=True, timeout=60)
+        wrapped = subprocess.run(command("wrap", "echo", "--", "go on"), capture_output=True, timeout=60)
+    assert (booted.returncode, booted.stdout) == (0, b"")
+    assert (wrapped.returncode, wrapped.stdout) == (0, b"go on\n")
+    for one in (booted, wrapped):
+        assert b"took longer than 1 seconds" in one.stderr
 
 
 def test_boot_says_what_it_gives_and_how_much(web: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,7 +70,11 @@ def test_behind_a_wildcard_address_any_address_is_our_own_but_no_name(hold: Hold
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
-    "origin", ["http://evil.com", "null", "", "http://localhost.evil.com", "file://", "http://[", "x"]
+    "origin",
+    [
+        *("http://evil.com", "null", "", "http://localhost.evil.com", "file://", "http://[", "x"),
+        *("http://evil.com@localhost", "http://localhost:80.evil.com", "http://localhost http://evil.com"),
+    ],
 )
 def test_another_sites_page_is_refused_on_every_path(client: TestClient, path: str, origin: str) -> None:
     for method in ("GET", "POST", "OPTIONS"):

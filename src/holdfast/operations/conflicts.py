@@ -153,6 +153,7 @@ def _parts(hold: Hold, request: ConflictResolve) -> Parts:
     examples=(
         Example({"id": "no-such-conflict", "keep": "shown"}, error="NOT_FOUND"),
         Example({"id": "no-such-conflict", "keep": "neither"}, error="VALIDATION_FAILED"),
+        Example({"id": "no-such-conflict", "keep": "mine", "value": "Mine, edited."}, error="VALIDATION_FAILED"),
     ),
 )
 def conflicts_resolve(hold: Hold, request: ConflictResolve) -> ConflictResolved:

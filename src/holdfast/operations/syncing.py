@@ -152,7 +152,7 @@ def _planned(direction: str, done: "Synced") -> dict[str, Any]:
     return {"dry_run": True} | {
         name: Planned(
             new=len(taken.new),
-            update=len(taken.updated - taken.new),
+            update=taken.memories - len(taken.new),
             noop=len(taken.same - taken.updated - taken.new),
             links=len(taken.links),
         )

@@ -43,6 +43,8 @@ def _shown(hold: Hold, session: Session, conflict: Conflict) -> Shown:
 
 def resolve(hold: Hold, id: str, keep: Keep, value: Any = None) -> tuple[Conflict, str | None]:
     """Settle a conflict. If both are to be kept, the other one gets a memory of its own, whose id is returned."""
+    if value is not None and keep != "edited":
+        raise Invalid("value: says what is kept only with keep edited", fields=["keep", "value"])
     with hold.writing() as write:
         shown = _shown(hold, write.session, conflicts.one(write.session, hold.caller, id))
         memory = write.get(MEMORY, shown.conflict.about)

@@ -49,7 +49,7 @@ class Taken:
     """What became of the changes that were told."""
 
     def __init__(self) -> None:
-        self.new: set[str] = set()
+        self._told_first: set[str] = set()
         self.updated: set[str] = set()
         """Memories of which a change showed something else, or stands against something, if only for a while."""
         self.same: set[str] = set()
@@ -61,6 +61,11 @@ class Taken:
         self.met = 0
         """How many changes met a conflict at a store of a release that does not say which ones stand."""
         self.refused: dict[Name, Rejected] = {}
+
+    @property
+    def new(self) -> set[str]:
+        """Memories that were not here and are; not those that came deleted."""
+        return self._told_first - self.deleted
 
     @property
     def deleted(self) -> set[str]:
@@ -86,7 +91,7 @@ class Taken:
         if change.kind != "memory":
             return
         if outcome == "new":
-            self.new.add(change.record)
+            self._told_first.add(change.record)
         elif outcome == "noop":
             self.same.add(change.record)
         else:
@@ -94,8 +99,8 @@ class Taken:
 
     @property
     def memories(self) -> int:
-        """How many memories are other than before."""
-        return len(self.new | self.updated)
+        """How many memories are other than before, for whoever sees them."""
+        return len(self.new | (self.updated - self._told_first))
 
 
 def take_page(

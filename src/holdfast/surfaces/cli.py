@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from time import sleep
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -563,14 +564,18 @@ def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> N
 @click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
 @click.option("--no-header", is_flag=True, help="Without the line that says what was given.")
 def boot(path: str | None, namespace: str | None, budget: int | None, *, no_header: bool, **given: Any) -> None:
-    """Print what a session should know first, of the project of a folder. Always succeeds."""
+    """Print what a session should know first, of the project of a folder. Always succeeds, and in time."""
+    from .hooking import Deadline
+
     wanted = choices(given)
-    answer = booted(wanted, path, namespace, budget)
-    if wanted["json"]:
-        click.echo(wire.encode(answer))
-        return
-    for text in ([] if no_header else [answer.manifest]) + ([answer.text] if answer.text else []):
-        click.echo(text)
+    with Deadline("boot", setting.load({}).hook_timeout_ms / 1000) as deadline:
+        answer = booted(wanted, path, namespace, budget)
+        said = [answer.text] if answer.text else []
+        deadline.say(
+            wire.encode(answer)
+            if wanted["json"]
+            else "\n".join(said if no_header else [answer.manifest, *said]).encode()
+        )
 
 
 def booted(wanted: dict[str, Any], path: str | None, namespace: str | None, budget: int | None) -> Any:
@@ -595,6 +600,7 @@ def booted(wanted: dict[str, Any], path: str | None, namespace: str | None, budg
 @click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
 def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: bool, **given: Any) -> None:
     """Start an agent that has no hooks with what it should know first, and become it."""
+    from .hooking import Deadline
     from .hooking import complain as tell
     from .wrapping import PREAMBLE, become, strategy_of
 
@@ -602,7 +608,9 @@ def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: boo
     strategy, message = strategy_of(agent, ways), ""  # type: ignore[arg-type]
     if not no_boot:
         try:
-            answer = booted(choices(given), None, None, budget)
+            alone = partial(become, agent, words, "", strategy)
+            with Deadline("wrap", setting.load({}).hook_timeout_ms / 1000, alone):
+                answer = booted(choices(given), None, None, budget)
             message = "\n".join(filter(None, (PREAMBLE, answer.manifest, answer.text)))
         except HoldfastError as error:
             tell("wrap", error)

@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -36,13 +36,14 @@ def complain(what: str, error: object) -> None:
 
 
 class Deadline:
-    """The process ends when it is over, whatever it waits for: with success, and with nothing more said.
+    """The process ends when it is over, whatever it waits for: with success, and with nothing more said. Or it becomes
+    another.
 
     What is being written then is whole or not there, as after any other end of a process.
     """
 
-    def __init__(self, what: str, seconds: float) -> None:
-        self._what, self._seconds = what, seconds
+    def __init__(self, what: str, seconds: float, become: Callable[[], None] = lambda: None) -> None:
+        self._what, self._seconds, self._become = what, seconds, become
         self._until = monotonic() + seconds
         self._left = threading.Event()
         self._speaking = threading.Lock()
@@ -72,6 +73,7 @@ class Deadline:
         complain(self._what, Invalid(f"it took longer than {self._seconds:g} seconds and was ended."))
         try:
             end_children()
+            self._become()
         finally:
             os._exit(0)
 

@@ -153,7 +153,7 @@ def test_what_is_erased_as_it_comes_is_counted_as_deleted(make: Any, time: Time)
     away.fact_set(key="food", value="figs", principal=WHO)
     here.principal_purge(name=WHO)
     done = sync(here.hold, away.hold, "pull", trust_source=True)
-    assert (len(done.pulled.new), len(done.pulled.deleted)) == (1, 1)
+    assert (done.pulled.memories, len(done.pulled.deleted)) == (0, 1)
 
 
 WAYS = list(permutations([(0, 1), (1, 2), (2, 0)]))

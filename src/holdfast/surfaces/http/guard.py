@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from hmac import compare_digest
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -72,12 +71,10 @@ def is_ours(settings: Settings, host: str) -> bool:
 
 
 def is_own_page(origin: str, host: str) -> bool:
-    try:
-        parts = urlsplit(origin)
-        name = parts.hostname
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and name is not None and (parts.netloc == host or is_loopback(name))
+    """Whether a page is of the host that its request names, or of this machine."""
+    scheme, _, place = origin.partition("://")
+    name = name_of(place)
+    return scheme in ("http", "https") and name is not None and (place == host or is_loopback(name))
 
 
 class Presented(NamedTuple):

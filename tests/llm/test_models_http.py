@@ -230,13 +230,15 @@ def dripping(handler: Handler, _: Asked) -> None:
         handler.wfile.write(b" ")
 
 
-@pytest.mark.parametrize("behave", [silent, dripping])
-def test_a_model_that_does_not_come_to_an_end_is_waited_for_once_and_may_have_to_be_paid(behave: Behaviour) -> None:
+@pytest.mark.parametrize(("behave", "answered"), [(silent, False), (dripping, True)])
+def test_a_model_that_does_not_come_to_an_end_is_waited_for_once_and_may_have_to_be_paid(
+    behave: Behaviour, answered: bool
+) -> None:
     with provider(behave) as server:
         model = asking(server.url, llm_timeout_secs=0.2)
         late, after = failure(model), failure(model)
     assert "did not answer within 0.2 seconds" in late.message
-    assert (late.retryable, late.unpaid) == (True, False)
+    assert (late.retryable, late.unpaid, late.answered) == (True, False, answered)
     assert "left alone" in after.message
     assert after.unpaid
     assert len(server.asked) == 1
@@ -256,16 +258,27 @@ def hanging_up(handler: Handler, _: Asked) -> None:
     handler.close_connection = True
 
 
+def no_http(handler: Handler, _: Asked) -> None:
+    handler.wfile.write(b"220 mail.example ready\r\n")
+    handler.close_connection = True
+
+
 @pytest.mark.parametrize(
-    ("behave", "said"), [(endless, "bytes"), (short, "broke off"), (hanging_up, "broke the connection off")]
+    ("behave", "said", "answered"),
+    [
+        (endless, "bytes", True),
+        (short, "broke off", True),
+        (no_http, "speaks no HTTP", True),
+        (hanging_up, "broke the connection off", False),
+    ],
 )
 def test_an_answer_that_is_cut_is_not_asked_for_again_because_it_may_have_to_be_paid(
-    behave: Behaviour, said: str
+    behave: Behaviour, said: str, answered: bool
 ) -> None:
     with provider(behave) as server:
         failed = failure(asking(server.url))
     assert said in failed.message
-    assert not failed.unpaid
+    assert (failed.unpaid, failed.answered) == (False, answered)
     assert len(server.asked) == 1
 
 

@@ -130,6 +130,14 @@ def test_what_no_longer_fits_of_a_conversation_is_summarised_or_dropped(timed: h
     assert earlier(timed.build_context("hello", budget=600, overflow="drop", **WHO)) == []
 
 
+@pytest.mark.parametrize("value", ["Hamburg", "a house by the harbour of Hamburg, with her two sisters and a dog"])
+def test_a_small_budget_is_for_whatever_has_something_to_say(timed: holdfast.Holdfast, value: str) -> None:
+    timed.fact_set(key="city", value=value, principal="ann")
+    built = timed.build_context("hi", channel="cli", principal="ann", budget=100)
+    assert parts(built)["facts"] == [f"city: {value}"]
+    assert built.tokens_used == count(built.text) <= 100
+
+
 def test_what_fits_needs_no_summary(timed: holdfast.Holdfast) -> None:
     long_talk(timed, 40)
     built = timed.build_context("hello", budget=20_000, **WHO)
@@ -163,7 +171,8 @@ def test_shares_hold_and_nobody_goes_short_of_his_least(
     used = {part.name: sum(part.sizes[: fit[part.name]]) for part in many}
     assert sum(used.values()) <= budget
     for part in many:
-        assert used[part.name] <= int(budget * part.most)
+        assert used[part.name] <= int(budget * part.most) or fit[part.name] == 1
+        assert fit[part.name] or not part.sizes or not part.most or part.sizes[0] > budget - sum(used.values())
     if sum(part.least for part in many) <= 1:
         for part in many:
             rest = part.sizes[fit[part.name] :]

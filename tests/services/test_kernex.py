@@ -133,6 +133,7 @@ def test_one_bad_row_is_told_by_its_place_and_stops_no_other(hold: holdfast.Hold
             "insert into messages values ('m-7', 'c-1', 'user', cast(x'fffe' as text), '2026-03-02 10:00:00', null)",
             "insert into messages values ('m-8', 'c-1', 'user', '', 'soon', null)",
             "insert into facts values ('f-9', 'ann', '', 'x', null, 'x', 'x', null)",
+            "insert into facts values ('f-8', 'ann', 'x', ' ', null, 'x', 'x', null)",
             "insert into outcomes values ('r-9', '2026-03-02 10:00:00', 'ann', 'mail', 2, 'x', 's', '')",
             "insert into observations (id, sender_id, type, title) values ('o-9', 'ann', 'rumour', 'x')",
             "insert into scheduled_tasks (id, channel, sender_id, reply_target, description, due_at)"
@@ -154,6 +155,7 @@ def test_one_bad_row_is_told_by_its_place_and_stops_no_other(hold: holdfast.Hold
         "messages row 6",
         "messages row 8",
         "facts row 4",
+        "facts row 5",
         "observations row 3",
         "outcomes row 2",
         "scheduled_tasks row 4",
@@ -161,7 +163,9 @@ def test_one_bad_row_is_told_by_its_place_and_stops_no_other(hold: holdfast.Hold
         "token_usage row 3",
         "phase_checkpoints row 3",
     ]
-    assert done.rejected == 12
+    facts = [problem.what for problem in done.problems if problem.where.startswith("facts row ")]
+    assert facts == ["key: must not be empty", "value: must not be empty"]
+    assert done.rejected == 13
     assert done.stored == 26
     assert counts(done, "left_out")["extras"] == (1,)
 

@@ -479,3 +479,14 @@ def test_nobody_mines_into_what_the_key_does_not_reach_or_changes_what_is_anothe
     assert private.mine(content=text, namespace="x", scope="private").imported == 3
     assert seen_by("ai:ben@b").mine(content=text, namespace="x", scope="private").imported == 3
     assert len(said(private, namespace="x")) == 3
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_statements_that_are_no_objects_are_rejected_by_their_place_and_the_others_kept(
+    bare: bool, hold: Any, tmp_path: Path
+) -> None:
+    given: list[Any] = [{"id": "1", "memory": "Ann likes tea."}, "str", 7, None, [1], {"id": "9", "memory": "Rain."}]
+    (tmp_path / "m.json").write_text(json.dumps(given if bare else {"results": given, "relations": None}))
+    answer = hold.mine(str(tmp_path / "m.json"), format="mem0")
+    assert done(answer) == {"imported": 2, "rejected": 4}
+    assert all(problem.where.startswith("m.json byte ") for problem in answer.problems)

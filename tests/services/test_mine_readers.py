@@ -502,3 +502,113 @@ def test_a_text_in_another_encoding_is_read_if_it_says_so_and_told_if_not(
         assert problems(found) == [told]
     else:
         assert [one.content for one in found if isinstance(one, Note)] == ["café"]
+
+
+MISFITS: dict[str, tuple[Any, list[str]]] = {
+    "mem0": (
+        {"results": [{"id": "1", "memory": "Tea."}, "str", 7, None, [1], {"id": "9", "memory": "Rain."}], "data": None},
+        [f"f byte {at}" for at in (44, 51, 54, 60)],
+    ),
+    "chatgpt": (
+        [
+            5,
+            {
+                "id": "t",
+                "current_node": "c",
+                "mapping": {
+                    "a": {"parent": None, "children": ["b"], "message": 7},
+                    "b": {"parent": "a", "children": ["c"], "message": {"id": "b", "content": 9}},
+                    "c": {"parent": "b", "message": {"id": "c", "content": {"parts": ["Hi.", 4, None]}}},
+                    "d": "odd",
+                },
+            },
+        ],
+        ["f[0]", "f[1].a", "f[1].d", "f[1].b.content", "f[1].c.content.parts[1]"],
+    ),
+    "claude": (
+        [
+            7,
+            {
+                "uuid": "t",
+                "chat_messages": [
+                    {"uuid": "m1", "sender": "human", "text": "Hi."},
+                    {"uuid": "m2", "sender": 5, "text": 9},
+                    {"uuid": "m3", "sender": "human", "content": [3, {"type": "text", "text": "So."}]},
+                    "odd",
+                ],
+            },
+            {"conversations_memory": 4, "project_memories": [1]},
+            {"uuid": "p", "name": "P", "prompt_template": "Be kind.", "docs": 5},
+        ],
+        [
+            "f[0]",
+            "f[1].chat_messages[1].text",
+            "f[1].chat_messages[2].content[0]",
+            "f[1].chat_messages[3]",
+            "f[2].project_memories",
+            "f[2] account/memory",
+            "f[3].docs",
+        ],
+    ),
+    "claude-code": (
+        [
+            exports.code_entry("user", "u", "Hi."),
+            {**exports.code_entry("user", "v", ""), "message": 5},
+            exports.code_entry("user", "w", 9),
+            {"type": "summary", "leafUuid": "u", "summary": 3},
+            8,
+        ],
+        ["f:2", "f:3 content", "f:4", "f:5"],
+    ),
+    "codex": (
+        [
+            exports.codex_item({"type": "message", "role": "user", "content": "Hi."}),
+            {"type": "response_item", "payload": "odd"},
+            exports.codex_item({"type": "message", "role": "user", "content": {"text": "x"}}),
+            exports.codex_item({"type": 4}),
+            [1],
+        ],
+        ["f:2", "f:3 content", "f:4", "f:5"],
+    ),
+    "mcp-memory": (
+        {"entities": [{"name": "Anna", "observations": ["Sings."]}, 5, None], "relations": None},
+        ["f byte 60", "f byte 63"],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", MISFITS)
+def test_what_is_of_a_wrong_type_is_told_by_its_place_and_the_rest_is_read(form: Any, tmp_path: Path) -> None:
+    content, places = MISFITS[form]
+    path = tmp_path / "f"
+    if form in ("claude-code", "codex"):
+        exports.lined(path, *content)
+    else:
+        path.write_text(json.dumps(content))
+    found = records(path, form)
+    assert [where for where, _, rejected in problems(found) if rejected] == places
+    assert any(isinstance(one, Turn | Note) for one in found)
+
+
+def test_a_bare_list_of_statements_is_read_with_what_in_it_is_none(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text('["str", {"id": "1", "memory": "Tea."}, null]')
+    first, statement, last = records(tmp_path / "f", "mem0")
+    assert isinstance(statement, Note)
+    assert [where for where, _, _ in problems([first, last])] == ["f byte 1", "f byte 39"]
+
+
+def test_what_is_of_a_wrong_type_in_slack_is_no_empty_message(tmp_path: Path) -> None:
+    days = [{"user": "U9", "text": 5, "ts": "x"}, {"text": "Hi.", "ts": 7}, {"text": "", "ts": "1704100001.0"}, "odd"]
+    files = {"users.json": [3], "channels.json": {"a": 1}, "ci/2024-01-01.json": [*days, {"text": "So.", "ts": "2"}]}
+    found = records(exports.zipped(tmp_path / "s.zip", {name: json.dumps(one) for name, one in files.items()}))
+    assert [where for where, _, _ in problems(found)] == [
+        "channels.json",
+        "users.json[0]",
+        "ci/2024-01-01.json[0].text",
+        "ci/2024-01-01.json[1].ts",
+        "ci/2024-01-01.json[3]",
+    ]
+    assert ([one for one in found if isinstance(one, LeftOut)], turns(found)) == (
+        [LeftOut(sort="empty")],
+        [("unknown", "So.")],
+    )

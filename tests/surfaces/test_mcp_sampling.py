@@ -135,7 +135,7 @@ def test_a_client_that_gives_no_message_is_no_help(tmp_path: Path) -> None:
             client.send(TEST)
             client.send(reply(client.reply()))
             told = report(client)
-            assert (told["status"], told["reachable"]) == ("critical", False)
+            assert (told["status"], told["reachable"]) == ("critical", True)
             assert said in told["problem"]
             assert "secret" not in told["problem"]
 

@@ -323,6 +323,7 @@ def test_the_clients_model_is_asked_on_the_stream_of_the_call(sampling: holdfast
 def test_a_client_that_declines_over_http_is_no_help(sampling: holdfast.Holdfast) -> None:
     told = asked_over_http(sampling, "legacy", lambda _: types.ErrorData(code=-1, message="no"))
     assert "declined to ask its model (error -1)" in told["problem"]
+    assert told["reachable"]
 
 
 def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(sampling: holdfast.Holdfast) -> None:

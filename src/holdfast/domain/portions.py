@@ -1,4 +1,7 @@
-"""Sharing a budget among parts: each gets its least first, then more in their order, and never more than its most."""
+"""Sharing a budget among parts: each gets its least first, then more in their order, up to its most.
+
+What is left then is for parts that would have nothing: each gets its first item, if that fits.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,4 +28,9 @@ def portions(parts: Sequence[Part], budget: int) -> dict[str, int]:
                     break
                 taken[part.name] += 1
                 used[part.name] += size
+    left = budget - sum(used.values())
+    for part in parts:
+        if part.most and part.sizes and not taken[part.name] and part.sizes[0] <= left:
+            taken[part.name] = 1
+            left -= part.sizes[0]
     return taken

@@ -202,8 +202,8 @@ class Remote:
         return _believed(found, self.name)
 
     def _unanswered(self, failure: Failure) -> ModelFailed:
-        answered = failure.status is not None
-        return self._failed(failure.what, retryable=failure.retryable, unpaid=failure.undone, answered=answered)
+        known = {"retryable": failure.retryable, "unpaid": failure.undone, "answered": failure.answered}
+        return self._failed(failure.what, **known)
 
     def _failed(
         self, what: str, *, retryable: bool = False, unpaid: bool = False, answered: bool = True

@@ -83,10 +83,10 @@ def _completion(result: Mapping[str, Any]) -> Completion:
     try:
         found = msgspec.convert(result, _Message)
     except (msgspec.ValidationError, RecursionError):
-        raise ModelFailed("The connected agent answered with something else than a message.") from None
+        raise ModelFailed("The connected agent answered with something else than a message.", answered=True) from None
     parts = found.content if isinstance(found.content, list) else [found.content]
     text = "".join(part.text for part in parts)
     if not text.strip():
-        raise ModelFailed("The connected agent's model answered with nothing.")
+        raise ModelFailed("The connected agent's model answered with nothing.", answered=True)
     known = 0 < len(found.model) <= LONGEST_MODEL and found.model.isprintable()
     return Completion(text, found.model if known else Sampling.name)

@@ -13,6 +13,7 @@ class Failure(Exception):
         undone: bool = False,
         late: bool = False,
         after: float = 0.0,
+        answered: bool = False,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -24,3 +25,5 @@ class Failure(Exception):
         """Whether the whole time limit went by."""
         self.after = after
         """For how many seconds the provider asks to be left alone."""
+        self.answered = answered or status is not None
+        """Whether the provider said something, if nothing of use or not to its end."""

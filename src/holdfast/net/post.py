@@ -71,7 +71,7 @@ class Post:
         try:
             return within(deadline - monotonic(), lambda: self._answered(exchange, path, body))
         except TimeoutError:
-            raise self._late() from None
+            raise self._late(exchange) from None
         finally:
             exchange.end()
 
@@ -92,7 +92,7 @@ class Post:
             return self._read(exchange.send(self._address.path.rstrip("/") + path, body, self._headers))
         except (OSError, HTTPException) as error:
             # What a provider sends may repeat the key, and an error what it sends.
-            raise self._broken(error, undone=not exchange.sent) from None
+            raise self._broken(error, exchange) from None
 
     def _read(self, response: HTTPResponse) -> bytes:
         if not (response.status == 200 or (self._quiet and 200 <= response.status < 300)):
@@ -117,14 +117,16 @@ class Post:
         retryable = status in (408, 425, 429) or status >= 500
         return Failure(what, retryable=retryable, status=status, undone=True, after=after)
 
-    def _broken(self, error: OSError | HTTPException, *, undone: bool) -> Failure:
+    def _broken(self, error: OSError | HTTPException, exchange: Exchange) -> Failure:
         from ssl import SSLEOFError, SSLError
 
+        undone = not exchange.sent
         match error:
             case TimeoutError():
-                return self._late()
+                return self._late(exchange)
             case ConnectionResetError() | BrokenPipeError() | HTTPException() | SSLEOFError():
-                return Failure("broke the connection off, or speaks no HTTP", retryable=True, undone=undone)
+                what, no_http = "broke the connection off, or speaks no HTTP", not isinstance(error, OSError)
+                return Failure(what, retryable=True, undone=undone, answered=exchange.answered or no_http)
             case SSLError():
                 what = f"cannot be reached securely: check {self._settings}_url and the provider's certificate"
                 return Failure(what, undone=undone)
@@ -133,8 +135,9 @@ class Post:
             case _:
                 return Failure("cannot be reached", retryable=True, undone=undone)
 
-    def _late(self) -> Failure:
-        return Failure(f"did not answer within {self._timeout:g} seconds", retryable=True, late=True)
+    def _late(self, exchange: Exchange) -> Failure:
+        what = f"did not answer within {self._timeout:g} seconds"
+        return Failure(what, retryable=True, late=True, answered=exchange.answered)
 
 
 def seconds_of(retry_after: str | None) -> float:
@@ -159,6 +162,8 @@ class Exchange:
         self._deadline = deadline
         self.sent = False
         """Whether the provider may have got something of the request."""
+        self.answered = False
+        """Whether its answer began."""
 
     def send(self, path: str, body: bytes, headers: dict[str, str]) -> HTTPResponse:
         self._connection.connect()
@@ -166,7 +171,9 @@ class Exchange:
             raise TimeoutError
         self.sent = True
         self._connection.request("POST", path, body, headers)
-        return self._connection.getresponse()
+        response = self._connection.getresponse()
+        self.answered = True
+        return response
 
     def end(self) -> None:
         """Close the connection, and so wake up whoever still reads from it."""

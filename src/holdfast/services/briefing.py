@@ -104,8 +104,8 @@ def brief(
     gathered = {name: _gathered(name, hold, scope, message, going) for name in SHARES if name in wanted}
     fence = token_hex(6)
     head = _head(fence)
-    room = max(0, most_tokens - tokens.count(head) - tokens.count(fence) - 8 * len(gathered))
-    sizes = {name: _sizes(found.items, int(room * SHARES[name][1])) for name, found in gathered.items()}
+    room = max(0, most_tokens - tokens.count(head) - tokens.count(fence) - _headings(gathered))
+    sizes = {name: _sizes(found.items, int(room * SHARES[name][1]), room) for name, found in gathered.items()}
     fit, earlier = _fit(sizes, room), None
     if overflow == "summarise" and "summary" in gathered and _overflows(gathered.get("history"), fit):
         reserved = int(room * ROLLING)
@@ -119,11 +119,17 @@ def brief(
     return Briefing(going, parts, text, used, _language(hold, scope, message, going), step)
 
 
-def _sizes(items: list[Item], most: int) -> list[int]:
-    """The tokens of items, as far as there can be room for them."""
+def _headings(gathered: Mapping[str, Portion]) -> int:
+    """The tokens of the lines above parts that say something; a summary also tells of what a history leaves out."""
+    said = {name for name, found in gathered.items() if found.items}
+    return sum(_size(f"## {name}\n") for name in gathered if name in said or (name == "summary" and "history" in said))
+
+
+def _sizes(items: list[Item], most: int, room: int) -> list[int]:
+    """The tokens of items, as far as there can be room for them: for the first one there may be all of it."""
     found: list[int] = []
     for item in items:
-        found.append(_size(_line(item), most))
+        found.append(_size(_line(item), most if found else room))
         if sum(found) > most:
             break
     return found

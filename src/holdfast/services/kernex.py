@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from msgspec.structs import replace
 
+from ..domain import admit as door
 from ..domain import ids
 from ..domain.admit import Draft
 from ..domain.admit import namespace as admit_namespace
@@ -351,6 +352,7 @@ class Taking:
         sender, key, value = row.sender, row.text("key"), row.text("value")
         if sender == SYSTEM:
             raise Left(NO_STATE, "left_out")
+        key, value = door.title(key, "key"), door.content(value, "value")
         told, gone = row.moment("updated_at"), row.maybe_moment("deleted_at")
         names = known_as(write.session, sender)
         held = [memory for name in names if (memory := title_holder(write, place_of(name), key)) is not None]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ...domain.mined import Sort
+from ...domain.mined import Problem, Sort
 
 _OURS = re.compile(r"(?:.*(?:__|[./:]))?memory_[a-z_]+", re.DOTALL)
 """However a host writes the name of the server before it."""
@@ -36,6 +36,23 @@ def blocks(content: Any) -> Iterator[Block]:
             yield Block("message", one)
         elif isinstance(one, dict):
             yield _block(one)
+
+
+def misfits(content: Any, where: str) -> Iterator[Problem]:
+    """What of a message's content is neither a text nor a block, by its place."""
+    if not isinstance(content, str | list | None):
+        yield Problem(where=where, what="is neither a text nor a list of blocks")
+    for number, one in enumerate(list_of(content)):
+        if not isinstance(one, str | dict):
+            yield Problem(where=f"{where}[{number}]", what="is neither a text nor a block")
+        elif isinstance(one, dict) and not isinstance(one.get("text"), str | None):
+            yield Problem(where=f"{where}[{number}].text", what="is no text")
+
+
+def no_text(value: Any, where: str) -> Iterator[Problem]:
+    """What is wrong with something that is a text if it is there at all."""
+    if not isinstance(value, str | None):
+        yield Problem(where=where, what="is no text")
 
 
 def _block(one: dict[str, Any]) -> Block:

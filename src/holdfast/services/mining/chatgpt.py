@@ -6,12 +6,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from ...domain.mined import LeftOut, Problem, Record, Sort, Turn
-from .blocks import dict_of, list_of, text_of
+from .blocks import dict_of, list_of, no_text, text_of
 from .places import Piece
 from .reading import Told, each
 
 _THOUGHTS = ("thoughts", "reasoning_recap")
 _TOOLS = ("code", "execution_output", "tether_browsing_display", "tether_quote", "system_error", "computer_output")
+_TEXTS = ("text", "result", "content", "user_instructions", "model_set_context")
 _CONTEXT = ("user_editable_context", "model_editable_context")
 
 
@@ -33,6 +34,9 @@ def conversation(raw: Any, where: str) -> Iterator[Record]:
     if not thread:
         yield Problem(where=where, what="is a conversation without an id")
         return
+    for key, node in raw["mapping"].items():
+        if not isinstance(node, dict) or not isinstance(node.get("message"), dict | None):
+            yield Problem(where=f"{where}.{key}", what="is no message")
     shown = list(_branch(raw["mapping"], raw.get("current_node")))
     if len(shown) < len(raw["mapping"]):
         others = sum(map(_said, raw["mapping"].values())) - sum(map(_said, shown))
@@ -82,6 +86,7 @@ def _leaf(mapping: dict[str, Any]) -> str | None:
 def _turn(message: dict[str, Any], id: str, thread: str, name: str, place: int, where: str) -> Iterator[Record]:
     where = f"{where}.{id or place}"
     text = _text(message)
+    yield from _misfits(message.get("content"), f"{where}.content")
     if not text.strip():
         return
     if not id:
@@ -132,14 +137,22 @@ def _text(message: dict[str, Any]) -> str:
         return "\n\n".join(text for part in parts if (text := _part(part)).strip())
     if isinstance(thoughts := content.get("thoughts"), list):
         return "\n\n".join(text_of(one.get("content")) for one in thoughts if isinstance(one, dict))
-    return next(
-        (
-            text
-            for name in ("text", "result", "content", "user_instructions", "model_set_context")
-            if (text := text_of(content.get(name)))
-        ),
-        "",
-    )
+    return next((text for name in _TEXTS if (text := text_of(content.get(name)))), "")
+
+
+def _misfits(content: Any, where: str) -> Iterator[Problem]:
+    """What of a message's content is there and cannot be read, by its place."""
+    if not isinstance(content, str | dict | None):
+        yield Problem(where=where, what="is neither a text nor has it parts")
+    for name in ("parts", "thoughts"):
+        given = dict_of(content).get(name)
+        if not isinstance(given, list | None):
+            yield Problem(where=f"{where}.{name}", what="is no list")
+        for number, one in enumerate(list_of(given)):
+            if not isinstance(one, str | dict | None):
+                yield Problem(where=f"{where}.{name}[{number}]", what="is neither a text nor a part")
+    for name in _TEXTS:
+        yield from no_text(dict_of(content).get(name), f"{where}.{name}")
 
 
 def _part(part: Any) -> str:

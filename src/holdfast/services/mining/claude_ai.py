@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ...domain.memory import Kind
 from ...domain.mined import LeftOut, Note, Problem, Record, Sort, Tie, Turn
 from . import chatgpt
-from .blocks import Block, blocks, dict_of, is_ours, joined, list_of, text_of
+from .blocks import Block, blocks, dict_of, is_ours, joined, list_of, misfits, no_text, text_of
 from .places import Piece
 from .reading import Told, each
 
@@ -41,11 +41,14 @@ def is_project(raw: Any) -> bool:
 def _memory(raw: dict[str, Any], where: str) -> Iterator[Record]:
     """What it remembers of everything, and of each project."""
     account = text_of(raw.get("account_uuid")) or "account"
-    told = {f"{account}/memory": ("What Claude remembers", text_of(raw.get("conversations_memory")))}
+    told: dict[str, tuple[str, Any]] = {f"{account}/memory": ("What Claude remembers", raw.get("conversations_memory"))}
+    if not isinstance(raw.get("project_memories"), dict | None):
+        yield Problem(where=f"{where}.project_memories", what="is no mapping of texts")
     for project, text in dict_of(raw.get("project_memories")).items():
-        told[f"project/{project}/memory"] = (f"What Claude remembers of project {project[:8]}", text_of(text))
+        told[f"project/{project}/memory"] = (f"What Claude remembers of project {project[:8]}", text)
     for key, (title, text) in told.items():
-        if text.strip():
+        yield from no_text(text, f"{where} {key}")
+        if text_of(text).strip():
             yield _note(key, title, text, where, kind="summary")
 
 
@@ -58,6 +61,8 @@ def _project(raw: dict[str, Any], where: str) -> Iterator[Record]:
     about = "\n\n".join(filter(str.strip, (text_of(raw.get(part)) for part in ("description", "prompt_template"))))
     if about:
         yield _note(key, name, about, where, at=raw.get("created_at"))
+    if not isinstance(raw["docs"], list | None):
+        yield Problem(where=f"{where}.docs", what="is no list of documents")
     for number, document in enumerate(list_of(raw["docs"])):
         spot, document = f"{where}.docs[{number}]", dict_of(document)
         id, text = text_of(document.get("uuid")), text_of(document.get("content"))
@@ -103,8 +108,10 @@ def _message(message: dict[str, Any], thread: str, name: str, place: int, where:
     if not id:
         yield Problem(where=where, what="is a message without a uuid")
         return
+    yield from misfits(message.get("content"), f"{where}.content")
     found = list(blocks(message.get("content")))
     if not any(block.text.strip() for block in found):
+        yield from no_text(message.get("text"), f"{where}.text")
         found = [Block("message", text_of(message.get("text")))]
     files = _files(message)
     for sort, text in _sorted(found):

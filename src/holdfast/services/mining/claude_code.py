@@ -6,7 +6,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from ...domain.mined import LeftOut, Problem, Record, Sort, Turn
-from .blocks import Block, blocks, is_ours, joined, text_of
+from .blocks import Block, blocks, is_ours, joined, misfits, text_of
 from .places import Piece
 from .reading import Told, entries
 
@@ -46,14 +46,19 @@ class Session:
         if kind in ("user", "assistant") and isinstance(message, dict):
             self._place += 1
             yield from self._turns(where, raw, message)
+        elif kind in ("user", "assistant"):
+            yield Problem(where=where, what="is an entry without a message")
         elif kind == "summary" and text_of(raw.get("summary")).strip():
             yield from self._summary(where, raw)
+        elif kind == "summary" and not isinstance(raw.get("summary"), str | None):
+            yield Problem(where=where, what="is a summary that is no text")
         elif isinstance(kind, str):
             yield LeftOut(sort="system")
         else:
             yield Problem(where=where, what="is no entry of a transcript: it has no type")
 
     def _turns(self, where: str, raw: dict[str, Any], message: dict[str, Any]) -> Iterator[Record]:
+        yield from misfits(message.get("content"), f"{where} content")
         found = list(blocks(message.get("content")))
         self._note_ours(found)
         for sort in SORTS:

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ...domain.mined import LeftOut, Problem, Record, Sort, Turn
-from .blocks import blocks, called, is_ours, joined, list_of, result_of, text_of
+from .blocks import blocks, called, is_ours, joined, list_of, misfits, result_of, text_of
 from .places import Piece
 from .reading import Told, entries
 
@@ -56,6 +56,8 @@ class Session:
             self._begin(payload)
         elif kind == "response_item" and isinstance(payload, dict):
             yield from self._item(where, payload, raw.get("timestamp"))
+        elif kind in ("session_meta", "response_item"):
+            yield Problem(where=where, what="is an entry without a payload")
         elif kind in TYPES:
             yield LeftOut(sort="system")
         elif kind in _ITEMS:
@@ -80,6 +82,7 @@ class Session:
         if call and call in self._ours:
             yield LeftOut(sort="recalled")
             return
+        yield from _misfits(item, where)
         sort, speaker, text = _said(item)
         if text.strip():
             yield Turn(
@@ -95,6 +98,15 @@ class Session:
                 sort=sort,
                 metadata={"line": where},
             )
+
+
+def _misfits(item: dict[str, Any], where: str) -> Iterator[Problem]:
+    """What of an item cannot be read, by its place."""
+    if not isinstance(item.get("type"), str):
+        yield Problem(where=where, what="is an item without a type")
+    yield from misfits(item.get("content"), f"{where} content")
+    if not isinstance(output := item.get("output"), dict):
+        yield from misfits(output, f"{where} output")
 
 
 def _said(item: dict[str, Any]) -> tuple[Sort, str, str]:

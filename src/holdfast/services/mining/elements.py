@@ -28,6 +28,8 @@ class Element(NamedTuple):
     at: int
     """The byte at which it begins."""
     data: bytes
+    sole: bool = False
+    """Whether it is all that there is under its name, and not one of an array."""
 
 
 class Fault(NamedTuple):
@@ -117,7 +119,8 @@ def _object(text: "_Text") -> Iterator[Element | Fault]:
             text.step()
             yield from _array(text, name)
         else:
-            yield text.value(name)
+            found = text.value(name)
+            yield found._replace(sole=True) if isinstance(found, Element) else found
 
 
 def _name(key: Element | Fault) -> str:

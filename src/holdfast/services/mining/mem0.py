@@ -24,10 +24,10 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
         for where, name, raw in named(source, piece.name):
             if isinstance(raw, Problem):
                 yield raw
-            elif name in STATEMENTS and isinstance(raw, dict):
-                yield _statement(raw, where)
-            elif name == "relations" and isinstance(raw, dict):
-                yield from _relation(graph, raw, where)
+            elif name in STATEMENTS:
+                yield _statement(dict_of(raw), where)
+            elif name == "relations":
+                yield from _relation(graph, dict_of(raw), where)
         yield from graph.end()
 
 

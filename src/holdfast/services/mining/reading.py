@@ -72,11 +72,16 @@ def each(piece: Piece, told: Told, within: str) -> Iterator[Raw | Problem]:
 
 
 def named(source: IO[bytes], name: str) -> Iterator[tuple[str, str | None, Any | Problem]]:
-    """Everything in a document: where it stands, the name of the array or member that it is of, and what it says."""
+    """Everything in a document: where it stands, the name of the array or member that it is of, and what it says.
+
+    A member that is null is not there.
+    """
     for element in elements(source):
         place = f"{name} byte {element.at}"
         if isinstance(element, Fault):
             yield place, None, Problem(where=place, what=element.what)
+            continue
+        if element.data == b"null" and element.sole:
             continue
         try:
             yield place, element.name, decoded(element.data)

@@ -9,10 +9,10 @@ import msgspec
 
 from ...domain.errors import Invalid
 from ...domain.mined import LeftOut, Problem, Record, Turn, moment_of
-from .blocks import dict_of, list_of, text_of
+from .blocks import dict_of, list_of, no_text, text_of
 from .places import Piece, watched
 from .plan import ORIGINAL
-from .reading import Told, guarded, members
+from .reading import Raw, Told, guarded, members, start_of
 
 DAY = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
 AMONG = ("dms.json", "mpims.json")
@@ -69,12 +69,20 @@ def _channel(raw: dict[str, Any], *, among: bool) -> Channel:
 
 
 def _listed(piece: Piece, told: Told) -> Iterator[dict[str, Any] | Problem]:
+    for one in _objects(piece, told, "is neither a user nor a channel"):
+        yield one if isinstance(one, Problem) else one[1]
+
+
+def _objects(piece: Piece, told: Told, otherwise: str) -> Iterator[Raw | Problem]:
+    """Every object of a list with its place; what is none is told of."""
+    if start_of(piece.head()).startswith(b"{"):
+        yield Problem(where=piece.name, what="is no list")
     with watched(piece, told) as source:
         for one in members(source, piece.name, None):
-            if isinstance(one, Problem):
+            if isinstance(one, Problem) or isinstance(one[1], dict):
                 yield one
-            elif isinstance(one[1], dict):
-                yield one[1]
+            else:
+                yield Problem(where=one[0], what=otherwise)
 
 
 def _person(user: dict[str, Any]) -> str:
@@ -84,14 +92,11 @@ def _person(user: dict[str, Any]) -> str:
 
 
 def _day(piece: Piece, channel: Channel, people: dict[str, str], told: Told) -> Iterator[Record]:
-    with watched(piece, told) as source:
-        for one in members(source, piece.name, None):
-            if isinstance(one, Problem):
-                yield one
-            elif isinstance(one[1], dict):
-                yield from _message(one[1], one[0], channel, people)
-            else:
-                yield Problem(where=one[0], what="is no message")
+    for one in _objects(piece, told, "is no message"):
+        if isinstance(one, Problem):
+            yield one
+        else:
+            yield from _message(one[1], one[0], channel, people)
 
 
 def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str, str]) -> Iterator[Record]:
@@ -101,11 +106,15 @@ def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str
         text_of(one.get("name"))[:256] for one in list_of(raw.get("files")) if isinstance(one, dict) and one.get("name")
     ]
     text = text or "\n".join(f"[file {file}]" for file in files) or _attached(raw)
+    odd = list(_misfits(raw, where))
+    yield from odd
     if not text.strip():
-        yield LeftOut(sort="empty")
+        if not odd:
+            yield LeftOut(sort="empty")
         return
     if not stamp:
-        yield Problem(where=where, what="is a message without a ts, so that it has no name")
+        if raw.get("ts") in (None, ""):
+            yield Problem(where=where, what="is a message without a ts, so that it has no name")
         return
     replied = text_of(raw.get("thread_ts"))
     yield Turn(
@@ -121,6 +130,15 @@ def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str
         sort="system" if _NOISE.fullmatch(text_of(raw.get("subtype"))) else "message",
         metadata=({"files": files[:20]} if files else {}) | _original(text_of(raw.get("text")), text),
     )
+
+
+def _misfits(raw: dict[str, Any], where: str) -> Iterator[Problem]:
+    """What of a message is there and cannot be read, by its place."""
+    yield from no_text(raw.get("text"), f"{where}.text")
+    yield from no_text(raw.get("ts"), f"{where}.ts")
+    for name in ("blocks", "files", "attachments"):
+        if not isinstance(raw.get(name), list | None):
+            yield Problem(where=f"{where}.{name}", what="is no list")
 
 
 def _original(given: str, text: str) -> dict[str, str]:

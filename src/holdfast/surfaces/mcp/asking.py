@@ -92,12 +92,14 @@ def _result(message: Mapping[str, Any]) -> Mapping[str, Any] | ModelFailed:
     if (error := message.get("error")) is not None:
         return declined(error.get("code") if isinstance(error, dict) else None)
     result = message.get("result")
-    return result if isinstance(result, dict) else ModelFailed("The connected agent answered with no message.")
+    if isinstance(result, dict):
+        return result
+    return ModelFailed("The connected agent answered with no message.", answered=True)
 
 
 def declined(code: object) -> ModelFailed:
     known = f" (error {code})" if isinstance(code, int) else ""
-    return ModelFailed(f"The connected agent declined to ask its model{known}.", unpaid=True)
+    return ModelFailed(f"The connected agent declined to ask its model{known}.", unpaid=True, answered=True)
 
 
 def late(seconds: float) -> ModelFailed:

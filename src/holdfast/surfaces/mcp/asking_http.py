@@ -49,7 +49,8 @@ class Asking:
         except MCPError as error:
             raise self._failed(error.error.code, seconds) from None
         except (ValidationError, ValueError):
-            raise ModelFailed("The connected agent answered with something else than a message.") from None
+            what = "The connected agent answered with something else than a message."
+            raise ModelFailed(what, answered=True) from None
         except TimeoutError:
             raise late(seconds) from None
 

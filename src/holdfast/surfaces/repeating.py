@@ -1,18 +1,17 @@
 """Do something again and again until told to stop, with a pause between."""
 
-import signal
 import threading
 from collections.abc import Callable
 
 from ..domain.errors import Cancelled, HoldfastError
 from ..services.hold import Progress
+from .stopping import when_told
 
 
 def repeat(once: Callable[[Progress], None], seconds: float, complain: Callable[[HoldfastError], object]) -> None:
     """Until SIGTERM or SIGINT, which end it between two changes. What only fails for now is told and tried later."""
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    when_told(stop.set)
     while not stop.is_set():
         try:
             once(Progress(stop=stop))

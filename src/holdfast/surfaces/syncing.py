@@ -1,11 +1,11 @@
 """Keep in step with peers until told to stop."""
 
-import signal
 import sys
 import threading
 
 from ..app import Holdfast
 from ..services.daemon import Daemon
+from .stopping import when_told
 
 
 def keep_in_step(holdfast: Holdfast) -> int:
@@ -15,8 +15,7 @@ def keep_in_step(holdfast: Holdfast) -> int:
         holdfast.hold, settings.sync_peers, interval=settings.sync_interval_secs, batch=settings.sync_batch_size
     )
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    when_told(stop.set)
     print(
         f"Holdfast keeps {holdfast.hold.store.path} in step with {', '.join(settings.sync_peers)}",
         file=sys.stderr,

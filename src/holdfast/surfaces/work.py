@@ -1,7 +1,6 @@
 """Do what is due until told to stop."""
 
 import os
-import signal
 import socket
 import sys
 from typing import get_args
@@ -11,6 +10,7 @@ from ..domain.errors import Invalid
 from ..domain.task import Handler
 from ..settings import Settings
 from .human import safe
+from .stopping import when_told
 
 
 def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allow: str, once: bool) -> int:
@@ -22,8 +22,7 @@ def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allo
     db = settings.db or holdfast.hold.store.path
     terms = Terms(owner, db, slots, lease, handlers_of(allow))
     worker = Worker(holdfast.hold, terms, lambda line: print(safe(line), file=sys.stderr, flush=True))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop())
+    when_told(worker.stop)
     print(f"{owner} works on {holdfast.hold.store.path}", file=sys.stderr, flush=True)
     dispatcher = Dispatcher(holdfast.hold)
     if once:

@@ -1,0 +1,19 @@
+"""A signal stops what waits, at whatever moment it comes."""
+
+import subprocess
+import sys
+
+HELD = """
+import os, signal, threading
+from holdfast.surfaces.stopping import when_told
+
+stop = threading.Event()
+when_told(stop.set)
+with stop._cond:
+    os.kill(os.getpid(), signal.SIGTERM)
+stop.wait()
+"""
+
+
+def test_a_signal_that_comes_while_the_lock_of_the_waiting_is_held_is_heard() -> None:
+    assert subprocess.run([sys.executable, "-c", HELD], timeout=60).returncode == 0

@@ -99,6 +99,8 @@ class Taking:
         """Records that may be of people and said nothing here before."""
         self._was_gone: dict[str, bool] = {}
         """Whether each memory that was written was deleted before."""
+        self._came_gone: dict[str, bool] = {}
+        """Whether it was deleted when it was written last."""
 
     def take(self, change: Change) -> Outcome:
         """Take one change. Raises Refused before it writes anything."""
@@ -196,7 +198,9 @@ class Taking:
 
     def fates(self) -> tuple[list[str], list[str]]:
         """The memories that are deleted now and were alive or not here, and those that are alive and were deleted."""
-        is_gone = {id: self._write.said[id].state == "deleted" for id in self._was_gone}
+        is_gone = self._came_gone
+        if self.erasures or self.people or self.remains:  # what came of somebody who was forgotten may be erased since
+            is_gone = {id: self._write.said[id].state == "deleted" for id in self._was_gone}
         lost = [id for id, was in self._was_gone.items() if is_gone[id] and not was]
         return lost, [id for id, was in self._was_gone.items() if was and not is_gone[id]]
 
@@ -333,6 +337,7 @@ class Taking:
         if not isinstance(record, Memory):
             return
         self._was_gone.setdefault(record.id, isinstance(own, Memory) and own.state == "deleted")
+        self._came_gone[record.id] = record.state == "deleted"
         if isinstance(own, Memory) and own.reflection_depth < record.reflection_depth:
             self.risen.add(record.id)
         self._write.said[record.id] = record

@@ -383,9 +383,13 @@ def confirm(op: Operation, wanted: dict[str, Any]) -> None:
 def opened(wanted: dict[str, Any], *, later: bool = False) -> Iterator[Holdfast]:
     from ..app import open as open_memory
 
-    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]})
-    with open_memory(settings=settings, source="cli", later=later, once=True) as hold:
+    with open_memory(settings=settings_of(wanted), source="cli", later=later, once=True) as hold:
         yield hold
+
+
+def settings_of(wanted: dict[str, Any], **flags: Any) -> setting.Settings:
+    """The settings, with what the global options and the flags of a command say."""
+    return setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], **flags})
 
 
 @contextmanager
@@ -491,7 +495,7 @@ def serve(host: str | None, port: int | None, **given: Any) -> None:
     named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints", "quorum_writes", "quorum_timeout_ms")
     flags = {"host": host, "port": port, **{name: given[name] for name in named}}
     flags["quorum_peers"] = given["quorum_peers"].split(",") if given["quorum_peers"] else None
-    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], **flags})
+    settings = settings_of(wanted, **flags)
     from ..app import open as open_memory
     from .serve import serve as run
 
@@ -530,7 +534,7 @@ def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None
 def mcp(profile: str | None, **given: Any) -> None:
     """Serve MCP over standard input and output, for an agent to start."""
     wanted = choices(given)
-    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], "profile": profile})
+    settings = settings_of(wanted, profile=profile)
     from ..app import open as open_memory
     from .mcp.stdio import serve as run
 
@@ -550,7 +554,7 @@ def mcp(profile: str | None, **given: Any) -> None:
 def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> None:
     """Do what is due, by the handlers of the tasks, until interrupted."""
     wanted = choices(given)
-    settings = setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]})
+    settings = settings_of(wanted)
     from ..app import open as open_memory
     from .work import work
 
@@ -568,8 +572,9 @@ def boot(path: str | None, namespace: str | None, budget: int | None, *, no_head
     from .hooking import Deadline
 
     wanted = choices(given)
-    with Deadline("boot", setting.load({}).hook_timeout_ms / 1000) as deadline:
-        answer = booted(wanted, path, namespace, budget)
+    settings = settings_of(wanted)
+    with Deadline("boot", settings.hook_timeout_ms / 1000) as deadline:
+        answer = booted(settings, path, namespace, budget)
         said = [answer.text] if answer.text else []
         deadline.say(
             wire.encode(answer)
@@ -578,12 +583,13 @@ def boot(path: str | None, namespace: str | None, budget: int | None, *, no_head
         )
 
 
-def booted(wanted: dict[str, Any], path: str | None, namespace: str | None, budget: int | None) -> Any:
+def booted(settings: setting.Settings, path: str | None, namespace: str | None, budget: int | None) -> Any:
     """What a session should know first; the project is that of a folder of this machine, if none is named."""
+    from ..app import open as open_memory
     from ..services import projects
     from ..services.backup import local_path
 
-    with opened(wanted) as hold:
+    with open_memory(settings=settings, source="cli", once=True) as hold:
         if namespace is None:
             found = projects.which(hold.hold, local_path(path or "."))
             namespace, budget = found.namespace, budget or found.budget
@@ -608,9 +614,9 @@ def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: boo
     strategy, message = strategy_of(agent, ways), ""  # type: ignore[arg-type]
     if not no_boot:
         try:
-            alone = partial(become, agent, words, "", strategy)
-            with Deadline("wrap", setting.load({}).hook_timeout_ms / 1000, alone):
-                answer = booted(choices(given), None, None, budget)
+            settings, alone = settings_of(choices(given)), partial(become, agent, words, "", strategy)
+            with Deadline("wrap", settings.hook_timeout_ms / 1000, alone):
+                answer = booted(settings, None, None, budget)
             message = "\n".join(filter(None, (PREAMBLE, answer.manifest, answer.text)))
         except HoldfastError as error:
             tell("wrap", error)
@@ -626,7 +632,7 @@ def hook(event: str, payload: str | None, host: str | None, **given: Any) -> Non
     from .hooking import run as do
 
     wanted = choices(given)
-    do(event, host, payload, setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"]}))
+    do(event, host, payload, settings_of(wanted))
 
 
 @cli.group(cls=Commands, path=("hooks",), params=global_options())

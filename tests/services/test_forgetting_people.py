@@ -8,6 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.domain.errors import Conflict, Forbidden, NotFound
+from people import tell_of
 
 NAMES = ("quetzalcoatlus", "slack:Uxochitl")
 WORDS = ("quetzalcoatlus", "xochitl", "tlaloc", "cuauhtemoc")
@@ -19,19 +20,9 @@ def known(timed: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
     timed.principal_merge(alias=NAMES[1], principal=NAMES[0])
     timed.principal_describe(name=NAMES[0], display="cuauhtemoc")
     for who in (*NAMES, "bob"):
-        say = {"principal": who, "channel": "cli"}
         word = "tlaloc" if who in NAMES else "sunflower"
-        timed.fact_set(key=f"{word} city", value=f"lives in {word}", principal=who)
+        tell_of(timed, who, word)
         timed.fact_set(key=f"{word} city", value=f"moved to {word}", principal=who)
-        timed.conversation_say(turns=[{"role": "user", "content": f"I am from {word}, you know."}], **say)
-        timed.task_add(title=f"Call {word}", due_at="2020-01-01", principal=who)
-        timed.usage_record(model="m", input_tokens=1, principal=who)
-        timed.run_open(topology=word, phases=["one"], principal=who)
-        timed.session_keep(session_id=word, provider="p", principal=who)
-        timed.lesson_add(rule=f"Ask {word} first, before all others.", domain="people", principal=who)
-        timed.outcome_record(score=1, domain="people", what=f"{word} was glad", principal=who)
-        timed.budget_set(principal=who, tokens=5)
-        timed.interaction_record(status="denied", reason=f"{word} may not", principal=who, name=word)
     timed.onboarding_tell(step="introduce", principal=NAMES[0])
     clock.move(hours=3)
     timed.conversation_reap()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast
+import people
 from holdfast.domain.errors import NotFound
 from holdfast.domain.moment import from_text
 from holdfast.domain.scope import Scope
@@ -39,17 +40,7 @@ def time() -> Time:
 
 
 def tell_of(hold: holdfast.Holdfast, who: str, word: str) -> None:
-    """Everything that can be kept of a person."""
-    hold.fact_set(key="city", value=f"lives in {word}", principal=who)
-    hold.conversation_say(turns=[{"role": "user", "content": f"I am from {word}."}], principal=who, channel="cli")
-    hold.task_add(title=f"Call {word}", due_at="2020-01-01", principal=who)
-    hold.usage_record(model="m", input_tokens=1, principal=who)
-    hold.run_open(topology=word, phases=["one"], principal=who)
-    hold.session_keep(session_id=word, provider="p", principal=who)
-    hold.lesson_add(rule=f"Ask {word} first, before all others.", domain="people", principal=who)
-    hold.outcome_record(score=1, domain="people", what=f"{word} was glad", principal=who)
-    hold.budget_set(principal=who, tokens=5)
-    hold.interaction_record(status="denied", reason=f"{word} may not", principal=who, name=word)
+    people.tell_of(hold, who, word)
     hold.onboarding_tell(step="introduce", principal=who)
 
 

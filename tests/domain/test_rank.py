@@ -226,6 +226,14 @@ def test_words_in_one_passage_say_more_than_the_same_words_far_apart() -> None:
     assert ids_of(order([apart, together])) == ["together", "apart"]
 
 
+def test_words_that_the_named_person_says_in_a_conversation_say_more_than_words_said_to_them() -> None:
+    hers = Candidate("hers", (Piece(0, 9, {"plum": 1}, "Ada"), Piece(9, 19, {}, "Ben")), 40)
+    his = Candidate("his", (Piece(0, 9, {"plum": 1}, "Ben"), Piece(9, 19, {}, "Ada")), 40, updated_at=1)
+    found = order([his, hers])
+    assert ids_of(found) == ["hers", "his"]
+    assert (found[0].parts.speaker, found[0].bm25) == (found[1].parts.speaker, found[1].bm25), "both speak in both"
+
+
 # What speaks for a memory beside its words
 
 

@@ -54,7 +54,7 @@ SECOND_SHARE = 0.15
 """How much of the second nearest passage counts beside the nearest: what a memory dwells on is not said in passing."""
 REPLY_SHARE = 0.5
 """How much of a reply's nearness is that of the reply together with the end of what it replies to."""
-OTHERS_VOICE = 0.5
+OTHERS_VOICE = 0.25
 """What somebody says whom the question names, but not first."""
 RELATED = 0.25
 """What no word found must be so near at least."""
@@ -247,9 +247,26 @@ def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping:
 def voice(candidate: Candidate, voices: Mapping[str | None, float]) -> float:
     """Whether somebody whom the question names says it, or a passage of it."""
     own = voices.get(candidate.speaker, 0.0)
-    if not voices or not candidate.pieces or candidate.pieces[0].speaker is None:
+    if not voices or not _in_turns(candidate):
         return own
     return max(own, *(voices.get(piece.speaker, 0.0) for piece in candidate.pieces))
+
+
+def _in_turns(candidate: Candidate) -> bool:
+    """Whether its passages have speakers of their own."""
+    return bool(candidate.pieces) and candidate.pieces[0].speaker is not None
+
+
+def spoken(
+    candidate: Candidate, speaks: float, weights: Mapping[str, float], voices: Mapping[str | None, float]
+) -> float:
+    """What who speaks adds to its words: half to the whole, half to the passage that is best with its own speaker."""
+    whole = SPEAKER_WORDS * speaks
+    if not speaks or not _in_turns(candidate):
+        return whole
+    parts = [(passage_words(candidate, piece, weights), voices.get(piece.speaker, 0.0)) for piece in candidate.pieces]
+    best, heard = max(words for words, _ in parts), max(words + SPEAKER_WORDS * speaks for words, speaks in parts)
+    return 0.5 * whole + 0.5 * (heard - best)
 
 
 def nearness(candidate: Candidate, voices: Mapping[str | None, float]) -> float | None:
@@ -311,7 +328,7 @@ class Order:
         self.bm25 = {one.id: lexical(one, self._weights, scope.usual_length) for one in everyone}
         self._most = max(self.bm25.values(), default=0.0) or 1.0
         self._speaks = {one.id: voice(one, voices) for one in everyone}
-        raw = {id: value + SPEAKER_WORDS * self._speaks[id] for id, value in self.bm25.items()}
+        raw = {one.id: self.bm25[one.id] + spoken(one, self._speaks[one.id], self._weights, voices) for one in everyone}
         best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
         self._words: dict[str | None, float] = {id: value / best for id, value in raw.items()}
         self._asking = {one.id for one in everyone if one.asks and self.bm25[one.id]}

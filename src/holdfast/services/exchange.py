@@ -119,7 +119,7 @@ def take_page(
     taking.finish()
     raise_taken(write, taking.links, taking.risen)
     if taking.erasures or taking.people or taking.remains:
-        from .forget_principal import heed
+        from .heed import heed
 
         heed(write, taking)
     after = conflicts.all_of(write.session)

@@ -1,9 +1,13 @@
 """Hooks stand at the one door, so that every surface has them, and only the settings of the machine say which."""
 
 import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from select import select
 
 import httpx
 import pytest
@@ -61,6 +65,23 @@ def test_who_waits_for_hooks_keeps_nobody_waiting_who_does_not(db: str, tmp_path
         opened = stack.enter_context(gate.open("r+b", buffering=0))
         opened.write(b"go\n" * len(asked))
         assert {one.result().status_code for one in asked} == {200, 201, 409}
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_is_told_to_end_takes_its_hook_with_it(how: signal.Signals, db: str, tmp_path: Path) -> None:
+    held, config = tmp_path / "held", tmp_path / "config.toml"
+    os.mkfifo(held)
+    waits = f'["/bin/sh", "-c", "exec 3> {held}; echo begun >&3; sleep 60"]'
+    config.write_text(f'[[hooks]]\nevent = "pre_store"\ncommand = {waits}\ntimeout = 60\non_error = "allow"\n')
+    words = [sys.executable, "-m", "holdfast", "store", "-T", "Plan", "-c", "x", "--db", db]
+    with subprocess.Popen(words, env={**os.environ, "HOLDFAST_CONFIG": str(config)}) as process, held.open() as pipe:
+        assert pipe.readline() == "begun\n"
+        process.send_signal(how)
+        assert process.wait() == 128 + how
+        assert select([pipe], [], [], 30)[0], "nobody holds it any more"
+        assert pipe.read() == ""
+    with holdfast.open(db) as hold:
+        assert hold.list().count == 0
 
 
 def test_nobody_elsewhere_sees_or_runs_hooks() -> None:

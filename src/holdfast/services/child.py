@@ -46,40 +46,42 @@ def run(
 ) -> Ended:
     """Run a program in a group of its own and wait for it. Raises OSError if it cannot be started."""
     mark = f"{MARK}={os.urandom(16).hex()}"
-    process = subprocess.Popen(  # noqa: S603 - what is run is for an admin to say
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**environment, MARK: mark.partition("=")[2]},
-        start_new_session=True,
-    )
-    assert process.stdin
-    assert process.stdout
-    assert process.stderr
-    output, errors = _Kept(process.stdout, most), _Kept(process.stderr, MOST_BYTES)
-    _Told(process.stdin, words)
-    _running[process] = mark.encode()
     try:
+        process = subprocess.Popen(  # noqa: S603 - what is run is for an admin to say
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**environment, MARK: mark.partition("=")[2]},
+            start_new_session=True,
+        )
+        _running[process] = mark.encode()
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        output, errors = _Kept(process.stdout, most), _Kept(process.stderr, MOST_BYTES)
+        _Told(process.stdin, words)
         why = _wait(process, monotonic() + timeout, timeout, stop, grace)
     finally:
-        _end(process, mark.encode())
-        del _running[process]
+        _end(mark.encode())
     until = monotonic() + max(grace, PIPE_SECONDS)
     return Ended(process.wait(), output.text(until), errors.text(until), why)
 
 
 def end_all() -> None:
     """End everything that is being run, for a process that ends at once."""
-    for process, mark in list(_running.items()):
-        _end(process, mark)
+    for mark in list(_running.values()):
+        _end(mark)
 
 
-def _end(process: "subprocess.Popen[bytes]", mark: bytes) -> None:
-    _signal(process, signal.SIGKILL)
+def _end(mark: bytes) -> None:
+    """End a program and what it started, also if who started it was interrupted before they knew of it."""
+    for process in [process for process, its in list(_running.items()) if its == mark]:
+        _signal(process, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_SECONDS)
+        _running.pop(process, None)
     _sweep(mark)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(LOOK_SECONDS)
 
 
 def _wait(

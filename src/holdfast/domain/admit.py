@@ -147,8 +147,13 @@ def whole(memory: Memory) -> Memory:
     return check(memory)
 
 
+def normal(text: str) -> str:
+    """In the form in which names are kept, whether it can be kept or not."""
+    return unicodedata.normalize("NFC", text)
+
+
 def namespace(text: str, field: str = "namespace") -> str:
-    text = unicodedata.normalize("NFC", _encodable(field, text))
+    text = normal(_encodable(field, text))
     if not text or len(text.encode()) > MOST_BYTES["namespace"]:
         raise _invalid(field, f"1 to {MOST_BYTES['namespace']} bytes")
     if _NOT_IN_NAMESPACE.search(text):
@@ -168,7 +173,7 @@ def must_be_kept(place: str, field: str = "namespace") -> None:
 
 
 def title(text: str, field: str = "title") -> str:
-    text = unicodedata.normalize("NFC", _encodable(field, text)).strip()
+    text = normal(_encodable(field, text)).strip()
     return _clean(field, _sized(field, text, MOST_BYTES["title"]))
 
 

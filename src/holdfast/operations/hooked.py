@@ -1,6 +1,5 @@
 """Operations that hooks are asked about first, and told of afterwards."""
 
-import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..domain.admit import normal
 from ..domain.caller import Caller
 from ..domain.errors import HoldfastError, HookDenied, Invalid
 from ..services.hold import Hold, Progress
@@ -91,7 +91,7 @@ def namespaces_of(op: "Operation", seen: Hold, arguments: Mapping[str, Any]) -> 
     places = _places(seen, ids) if ids else []
     if op.name in WIDER or places is None:
         return []
-    return list(dict.fromkeys([*map(_normal, _named(op, seen, arguments)), *places]))
+    return list(dict.fromkeys([*map(normal, _named(op, seen, arguments)), *places]))
 
 
 def _places(seen: Hold, ids: list[str]) -> list[str] | None:
@@ -104,11 +104,6 @@ def _places(seen: Hold, ids: list[str]) -> list[str] | None:
                 with suppress(HoldfastError):
                     found[id] = memories.resolve(session, seen.caller, id, seen.now(), view="any")
     return [found[id].namespace for id in ids] if all(id in found for id in ids) else None
-
-
-def _normal(namespace: str) -> str:
-    """As it would be kept."""
-    return unicodedata.normalize("NFC", namespace)
 
 
 def _named(op: "Operation", seen: Hold, arguments: Mapping[str, Any]) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """What a peer tells that speaks as ai-memory does: every item through the door of whoever sends it, with an outcome."""
 
-import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 
 from ..domain import envelope
 from ..domain import since as places
+from ..domain.admit import normal
 from ..domain.caller import admit_agent
 from ..domain.errors import Forbidden, HoldfastError, Invalid, NotFound, StoreError
 from ..domain.hook import Parts, Stage
@@ -116,7 +116,7 @@ def parts_of_push(hold: Hold, push: Push) -> Parts:
 def _place(hold: Hold, raw: Any) -> str:
     """Where a memory goes that is told."""
     said = raw.get("namespace") if isinstance(raw, dict) else None
-    return unicodedata.normalize("NFC", said) if isinstance(said, str) and said else hold.namespace
+    return normal(said) if isinstance(said, str) and said else hold.namespace
 
 
 class Receiving:

@@ -1,6 +1,7 @@
 """The block to paste before a question: within its budget, in time order, and nothing gets out of its fence."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -209,6 +210,29 @@ def test_a_budget_that_holds_no_memory_is_said_to_be_too_small(budget: int) -> N
     found = block([of("m1", "word " * 500)], budget=budget, fence=FENCE)
     assert (found.text, found.tokens, found.dropped) == ("", 0, 1)
     assert f"A budget of {budget} tokens is too small" in (found.reason or "")
+
+
+@given(some_hits(), st.integers(60, 300))
+def test_what_is_shown_within_a_budget_is_shown_within_every_larger_one(hits: list[Hit], least: int) -> None:
+    budgets = [*range(least, least + 12), *range(least + 12, 2 * least, 11)]
+    shown = [set(block(hits, budget=budget, fence=FENCE).cited) for budget in budgets]
+    assert all(some <= more for some, more in pairwise(shown))
+
+
+@given(some_hits().filter(bool))
+def test_the_budget_that_is_named_as_the_least_is_enough_and_one_less_is_not(hits: list[Hit]) -> None:
+    reason = block(hits, budget=0, fence=FENCE).reason or ""
+    least = int(reason.rpartition(" ")[2].rstrip("."))
+    assert block(hits, budget=least, fence=FENCE).cited
+    assert block(hits, budget=least - 1, fence=FENCE).reason == reason.replace("of 0", f"of {least - 1}")
+
+
+def test_what_the_block_says_itself_gives_way_to_a_memory() -> None:
+    hits = [of(f"m{month}", at=f"2026-0{month}-01", score=1 / month) for month in range(1, 9)]
+    whole = block(hits, budget=1000, fence=FENCE, now=day("2027-09-01"))
+    bare = tokens.count("\n".join(line for line in whole.text.split("\n") if not line.startswith("(nothing")))
+    assert bare < whole.tokens
+    assert block(hits, budget=bare, fence=FENCE, now=day("2027-09-01")).cited == whole.cited
 
 
 def test_no_hits_make_no_text() -> None:

@@ -14,6 +14,8 @@ INTRO = (
 )
 LEAST = 12
 """Tokens of a text that are worth showing; with fewer it is left out."""
+USUAL = 200
+"""Tokens up to which a memory is shown whole at once; of a longer one its passages, and more if there is room."""
 SHORTEST_GAP = 7 * moment.DAY
 LARGE_GAP = 1 / 3
 """A gap is stated from this share of the whole time on, if it is not shorter than the shortest."""
@@ -88,6 +90,11 @@ class _Entry(NamedTuple):
         return (*self.was, self.now)
 
     @property
+    def current(self) -> "_Entry":
+        """Without what it superseded."""
+        return self._replace(was=(), texts=self.texts[-1:])
+
+    @property
     def at(self) -> int:
         return self.hits[0].at
 
@@ -120,8 +127,9 @@ class _Note(NamedTuple):
 def block(hits: Sequence[Hit], *, budget: int, fence: str, now: int | None = None) -> Block:
     """The block for these hits: never more tokens than the budget, at least one hit, the best first to get room.
 
-    `fence` is a word of letters and digits that nobody could foresee; it is removed from what was recalled. Without
-    hits, or where the budget does not even hold the frame and a few words, there is no text but a reason.
+    What is shown within a budget is shown within every larger one. `fence` is a word of letters and digits that nobody
+    could foresee; it is removed from what was recalled. Without hits, or where the budget does not even hold the frame
+    and a few words of the best, there is no text but a reason.
     """
     if not re.fullmatch("[A-Za-z0-9]{6,}", fence):
         raise ValueError("a fence is a word of at least six letters and digits")
@@ -130,15 +138,10 @@ def block(hits: Sequence[Hit], *, budget: int, fence: str, now: int | None = Non
     entries = _entries(hits, fence)
     notes = _gaps(entries, now)
     frame = tokens.count(framed([], fence))
-    room = budget - frame
-    while room > 0:
-        lines = _chosen(entries, room, sum(_cost(note.text) for note in notes), fence)
-        text = framed(_written(lines, [], fence), fence)
-        if not lines or (over := tokens.count(text) - budget) <= 0:
-            break
-        room -= over
-    if room <= 0 or not lines:
-        return Block("", 0, dropped=len(hits), reason=_too_small(budget, frame))
+    extras = [*notes, _left_out(len(hits))] if len(entries) > 1 else notes
+    lines = _chosen(entries, budget - frame, sum(_cost(note.text) for note in extras), fence)
+    if not lines:
+        return Block("", 0, dropped=len(hits), reason=_too_small(budget, frame + _least(entries[0], fence).cost))
     return _noted(lines, notes, hits, budget, fence)
 
 
@@ -190,35 +193,77 @@ def _entry(now: Hit, group: list[Hit], ring: list[Hit], fence: str) -> _Entry:
 
 
 def _chosen(entries: Sequence[_Entry], room: int, reserve: int, fence: str) -> list[_Line]:
-    """The best get room first, a long one at most half of what is left; what is left over widens the cut ones."""
-    left = room - reserve if room - reserve > room // 2 else room
+    """The best, each at its usual size, and the first for which that is too much in less; what is left widens the cut
+    ones. No size depends on the room, so that more room never shows fewer. `reserve` is left for notes, if it can be.
+    """
     lines: list[_Line] = []
-    for number, entry in enumerate(entries):
-        share = left if number == len(entries) - 1 else left // 2
-        line = _fitted(entry, share, fence) or _fitted(entry, left, fence)
+    left = room
+    for entry in entries:
+        usual = _usual(entry, fence)
+        line = usual if usual.cost <= left else _last(entry, left, reserve, fence)
         if line is not None:
             lines.append(line)
             left -= line.cost
-    for number, line in enumerate(lines):
-        if line.cut and (longer := _fitted(line.entry, line.cost + left, fence, wide=True)) is not None:
-            left -= longer.cost - line.cost
-            lines[number] = longer
-    return lines
+        if line is not usual:
+            break
+    return _widened(lines, left - reserve, fence)
+
+
+def _usual(entry: _Entry, fence: str) -> _Line:
+    """An entry whole if it is short, else the passages of it that matched."""
+    return _fitted(entry, USUAL, fence) or _shortest(entry, fence)
+
+
+def _last(entry: _Entry, left: int, reserve: int, fence: str) -> _Line | None:
+    """An entry in less than its usual size; of one that superseded others, at last, only what holds."""
+    for some in (entry, entry.current):
+        least = _shortest(some, fence)
+        if least.cost <= left:
+            return _fitted(some, max(least.cost, left - reserve), fence) or least
+    return None
+
+
+def _least(entry: _Entry, fence: str) -> _Line:
+    """The fewest words by which an entry can be shown."""
+    forms = (_usual(entry, fence), _shortest(entry, fence), _shortest(entry.current, fence))
+    return min(forms, key=lambda line: line.cost)
+
+
+def _shortest(entry: _Entry, fence: str) -> _Line:
+    """An entry with a few words of each of its texts."""
+    texts = _shared(entry, LEAST * len(entry.hits), fence, wide=False)
+    return _Line(entry, texts, _full_cost(entry, texts, fence), cut=texts != entry.texts)
+
+
+def _widened(lines: list[_Line], left: int, fence: str) -> list[_Line]:
+    """Lines of which the cut ones get what is left, the best first."""
+    found = []
+    for line in lines:
+        longer = _fitted(line.entry, line.cost + left, fence, wide=True) if line.cut and left > 0 else None
+        left -= (longer or line).cost - line.cost
+        found.append(longer or line)
+    return found
 
 
 def _fitted(entry: _Entry, room: int, fence: str, *, wide: bool = False) -> _Line | None:
     """An entry within so many tokens: whole, or each of its texts cut; None if hardly anything of it would be left."""
-    cost = _cost(_said(entry, entry.texts, fence), room)
+    cost = _full_cost(entry, entry.texts, fence, room)
     if cost <= room:
         return _Line(entry, entry.texts, cost, cut=False)
-    left = room - _cost(_said(entry, ("",) * len(entry.texts), fence))
+    left = room - _full_cost(entry, ("",) * len(entry.texts), fence)
     while left >= LEAST * len(entry.hits):
         texts = _shared(entry, left, fence, wide=wide)
-        cost = _cost(_said(entry, texts, fence))
+        cost = _full_cost(entry, texts, fence)
         if cost <= room:
             return _Line(entry, texts, cost, cut=True)
         left -= cost - room
     return None
+
+
+def _full_cost(entry: _Entry, texts: Sequence[str], fence: str, most: int | None = None) -> int:
+    """The tokens of an entry wherever it comes to stand: with its day, and indented if it may follow another."""
+    indent = "" if entry.now.thread is None or entry.was else "  "
+    return _cost(indent + _said(entry, texts, fence), most)
 
 
 def _shared(entry: _Entry, room: int, fence: str, *, wide: bool) -> tuple[str, ...]:
@@ -356,7 +401,7 @@ def _noted(lines: list[_Line], notes: list[_Note], hits: Sequence[Hit], budget: 
     shown = sorted(lines, key=lambda line: line.entry.order)
     cited = tuple(hit.id for line in shown for hit in line.entry.hits)
     dropped = len({hit.id for hit in hits} - set(cited))
-    left_out = [_Note(moment.OPEN_END, f"({dropped} more did not fit)")] if dropped else []
+    left_out = [_left_out(dropped)] if dropped else []
     kept: list[_Note] = []
     text = framed(_written(lines, kept, fence), fence)
     for note in (*notes, *left_out):
@@ -365,6 +410,10 @@ def _noted(lines: list[_Line], notes: list[_Note], hits: Sequence[Hit], budget: 
             kept, text = [*kept, note], longer
     cut = tuple(hit.id for line in shown if line.cut for hit in line.entry.hits)
     return Block(text, tokens.count(text), cited, cut, dropped)
+
+
+def _left_out(number: int) -> _Note:
+    return _Note(moment.OPEN_END, f"({number} more did not fit)")
 
 
 def _written(lines: Sequence[_Line], notes: Sequence[_Note], fence: str) -> list[str]:
@@ -394,8 +443,8 @@ def _cost(line: str, most: int | None = None) -> int:
     return tokens.count(line + "\n", most)
 
 
-def _too_small(budget: int, frame: int) -> str:
-    return f"A budget of {budget} tokens is too small: the frame takes {frame}, and a memory some {4 * LEAST} at least."
+def _too_small(budget: int, least: int) -> str:
+    return f"A budget of {budget} tokens is too small: the frame and a few words of the best memory take {least}."
 
 
 def _day(at: int) -> str:

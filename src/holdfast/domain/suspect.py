@@ -95,7 +95,7 @@ _SIGNS = (
     _Sign(
         "poses as our marks",
         ("<<<", "===", "memory ", "answer ", "<toon ", "<text ", "recalled", "trusted"),
-        r"<<<(?:data|result|task|end)\b[^>\n]{0,200}>>>|</?(?:memory|answer|toon|text|recalled) [0-9a-f]{12,16}\b"
+        r"<<<(?:data|result|task|end)\b[^>\n]{0,200}>>>|</?(?:memory|answer|toon|text|recalled) [0-9a-f]{12,24}\b"
         r"|</?(?:recalled|(?:un)?trusted(?:[-_]\w{1,12})?)>|={3} ?(?:(?:begin|end) )?(?:un)?trusted\b",
     ),
 )

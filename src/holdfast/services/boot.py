@@ -1,7 +1,6 @@
 """What a session should know first: of its project, of the person, and what is due. It only reads."""
 
 from collections.abc import Callable, Iterable
-from secrets import token_hex
 from typing import NamedTuple
 
 from ..domain import pack, tokens
@@ -18,7 +17,7 @@ from ..storage.memories import Filter
 from ..storage.tasks import Which as WhichTasks
 from . import facts, invalidation, lessons, standards
 from .briefing import Item, Portion
-from .context import cited
+from .context import cited, new_fence
 from .hold import Hold
 
 BUDGET = 1500
@@ -64,7 +63,7 @@ class Boot(NamedTuple):
 def boot(hold: Hold, place: Place, most_tokens: int = BUDGET) -> Boot:
     """What is known of a project and a person, within a budget."""
     gathered = [_gathered(name, hold, place) for name in SHARES]
-    fence = token_hex(6)
+    fence = new_fence()
     cites = _cites(hold, gathered)
     lines = {part.name: [_line(item, cites, fence) for item in part.items] for part in gathered}
     room = max(0, most_tokens - tokens.count(pack.framed([], fence)) - 4 * len(gathered))
@@ -84,7 +83,7 @@ def manifest(namespace: str, done: Boot, budget: int) -> str:
     told = [namespace, ", ".join(given) or "nothing is known yet", f"{done.tokens} of {budget} tokens"]
     told += [f"{dropped} did not fit"] if dropped else []
     told += [f"degraded ({'; '.join(lacking)})"] if lacking else []
-    return pack.clean("holdfast: " + " | ".join(told), token_hex(6))
+    return pack.clean("holdfast: " + " | ".join(told), new_fence())
 
 
 def _counted(part: Portion) -> str:

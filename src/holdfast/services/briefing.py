@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from secrets import token_hex
 from typing import Literal, NamedTuple
 
 from ..domain import budget, people, tokens
@@ -22,6 +21,7 @@ from ..storage.invalidations import Which
 from ..storage.memories import Filter
 from ..storage.tasks import Which as WhichTasks
 from . import conversations, facts, invalidation, lessons, onboarding
+from .context import new_fence
 from .hold import Hold
 from .recall import Ask, Hit, recall
 
@@ -102,7 +102,7 @@ def brief(
     """Everything that bears on a message, within a budget. It only reads."""
     going = conversations.current(hold, scope)
     gathered = {name: _gathered(name, hold, scope, message, going) for name in SHARES if name in wanted}
-    fence = token_hex(6)
+    fence = new_fence()
     head = _head(fence)
     room = max(0, most_tokens - tokens.count(head) - tokens.count(fence) - _headings(gathered))
     sizes = {name: _sizes(found.items, int(room * SHARES[name][1]), room) for name, found in gathered.items()}

@@ -1,7 +1,7 @@
 """What bears on a question as one block of text for an agent: within a budget, in time order, cited, fenced as data."""
 
 from collections.abc import Iterable
-from secrets import token_hex
+from secrets import randbelow
 from typing import NamedTuple
 
 from ..domain import budget, pack
@@ -15,6 +15,8 @@ from .recall import Ask, Hit, Recalled, recall
 
 MOST = 50
 """Hits that are packed; a budget seldom holds as many."""
+DIGITS = 21
+"""Of the word in the marks: three make a token, and all of them 69 bits."""
 MOST_STEPS = 8
 """So often what superseded a memory is followed to what superseded that."""
 
@@ -30,15 +32,19 @@ def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
         shown = packable(hold, hits, past=ask.as_of is not None or ask.known_at is not None)
-        block = pack.block(
-            shown, budget=most_tokens, fence=token_hex(6), now=hold.now() if ask.now is None else ask.now
-        )
+        block = pack.block(shown, budget=most_tokens, fence=new_fence(), now=hold.now() if ask.now is None else ask.now)
         blocks.append(block)
         kept = [hit for hit in hits if hit.memory.id in set(block.cited)]
         return kept, budget.Packed(list(kept), block.tokens, block.dropped, overflow=False)
 
     found = recall(hold, ask._replace(limit=MOST), pick)
     return Context(blocks[0], found)
+
+
+def new_fence() -> str:
+    """A word for the marks around a block that nobody could foresee: digits only, which take seven tokens whatever they
+    are, so that a frame always has the same size."""
+    return f"{randbelow(10**DIGITS):0{DIGITS}}"
 
 
 def packable(hold: Hold, hits: list[Hit], *, past: bool = False) -> list[pack.Hit]:

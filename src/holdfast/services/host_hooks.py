@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..domain import budget, pack
@@ -113,10 +112,10 @@ def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
         worth = [hit for hit in news if not is_asked(hit.memory) and bears(hit, asked)]
         shown = context.packable(hold, worth)
         most = most_tokens
-        block = pack.block(shown, budget=most, fence=token_hex(6), now=hold.now())
+        block = pack.block(shown, budget=most, fence=context.new_fence(), now=hold.now())
         while len(block.text) > MOST_ANSWER:
             most //= 2
-            block = pack.block(shown, budget=most, fence=token_hex(6), now=hold.now())
+            block = pack.block(shown, budget=most, fence=context.new_fence(), now=hold.now())
         blocks.append(block)
         kept = [hit for hit in worth if hit.memory.id in set(block.cited)]
         return kept, budget.Packed(list(kept), block.tokens, block.dropped, overflow=False)

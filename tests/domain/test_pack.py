@@ -249,6 +249,36 @@ def test_gaps_are_stated_where_they_are() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("days", "stated"),
+    [
+        (
+            ["2020-04-22", "2025-04-22", "2026-01-10", "2026-04-22"],
+            [("22 April 2020", "22 April 2025"), ("22 April 2025", "10 January 2026")],
+        ),
+        ([f"2026-{month:02}-01" for month in range(1, 13)], []),
+        (["2026-01-01", "2026-01-02", "2026-01-20"], []),
+        (["2026-01-01", "2026-03-01"], [("1 January 2026", "1 March 2026")]),
+    ],
+    ids=["beside a very old memory", "every month", "three weeks", "of two memories"],
+)
+def test_a_gap_is_long_beside_the_usual_distance(days: list[str], stated: list[tuple[str, str]]) -> None:
+    said = texts(*(of(f"m{number}", at=at) for number, at in enumerate(days)), budget=1000, now=days[-1])
+    told = [line for line in said if line.startswith("(")]
+    assert told == [f"(nothing between {start} and {end})" for start, end in stated]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_else_is_known_fills_a_gap_and_where_nobody_knows_none_is_stated(known: bool) -> None:
+    hits = [of("m1"), of("m2", at="2026-09-03")]
+    times = [day("2026-08-01"), day("2026-12-01")] if known else None
+    found = lines(block(hits, budget=500, fence=FENCE, now=day("2027-01-01"), times=times))
+    assert [line for line in found if line.startswith("(")] == (
+        ["(nothing between 3 March 2026 and 1 August 2026)", "(nothing between 3 September 2026 and 1 December 2026)",
+         "(nothing after 1 December 2026)"] if known else []
+    )  # fmt: skip
+
+
 def test_a_gap_is_no_gap_if_something_in_it_only_did_not_fit() -> None:
     hits = [of("m1", "First. " * 8, score=0.9), of("m2", "Later. " * 40, at="2026-05-01", score=0.1)]
     found = block(hits, budget=85, fence=FENCE, now=day("2026-06-01"))

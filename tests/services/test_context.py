@@ -1,10 +1,67 @@
 """What bears on a question as one block: what it says of the store is true, and its budget is no matter of luck."""
 
+from collections.abc import Callable, Iterable
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+import holdfast
 from holdfast.domain import pack, tokens
-from holdfast.services.context import DIGITS, new_fence
+from holdfast.services.context import DIGITS, MOST, new_fence
+
+QUESTION = "when do we deploy?"
+FIRST = date(2024, 1, 31)
+
+
+@pytest.fixture
+def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
+    return timed
+
+
+def said_on(hold: Any, days: Iterable[int], namespace: str = "shop", text: str = "The deploy number") -> None:
+    """Memories of so many days after the first."""
+    on = {day: (FIRST + timedelta(days=day)).isoformat() for day in days}
+    told = [{"title": f"{namespace} {day}", "content": f"{text} {day}.", "occurred_at": on[day]} for day in on]
+    done = hold.bulk_store(memories=[one | {"namespace": namespace, "tier": "long"} for one in told])
+    assert done.created == len(on)
+
+
+def gaps(block: Any) -> list[str]:
+    return [line for line in block.text.splitlines() if line.startswith("(nothing between")]
 
 
 def test_the_frame_has_the_same_size_whatever_its_marks_are() -> None:
     fences = [new_fence() for _ in range(300)]
     assert {len(fence) for fence in fences} == {DIGITS}
     assert {tokens.count(pack.framed([], fence)) for fence in fences} == {tokens.count(pack.framed([], "0" * DIGITS))}
+
+
+def test_a_gap_is_none_if_more_than_was_looked_at_lies_in_it(hold: Any) -> None:
+    said_on(hold, range(0, 730, 10))
+    block = hold.context(QUESTION, budget=4000)
+    assert (gaps(block), len(block.cited) + block.dropped, block.more) == ([], MOST, 73 - MOST)
+
+
+def test_a_gap_that_is_one_is_stated_among_more_than_was_looked_at(hold: Any) -> None:
+    said_on(hold, [*range(0, 300, 10), *range(500, 730, 5)])
+    block = hold.context(QUESTION, budget=4000)
+    assert gaps(block) == ["(nothing between 16 November 2024 and 14 June 2025)"]
+
+
+def test_what_a_filter_or_a_right_keeps_out_fills_no_gap(hold: Any, seen_by: Callable[..., Any]) -> None:
+    said_on(hold, [0, 5, 725, 730])
+    said_on(hold, range(10, 720, 10), "other")
+    stated = ["(nothing between 5 February 2024 and 25 January 2026)"]
+    assert gaps(hold.context(QUESTION, budget=4000)) == []
+    assert gaps(hold.context(QUESTION, budget=4000, namespace="shop")) == stated
+    assert gaps(seen_by("ai:other@here", namespaces=("shop",)).context(QUESTION, budget=4000)) == stated
+
+
+def test_no_gap_is_stated_of_a_past_that_cannot_be_asked(hold: Any, clock: Any) -> None:
+    said_on(hold, [0, 730])
+    assert len(gaps(hold.context(QUESTION))) == 1
+    for past in ({"known_at": clock.after(days=1)}, {"as_of": clock.after(days=1)}):
+        block = hold.context(QUESTION, **past)
+        assert (len(block.cited), "(nothing" in block.text, block.more) == (2, False, UNSET)

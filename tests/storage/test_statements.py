@@ -150,6 +150,7 @@ TWICE = {
     "memory_found": "FTS5 matches and ranks by itself; a tsvector is matched by a tsquery and ranked by a sum of ours.",
     "word_counts": "FTS5 keeps how many memories hold a stem; PostgreSQL counts them by the index.",
     "word_held": "FTS5 is asked by a match, a tsvector by a tsquery.",
+    "memory_said": "FTS5 is asked by a match, a tsvector by a tsquery.",
     "embedding_found": "SQLite hands out the bytes and Python measures; pgvector measures and orders in the index.",
     "engine_mark": "A file is known by a number in its head, a schema by a comment on a table.",
     "engine_finished": "A file is known by a number in its head, a schema by a comment on a table.",

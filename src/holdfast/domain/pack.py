@@ -16,10 +16,10 @@ LEAST = 12
 """Tokens of a text that are worth showing; with fewer it is left out."""
 USUAL = 200
 """Tokens up to which a memory is shown whole at once; of a longer one its passages, and more if there is room."""
-SHORTEST_GAP = 7 * moment.DAY
-LARGE_GAP = 1 / 3
-"""A gap is stated from this share of the whole time on, if it is not shorter than the shortest."""
-MOST_GAPS = 2
+SHORTEST_GAP = 28 * moment.DAY
+LARGE_GAP = 2
+"""So many times the usual distance between two neighbours is a gap, if it is not shorter than the shortest."""
+MOST_GAPS = 3
 LONGEST_SPEAKER, LONGEST_TITLE = 60, 100
 SHORTEST_CITE = 8
 MOST_RIVALS = 3
@@ -124,19 +124,22 @@ class _Note(NamedTuple):
     text: str
 
 
-def block(hits: Sequence[Hit], *, budget: int, fence: str, now: int | None = None) -> Block:
+def block(
+    hits: Sequence[Hit], *, budget: int, fence: str, now: int | None = None, times: Iterable[int] | None = ()
+) -> Block:
     """The block for these hits: never more tokens than the budget, at least one hit, the best first to get room.
 
     What is shown within a budget is shown within every larger one. `fence` is a word of letters and digits that nobody
     could foresee; it is removed from what was recalled. Without hits, or where the budget does not even hold the frame
-    and a few words of the best, there is no text but a reason.
+    and a few words of the best, there is no text but a reason. `times` are those of everything else that bears on the
+    question; None: nobody knows them, and no gap is stated.
     """
     if not re.fullmatch("[A-Za-z0-9]{6,}", fence):
         raise ValueError("a fence is a word of at least six letters and digits")
     if not hits:
         return Block("", 0, reason="Nothing was found.")
     entries = _entries(hits, fence)
-    notes = _gaps(entries, now)
+    notes = [] if times is None else _gaps(entries, times, now)
     frame = tokens.count(framed([], fence))
     extras = [*notes, _left_out(len(hits))] if len(entries) > 1 else notes
     lines = _chosen(entries, budget - frame, sum(_cost(note.text) for note in extras), fence)
@@ -381,19 +384,25 @@ def _stale(hit: Hit) -> str:
     return "" if hit.stale is None else f" (stale: what it rests on is {hit.stale})"
 
 
-def _gaps(entries: Sequence[_Entry], now: int | None) -> list[_Note]:
-    """Times of which nothing was found, the weightiest first: after the last hit, and long ones between two.
+def _gaps(entries: Sequence[_Entry], others: Iterable[int], now: int | None) -> list[_Note]:
+    """Times of which there is nothing, the weightiest first: after the last memory, and long ones between two.
 
-    All hits count, also those that do not fit: what the block says of them must be true.
+    All that is known counts, also what does not fit or was not looked at: what the block says of it must be true.
     """
-    times = sorted({hit.at for entry in entries for hit in entry.hits})
-    last = times[-1]
-    between = [(end - start, start, end) for start, end in pairwise(times)]
-    large = [gap for gap in between if gap[0] >= max(SHORTEST_GAP, LARGE_GAP * (last - times[0]))]
-    told = sorted(large, reverse=True)[:MOST_GAPS]
+    times = sorted({hit.at for entry in entries for hit in entry.hits}.union(others))
+    told = _longest([(end - start, start, end) for start, end in pairwise(times)])
     notes = [_Note(end, f"(nothing between {_day(start)} and {_day(end)})") for _, start, end in told]
+    last = times[-1]
     up_to_now = now is not None and (now <= last or _day(now) == _day(last))
     return notes if up_to_now else [_Note(moment.OPEN_END, f"(nothing after {_day(last)})"), *notes]
+
+
+def _longest(between: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """The distances that are long beside the usual one, which a quarter of them do not exceed; alone, one is long."""
+    lengths = sorted(length for length, _, _ in between)
+    usual = lengths[(len(lengths) - 1) // 4] if len(lengths) > 1 else 0
+    large = [one for one in between if one[0] >= max(SHORTEST_GAP, LARGE_GAP * usual)]
+    return sorted(large, reverse=True)[:MOST_GAPS]
 
 
 def _noted(lines: list[_Line], notes: list[_Note], hits: Sequence[Hit], budget: int, fence: str) -> Block:

@@ -41,7 +41,9 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
     cut: list[str]
     """Those of which only passages are shown."""
     dropped: int
-    """What was found and did not fit."""
+    """Of the hits, 50 at most, those that did not fit."""
+    more: int | UnsetType = UNSET
+    """Memories that hold a word of the question and are not among the hits; not said of the past, nor of thousands."""
     mode: str
     as_of: str | UnsetType = UNSET
     known_at: str | UnsetType = UNSET
@@ -71,7 +73,7 @@ def context(hold: Hold, request: Context) -> ContextBlock:
         as_of=moment(request.as_of, "as_of"),
         known_at=moment(request.known_at, "known_at"),
     )
-    block, found = packing.context(hold, ask, request.budget)
+    block, found, more = packing.context(hold, ask, request.budget)
     return ContextBlock(
         recall_id=known(found.id),
         text=block.text,
@@ -80,6 +82,7 @@ def context(hold: Hold, request: Context) -> ContextBlock:
         cited=list(block.cited),
         cut=list(block.cut),
         dropped=block.dropped,
+        more=known(more),
         mode="hybrid" if found.by_vectors else "keyword",
         as_of=text(ask.as_of),
         known_at=text(ask.known_at),

@@ -6,15 +6,20 @@ from typing import NamedTuple
 
 from ..domain import budget, pack
 from ..domain.memory import Memory
+from ..domain.question import question
 from ..domain.suspect import suspicions
 from ..storage import links, memories
 from ..storage.links import Which
 from ..storage.port import Session
+from ..storage.said import said
+from .find import normal
 from .hold import Hold
 from .recall import Ask, Hit, Recalled, recall
 
 MOST = 50
 """Hits that are packed; a budget seldom holds as many."""
+LOOKED_AT = 200
+"""So many are looked at for when they were said: a gap is none if one of them lies in it."""
 DIGITS = 21
 """Of the word in the marks: three make a token, and all of them 69 bits."""
 MOST_STEPS = 8
@@ -24,21 +29,53 @@ MOST_STEPS = 8
 class Context(NamedTuple):
     block: pack.Block
     recalled: Recalled
+    more: int | None = None
+    """Memories that hold a word of the question and were not looked at; None: that is not known."""
 
 
 def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
     """Recall, and pack what was found. Only what is shown counts as used."""
-    blocks: list[pack.Block] = []
+    done: list[tuple[pack.Block, int | None]] = []
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
-        shown = packable(hold, hits, past=ask.as_of is not None or ask.known_at is not None)
-        block = pack.block(shown, budget=most_tokens, fence=new_fence(), now=hold.now() if ask.now is None else ask.now)
-        blocks.append(block)
-        kept = [hit for hit in hits if hit.memory.id in set(block.cited)]
+        best, known = hits[:MOST], all_said(hold, ask)
+        block = pack.block(
+            packable(hold, best, past=is_past(ask)),
+            budget=most_tokens,
+            fence=new_fence(),
+            now=hold.now() if ask.now is None else ask.now,
+            times=None if known is None else [*known.values(), *(said_at(hit.memory) for hit in hits)],
+        )
+        done.append((block, None if known is None else len(known.keys() - looked_at(best))))
+        kept = [hit for hit in best if hit.memory.id in set(block.cited)]
         return kept, budget.Packed(list(kept), block.tokens, block.dropped, overflow=False)
 
-    found = recall(hold, ask._replace(limit=MOST), pick)
-    return Context(blocks[0], found)
+    found = recall(hold, ask._replace(limit=LOOKED_AT), pick)
+    block, more = done[0]
+    return Context(block, found, more)
+
+
+def all_said(hold: Hold, ask: Ask) -> dict[str, int] | None:
+    """When all was said that holds a word of the question; None: too much does, or the past is asked about, of which
+    the store cannot tell."""
+    if is_past(ask):
+        return None
+    words = question(ask.text, hold.now()).words
+    with hold.reading() as session:
+        return said(session, hold.caller, words, normal(ask.which), hold.now())
+
+
+def is_past(ask: Ask) -> bool:
+    return ask.as_of is not None or ask.known_at is not None
+
+
+def said_at(memory: Memory) -> int:
+    return memory.created_at if memory.occurred_at is None else memory.occurred_at
+
+
+def looked_at(hits: list[Hit]) -> set[str]:
+    """Hits, and what says the same as they."""
+    return {id for hit in hits for id in (hit.memory.id, *hit.like)}
 
 
 def new_fence() -> str:

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 import holdfast
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound
 from holdfast.domain.moment import SECOND
+from holdfast.domain.tokens import count
 from holdfast.operations.namespaces import StandardFound, StandardSet
 from holdfast.services import standards
 
@@ -165,3 +167,31 @@ def test_a_standard_that_cannot_be_is_refused(
     arguments = {"namespace": "team", "id": rule(hold, "x")} | given
     with pytest.raises(error):
         hold.call("namespace_set_standard", arguments)
+
+
+@pytest.mark.parametrize("format", ["json", "toon"])
+def test_standards_count_in_the_budget_of_a_recall_and_hits_get_what_is_left(
+    hold: holdfast.Holdfast, format: str
+) -> None:
+    for number in range(8):
+        hold.store(title=f"d{number}", content=f"We deploy at {number}.", namespace="team")
+    hold.namespace_set_standard("team", rule(hold, "test and measure before it goes out " * 12))
+    asked: dict[str, Any] = {"namespace": "team", "format": format}
+    every = hold.recall("deploy", budget_tokens=9000, **asked)
+    stated = count(msgspec.json.encode(every.standards).decode())
+    hits = every.toon if format == "toon" else msgspec.json.encode(every.memories).decode()
+    assert 0 <= every.tokens_used - stated - count(hits) <= 40 + 25 * every.count
+    some = hold.recall("deploy", budget_tokens=stated + 500, **asked)
+    assert stated < some.tokens_used <= stated + 500
+    assert (0 < some.count < every.count, some.meta.budget_overflow) == (True, False)
+    least = hold.recall("deploy", budget_tokens=100, **asked)
+    assert (least.count, least.meta.budget_overflow, least.meta.budget_tokens_remaining) == (1, True, 0)
+    assert least.tokens_used > stated
+
+
+def test_a_budget_of_nothing_shows_no_standards_either(hold: holdfast.Holdfast) -> None:
+    hold.store(title="d", content="We deploy at noon.", namespace="team")
+    hold.namespace_set_standard("team", rule(hold, "test first"))
+    answer = hold.recall("deploy", namespace="team", budget_tokens=0)
+    told = (answer.count, answer.standards, answer.tokens_used, answer.meta.memories_dropped)
+    assert (told, answer.meta.budget_overflow) == ((0, msgspec.UNSET, 0, 1), False)

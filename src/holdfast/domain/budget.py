@@ -13,9 +13,9 @@ class Packed(NamedTuple):
     tokens: int
     dropped: int
     overflow: bool
-    """The first hit alone is larger than the budget; it is given all the same."""
+    """What is given at least is larger than the budget: what comes before the hits, and the first of them."""
     estimated: bool = False
-    """Nobody asked for a budget: the tokens are a guess from the length."""
+    """Nobody asked for a budget: the tokens are a guess from the characters."""
 
 
 def estimate(text: str) -> int:
@@ -24,33 +24,35 @@ def estimate(text: str) -> int:
 
 
 def fill(
-    items: Iterable[T], rendered: Callable[[T], str], budget: int | None, *, frame: str = ""
+    items: Iterable[T], rendered: Callable[[T], str], budget: int | None, *, frame: str = "", before: str = ""
 ) -> tuple[list[T], Packed]:
-    """Fill a budget with whole hits, each as it is sent, in the given order; `frame` is sent around them.
+    """Fill a budget with whole hits, each as it is sent, in the given order; `frame` is sent around them, and `before`
+    whatever is found.
 
     Tokens are those of cl100k. What is too large is counted no further than the room that is left, and where no room
     is left nothing is rendered.
     """
     if budget is None:
         kept, packed = pack(items, lambda item: estimate(rendered(item)), None)
-        return kept, packed._replace(tokens=packed.tokens + estimate(frame), estimated=True)
+        return kept, packed._replace(tokens=packed.tokens + estimate(frame) + estimate(before), estimated=True)
 
     def cost(item: T, room: int | None) -> int:
         return 1 if room is not None and room < 1 else tokens.count(rendered(item), room)
 
-    return _filled(items, cost, budget, tokens.count(frame))
+    return _filled(items, cost, budget, tokens.count(before), tokens.count(frame))
 
 
 def pack(items: Iterable[T], size: Callable[[T], int], budget: int | None) -> tuple[list[T], Packed]:
     """Fill greedily in the given order, skipping what does not fit; at least one, unless the budget is 0."""
-    return _filled(items, lambda item, _: size(item), budget, 0)
+    return _filled(items, lambda item, _: size(item), budget)
 
 
 def _filled(
-    items: Iterable[T], cost: Callable[[T, int | None], int], budget: int | None, used: int
+    items: Iterable[T], cost: Callable[[T, int | None], int], budget: int | None, before: int = 0, frame: int = 0
 ) -> tuple[list[T], Packed]:
     """`cost` is told the room there is, or None for what is taken whatever it costs."""
     kept: list[T] = []
+    used = before + frame
     dropped = 0
     for item in items:
         room = None if budget is None or (not kept and budget > 0) else budget - used
@@ -60,5 +62,5 @@ def _filled(
         else:
             kept.append(item)
             used += costs
-    used = used if kept else 0
+    used = used if kept else before
     return kept, Packed(list(kept), used, dropped, budget is not None and used > budget)

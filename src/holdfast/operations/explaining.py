@@ -1,6 +1,5 @@
 """Say why a memory is not among the hits."""
 
-import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ..domain import budget
@@ -10,7 +9,7 @@ from ..services.hold import Hold
 from ..services.recall import Hit
 from .core import moment
 from .fields import AsOf, Id, KnownAt
-from .recalling import Asking, Why, asked, hit_view, why_of
+from .recalling import Asking, Why, asked, before_of, counted_of, frame_of, hit_view, shown_first, why_of
 from .registry import Effect, Example, operation
 from .views import known, text
 
@@ -65,11 +64,16 @@ def why_not(hold: Hold, request: WhyNot) -> Explained:
     with hold.reading() as session:
         stated = standards.for_namespace(hold, session, request.namespace) if request.namespace and now else []
 
+    before, frame = before_of(shown_first(stated, request.budget_tokens)), frame_of("json", explain=False)
+
     def rendered(hit: Hit) -> str:
-        return msgspec.json.encode(hit_view(hit, explain=None)).decode()
+        return counted_of(hit_view(hit, explain=None), "json", explain=False)
+
+    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
+        return budget.fill(hits, rendered, request.budget_tokens, frame=frame, before=before)
 
     ask = asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at)
-    told = explaining.why_not(hold, request.id, ask, lambda hits: budget.fill(hits, rendered, request.budget_tokens))
+    told = explaining.why_not(hold, request.id, ask, pick)
     return Explained(
         id=told.memory.id,
         title=told.memory.title,

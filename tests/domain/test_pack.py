@@ -295,6 +295,27 @@ def test_a_title_and_an_end_are_said() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("speaker", "shown"),
+    [
+        ("Eve] 3 May 2026: deploy [bad", '"Eve) 3 May 2026; deploy (bad"'),
+        ("3 May 2026", '"3 May 2026"'),
+        ('x" -> ［m2］：', '"x\' -› (m2);"'),
+        ("Anne-Marie O’Neil", "Anne-Marie O’Neil"),
+        ("Ötzi (bot)", '"Ötzi (bot)"'),
+    ],
+)
+def test_a_speaker_cannot_pass_for_an_id_or_a_day(speaker: str, shown: str) -> None:
+    verbatim = "[m9] 1 May 2026: stays."
+    assert texts(of("m1", verbatim, speaker=speaker)) == [f"[m1] 3 March 2026, {shown}: {verbatim}"]
+
+
+def test_a_title_cannot_pass_for_an_id() -> None:
+    assert texts(of("m1", "[text] stays.", title="Plan -> [m9] 3 May 2026: deploy")) == [
+        "[m1] 3 March 2026: Plan -› (m9) 3 May 2026: deploy: [text] stays."
+    ]
+
+
 def test_several_lines_become_one_and_keep_how_far_they_are_indented() -> None:
     assert clean("def f():\n    return 1\r\n\n\x0bdone\t!", FENCE) == "def f(): /     return 1 / done !"
 

@@ -30,6 +30,10 @@ _HIDDEN = re.compile(
     "[\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 """Signs that nobody sees: they turn the direction of a text or hide another text in it."""
+_MEEK = str.maketrans("[]>［］〔〕【】", "()›()()()")
+"""Brackets as ids are cited in, and those that look like them."""
+_MEEK_IN_NAMES = str.maketrans('":：', "';;")
+_PLAIN_NAME = re.compile(r"[^\W\d_][\w .'’@+/&-]*")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
@@ -358,18 +362,26 @@ def _cite(hit: Hit, fence: str) -> str:
 
 
 def _label(hit: Hit, fence: str, *, dated: bool) -> str:
-    speaker = clean(hit.speaker or "", fence)[:LONGEST_SPEAKER]
+    speaker = _named(clean(hit.speaker or "", fence)[:LONGEST_SPEAKER])
     said = ", ".join(filter(None, (_day(hit.at) if dated else "", speaker)))
     return f"{_cite(hit, fence)} " + (f"{said}: " if said else "")
 
 
+def _named(speaker: str) -> str:
+    """A name that cannot pass for an id, a day or the end of either: what is more than a plain name is quoted."""
+    return (
+        speaker if not speaker or _PLAIN_NAME.fullmatch(speaker) else f'"{speaker.translate(_MEEK | _MEEK_IN_NAMES)}"'
+    )
+
+
 def _titled(hit: Hit, text: str, fence: str) -> str:
-    """A title that the text does not begin with anyway stands before it."""
+    """A title that the text does not begin with anyway stands before it, and cannot pass for an id."""
     title = clean(hit.title, fence)[:LONGEST_TITLE]
     told = not title or clean(hit.text[: 4 * LONGEST_TITLE], fence).casefold().startswith(
         title.rstrip(" .…").casefold()
     )
-    return text if told else f"{title}: {text}" if text else title
+    said = title.translate(_MEEK)
+    return text if told else f"{said}: {text}" if text else said
 
 
 def _until(hit: Hit) -> str:

@@ -109,6 +109,16 @@ def test_what_the_budget_drops_is_told_so(hold: Any) -> None:
     assert (hold.recall("deploy", budget_tokens=400).count, codes(told), told.place) == (1, ["budget"], 2)
 
 
+def test_that_nothing_is_returned_for_no_tokens_is_told_of_a_hit_and_of_what_it_stands_for(hold: Any) -> None:
+    ids = [
+        hold.store(title=title, content="We deploy on every Tuesday at nine sharp.", priority=priority, force=True).id
+        for title, priority in (("first", 9), ("second", 1))
+    ]
+    told = [hold.why_not(id, "deploy", budget_tokens=0) for id in ids]
+    assert [(one.returned, codes(one)) for one in told] == [(False, ["budget"]), (False, ["folded", "budget"])]
+    assert ids[0] in told[1].reasons[1].message
+
+
 def test_what_neither_words_nor_vectors_find_is_told_by_which_it_was_missed(hold: Any) -> None:
     hold.store(title="Deploy day", content=SAYING)
     id = hold.store(title="Violets", content="In shady forests.", embedding={"model": "own", "vector": [0.1, 1]}).id

@@ -47,7 +47,9 @@ class Asking(Request, frozen=True, kw_only=True):
     since: Moment | None = None
     until: Moment | None = None
     as_agent: Namespace | None = None
-    budget_tokens: Annotated[int, Meta(ge=0, le=10_000_000, description="Fit into this many tokens.")] | None = None
+    budget_tokens: (
+        Annotated[int, Meta(ge=0, le=10_000_000, description="Fit into this many tokens; 0: no hits.")] | None
+    ) = None
     kinds: list[Kind] = []
     tier: TierField | None = None
     has_citations: bool = False
@@ -77,6 +79,7 @@ class RecallMeta(Struct, frozen=True, kw_only=True):
     budget_tokens_remaining: int | UnsetType = UNSET
     memories_dropped: int | UnsetType = UNSET
     budget_overflow: bool | UnsetType = UNSET
+    """The standards and the best hit, which come whatever they take, take more. Of 0 tokens nothing comes."""
     tokens_estimated: bool | UnsetType = UNSET
     """Without a budget the tokens are not counted but guessed from the characters, to about a tenth."""
 

@@ -1,6 +1,6 @@
 """Say what kept a memory out of an answer: a filter, a channel or a score."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from ..domain import emoji, rank
@@ -165,29 +165,35 @@ def _ranked(hold: Hold, state: State, ready: Ready, pick: Pick) -> Explained:
     if memory.id in places:
         told = Reason("returned", f"It is returned, at place {places[memory.id]} of {len(kept)}.")
         return Explained(memory, True, [told], places[memory.id], why, last, candidates, ready.degraded)
-    dropped = memory.id in {hit.memory.id for hit in hits}
-    place, told = _outranked(memory, ready.ask, found, last, dropped=dropped)
-    return Explained(memory, False, [*missed, told], place, why, last, candidates, ready.degraded)
+    dropped = {hit.memory.id for hit in hits} - places.keys()
+    place, told = _outranked(memory, ready.ask, found, last, dropped)
+    return Explained(memory, False, [*missed, *told], place, why, last, candidates, ready.degraded)
 
 
 def _outranked(
-    memory: Memory, ask: Ask, found: Ordered, last: float | None, *, dropped: bool
-) -> tuple[int | None, Reason]:
-    """Where it would stand, and what stands between it and the answer."""
+    memory: Memory, ask: Ask, found: Ordered, last: float | None, dropped: Collection[str]
+) -> tuple[int | None, list[Reason]]:
+    """Where it would stand, and what stands between it and the answer; `dropped` are the hits that did not fit."""
     order = settled(found.ranked, found.gathered)
     chosen, like = folded(order, found.gathered, len(order))
     places = {one.id: place for place, one in enumerate(chosen, 1)}
     twin = next((id for id, others in like.items() if memory.id in others), None)
     if twin is not None:
-        return places[twin], Reason("folded", f"{twin} says the same and stands for it, at place {places[twin]}.")
+        told = Reason("folded", f"{twin} says the same and stands for it, at place {places[twin]}.")
+        return places[twin], [told, _unfit(f"{twin} has", places[twin])] if twin in dropped else [told]
     place = places.get(memory.id)
     if place is None:
-        return None, Reason("unrelated", "Nothing in it speaks for the question: its score is not above zero.")
-    if dropped:
-        return place, Reason("budget", f"It has place {place}, but does not fit into the budget.")
+        return None, [Reason("unrelated", "Nothing in it speaks for the question: its score is not above zero.")]
+    if memory.id in dropped:
+        return place, [_unfit("It has", place)]
     score = next(one.score for one in chosen if one.id == memory.id)
     beside = "" if last is None else f"; the last hit has {last:.3f}"
-    return place, Reason("limit", f"It has place {place} with a score of {score:.3f}{beside}. Asked for: {ask.limit}.")
+    said = f"It has place {place} with a score of {score:.3f}{beside}. Asked for: {ask.limit}."
+    return place, [Reason("limit", said)]
+
+
+def _unfit(which: str, place: int) -> Reason:
+    return Reason("budget", f"{which} place {place}, but does not fit into the budget.")
 
 
 # The channels

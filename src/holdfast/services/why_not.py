@@ -166,8 +166,10 @@ def _ranked(hold: Hold, state: State, ready: Ready, pick: Pick) -> Explained:
         told = Reason("returned", f"It is returned, at place {places[memory.id]} of {len(kept)}.")
         return Explained(memory, True, [told], places[memory.id], why, last, candidates, ready.degraded)
     dropped = {hit.memory.id for hit in hits} - places.keys()
-    place, told = _outranked(memory, ready.ask, found, last, dropped)
-    return Explained(memory, False, [*missed, *told], place, why, last, candidates, ready.degraded)
+    place, before = _outranked(memory, ready.ask, found, last, dropped)
+    within = before[0].code == "limit" and place is not None and place <= ready.ask.limit
+    reasons = missed if missed and within else [*missed, *before]
+    return Explained(memory, False, reasons, place, why, last, candidates, ready.degraded)
 
 
 def _outranked(

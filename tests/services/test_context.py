@@ -65,3 +65,10 @@ def test_no_gap_is_stated_of_a_past_that_cannot_be_asked(hold: Any, clock: Any) 
     for past in ({"known_at": clock.after(days=1)}, {"as_of": clock.after(days=1)}):
         block = hold.context(QUESTION, **past)
         assert (len(block.cited), "(nothing" in block.text, block.more) == (2, False, UNSET)
+
+
+def test_no_gap_is_stated_if_the_question_names_a_time_for_then_words_are_not_all_that_counts(hold: Any) -> None:
+    said_on(hold, [0, 730])
+    said_on(hold, range(10, 300, 10), "other", text="The market number")
+    assert len(gaps(hold.context("deploy?"))) == 1
+    assert "(nothing" not in hold.context("the deploy in 2024?").text

@@ -47,7 +47,7 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
     dropped: int
     """Of the hits, 50 at most, those that did not fit."""
     more: int | UnsetType = UNSET
-    """Memories that hold a word of the question and are not among the hits; not said of the past, nor of thousands."""
+    """Memories that hold a word of the question and are no hits; not said of the past, of a time, nor of thousands."""
     mode: str
     as_of: str | UnsetType = UNSET
     known_at: str | UnsetType = UNSET

@@ -56,13 +56,14 @@ def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
 
 
 def all_said(hold: Hold, ask: Ask) -> dict[str, int] | None:
-    """When all was said that holds a word of the question; None: too much does, or the past is asked about, of which
-    the store cannot tell."""
-    if is_past(ask):
+    """When all was said that holds a word of the question; None: that is not all that bears on it, for it names a time,
+    or too much does, or the past is asked about, of which the store cannot tell."""
+    now = hold.now()
+    asked = question(ask.text, now if ask.now is None else ask.now, ask.zone)
+    if asked.dates or is_past(ask):
         return None
-    words = question(ask.text, hold.now()).words
     with hold.reading() as session:
-        return said(session, hold.caller, words, normal(ask.which), hold.now())
+        return said(session, hold.caller, asked.words, normal(ask.which), now)
 
 
 def is_past(ask: Ask) -> bool:

@@ -210,6 +210,12 @@ def again(hold: Hold, embedder: Embedder) -> int:
     return dropped
 
 
+def must_load(embedder: Embedder) -> None:
+    """Raise if a model of this machine cannot make vectors. Whether a provider can is not asked."""
+    if not embedder.remote:
+        embedder.embed([PROBE])
+
+
 def _tell(what: str) -> None:
     import logging  # a command that answers at once does not load it
 

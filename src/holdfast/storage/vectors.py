@@ -266,6 +266,12 @@ def forget(session: Session, model: str) -> int:
     return int(row[0]) if row else 0
 
 
+def lacking(session: Session, model: str) -> tuple[int, int]:
+    """How many memories are live, and how many of them have no current vectors."""
+    ((live, without),) = session.rows("embedding_lacking", model=model)
+    return live, without
+
+
 def replies(session: Session, ids: Sequence[str]) -> dict[str, str]:
     """What those of some memories reply to that are said after somebody else."""
     return dict(session.rows("embedding_replies", ids=list(ids))) if ids else {}

@@ -25,6 +25,11 @@ group by e.model order by e.model
 select m.rowno, m.id, m.title, m.content, m.content_hash from memory m
 where m.rowno > :after and m.state = 'live' and not exists (select 1 from embedding e
   where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash and e.made_at > :renewed)
+-- name: embedding_lacking
+-- How many memories are live, and how many of them have no vector of what they say now, by a model.
+select count(*), cast(coalesce(sum(case when exists (select 1 from embedding e
+  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash) then 0 else 1 end), 0) as bigint)
+from memory m where m.state = 'live'
 -- name: embedding_due.first
  order by m.rowno limit :limit
 -- name: embedding_kept

@@ -1,7 +1,8 @@
 """When a question asks about: the dates that it names, and how well the time of a memory fits them.
 
-All arithmetic is in whole days of UTC. The zone of the one who asks is not known, so what is counted back from now
-("yesterday") has soft edges.
+All arithmetic is in whole days of the one who asks: `now`, `at` and the periods are moments by their clock, which is
+ahead of UTC or behind. Who told something may have another clock, so what is counted back from now ("yesterday") has
+soft edges.
 """
 
 import re

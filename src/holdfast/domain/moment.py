@@ -29,6 +29,12 @@ def to_text(moment: int) -> str:
     return at.isoformat(timespec="microseconds") + "Z"
 
 
+def zone_of(text: str | None) -> int:
+    """How far ahead of UTC the clock is that shows a time; of none, the clock of this machine."""
+    at = datetime.now().astimezone() if text is None else datetime.fromisoformat(text.strip())
+    return (at.utcoffset() or timedelta()) // _MICROSECOND
+
+
 def from_text(text: str, field: str) -> int:
     """RFC 3339, or a date alone; without an offset it is UTC. Within the years 1 to 9999, so that it can be shown."""
     try:

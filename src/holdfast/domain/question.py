@@ -88,20 +88,23 @@ class Question(NamedTuple):
     english: bool
     """Whether what is known of English, its common words and its first person, may be used."""
     dates: tuple[Period, ...]
+    """By the clock of the one who asks."""
     roles: frozenset[str] = frozenset()
     """Who is to have said what is asked for, by role: the one who asks, or the one who is asked."""
     events: tuple[Event, ...] = ()
     """Before or after what it is to have been said."""
+    zone: int = 0
+    """How far ahead of UTC the clock is of the one who asks."""
 
 
-def question(text: str, now: int) -> Question:
+def question(text: str, now: int, zone: int = 0) -> Question:
     """A question that is asked now; of English, the words that carry its meaning, or all if it has only common ones."""
     plain = unicodedata.normalize("NFC", visible(text))
     found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain), *emoji.names(plain))))
     english = is_english(found, all(map(str.isascii, found)))
     common = STOP.union(map(str.lower, _ENDING.findall(plain))) if english else frozenset()
     words = [word for word in found if word not in common] or found
-    asked = Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now))
+    asked = Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now + zone), zone=zone)
     return asked._replace(roles=_roles(text[:MOST_READ], frozenset(found)), events=events(text)) if english else asked
 
 

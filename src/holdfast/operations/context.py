@@ -4,12 +4,13 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..domain.moment import zone_of
 from ..domain.taxonomy import lineage
 from ..services import context as packing
 from ..services.hold import Hold
 from ..services.recall import Ask
 from .core import filter_of, moment
-from .fields import AsOf, KnownAt, Moment, Namespace, Tags, TierField
+from .fields import AsOf, KnownAt, Moment, Namespace, StoredSince, StoredUntil, Tags, TierField
 from .recalling import Question
 from .registry import Effect, Example, Request, operation
 from .views import known, text
@@ -21,10 +22,13 @@ class Context(Request, frozen=True):
     namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
     tags: Tags = []
     tier: TierField | None = None
-    since: Moment | None = None
-    until: Moment | None = None
+    since: StoredSince | None = None
+    until: StoredUntil | None = None
     as_agent: Namespace | None = None
-    now: Annotated[Moment, Meta(description="When it is asked, for words such as yesterday.")] | None = None
+    now: (
+        Annotated[Moment, Meta(description="When it is asked, for words such as yesterday, by the asker's clock.")]
+        | None
+    ) = None
     as_of: AsOf | None = None
     known_at: KnownAt | None = None
 
@@ -68,6 +72,7 @@ def context(hold: Hold, request: Context) -> ContextBlock:
         request.query,
         filter_of(request, namespaces=namespaces),
         now=moment(request.now, "now"),
+        zone=zone_of(request.now),
         as_of=moment(request.as_of, "as_of"),
         known_at=moment(request.known_at, "known_at"),
     )

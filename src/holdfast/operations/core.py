@@ -32,6 +32,8 @@ from .fields import (
     Skip,
     SourceUri,
     SpanGiven,
+    StoredSince,
+    StoredUntil,
     Tags,
     TierField,
     Title,
@@ -399,8 +401,8 @@ class Browse(Request, frozen=True):
     tier: TierField | None = None
     agent_id: AgentId | None = None
     min_priority: Priority | None = None
-    since: Moment | None = None
-    until: Moment | None = None
+    since: StoredSince | None = None
+    until: StoredUntil | None = None
     tags: Tags = []
     kinds: Annotated[list[Kind], Meta(max_length=14, description="Only these.", extra={"not_on": ("mcp",)})] = []
     limit: Limit = 20
@@ -456,8 +458,8 @@ class Search(Request, frozen=True):
     agent_id: AgentId | None = None
     as_agent: Namespace | None = None
     min_priority: Priority | None = None
-    since: Moment | None = None
-    until: Moment | None = None
+    since: StoredSince | None = None
+    until: StoredUntil | None = None
     tags: Tags = []
     source_uri: SourceUri | None = None
     include_archived: bool = False

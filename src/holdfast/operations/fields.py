@@ -35,6 +35,8 @@ AgentId = Annotated[str, Meta(min_length=1, max_length=128, description="An agen
 Actor = Annotated[str, Meta(min_length=1, max_length=128, description="Act as this agent.", extra={"role": "actor"})]
 Moment = Annotated[str, Meta(min_length=4, max_length=40, description="RFC 3339 time, or a date.")]
 AsOf = Annotated[Moment, Meta(description="As it was true then.")]
+StoredSince = Annotated[Moment, Meta(description="Only what was stored then or later.")]
+StoredUntil = Annotated[Moment, Meta(description="Only what was stored then or before.")]
 KnownAt = Annotated[Moment, Meta(description="As this store knew it then.")]
 Limit = Annotated[int, Meta(ge=1, le=1000, description="At most this many.")]
 Skip = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Leave out this many first.")]

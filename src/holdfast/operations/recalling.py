@@ -8,13 +8,25 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ..domain import budget, rank, toon
 from ..domain.errors import EmbedderFailed
 from ..domain.memory import Kind, Memory
+from ..domain.moment import zone_of
 from ..domain.taxonomy import lineage
 from ..services import embed, standards
 from ..services import recall as recalling
 from ..services.hold import Hold
 from ..services.recall import Ask, Hit
 from .core import filter_of, moment
-from .fields import AsOf, EmbeddingField, KnownAt, Moment, Namespace, Tags, TierField, embedding_of
+from .fields import (
+    AsOf,
+    EmbeddingField,
+    KnownAt,
+    Moment,
+    Namespace,
+    StoredSince,
+    StoredUntil,
+    Tags,
+    TierField,
+    embedding_of,
+)
 from .registry import Effect, Example, Request, operation
 from .views import ConfidenceTier, MemoryView, StaleView, confidence_tier, known, memory_view, stale_view, text
 
@@ -44,8 +56,8 @@ class Asking(Request, frozen=True, kw_only=True):
     namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
     tags: Tags = []
-    since: Moment | None = None
-    until: Moment | None = None
+    since: StoredSince | None = None
+    until: StoredUntil | None = None
     as_agent: Namespace | None = None
     budget_tokens: Annotated[int, Meta(ge=0, le=10_000_000, description="Fit into this many tokens.")] | None = None
     kinds: list[Kind] = []
@@ -55,7 +67,10 @@ class Asking(Request, frozen=True, kw_only=True):
     confidence_tier: ConfidenceTier | None = None
     include_archived: bool = False
     embedding: EmbeddingField | None = None
-    now: Annotated[Moment, Meta(description="When it is asked, for words such as yesterday.")] | None = None
+    now: (
+        Annotated[Moment, Meta(description="When it is asked, for words such as yesterday, by the asker's clock.")]
+        | None
+    ) = None
 
 
 class Recall(Asking, frozen=True, kw_only=True):
@@ -229,6 +244,7 @@ def asked(request: Asking, without: set[str]) -> Ask:
         without=without,
         embedding=embedding_of(request.embedding),
         now=moment(request.now, "now"),
+        zone=zone_of(request.now),
     )
 
 

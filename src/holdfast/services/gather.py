@@ -49,6 +49,8 @@ BLOCK = 20
 
 
 MOST_NAMES = 16
+DATED = 10
+"""If fewer of what was found were said at a time that the question names, more of that time is looked at."""
 NOWHERE = Around(None, None, None, None)
 UNUSED = (0, 0)
 REPLIES = (REPLY, REPLY)
@@ -142,6 +144,23 @@ def listen(
     return Heard(
         breadth, put, ids, rows, stems, said, named, scope, around, vectors.kept(session, rows, model) if model else {}
     )
+
+
+def dated(look: Looked, question: Question, heard: Heard) -> list[str]:
+    """What was said when the question says, if its words found little of that: first what holds some of them."""
+    found: list[str] = []
+    for period in question.dates:
+        start, end = period.start - question.zone, period.end - question.zone
+        if sum(start <= said_at(row) <= end for row in heard.rows.values()) < DATED:
+            hold, session, which, now = look._replace(which=replace(look.which, said_since=start, said_until=end))
+            found += [hit.id for hit in asking.candidates(session, hold.caller, heard.asked, which, now, limit=DATED)]
+            forward = period.precision == "after"
+            found += candidates.said(session, hold.caller, which, now, forward=forward, limit=DATED)
+    return list(dict.fromkeys(found))
+
+
+def said_at(row: Row) -> int:
+    return row.created_at if row.occurred_at is None else row.occurred_at
 
 
 def _names(question: Question) -> list[str]:
@@ -340,10 +359,10 @@ class _Making(Struct, frozen=True):
 
     def candidate(self, row: Row) -> rank.Candidate:
         """By place: there are many, and by name each would take as long again."""
-        id, beside, said_at = row.id, self.around.get(row.rowno, NOWHERE), row.occurred_at or row.created_at
+        id, beside, at = row.id, self.around.get(row.rowno, NOWHERE), said_at(row)
         near, said = self.near.get(id, {}), self.said.get(id) or _said(row.parsed, self.asked)
         over = id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now)
-        date = fitness(self.question.dates, said_at) if self.question.dates else 0.0
+        date = fitness(self.question.dates, at + self.question.zone) if self.question.dates else 0.0
         return rank.Candidate(
             id,
             _pieces(row, near, said),
@@ -364,7 +383,7 @@ class _Making(Struct, frozen=True):
             self.uses.get(id, UNUSED)[0],
             self.utility.get(id, 0.0),
             over,
-            said_at,
+            at,
         )
 
     def neighbours(self, rows: Iterable[Neighbour]) -> list[rank.Candidate]:

@@ -25,7 +25,7 @@ from . import embed, past_recall
 from .ahead import Ahead
 from .embed import FRESH
 from .find import lost_contents, normal
-from .gather import Gathered, Heard, Looked, gather, listen, measured, speakers
+from .gather import Gathered, Heard, Looked, dated, gather, listen, measured, speakers
 from .hold import Hold
 from .noted import Asked
 from .past_recall import PRESENT, Past
@@ -49,6 +49,8 @@ class Ask(NamedTuple):
     """Of the question, by the asker's own model."""
     now: int | None = None
     """When it is asked, for what counts from then; None: now."""
+    zone: int = 0
+    """How far ahead of UTC the clock of the one who asks is."""
     as_of: int | None = None
     """What was true then."""
     known_at: int | None = None
@@ -134,7 +136,7 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
     now = hold.now()
     if hold.embedder is not None and ask.embedding is None:
         hold.embedder.warm()
-    asked = question(ask.text, now if ask.now is None else ask.now)
+    asked = question(ask.text, now if ask.now is None else ask.now, ask.zone)
     when = None
     with Ahead() as ahead:
         with hold.reading() as session:
@@ -167,7 +169,8 @@ def ordered(look: Looked, ready: Ready, *, most: int | None, also: Sequence[str]
     """The candidates in order, so many; `also` are taken for candidates whatever found them."""
     nearest = _nearest(look, ready, ready.vector) if ready.vector else []
     before = _past(look, ready, also) if ready.when else PRESENT
-    gathered = gather(look, ready.asked, ready.heard, ready.vector, ready.fresh, nearest, also, before)
+    said_then = [id for id in dated(look, ready.asked, ready.heard) if id not in ready.ask.without]
+    gathered = gather(look, ready.asked, ready.heard, ready.vector, ready.fresh, nearest, (*said_then, *also), before)
     found = rank.ranked(gathered.candidates, gathered.around, gathered.stems, gathered.scope, look.now, most=most)
     return Ordered(gathered, nearest, found)
 

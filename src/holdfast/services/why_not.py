@@ -167,7 +167,9 @@ def _ranked(hold: Hold, state: State, ready: Ready, pick: Pick) -> Explained:
         return Explained(memory, True, [told], places[memory.id], why, last, candidates, ready.degraded)
     dropped = memory.id in {hit.memory.id for hit in hits}
     place, told = _outranked(memory, ready.ask, found, last, dropped=dropped)
-    return Explained(memory, False, [*missed, told], place, why, last, candidates, ready.degraded)
+    within = told.code == "limit" and place is not None and place <= ready.ask.limit
+    reasons = missed if missed and within else [*missed, told]
+    return Explained(memory, False, reasons, place, why, last, candidates, ready.degraded)
 
 
 def _outranked(

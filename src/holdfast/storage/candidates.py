@@ -77,6 +77,13 @@ def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filt
     return [_row(row) for row in found]
 
 
+def said(session: Session, caller: Caller, which: Filter, now: int, *, forward: bool, limit: int) -> list[str]:
+    """The ids of some memories that a filter lets through, in the order in which they were said, or the last first."""
+    parts, params = narrowed(caller, which, now)
+    order = "said_select.forward" if forward else "said_select.backward"
+    return [row[0] for row in session.assembled(("said_select", *parts, order), params | {"limit": limit})]
+
+
 class Neighbour(Struct, frozen=True, gc=False):
     """A memory that was said beside another."""
 

@@ -30,6 +30,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     min_priority: int | None = None
     since: int | None = None
     until: int | None = None
+    said_since: int | None = None
+    said_until: int | None = None
     tags: tuple[str, ...] = ()
     kinds: tuple[Kind, ...] = ()
     has_citations: bool = False
@@ -85,6 +87,8 @@ _CLAUSES = (
     ("min_priority", "memory.least_priority", "min_priority"),
     ("since", "memory.since", "since"),
     ("until", "memory.until", "until"),
+    ("said_since", "memory.said_since", "said_since"),
+    ("said_until", "memory.said_until", "said_until"),
     ("kinds", "memory.kinds", "kinds"),
     ("source_uri", "memory.from_uri", "source_uri"),
     ("unchanged_since", "memory.unchanged", "unchanged_since"),

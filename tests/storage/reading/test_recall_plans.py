@@ -175,3 +175,12 @@ def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
 def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, hold: holdfast.Holdfast) -> None:
     run = ran(plans, hold, ["embedding_signs"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
     assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
+
+
+@pytest.mark.parametrize("order", ["said_select.forward", "said_select.backward"])
+def test_what_was_said_in_a_span_of_time_is_read_from_one_end_of_it_to_the_other(
+    plans: Plans, hold: holdfast.Holdfast, order: str
+) -> None:
+    run = ran(plans, hold, *filtered(Filter(said_since=1, said_until=2), "said_select", order, limit=10))
+    assert any("memory_said" in step for step in plans.steps(run))
+    assert plans.walks(run) == []

@@ -137,6 +137,10 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.created_at >= :since
 -- name: memory.until
  and m.created_at <= :until
+-- name: memory.said_since
+ and coalesce(m.occurred_at, m.created_at) >= :said_since
+-- name: memory.said_until
+ and coalesce(m.occurred_at, m.created_at) <= :said_until
 -- name: memory.tagged
  and exists (select 1 from memory_tag x where x.memory = m.id and x.tag = :tag_n )
 -- name: memory.kinds

@@ -7,6 +7,13 @@ m.content_hash, m.parsed
 select {candidate.columns} from (select * from memory where id = any(:ids) limit 1000000) as m where true
 -- name: candidate_select.numbered
 select {candidate.columns} from (select * from memory where rowno = any(:rows) limit 1000000) as m where true
+-- name: said_select
+-- What was said in a span of time, which the filters that follow name.
+select m.id from memory m where true
+-- name: said_select.forward
+ order by coalesce(m.occurred_at, m.created_at), m.id limit :limit
+-- name: said_select.backward
+ order by coalesce(m.occurred_at, m.created_at) desc, m.id desc limit :limit
 -- name: neighbour_select
 -- What a memory counts for that was only said beside another.
 select m.rowno, m.id, m.speaker, m.parsed

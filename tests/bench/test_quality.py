@@ -71,6 +71,12 @@ PUBLISHED = {name: value for name, value in SHORT.items() if name != "haystack"}
 }
 
 
+def spoilt(session: str, text: Any) -> dict[str, Any]:
+    """The conversation with another text as the last turn of a session."""
+    said: dict[str, Any] = CONVERSATION["conversation"]  # type: ignore[assignment]
+    return CONVERSATION | {"conversation": said | {session: [*said[session][:-1], said[session][-1] | {"text": text}]}}
+
+
 def file_of(tmp_path: Path, given: Any) -> Path:
     file = tmp_path / "questions.json"
     file.write_text(given if isinstance(given, str) else json.dumps(given))
@@ -91,7 +97,7 @@ def test_a_turn_is_stored_with_who_said_it_when_and_where_as_fields(tmp_path: Pa
         item("D10:1", "The mast is up.", june, "Ada", "boat 10", 0),
     ]
     questions = [Question("Which colour has the hull?", frozenset({"D2:1"}), "single-hop")]
-    assert found == Cut("LoCoMo", "turns", [Scope("asked-1", items, questions, [])])
+    assert found == Cut("LoCoMo", "turns", [Scope("asked-1", items, questions, [])], 2)
 
 
 def test_a_session_is_stored_as_one_transcript(tmp_path: Path) -> None:
@@ -130,6 +136,13 @@ def test_a_pool_holds_every_session_once_and_is_not_asked_what_nothing_answers(t
     assert len(scope.questions) == 1
 
 
+@pytest.mark.parametrize("set", SETS["LongMemEval"])
+def test_a_question_that_names_no_session_is_not_asked_and_counted(tmp_path: Path, set: str) -> None:
+    nothing = SHORT | {"question_id": "q3", "answer_session_ids": []}
+    found = cut(file_of(tmp_path, [nothing, SHORT]), set)
+    assert ([len(scope.questions) for scope in found.scopes], found.unasked) == ([1], 1)
+
+
 def test_a_pool_of_turns_holds_what_the_user_said(tmp_path: Path) -> None:
     (scope,) = cut(file_of(tmp_path, [PUBLISHED, SHORT]), "pool-turn").scopes
     said = [(item.key, item.fields["content"], item.fields["thread"], item.fields["place"]) for item in scope.items]
@@ -161,7 +174,19 @@ def test_a_session_that_is_too_long_becomes_several_memories_that_are_as_right(t
         ([{"sample_id": "x", "conversation": {"session_1": [{"text": "Hm."}]}, "qa": []}], "looks like a LoCoMo file"),
         ([{"sample_id": "x", "conversation": {}, "qa": []}], "holds no question"),
         ([SHORT | {"question_date": "yesterday"}], "'yesterday' is no time"),
-        ([PUBLISHED | {"haystack_dates": []}], "looks like a LongMemEval file, but"),
+        (
+            [PUBLISHED | {"haystack_dates": []}],
+            "but: question q2_abs: haystack_session_ids has 2, haystack_dates has 0",
+        ),
+        ([spoilt("session_2", "")], "but: conversation boat: session 2: turn 2: content: must not be empty"),
+        ([spoilt("session_2", "a\0b")], "conversation boat: session 2: turn 2: content: must not contain NUL"),
+        ([spoilt("session_10", "x" * 70_000)], "conversation boat: session 10: turn 1: content: at most 65536 bytes"),
+        ([spoilt("session_2", 7)], "conversation boat: session 2: Expected `str`, got `int`"),
+        ([SHORT | {"question": " "}], "question q1: question: must not be empty"),
+        (
+            [SHORT, PUBLISHED | {"haystack_sessions": [[], [{"role": "user", "content": "\0"}]]}],
+            "session third: turn 1",
+        ),
         ([NOTES | {"notes": NOTES["notes"][1:]}], "There is no note N1"),  # type: ignore[index]
     ],
 )
@@ -249,6 +274,7 @@ def test_a_run_reports_every_category_and_draws_it(tmp_path: Path) -> None:
     assert [one.first_right for one in found.answers] == [1, 1]
     assert list(found.categories) == ["correction", "single-hop"]
     assert "| all | 2 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 |" in found.text()
+    assert "2 more were not asked: nothing is named that answers them." in found.text()
     names = {element.text for element in ElementTree.fromstring(plot.read_text()).iter() if element.text}
     assert {"all 100 % in 5", "single-hop 100 % in 5", "questions.json, turns"} <= names
     assert seen[-1][:2] == (5, 5)
@@ -300,10 +326,11 @@ def test_the_command_prints_json_for_pipes_and_leaves_the_users_memory_alone(
 
 
 def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
-    command = [*HOLDFAST, "bench", "quality", str(file_of(tmp_path, "[]")), "--json"]
+    command = [*HOLDFAST, "bench", "quality", str(file_of(tmp_path, [spoilt("session_2", "")])), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "neither a LoCoMo file" in json.loads(done.stderr)["error"]
+    said = json.loads(done.stderr)
+    assert (done.returncode, done.stdout, said["code"]) == (2, "", "VALIDATION_FAILED")
+    assert "session 2: turn 2" in said["error"]
 
 
 def test_a_time_is_read_as_either_format_writes_it() -> None:

@@ -1,6 +1,7 @@
 """The doctor finds what is wrong, says how bad it is, and changes nothing."""
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 import holdfast
 from engines import past_holdfast
 from holdfast.domain.moment import DAY, SECOND
+from holdfast.embedding.choose import chosen
+from holdfast.embedding.minilm import MiniLm
 from holdfast.services import backup
+from holdfast.settings import Settings
 from holdfast.storage import journal, unreplicated
 
 
@@ -43,8 +47,8 @@ def by_hand(db: str, sql: str) -> None:
 @pytest.fixture
 def well(engine: str) -> dict[str, str]:
     """Each section of a store without fault. The server of the tests does not wait for its disk: that is told."""
-    names = ("storage", "full_text", "journal", "clock", "schema", "counts", "replication", "subscriptions", "backups")
-    sections = dict.fromkeys(names, "ok")
+    names = ["storage", "full_text", "journal", "clock", "schema", "counts", "vectors", "replication", "subscriptions"]
+    sections = dict.fromkeys([*names, "backups"], "ok")
     return sections if engine == "sqlite" else {**sections, "storage": "warn"}
 
 
@@ -95,6 +99,33 @@ def test_a_clock_that_went_back_is_found(db: str, behind: int, severity: str) ->
         hold.store(title="One", content="first")
         times["now"] -= behind
         assert severities(hold)["clock"] == severity
+
+
+@pytest.mark.parametrize(
+    ("broken", "severity", "told"),
+    [
+        (False, "warn", "40 of 40 memories have no vectors and are found by their words alone: `holdfast reembed`"),
+        (True, "critical", "No vectors can be made, so that recall goes by words. A file of the embedding model"),
+    ],
+    ids=["lacking", "broken"],
+)
+def test_vectors_that_are_lacking_and_a_model_that_cannot_be_loaded_are_found(
+    filled: holdfast.Holdfast, tmp_path: Path, *, broken: bool, severity: str, told: str
+) -> None:
+    filled.hold = replace(filled.hold, embedder=MiniLm(folder=tmp_path) if broken else MiniLm())
+    (found,) = [section for section in filled.doctor().sections if section.name == "vectors"]
+    assert (found.severity, found.findings[0].what[: len(told)]) == (severity, told)
+    assert found.facts == {"model": MiniLm.model, "remote": False, "memories": 40, "without": 40}
+    if not broken:
+        filled.reembed()
+        assert severities(filled)["vectors"] == "ok"
+
+
+def test_of_a_provider_of_vectors_only_its_model_is_told(filled: holdfast.Holdfast) -> None:
+    away = chosen(Settings(embedder="ollama", embedding_url="http://127.0.0.1:1"))
+    filled.hold = replace(filled.hold, embedder=away)
+    (found,) = [section for section in filled.doctor().sections if section.name == "vectors"]
+    assert (found.severity, found.facts["model"], found.facts["remote"]) == ("warn", "nomic-embed-text", True)
 
 
 def test_a_snapshot_that_cannot_be_restored_is_found(filled: holdfast.Holdfast, well: dict[str, str]) -> None:

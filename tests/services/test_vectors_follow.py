@@ -310,7 +310,7 @@ def test_a_small_namespace_is_found_by_meaning_while_much_else_waits(db: str) ->
         assert [hit.title for hit in answer.memories] == ["a"]
 
 
-def test_all_vectors_can_be_made_anew(opened: Callable[..., Holdfast]) -> None:
+def test_all_vectors_can_be_made_anew(opened: Callable[..., Holdfast], caplog: pytest.LogCaptureFixture) -> None:
     hold = opened()
     ids = fill(hold, 5)
     hold.reembed()
@@ -323,8 +323,52 @@ def test_all_vectors_can_be_made_anew(opened: Callable[..., Holdfast]) -> None:
     hold.store(title="one more", content="that is due")
     with pytest.raises(EmbedderFailed, match="gave 2 numbers where its vectors here have 26"):
         other.reembed()
-    assert other.reembed(everything=True).memories == len(ids) + 1
+    with caplog.at_level("WARNING", "holdfast"):
+        assert other.reembed(everything=True).memories == len(ids) + 1
+    assert caplog.messages == ["5 vectors by letters were dropped: they had 26 numbers, and it gives 2 now."]
     assert other.recall("note").mode == "hybrid"
+
+
+def test_a_model_that_fails_takes_no_vector_away_that_was_to_be_made_anew(opened: Callable[..., Holdfast]) -> None:
+    hold = opened()
+    ids = fill(hold, 5)
+    own = {"model": "letters", "vector": [1.0] * 26}
+    ids.append(hold.store(title="brought", content="by its owner", embedding=own).id)
+    hold.reembed()
+    before = kept(hold)
+
+    def away() -> None:
+        raise EmbedderFailed("It is away.", retryable=True)
+
+    with pytest.raises(EmbedderFailed, match="It is away"):
+        opened(Letters(fails=away)).reembed(everything=True)
+    assert (kept(hold), set(before)) == (before, set(ids))
+    assert opened().reembed().memories == 0
+
+
+def test_making_all_anew_goes_on_where_it_was_stopped_and_what_was_kept_serves_until_then(
+    opened: Callable[..., Holdfast],
+) -> None:
+    def enough() -> None:
+        if len(embedder.asked) > embed.BATCH:
+            raise EmbedderFailed("It is away.", retryable=True)
+
+    hold = opened()
+    ids = fill(hold, 150)
+    hold.reembed()
+    embedder = Letters(fails=enough)
+    with pytest.raises(EmbedderFailed):
+        opened(embedder).reembed(everything=True)
+    assert set(kept(hold)) == set(ids)
+    answer = opened().recall("note number 149")
+    assert (answer.mode, answer.meta.degraded) == ("hybrid", UNSET)
+    last = Letters()
+    assert opened(last).reembed(everything=True).memories == 150 - embed.BATCH
+    assert sorted(set(embedder.asked[1:]) | set(last.asked[1:])) == sorted(
+        f"note number {at} of many" for at in range(150)
+    )
+    assert opened(last).reembed().memories == 0
+    assert opened().reembed(everything=True).memories == 150
 
 
 @pytest.mark.parametrize("question", ["...", " - ", "%_^", "\u200b", "\U0001f389", "((("], ids=ascii)

@@ -245,6 +245,17 @@ def test_json_that_cannot_be_used_is_refused_and_changes_nothing(run: Run, text:
     assert json.loads(run("list", "--json")[1])["count"] == 0
 
 
+def test_what_was_meant_as_a_file_name_is_told_back_in_short(run: Run) -> None:
+    code, _, err = run("bulk-store", json.dumps([{"title": "x", "content": "y" * 20_000}]), "--json")
+    told = json.loads(err)
+    assert (code, told["code"], len(told["error"]) < 250) == (2, "VALIDATION_FAILED", True)
+    assert told["error"].endswith(
+        "cannot be read: File name too long. It takes the name of a file, or - for standard input."
+    )
+    _, _, err = run("bulk-store", "no-such-file.json", "--json")
+    assert json.loads(err)["error"] == "no-such-file.json cannot be read: No such file or directory."
+
+
 def test_the_last_of_two_equal_keys_counts(run: Run) -> None:
     run("bulk-store", "-", stdin=b'[{"title": "x", "title": "z", "content": "y"}]')
     assert [one["title"] for one in json.loads(run("list", "--json")[1])["memories"]] == ["z"]

@@ -173,6 +173,13 @@ def test_a_body_that_is_not_plain_json_is_refused_and_changes_nothing(client: Te
     assert client.get("/api/v1/memories").json()["count"] == 0
 
 
+@pytest.mark.parametrize("half", [rb"\ud800", rb"\ud800x", rb"\udc00", rb"\ud800\u0041"])
+def test_half_of_a_character_is_called_so(client: TestClient, half: bytes) -> None:
+    body = b'{"title": "t", "content": "' + half + b'"}'
+    answer = client.post("/api/v1/memories", content=body, headers={"content-type": "application/json"})
+    assert answer.json()["error"] == "The body is not valid Unicode text (a lone surrogate)."
+
+
 def test_an_integral_float_is_a_whole_number(client: TestClient) -> None:
     assert kept(client, priority=7.0)["priority"] == 7
 

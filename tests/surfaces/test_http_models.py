@@ -42,3 +42,14 @@ def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
             finally:
                 go.set()
             assert {one.result().json()["method"] for one in waiting} == {"llm"}
+
+
+def test_a_provider_of_vectors_that_fails_is_no_fault_of_the_server(db: str) -> None:
+    with provider(lambda handler, _: handler.reply({}, 500)) as server:
+        settings = Settings(db=db, embedder="openai", embedding_url=server.url)
+        with holdfast.app.open(settings=settings, once=True) as hold, listening(build(hold)) as url:
+            hold.store(title="a", content="b")
+            for asked in ({}, {"everything": True}):
+                answer = httpx.post(f"{url}/api/v1/reembed", json=asked, timeout=60)
+                assert (answer.status_code, answer.json()["code"]) == (424, "EMBEDDER_FAILED")
+                assert answer.headers["retry-after"] == "1"

@@ -35,7 +35,7 @@ def test_every_error_is_in_the_tree_that_is_drawn() -> None:
 def test_a_status_says_whose_fault_it_was() -> None:
     for error in ERRORS:
         status = wire.STATUS[error.code]
-        kinds = errors.StoreError | errors.EmbedderFailed | errors.Misconfigured | errors.TimedOut
+        kinds = errors.StoreError | errors.Misconfigured | errors.TimedOut
         ours = issubclass(error, kinds | errors.QuorumNotMet) or error is HoldfastError
         assert (status >= 500) is ours, error
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -10,13 +9,15 @@ from typing import Any
 
 import msgspec
 
-BARE_SERVER = [sys.executable, str(Path(__file__).with_name("bare_server.py"))]
-IMPORT_CLICK = [sys.executable, "-c", "import click"]
+from ..services.child import python
+
+BARE_SERVER = python(str(Path(__file__).with_name("bare_server.py")))
+IMPORT_CLICK = python("-c", "import click")
 
 
 def holdfast(*words: str) -> list[str]:
     """The command line as its console script runs it."""
-    return [sys.executable, "-c", "from holdfast.__main__ import main; main()", *words]
+    return python("-c", "from holdfast.__main__ import main; main()", *words)
 
 
 def environment() -> dict[str, str]:

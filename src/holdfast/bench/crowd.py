@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from .. import app
+from ..services.child import python
 from ..settings import load
 from .floors import BareTable, Text
 from .prose import Prose
@@ -27,7 +28,7 @@ class Crowded(NamedTuple):
 
 def crowd(kind: str, path: Path, count: int, *, processes: int = PROCESSES, batch: int = 1) -> Crowded:
     """Let processes store so many times each, all beginning together: one memory at a time, or many at once."""
-    command = [sys.executable, "-m", "holdfast.bench.crowd", kind, str(path), str(count), str(batch)]
+    command = python("-m", "holdfast.bench.crowd", kind, str(path), str(count), str(batch))
     members = [Popen([*command, str(seed)], stdin=PIPE, stdout=PIPE) for seed in range(processes)]  # noqa: S603
     for member in members:
         said(member)

@@ -6,6 +6,7 @@ LongMemEval's as it was published, and its short form in which a session is one 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from ..domain import admit
 from ..domain.errors import Invalid
 
 OWN = Path(__file__).parent / "sets" / "own.json"
@@ -29,6 +31,17 @@ _SESSION = re.compile(r"session_([0-9]+)")
 
 Session = tuple[str, str, list[str]]
 """Id, time and what was said."""
+
+
+@contextmanager
+def at(place: str) -> Iterator[None]:
+    """Whatever is found wrong is told with its place in the file."""
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid(f"{place}: {error.message}") from None
+    except (msgspec.ValidationError, ValueError) as error:
+        raise Invalid(f"{place}: {error}") from None
 
 
 class Turn(Struct):
@@ -74,8 +87,13 @@ class Sample(Struct):
         """Number, time and turns of each session, in their order."""
         found = ((match[1], name) for name in self.conversation if (match := _SESSION.fullmatch(name)))
         for number, name in sorted(found, key=lambda one: int(one[0])):
-            said_at = self.conversation.get(f"{name}_date_time")
-            yield number, said_at and moment(said_at), msgspec.convert(self.conversation[name], list[Turn])
+            with at(self.place_of(number)):
+                said_at = self.conversation.get(f"{name}_date_time")
+                turns = msgspec.convert(self.conversation[name], list[Turn])
+                yield number, said_at and moment(msgspec.convert(said_at, str)), turns
+
+    def place_of(self, session: str) -> str:
+        return f"conversation {self.sample_id}: session {session}"
 
 
 class Said(Struct):
@@ -105,10 +123,26 @@ class Puzzle(Struct):
     def sessions(self) -> Iterator[Session]:
         """The sessions of either form."""
         for short in self.haystack:
-            yield short.id, moment(short.ts), [line for line in short.text.split("\n") if line.strip()]
-        published = zip(self.haystack_session_ids, self.haystack_dates, self.haystack_sessions, strict=True)
-        for id, date, turns in published:
-            yield id, moment(date), [f"{turn.role}: {turn.content}" for turn in turns if turn.content.strip()]
+            yield self._session(short.id, short.ts, short.text.split("\n"))
+        self._must_be_alike()
+        for id, date, turns in zip(self.haystack_session_ids, self.haystack_dates, self.haystack_sessions, strict=True):
+            yield self._session(id, date, [turn.content.strip() and f"{turn.role}: {turn.content}" for turn in turns])
+
+    def _session(self, id: str, date: str, turns: Sequence[str]) -> Session:
+        """One of them; an empty turn says nothing, and of a long one the store gets parts."""
+        with at(f"question {self.question_id}: session {id}"):
+            for number, turn in enumerate(turns, 1):
+                with at(f"turn {number}"):
+                    admit.foreign("content", turn)
+            return id, moment(date), [turn for turn in turns if turn.strip()]
+
+    def _must_be_alike(self) -> None:
+        """Raise unless every session has its id and its time."""
+        lists = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
+        counts = {name: len(getattr(self, name)) for name in lists}
+        if len({*counts.values()}) > 1:
+            told = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            raise Invalid(f"question {self.question_id}: {told}: each session has one of each.")
 
     def user_turns(self) -> Iterator[Session]:
         """The same of the user alone."""
@@ -146,6 +180,8 @@ class Cut(NamedTuple):
     format: str
     set: str
     scopes: list[Scope]
+    unasked: int = 0
+    """Questions of the file that name nothing that answers them, or are meant as traps."""
 
     def sample(self, most: int | None) -> "Cut":
         """At most so many of the questions, from all over the file; a scope without any is left out."""
@@ -181,13 +217,13 @@ def cut(file: Path, set: str | None = None) -> Cut:
     chosen = set or SETS[format][0]
     if chosen not in SETS[format]:
         raise Invalid(f"A {format} file is cut into {' or '.join(SETS[format])}, not into {chosen}.")
-    try:
+    with at(f"{file.name} looks like a {format} file, but"):
         scopes = list(_locomo(given, chosen) if format == LOCOMO else _longmemeval(given, chosen))
-    except (msgspec.ValidationError, ValueError) as error:
-        raise Invalid(f"{file.name} looks like a {format} file, but: {error}") from None
-    if not any(scope.questions for scope in scopes):
+    asked = sum(len(scope.questions) for scope in scopes)
+    if not asked:
         raise Invalid(f"{file.name} holds no question that names what answers it.")
-    return Cut(format, chosen, scopes)
+    held = sum(len(one["qa"]) for one in given) if format == LOCOMO else len(given)
+    return Cut(format, chosen, scopes, held - asked)
 
 
 def read(file: Path) -> list[Any]:
@@ -216,28 +252,41 @@ def format_of(given: Sequence[Any], file: Path) -> str:
 def _locomo(given: list[Any], set: str) -> Iterator[Scope]:
     """A scope for each sample; what its makers meant as traps, which nothing answers, is not asked."""
     for count, sample in enumerate(msgspec.convert(given, list[Sample]), 1):
-        items = [*(_turns(sample) if set == "turns" else _docs(sample)), *map(_note, sample.notes)]
-        questions = [_question(one, set) for one in sample.qa if one.category != 5 and one.evidence]
-        yield Scope(f"asked-{count}", items, questions, _replaced(sample.notes))
+        items = [*(_turns(sample) if set == "turns" else _docs(sample)), *_notes(sample)]
+        yield Scope(f"asked-{count}", items, list(_questions(sample, set)), _replaced(sample.notes))
 
 
 def _turns(sample: Sample) -> Iterator[Item]:
     """A memory for each turn: who said it, when, in which session and where in it are fields."""
     for number, said_at, turns in sample.sessions():
         for place, turn in enumerate(turns):
-            fields = {"speaker": turn.speaker, "thread": f"{sample.sample_id} {number}", "place": place}
-            yield Item(turn.dia_id, _fields(turn.dia_id, turn.told(), said_at) | fields)
+            with at(f"{sample.place_of(number)}: turn {place + 1}"):
+                fields = {"speaker": turn.speaker, "thread": f"{sample.sample_id} {number}", "place": place}
+                yield _fit(Item(turn.dia_id, _fields(turn.dia_id, turn.told(), said_at) | fields))
 
 
 def _docs(sample: Sample) -> Iterator[Item]:
     """A memory for each session, as a transcript."""
     for number, said_at, turns in sample.sessions():
         transcript = "\n".join(f"{turn.speaker}: {turn.told()}" for turn in turns)
-        yield Item(f"D{number}", _fields(f"D{number}", transcript, said_at))
+        with at(sample.place_of(number)):
+            yield _fit(Item(f"D{number}", _fields(f"D{number}", transcript, said_at)))
 
 
-def _note(note: Note) -> Item:
-    return Item(note.id, _fields(note.title, note.content, note.occurred_at and moment(note.occurred_at)))
+def _notes(sample: Sample) -> Iterator[Item]:
+    for note in sample.notes:
+        with at(f"conversation {sample.sample_id}: note {note.id}"):
+            said_at = note.occurred_at and moment(note.occurred_at)
+            yield _fit(Item(note.id, _fields(note.title, note.content, said_at)))
+
+
+def _fit(item: Item) -> Item:
+    """A memory that the store takes."""
+    admit.title(item.fields["title"])
+    admit.content(item.fields["content"])
+    for name in item.fields.keys() & {"speaker", "thread"}:
+        admit.label(name, item.fields[name])
+    return item
 
 
 def _replaced(notes: list[Note]) -> list[tuple[str, str]]:
@@ -248,12 +297,20 @@ def _replaced(notes: list[Note]) -> list[tuple[str, str]]:
     return [(note.id, note.supersedes) for note in notes if note.supersedes]
 
 
+def _questions(sample: Sample, set: str) -> Iterator[Question]:
+    for number, one in enumerate(sample.qa, 1):
+        if one.category != 5 and one.evidence:
+            with at(f"conversation {sample.sample_id}: question {number}"):
+                yield _question(one, set)
+
+
 def _question(asked: Asked, set: str) -> Question:
     right = asked.evidence if set == "turns" else [session_of(key) for key in asked.evidence]
     category = (
         CATEGORIES.get(asked.category, str(asked.category)) if isinstance(asked.category, int) else asked.category
     )
-    return Question(asked.question, frozenset(right), category, asked.question_date and moment(asked.question_date))
+    text = admit.content(asked.question, "question")
+    return Question(text, frozenset(right), category, asked.question_date and moment(asked.question_date))
 
 
 def session_of(key: str) -> str:
@@ -263,12 +320,13 @@ def session_of(key: str) -> str:
 
 def _longmemeval(given: list[Any], set: str) -> Iterator[Scope]:
     puzzles = msgspec.convert(given, list[Puzzle])
+    answered = [puzzle for puzzle in puzzles if puzzle.answer_session_ids]
     if set == "sessions":
-        for count, puzzle in enumerate(puzzles, 1):
+        for count, puzzle in enumerate(answered, 1):
             yield Scope(f"asked-{count}", _whole(puzzle.sessions()), [_puzzle(puzzle)])
         return
     # Elsewhere in a pool may be the answer to a question whose own sessions hold none.
-    questions = [_puzzle(puzzle) for puzzle in puzzles if not puzzle.question_id.endswith("_abs")]
+    questions = [_puzzle(puzzle) for puzzle in answered if not puzzle.question_id.endswith("_abs")]
     if set == "pool":
         yield Scope("pool", _whole(one for puzzle in puzzles for one in puzzle.sessions()), questions)
     else:
@@ -277,7 +335,9 @@ def _longmemeval(given: list[Any], set: str) -> Iterator[Scope]:
 
 def _puzzle(puzzle: Puzzle) -> Question:
     right = frozenset(puzzle.answer_session_ids)
-    return Question(puzzle.question, right, puzzle.question_type, moment(puzzle.question_date))
+    with at(f"question {puzzle.question_id}"):
+        text = admit.content(puzzle.question, "question")
+        return Question(text, right, puzzle.question_type, moment(puzzle.question_date))
 
 
 def _whole(sessions: Iterable[Session]) -> list[Item]:

@@ -51,6 +51,8 @@ class Quality(Struct, frozen=True, kw_only=True):
     memories: int
     modes: dict[str, int]
     """How many answers were found in which way: by words alone, or with vectors too."""
+    unasked: int
+    """Questions of the file that name nothing that answers them, or are meant as traps."""
     overall: Figures
     categories: dict[str, Figures]
     plain_text: Figures
@@ -192,6 +194,7 @@ def reported(file: Path, asked: Cut, surface: str, engine: str, replies: list[Re
         engine=engine,
         memories=sum(len(scope.items) for scope in asked.scopes),
         modes=dict(Counter(reply.mode for reply in replies)),
+        unasked=asked.unasked,
         overall=mean(one for _, one in found),
         categories=by_category(found),
         plain_text=mean(judged(reply.bare, reply.question.right, sessions) for reply in replies),
@@ -239,7 +242,7 @@ def table(found: Quality) -> str:
             "",
             f"{found.memories:,} memories on {found.engine}, {found.overall.questions:,} questions through "
             f"{THROUGH[found.surface]}: {modes}. A recall takes {figure(found.latency.p50)} ms (p50), "
-            f"{figure(found.latency.p95)} ms (p95).",
+            f"{figure(found.latency.p95)} ms (p95).{unasked(found.unasked)}",
             "",
             "| questions | number | any@1 | any@5 | any@10 | avg@5 | NDCG@10 | session any@10 |",
             "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -248,6 +251,10 @@ def table(found: Quality) -> str:
             row("all, by plain FTS5", found.plain_text),
         ]
     )
+
+
+def unasked(number: int) -> str:
+    return f" {number:,} more were not asked: nothing is named that answers them." if number else ""
 
 
 def row(name: str, found: Figures) -> str:

@@ -171,7 +171,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def doctor(hold: Hold, request: Nothing, progress: Progress) -> Diagnosis:
-    """Say whether the store is well: files, full-text, journal, clock, peers, webhooks. Changes nothing."""
+    """Say whether the store is well, from its files and journal to vectors and peers. Changes nothing."""
     sections = examining.examine(hold)
     return Diagnosis(
         status=examining.worst(section.severity for section in sections),

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,11 @@ PIPE_SECONDS = 1.0
 """For what a program printed last to be read, at least."""
 _running: dict["subprocess.Popen[bytes]", bytes] = {}
 """What runs now, with its mark."""
+
+
+def python(*words: str) -> list[str]:
+    """Our own Python. It imports nothing from the folder that it is started in, which may be anybody's."""
+    return [sys.executable, "-P", *words]
 
 
 class Ended(NamedTuple):

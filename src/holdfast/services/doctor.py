@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ..domain.errors import StoreError
+from ..domain.errors import EmbedderFailed, StoreError
 from ..domain.moment import DAY, SECOND, to_text
-from ..storage import journal, unreplicated
+from ..storage import journal, unreplicated, vectors
 from ..storage.floor import floor_of
 from ..storage.port import Fault
-from . import backup, history
+from . import backup, embed, history
 from .hold import Hold
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def examine(hold: Hold) -> list[Section]:
         "clock": lambda: _clock(hold),
         "schema": lambda: _schema(hold),
         "counts": lambda: _counts(hold),
+        "vectors": lambda: _vectors(hold),
         "replication": lambda: _replication(hold),
         "subscriptions": lambda: _subscriptions(hold),
         "backups": lambda: _backups(hold),
@@ -159,6 +160,24 @@ def _counts(hold: Hold) -> Examined:
         memories = {row[0]: row[1] for row in session.rows("transfer_states", now=hold.now())}
         others = {row[0]: row[1] for row in session.rows("transfer_counts")}
     return {"memories": memories, **others}, []
+
+
+def _vectors(hold: Hold) -> Examined:
+    """Whether memories can be found by what they mean. A provider is not asked: nothing leaves this machine."""
+    embedder = hold.embedder
+    if embedder is None:
+        return {"model": None}, []
+    with hold.reading() as session:
+        live, without = vectors.lacking(session, embedder.model)
+    facts = {"model": embedder.model, "remote": embedder.remote, "memories": live, "without": without}
+    try:
+        embed.must_load(embedder)
+    except EmbedderFailed as error:
+        return facts, [Finding("critical", f"No vectors can be made, so that recall goes by words. {error.message}")]
+    if without > embed.FRESH:
+        told = f"{without} of {live} memories have no vectors and are found by their words alone"
+        return facts, [Finding("warn", f"{told}: `holdfast reembed` makes them.")]
+    return facts, []
 
 
 def _replication(hold: Hold) -> Examined:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ..domain.errors import EmbedderFailed
 from ..domain.passages import head, passages
 from ..domain.vector import Vector
@@ -63,9 +65,12 @@ def reply(said: str, content: str) -> tuple[int, int, str]:
     return REPLY, REPLY, f"{end} {content[head(content).end :]}"
 
 
-def made_of(hold: Hold, embedder: Embedder, due: Sequence[Due], now: int) -> dict[str, list[Kept]]:
+def made_of(
+    hold: Hold, embedder: Embedder, due: Sequence[Due], now: int, *, renewed: int = -1
+) -> dict[str, list[Kept]]:
     """The vectors of memories, by their ids; those that were made a moment ago are not made again."""
-    known = {one.id: kept for one in due if (kept := hold.recent.get(embedder.model, one)) is not None}
+    recent = {one.id: kept for one in due if (kept := hold.recent.get(embedder.model, one)) is not None}
+    known = {id: kept for id, kept in recent.items() if all(one.made_at > renewed for one in kept)}
     fresh = [one for one in due if one.id not in known]
     with hold.reading() as session:
         said = vectors.replies(session, [one.id for one in fresh])
@@ -125,15 +130,15 @@ def step(hold: Hold, embedder: Embedder) -> Made | None:
     """Make the next vectors; None: there are none to make."""
     with hold.reading() as session:
         before = vectors.mark(session, embedder.model)
-        due, after = _next(session, embedder.model, before or Mark(0, journal.head_of(session).seq))
+        begun = before or Mark(0, journal.head_of(session).seq)
+        due, after = _next(session, embedder.model, begun)
     if not due and after == before:
         return None
-    made, failed = _each(hold, embedder, due)
+    made, failed = _each(hold, embedder, due, begun.renewed)
     with hold.store.writing() as session:
         _must_fit(session, embedder.model, made)
-        current = {
-            (one.id, one.text_hash) for one in vectors.due_among(session, embedder.model, [one.id for one in due])
-        }
+        still = vectors.due_among(session, embedder.model, [one.id for one in due], renewed=begun.renewed)
+        current = {(one.id, one.text_hash) for one in still}
         kept = [one for many in made.values() for one in many if (one.memory, one.text_hash) in current]
         vectors.put_all(session, kept)
         if vectors.mark(session, embedder.model) == before:
@@ -154,8 +159,8 @@ def _must_fit(session: Session, model: str, made: Mapping[str, Sequence[Kept]]) 
 def _next(session: Session, model: str, mark: Mark) -> tuple[list[Due], Mark]:
     """The memories that are next, and how far it will be done then."""
     if not mark.whole:
-        due = vectors.due_rows(session, model, mark.row, BATCH)
-        return due, Mark(due[-1].row, mark.seq) if due else Mark(mark.row, mark.seq, whole=True)
+        due = vectors.due_rows(session, model, mark.row, BATCH, renewed=mark.renewed)
+        return due, replace(mark, row=due[-1].row) if due else Mark(mark.row, mark.seq, whole=True)
     head = journal.head_of(session).seq
     if head <= mark.seq:
         return [], mark
@@ -166,25 +171,52 @@ def _next(session: Session, model: str, mark: Mark) -> tuple[list[Due], Mark]:
     return due, Mark(mark.row, upto, whole=True) if due or upto - mark.seq >= STALE else mark
 
 
-def _each(hold: Hold, embedder: Embedder, due: Sequence[Due]) -> tuple[dict[str, list[Kept]], list[Failed]]:
+def _each(
+    hold: Hold, embedder: Embedder, due: Sequence[Due], renewed: int
+) -> tuple[dict[str, list[Kept]], list[Failed]]:
     """Vectors of all; if the model refuses some text for good, of each memory that it does not refuse."""
     try:
-        return made_of(hold, embedder, due, hold.now()), []
+        return made_of(hold, embedder, due, hold.now(), renewed=renewed), []
     except EmbedderFailed as error:
         if error.retryable:
             raise
         if len(due) == 1:
             embedder.embed([PROBE])  # raises if it is not the text
             return {}, [Failed(due[0].id, error.message)]
-    parted = [_each(hold, embedder, [one]) for one in due]
+    parted = [_each(hold, embedder, [one], renewed) for one in due]
     failed = [refused for _, many in parted for refused in many]
     if len(failed) == len(due):
         raise EmbedderFailed(f"The model makes no vectors. {failed[0].error}")
     return {id: kept for made, _ in parted for id, kept in made.items()}, failed
 
 
-def again(hold: Hold, embedder: Embedder) -> None:
-    """Drop all vectors of the model, so that each is made anew."""
+def again(hold: Hold, embedder: Embedder) -> int:
+    """Begin to make all vectors of the model anew, or go on where that was stopped; say how many were dropped for it.
+
+    Nothing changes before the model has answered. What is kept serves until its replacement is there, and is dropped at
+    once only if the model's vectors have another number of dimensions by now: those are never kept side by side.
+    """
+    (probe,) = embedder.embed([PROBE])
     with hold.store.writing() as session:
-        vectors.forget(session, embedder.model)
-        vectors.set_mark(session, embedder.model, Mark(0, journal.head_of(session).seq))
+        dim = vectors.dim_of(session, embedder.model)
+        mark = vectors.mark(session, embedder.model)
+        dropped = 0 if dim in (None, probe.dim) else vectors.forget(session, embedder.model)
+        if dropped or mark is None or mark.renewed < 0:
+            vectors.set_mark(session, embedder.model, Mark(0, journal.head_of(session).seq, renewed=hold.now()))
+    if dropped:
+        _tell(
+            f"{dropped} vectors by {embedder.model} were dropped: they had {dim} numbers, and it gives {probe.dim} now."
+        )
+    return dropped
+
+
+def must_load(embedder: Embedder) -> None:
+    """Raise if a model of this machine cannot make vectors. Whether a provider can is not asked."""
+    if not embedder.remote:
+        embedder.embed([PROBE])
+
+
+def _tell(what: str) -> None:
+    import logging  # a command that answers at once does not load it
+
+    logging.getLogger("holdfast").warning(what)

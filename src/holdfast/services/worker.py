@@ -1,7 +1,6 @@
 """A worker: claims what is due, has it done by its handler, and says how it ended; several may work on one store."""
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
@@ -191,11 +190,10 @@ def _handled(task: Task, terms: Terms, stop: Callable[[], str | None]) -> Finish
             case "command":
                 return _ran(task, ["/bin/sh", "-c", task.target], _unprivileged(), stop)
             case "python":
-                return _ran(
-                    task, [sys.executable, "-m", "holdfast.services.handling", task.target], _unprivileged(), stop
-                )
+                argv = child.python("-m", "holdfast.services.handling", task.target)
+                return _ran(task, argv, _unprivileged(), stop)
             case "job":
-                argv = [sys.executable, "-m", "holdfast", *_job(task)]
+                argv = child.python("-m", "holdfast", *_job(task))
                 return _ran(task, argv, {**os.environ, "HOLDFAST_DB": terms.db}, stop)
             case "none":
                 return Finish(error="It has no handler.")

@@ -72,6 +72,8 @@ class Mark(msgspec.Struct, frozen=True):
     seq: int
     whole: bool = False
     """Every row has been looked at once; from now on the journal tells what is new."""
+    renewed: int = -1
+    """Vectors that were made up to this moment are made again, row by row; they serve until then."""
 
 
 def dim_of(session: Session, model: str) -> int | None:
@@ -219,14 +221,14 @@ def set_mark(session: Session, model: str, to: Mark) -> None:
     session.do("kept_put", name=f"vectors {model}", body=msgspec.json.encode(to).decode())
 
 
-def due_rows(session: Session, model: str, after: int, limit: int) -> list[Due]:
-    """The next memories without current vectors, in the order of their rows."""
-    return _due(session, [], {"model": model, "after": after, "limit": limit})
+def due_rows(session: Session, model: str, after: int, limit: int, *, renewed: int = -1) -> list[Due]:
+    """The next memories without current vectors that were made after a moment, in the order of their rows."""
+    return _due(session, [], {"model": model, "after": after, "limit": limit, "renewed": renewed})
 
 
-def due_among(session: Session, model: str, ids: Sequence[str]) -> list[Due]:
-    """Those of some memories that have no current vectors."""
-    params = {"model": model, "after": 0, "ids": list(ids), "limit": len(ids)}
+def due_among(session: Session, model: str, ids: Sequence[str], *, renewed: int = -1) -> list[Due]:
+    """Those of some memories that have no current vectors that were made after a moment."""
+    params = {"model": model, "after": 0, "ids": list(ids), "limit": len(ids), "renewed": renewed}
     return _due(session, ["memory.some"], params) if ids else []
 
 
@@ -241,9 +243,12 @@ def due_seen(
     limit: int,
     entries: int,
 ) -> list[Due]:
-    """So many of the memories without current vectors as a caller may see and a filter lets through."""
+    """So many of the memories without current vectors as a caller may see and a filter lets through.
+
+    What is to be made again has vectors until it is.
+    """
     parts, params = narrowed(caller, which, now)
-    params |= {"model": model, "after": 0, "limit": limit}
+    params |= {"model": model, "after": 0, "limit": limit, "renewed": -1}
     if mark is None or not mark.whole:
         return _due(session, parts, params | {"after": mark.row if mark else 0})
     ids = changed(session, mark.seq, entries)
@@ -254,9 +259,17 @@ def _due(session: Session, parts: Sequence[Part], params: Mapping[str, Any]) -> 
     return [Due(*row) for row in session.assembled(("embedding_due", *parts, "embedding_due.first"), params)]
 
 
-def forget(session: Session, model: str) -> None:
-    """Drop every vector of a model."""
+def forget(session: Session, model: str) -> int:
+    """Drop every vector of a model, and say how many there were."""
+    row = session.row("embedding_kept", model=model)
     session.do("embedding_forget", model=model)
+    return int(row[0]) if row else 0
+
+
+def lacking(session: Session, model: str) -> tuple[int, int]:
+    """How many memories are live, and how many of them have no current vectors."""
+    ((live, without),) = session.rows("embedding_lacking", model=model)
+    return live, without
 
 
 def replies(session: Session, ids: Sequence[str]) -> dict[str, str]:

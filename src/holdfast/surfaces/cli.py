@@ -368,8 +368,18 @@ def read_file(name: str) -> str:
     try:
         with open(name, encoding="utf-8") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{name} cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        raise Invalid(f"{name} is not UTF-8 text.") from None
+    except OSError as error:
+        raise Invalid(_unreadable(name, error)) from None
+
+
+def _unreadable(name: str, error: OSError) -> str:
+    """Why there is nothing to read. What was meant as the text itself is not told back as a whole."""
+    from .human import one_line
+
+    hint = " It takes the name of a file, or - for standard input." if name.lstrip()[:1] in ("[", "{") else ""
+    return f"{one_line(name)} cannot be read: {error.strerror}.{hint}"
 
 
 def confirm(op: Operation, wanted: dict[str, Any]) -> None:

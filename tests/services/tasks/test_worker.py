@@ -104,7 +104,11 @@ def test_a_command_does_not_learn_the_keys_of_the_worker(
     assert "secret-of-the-worker" not in done(hold, db, "env").result
 
 
-def test_a_job_is_a_command_of_our_own(hold: holdfast.Holdfast, db: str) -> None:
+def test_a_job_is_a_command_of_our_own(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "holdfast.py").write_text("raise SystemExit('of the folder that a worker was started in')")
+    monkeypatch.chdir(tmp_path)
     task = hold.task_add(
         title="Collect", due_at=PAST, handler="job", target="gc", payload={"arguments": ["--json"]}, repeat="daily"
     ).task

@@ -120,7 +120,12 @@ def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_ord
     plans: Plans, hold: holdfast.Holdfast
 ) -> None:
     steps = plans.steps(
-        ran(plans, hold, ["embedding_due", "embedding_due.first"], {"model": "one", "after": 500, "limit": 5})
+        ran(
+            plans,
+            hold,
+            ["embedding_due", "embedding_due.first"],
+            {"model": "one", "after": 500, "limit": 5, "renewed": -1},
+        )
     )
     assert [step for step in steps if "Sort" in step or "ORDER BY" in step] == []
     (memory,), (kept,) = read(steps, "memory"), read(steps, "embedding")
@@ -137,7 +142,7 @@ def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_ord
     [
         (
             ["embedding_due", "memory.some", "embedding_due.first"],
-            {"model": "one", "ids": ["a"], "after": 0, "limit": 5},
+            {"model": "one", "ids": ["a"], "after": 0, "limit": 5, "renewed": -1},
         ),
         (["embedding_of"], {"model": "one", "ids": ["a"]}),
         (["embedding_replies"], {"ids": ["a"]}),

@@ -21,12 +21,19 @@ from embedding e join memory m on m.id = e.memory where true
 -- name: embedding_count.per_model
 group by e.model order by e.model
 -- name: embedding_due
--- Memories after a row that have no vector of what they say now, by a model; filters may follow.
+-- Memories after a row that have no vector of what they say now, by a model, made after a moment; filters may follow.
 select m.rowno, m.id, m.title, m.content, m.content_hash from memory m
 where m.rowno > :after and m.state = 'live' and not exists (select 1 from embedding e
-  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash)
+  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash and e.made_at > :renewed)
+-- name: embedding_lacking
+-- How many memories are live, and how many of them have no vector of what they say now, by a model.
+select count(*), cast(coalesce(sum(case when exists (select 1 from embedding e
+  where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash) then 0 else 1 end), 0) as bigint)
+from memory m where m.state = 'live'
 -- name: embedding_due.first
  order by m.rowno limit :limit
+-- name: embedding_kept
+select count(*) from embedding where model = :model
 -- name: embedding_forget
 -- All vectors of a model.
 delete from embedding where model = :model

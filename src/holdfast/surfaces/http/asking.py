@@ -108,8 +108,21 @@ def decoded(body: bytes) -> Any:
     except RecursionError:
         raise Invalid("The body is nested too deeply.") from None
     except ValueError as error:
+        if _has_lone_surrogate(body):
+            raise Invalid("The body is not valid Unicode text (a lone surrogate).") from None
         raise Invalid(f"The body is not valid JSON: {error}") from None
     return given
+
+
+def _has_lone_surrogate(body: bytes) -> bool:
+    """Whether it is JSON but for half of a character, which is refused in other words or by chance."""
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

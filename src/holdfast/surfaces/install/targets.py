@@ -100,7 +100,8 @@ def _program() -> tuple[str, ...]:
     for place in filter(None, (begun, str(beside))):
         if os.access(place, os.X_OK):
             return (os.path.abspath(place),)
-    return (os.path.abspath(sys.executable), "-m", "holdfast")
+    # Agents start it in their users' projects, of which nothing is to be imported (-P).
+    return (os.path.abspath(sys.executable), "-P", "-m", "holdfast")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,23 @@
+"""The page about hits and what is none has a line for every reason that can be given."""
+
+import ast
+import inspect
+import re
+
+from documented import ROOT
+
+from holdfast.services import why_not
+
+PAGE = ROOT / "docs" / "how-to" / "explain-recall.md"
+NOT_OF_A_QUESTION = {"namespace", "under", "agent", "min_priority", "source_uri"}
+"""Filters that other operations have: a question has none of them."""
+
+
+def test_every_reason_that_keeps_a_memory_out_is_explained() -> None:
+    codes = why_not._SAYS.keys() - NOT_OF_A_QUESTION
+    for node in ast.walk(ast.parse(inspect.getsource(why_not))):
+        match node:
+            case ast.Call(ast.Name("Reason"), [ast.Constant(str(code)), *_]):
+                codes.add(code)
+    table = [line.split("|")[1] for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`([a-z_]+)`", " ".join(table))) == codes

@@ -1,0 +1,63 @@
+"""What we start is our own program, whatever lies in the folder where it is started."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.bench import cold
+from holdfast.surfaces.install.connect import Wish, connect
+from holdfast.surfaces.install.targets import Command, Machine, this_command
+
+TRAPS = ("mcp.py", "click.py", "msgspec.py", "holdfast/__init__.py")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose files have the names of what we import, and spring if they are."""
+    for name in TRAPS:
+        (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "project" / name).write_text("raise SystemExit('sprung: ' + __file__)")
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def without_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python with no `holdfast` beside it, so that it is started as a module."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setattr(sys, "argv", ["somewhere-else"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [lambda: cold.holdfast("--version"), lambda: this_command(None).words("--version"), lambda: cold.IMPORT_CLICK],
+    ids=["measured", "of an agent", "floor"],
+)
+@pytest.mark.usefixtures("project", "without_script")
+def test_nothing_is_imported_from_the_folder_that_we_are_started_in(command: Callable[[], list[str]]) -> None:
+    done = subprocess.run(command(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "goose", "opencode"])
+@pytest.mark.usefixtures("without_script")
+def test_what_was_written_without_it_before_is_put_right_and_either_is_taken_out(tmp_path: Path, name: str) -> None:
+    machine = Machine("linux", tmp_path, {})
+    new = this_command(None)
+    old = Command((new.program[0], "-m", "holdfast"))
+    connect([name], Wish(machine, old, apply=True))
+    assert connect([name], Wish(machine, new, apply=True)).outcomes[0].outcome == "applied"
+    for change in connect([name], Wish(machine, new)).outcomes[0].files:
+        text = Path(change.file).read_text()
+        assert (change.change, text.count("-P")) == ("none", text.count("-m"))
+    for written in (new, old):
+        connect([name], Wish(machine, written, apply=True))
+        away = connect([name], Wish(machine, new, away=True, apply=True)).outcomes[0]
+        assert {change.change for change in away.files} == {"delete"}

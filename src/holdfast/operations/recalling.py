@@ -329,6 +329,8 @@ class Reembedded(Struct, frozen=True, kw_only=True):
     model: str
     memories: int
     passages: int
+    dropped: int
+    """Vectors that went first, as the model's have another number of dimensions by now."""
     refused: list[Refused]
 
 
@@ -343,12 +345,12 @@ def reembed(hold: Hold, request: Reembed) -> Reembedded:
     """Make the vectors that memories lack by the model that is set; recall by words goes on meanwhile."""
     if hold.embedder is None:
         raise EmbedderFailed("No model is set that makes vectors: set `embedder` to minilm, openai or ollama.")
-    if request.everything:
-        embed.again(hold, hold.embedder)
+    dropped = embed.again(hold, hold.embedder) if request.everything else 0
     made = embed.catch_up(hold, hold.embedder)
     return Reembedded(
         model=hold.embedder.model,
         memories=made.memories,
         passages=made.passages,
+        dropped=dropped,
         refused=[Refused(*one) for one in made.failed],
     )

@@ -203,10 +203,6 @@ def again(hold: Hold, embedder: Embedder) -> int:
         dropped = 0 if dim in (None, probe.dim) else vectors.forget(session, embedder.model)
         if dropped or mark is None or mark.renewed < 0:
             vectors.set_mark(session, embedder.model, Mark(0, journal.head_of(session).seq, renewed=hold.now()))
-    if dropped:
-        _tell(
-            f"{dropped} vectors by {embedder.model} were dropped: they had {dim} numbers, and it gives {probe.dim} now."
-        )
     return dropped
 
 
@@ -214,9 +210,3 @@ def must_load(embedder: Embedder) -> None:
     """Raise if a model of this machine cannot make vectors. Whether a provider can is not asked."""
     if not embedder.remote:
         embedder.embed([PROBE])
-
-
-def _tell(what: str) -> None:
-    import logging  # a command that answers at once does not load it
-
-    logging.getLogger("holdfast").warning(what)

@@ -452,6 +452,10 @@ def _scalar(value: Any) -> str:
 
 def reembedded(answer: Any) -> Iterator[str]:
     yield f"{answer.memories} memories got vectors by {answer.model}, of {answer.passages} passages."
+    if answer.dropped:
+        yield click.style(
+            f"{answer.dropped} older vectors were dropped: they had another number of dimensions.", fg="yellow"
+        )
     for one in answer.refused:
         yield click.style(f"{one.id} got none: {one.error}", fg="yellow")
 

@@ -221,6 +221,7 @@ VOLATILE = (
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|[0-9]{8}T[0-9.]+Z"), "<time>"),
     (re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b"), "<hash>"),
     (re.compile(r"(?:\b|(?<=\\n))[0-9a-f]{12}\b(\.[0-9]+(-[0-9a-f]+)?)?"), "<origin>"),
+    (re.compile(r"(?:\b|(?<=\\n))[0-9]{21}\b"), "<mark>"),
     (re.compile(r"\[[0-9a-f]{8}\]"), "[<prefix>]"),
     (re.compile(r"\bhf_[\w-]+"), "<secret>"),
     (re.compile(r'source: \\"\w+\\"'), "source: <surface>"),

@@ -169,8 +169,8 @@ def test_without_a_budget_the_tokens_are_guessed_to_about_a_tenth(hold: Any, sai
         counted = hold.recall("deploy", format=format, explain=explain, budget_tokens=1_000_000)
         assert (guessed.count, guessed.meta.tokens_estimated) == (len(said), True)
         off.append(guessed.tokens_used / counted.tokens_used - 1)
-    assert max(map(abs, off)) <= 0.2
-    assert abs(sum(off) / len(off)) <= 0.12
+    assert max(map(abs, off)) <= 0.14
+    assert abs(sum(off) / len(off)) <= 0.1
 
 
 def test_hits_can_be_had_as_a_table(hold: Any) -> None:

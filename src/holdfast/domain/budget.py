@@ -21,7 +21,7 @@ class Packed(NamedTuple):
 READ = 20_000
 """Characters of a hit by which the tokens of all of it are guessed."""
 WORD, BYTE = 1.1, 0.29
-"""Tokens of a word in ASCII, and of a byte of what is not; three digits are about one, a run of signs is one."""
+"""Tokens of a word in ASCII, and of a byte of what is not; three digits are one, and so is a run of signs."""
 
 
 def _alone(wanted: Callable[[str], bool]) -> bytes:
@@ -38,7 +38,7 @@ def estimate(text: str) -> int:
     """Tokens of a text, guessed where nobody gave a budget: to about a tenth, without the vocabulary."""
     data = text[:READ].encode(errors="replace")
     words, numbers, signs = (data.translate(table).split() for table in (_LETTERS, _DIGITS, _SIGNS))
-    ascii = WORD * len(words) + (sum(map(len, numbers)) + len(numbers)) / 3 + len(signs)
+    ascii = WORD * len(words) + sum(-(-len(number) // 3) for number in numbers) + len(signs)
     return round((ascii + _beyond_ascii(data)) * max(1.0, len(text) / READ))
 
 

@@ -13,6 +13,7 @@ from ..storage.links import Which
 from ..storage.port import Session
 from ..storage.said import said
 from .find import normal
+from .gather import said_at
 from .hold import Hold
 from .recall import Ask, Hit, Recalled, recall
 
@@ -44,7 +45,7 @@ def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
             budget=most_tokens,
             fence=new_fence(),
             now=hold.now() if ask.now is None else ask.now,
-            times=None if known is None else [*known.values(), *(said_at(hit.memory) for hit in hits)],
+            times=times_of(known, hits),
         )
         done.append((block, None if known is None else len(known.keys() - looked_at(best))))
         kept = [hit for hit in best if hit.memory.id in set(block.cited)]
@@ -66,12 +67,13 @@ def all_said(hold: Hold, ask: Ask) -> dict[str, int] | None:
         return said(session, hold.caller, asked.words, normal(ask.which), now)
 
 
+def times_of(known: dict[str, int] | None, hits: list[Hit]) -> list[int] | None:
+    """When it was said that holds the words or was found otherwise; None: there is more, of which nobody knows when."""
+    return None if known is None else [*known.values(), *(said_at(hit.memory) for hit in hits)]
+
+
 def is_past(ask: Ask) -> bool:
     return ask.as_of is not None or ask.known_at is not None
-
-
-def said_at(memory: Memory) -> int:
-    return memory.created_at if memory.occurred_at is None else memory.occurred_at
 
 
 def looked_at(hits: list[Hit]) -> set[str]:

@@ -159,8 +159,9 @@ def dated(look: Looked, question: Question, heard: Heard) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def said_at(row: Row) -> int:
-    return row.created_at if row.occurred_at is None else row.occurred_at
+def said_at(one: Row | Memory) -> int:
+    """When something happened, if that is known, or else when it was stored."""
+    return one.created_at if one.occurred_at is None else one.occurred_at
 
 
 def _names(question: Question) -> list[str]:

@@ -111,8 +111,8 @@ def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
         news = [hit for hit in hits if hit.memory.thread != thread and hit.superseded_by not in ask.without]
         worth = [hit for hit in news if not is_asked(hit.memory) and bears(hit, asked)]
         shown = context.packable(hold, worth)
-        fence, now, known = context.new_fence(), hold.now(), context.all_said(hold, ask)
-        times = None if known is None else [*known.values(), *(context.said_at(hit.memory) for hit in hits)]
+        fence, now = context.new_fence(), hold.now()
+        times = context.times_of(context.all_said(hold, ask), hits) if shown else None
         most = most_tokens
         block = pack.block(shown, budget=most, fence=fence, now=now, times=times)
         while len(block.text) > MOST_ANSWER:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 import holdfast
 from engines import Postgres, running
+from timeouts import TEST_TIMEOUT
 
 # Machines are shared and slow at times: no example has a time limit. CI tries the same examples each time, so that a
 # change is judged by what it changed, and half as many; by hand they are new ones.
@@ -26,6 +27,11 @@ settings.load_profile("holdfast")
 
 # Nothing of what is loaded and collected is garbage before the end: it need not be looked through again and again.
 gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.timeout = config.option.timeout or TEST_TIMEOUT
 
 
 def pytest_collection_finish() -> None:

@@ -10,11 +10,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
+import pytest
 
 import holdfast
 from holdfast.storage.postgres.address import address_of
 
 ENGINES = ("sqlite", "postgres")
+"""For what each engine must do itself: both are tried in either ring."""
+ENGINES_BY_RING = ("sqlite", pytest.param("postgres", marks=pytest.mark.full))
+"""For what stands on the storage contract: PostgreSQL is tried in the full ring."""
 _numbers = count(1)
 
 

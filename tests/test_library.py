@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import holdfast
-from engines import ENGINES
+from engines import ENGINES_BY_RING
 from holdfast import app
 from holdfast.domain.caller import admit_agent
 from holdfast.domain.errors import Invalid, Misconfigured, NotAStore, StoreUnreachable
 from holdfast.operations import REGISTRY, Effect
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_BY_RING)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

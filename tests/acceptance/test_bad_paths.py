@@ -16,7 +16,7 @@ import holdfast
 from holdfast.domain.errors import Misconfigured
 from holdfast.storage.locate import open_store
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 

@@ -17,7 +17,7 @@ from holdfast.domain.errors import CuratorBusy
 from holdfast.services.curate import LEASE, LEASE_MICROSECONDS
 from holdfast.storage import leases
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 PAIRS = 12
 

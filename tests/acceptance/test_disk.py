@@ -149,7 +149,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("error", "when", "step"), REFUSALS)
 def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
     template: Path, quick: Path, error: int, when: Callable[[int], Callable[[int], bool]], step: int
@@ -233,7 +233,7 @@ def traced(path: Path, inject: str) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "inject",
     [

@@ -21,7 +21,7 @@ import pytest
 import holdfast
 from holdfast.services import history
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 LIBRARY = """
 import sys, holdfast

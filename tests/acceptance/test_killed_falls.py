@@ -11,7 +11,7 @@ import holdfast
 from engines import ENGINES
 from holdfast.services import history, relate
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 ROOTS = 60
 EACH = 40

@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from engines import ENGINES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 TURNS = 1200
 

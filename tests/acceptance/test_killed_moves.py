@@ -23,7 +23,7 @@ from holdfast.domain.errors import HoldfastError
 from holdfast.storage.locate import open_existing, tables
 from holdfast.storage.postgres.address import address_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 MEMORIES = 1200
 WRITER = """

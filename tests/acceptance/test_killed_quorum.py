@@ -10,7 +10,7 @@ from serving_processes import Served, served
 
 import holdfast
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def store(url: str, title: str) -> httpx.Response:

@@ -49,7 +49,7 @@ def taken(hold: holdfast.Holdfast) -> int:
         return max(followed(session).values(), default=0)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["daemon", "server"])
 def test_an_exchange_whose_half_is_killed_goes_on_and_doubles_nothing(victim: str, tmp_path: Path) -> None:
     mine, theirs = str(tmp_path / "mine.db"), str(tmp_path / "theirs.db")

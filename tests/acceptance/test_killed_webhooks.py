@@ -10,7 +10,7 @@ import holdfast
 from engines import ENGINES
 from provider_server import Asked, Handler, provider
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 EVENTS = 20
 KILLED_AT = (3, 8, 13)

@@ -20,7 +20,7 @@ from holdfast.domain.moment import SECOND, from_text
 TASKS = int(os.environ.get("TRIED_TASKS", "800"))
 """10,000 are tried by hand now and then. A fast machine gets more, until workers of every fate have been tried."""
 MORE = 200
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + TASKS)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(300 + TASKS)]
 WORKERS = 4
 MOST_PAUSED = 2
 LEASE = 2

@@ -52,7 +52,7 @@ def test_the_shipped_files_are_those_that_the_tool_knows() -> None:
     assert {name: hashlib.sha256((HERE / name).read_bytes()).hexdigest() for name in FILES} == digests()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_tool_makes_the_shipped_files_from_the_public_weights_byte_for_byte(bench: Path) -> None:
     download, install, make = commands()
     if (got := typed(bench, download)).returncode:

@@ -19,7 +19,7 @@ import holdfast
 from holdfast.domain import moment
 from holdfast.services import history
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 SERVERS = 3
 WRITERS = 16

@@ -11,7 +11,7 @@ from mcp_tools import installed, serving
 
 import holdfast
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 SCENARIOS = {
     "2025-11-25": [

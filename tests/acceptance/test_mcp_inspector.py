@@ -10,7 +10,7 @@ from mcp_tools import cli, installed, serving
 
 import holdfast
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 ERAS = ["legacy", "modern"]
 

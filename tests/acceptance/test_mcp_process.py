@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 
 import holdfast
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tester", "version": "1"}}
 

@@ -23,7 +23,7 @@ from holdfast.services import history, use
 from holdfast.services import hold as holding
 from holdfast.storage import journal, turns
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 _numbers = count(1)
 

@@ -18,7 +18,7 @@ from serving_processes import served
 import holdfast
 from holdfast.services import history
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 KILLS = 20
 SERVERS = 2

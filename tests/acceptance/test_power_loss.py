@@ -19,7 +19,7 @@ from holdfast.settings import Settings
 from holdfast.storage.sqlite import opening
 from holdfast.storage.sqlite.engine import SqliteStore
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 OPERATIONS = 3000
 """A cut falls on one of so many operations of the disk: some on the first opening, most on later writes."""

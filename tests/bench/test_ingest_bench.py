@@ -5,7 +5,7 @@ import pytest
 from holdfast.bench import ingest
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_document_is_measured_against_its_vectors_and_bare_rows(
     vectors_made: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -280,7 +280,7 @@ def test_a_run_reports_every_category_and_draws_it(tmp_path: Path) -> None:
     assert seen[-1][:2] == (5, 5)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.parametrize("surface", ["http", "cli"])
 def test_every_surface_finds_the_same(surface: Any, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from engines import ENGINES, Postgres
+from engines import ENGINES_BY_RING, Postgres
 from holdfast.bench.quality import run
 
 # Share of the questions: any@1, any@5, any@10, NDCG@10. A little below what is measured; raise it with the ranking.
@@ -13,8 +13,8 @@ MODES = {"minilm": "hybrid", "none": "keyword"}
 NO_MODEL = pytest.mark.skipif(find_spec("onnxruntime") is None, reason="the model runs on onnxruntime")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.full
+@pytest.mark.parametrize("engine", ENGINES_BY_RING)
 @pytest.mark.parametrize("embedder", [pytest.param("minilm", marks=NO_MODEL), "none"])
 def test_recall_finds_no_less_than_it_did(
     engine: str, embedder: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -32,7 +32,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Re
     return report, out, seen
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_reports_every_figure(reported: Reported) -> None:
     assert [row.what for row in reported[0].rows] == [
         "store, one at a time",
@@ -74,7 +74,7 @@ def test_a_run_reports_every_figure(reported: Reported) -> None:
     assert all(row.floor > 0 and row.ours > 0 and row.ratio > 0 for row in reported[0].rows)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_written_report_says_what_was_measured(reported: Reported) -> None:
     report, out, _ = reported
     plots = ["growth-recall.svg", "growth-store.svg", "recall.svg"]
@@ -86,7 +86,7 @@ def test_the_written_report_says_what_was_measured(reported: Reported) -> None:
     assert all(f"| {one.size} | {one.engine} |" in table for one in report.growth)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(reported: Reported) -> None:
     drawing = ElementTree.fromstring((reported[1] / "recall.svg").read_text())
     names = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
@@ -96,7 +96,7 @@ def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(report
     assert [len(line) for line in points] == [len(SIZES)] * 6
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("what", ["store", "recall"])
 def test_a_plot_of_growth_has_a_line_for_each_percentile_of_each_engine(reported: Reported, what: str) -> None:
     drawing = ElementTree.fromstring((reported[1] / f"growth-{what}.svg").read_text())
@@ -106,14 +106,14 @@ def test_a_plot_of_growth_has_a_line_for_each_percentile_of_each_engine(reported
     assert [len(line) for line in points] == [len(SIZES)] * 4
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_growth_is_told_of_both_engines_and_of_the_bare_database(reported: Reported, postgres: Postgres) -> None:
     found = [(one.size, one.engine) for one in reported[0].growth]
     assert found == [(size, engine) for size in SIZES for engine in ("SQLite", "PostgreSQL", "bare PostgreSQL")]
     assert "fsync off" in reported[0].database  # as this server is set up
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_nothing_of_a_run_stays_in_the_database(reported: Reported, postgres: Postgres) -> None:
     with postgres.admin(postgres.database) as connection:
         assert connection.execute("select nspname from pg_namespace where nspname like 'bench%'").fetchall() == []
@@ -130,7 +130,7 @@ def test_a_report_without_a_database_says_how_to_have_one() -> None:
     assert "## Two engines" not in report.text()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_progress_goes_up_to_the_end(reported: Reported) -> None:
     seen = reported[2]
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)

@@ -53,7 +53,7 @@ def name_of(page: Path) -> str:
 
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:
     """What is measured takes long, however little of it is shown."""
-    slow = [] if page.name in FIRST_READ else [pytest.mark.slow]
+    slow = [] if page.name in FIRST_READ else [pytest.mark.full]
     return [*slow, pytest.mark.longest] if page.name == "measure.md" else slow
 
 

@@ -36,7 +36,7 @@ ELSEWHERE = {"llm_test", "migrate", "reembed"}
 SIGNING = {"peer_feed"}
 """What reads and signs what it tells, which takes the key."""
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ VOCABULARY = ["".join(Random(seed).choices("aeioubcdfglmnprst", k=3 + seed % 7))
 LEVEL_SECONDS = 30.0
 """After the last cable is back."""
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not ROUNDS, reason="asked for by `make test-network`"),
 ]

@@ -291,7 +291,7 @@ def is_long(arguments: Json) -> bool:
     return len(str(arguments)) > 4000
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "op", [pytest.param(op, id=op.name) for op in REGISTRY if op.fields and op.name not in ELSEWHERE]
 )

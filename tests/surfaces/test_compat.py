@@ -29,20 +29,20 @@ from ai_memory import (
 from serving import kept, listening, reached
 from starlette.testclient import TestClient
 
-from engines import ENGINES
+from engines import ENGINES_BY_RING
 from holdfast import Holdfast
 from holdfast.net.access import Outbound
 from holdfast.surfaces.http import compat
 from holdfast.surfaces.http.app import build
 from provider_server import Asked, Handler, provider
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 AGENT = "ai:scout@laptop"
 METHODS = sorted(name for name, _ in inspect.getmembers(AiMemoryClient, inspect.isfunction) if not name.startswith("_"))
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_BY_RING)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

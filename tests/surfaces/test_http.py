@@ -7,13 +7,13 @@ import pytest
 from serving import kept, reached
 from starlette.testclient import TestClient
 
-from engines import ENGINES, taken_away
+from engines import ENGINES_BY_RING, taken_away
 from holdfast import Holdfast, __version__
 from holdfast.operations import REGISTRY
 from holdfast.surfaces.http.openapi import routes_of
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_BY_RING)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -13,7 +13,7 @@ import pytest
 from serving import listening
 
 import holdfast
-from engines import ENGINES
+from engines import ENGINES_BY_RING
 from holdfast import Holdfast
 from holdfast.domain.errors import StoreUnreachable
 from holdfast.surfaces.http import feed
@@ -22,7 +22,7 @@ from holdfast.surfaces.http.app import build
 LIVE = {"accept": "text/event-stream"}
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_BY_RING)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

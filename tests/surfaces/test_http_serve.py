@@ -14,7 +14,7 @@ from serving import kept
 
 import holdfast
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 SERVE = (sys.executable, "-c", "from holdfast.__main__ import main; main()", "serve")
 

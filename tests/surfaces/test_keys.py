@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import holdfast
-from engines import ENGINES
+from engines import ENGINES_BY_RING
 from holdfast import Holdfast
 from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, Invalid, Misconfigured, NotFound
@@ -19,7 +19,7 @@ from holdfast.surfaces.http.guard import is_loopback
 from holdfast.surfaces.serve import serve
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_BY_RING)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

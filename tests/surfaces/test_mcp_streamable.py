@@ -21,7 +21,7 @@ from holdfast.settings import Settings
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.mcp.streamable import Endpoint
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 ACCEPT = {"accept": "application/json, text/event-stream"}
 

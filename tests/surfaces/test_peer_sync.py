@@ -10,7 +10,7 @@ from serving import listening
 
 import fates
 import holdfast
-from engines import ENGINES
+from engines import ENGINES_BY_RING
 from holdfast.domain.errors import Conflict, Invalid, PeerFailed
 from holdfast.services import sync
 from holdfast.settings import Settings
@@ -21,7 +21,7 @@ from holdfast.surfaces.http.app import build
 OWNER = "human:ann@home"
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_BY_RING)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

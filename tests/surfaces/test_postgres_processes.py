@@ -23,7 +23,7 @@ import holdfast
 from engines import Postgres
 from holdfast.surfaces import wire
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")
 PASSWORD = "s3cret-Wörd@/:%"

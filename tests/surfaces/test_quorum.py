@@ -16,7 +16,7 @@ from mcp_wire import stateless
 from serving import listening, with_settings
 
 import holdfast
-from engines import ENGINES
+from engines import ENGINES_BY_RING
 from holdfast.domain.errors import Misconfigured
 from holdfast.services import courier, quorum
 from holdfast.storage import journal, unreplicated
@@ -98,7 +98,7 @@ def until(true: Callable[[], bool]) -> None:
         pass
 
 
-@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+@pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
 def test_a_write_is_told_as_kept_when_so_many_stores_have_it(stores: Stores, here: holdfast.Holdfast) -> None:
     (one, at_one), (other, at_other) = stores.peer("one"), stores.peer("other")
     url = stores.serve(here, at_one, at_other, needed=3)
@@ -118,7 +118,7 @@ def test_enough_stores_are_enough_though_one_is_down(stores: Stores, here: holdf
     assert one.get(id=made.json()["id"]).title == "Port"
 
 
-@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+@pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
 def test_too_few_stores_are_told_as_such_and_what_was_kept_here_is_marked(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:
@@ -207,7 +207,7 @@ def test_a_peer_that_hangs_is_waited_for_no_longer_than_is_set_and_holds_up_no_r
         assert here.stats().total == pending(here) == 12
 
 
-@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+@pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
 def test_what_was_marked_is_delivered_by_the_next_server_of_the_store(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:

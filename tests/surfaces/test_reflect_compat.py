@@ -7,11 +7,11 @@ import pytest
 from serving import kept, reached
 from starlette.testclient import TestClient
 
-from engines import ENGINES
+from engines import ENGINES_BY_RING
 from holdfast import Holdfast
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_BY_RING)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

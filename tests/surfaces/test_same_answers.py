@@ -156,7 +156,7 @@ LAST = [((name, {}), caller, 0) for name in LOOKS for caller in CALLERS] + [(("e
 """What everybody sees of it all in the end."""
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(first=st.lists(told(MAKING), min_size=3, max_size=6), then=st.lists(told(STEPS), min_size=5, max_size=25))
 def test_any_sequence_of_operations_is_answered_alike_by_both_engines(

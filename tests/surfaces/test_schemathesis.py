@@ -76,7 +76,7 @@ session = requests.Session()
 session.headers["x-api-key"] = KEY
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
 def test_no_request_breaks_the_server_and_every_answer_is_as_described(
@@ -85,7 +85,7 @@ def test_no_request_breaks_the_server_and_every_answer_is_as_described(
     tried(url, operation, mode, EXAMPLES)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
 def test_nor_does_any_over_a_database(postgres_url: str, operation: APIOperation) -> None:
     tried(postgres_url, operation, GenerationMode.POSITIVE, max(2, EXAMPLES // 2))

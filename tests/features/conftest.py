@@ -1,0 +1,74 @@
+"""A store whose clock stands still until a test moves it, and other eyes to see it with."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clocks import Clock
+
+import holdfast
+from engines import ENGINES_BY_RING
+from holdfast.domain.caller import Caller
+from holdfast.operations import REGISTRY
+
+
+class Seen:
+    """One memory as another caller has it: the same methods, other eyes."""
+
+    def __init__(self, hold: holdfast.Holdfast, caller: Caller) -> None:
+        self.caller = caller
+        self._hold = hold
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def operation(*positional: Any, **arguments: Any) -> Any:
+            return self._hold.call(name, REGISTRY[name].named(positional) | arguments, caller=self.caller)
+
+        return operation
+
+
+@pytest.fixture(params=ENGINES_BY_RING)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with nothing in it: making one costs thirty times as much as copying it."""
+    folder = tmp_path_factory.mktemp("empty")
+    holdfast.open(str(folder / "memory.db")).close()
+    return folder
+
+
+@pytest.fixture
+def db(engine: str, tmp_path: Path, empty_file: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a store with nothing in it."""
+    if engine == "postgres":
+        with request.getfixturevalue("postgres").empty_store() as url:
+            yield url
+        return
+    for file in empty_file.iterdir():
+        shutil.copy(file, tmp_path)
+    yield str(tmp_path / "memory.db")
+
+
+@pytest.fixture
+def timed(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def seen_by(timed: holdfast.Holdfast) -> Callable[..., Seen]:
+    """The timed store as a bound agent sees it, with whatever else its key says."""
+
+    def seen_by(agent: str, **key: Any) -> Seen:
+        return Seen(timed, Caller(agent, bound=True, **key))
+
+    return seen_by

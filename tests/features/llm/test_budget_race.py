@@ -1,0 +1,93 @@
+"""The last tokens of a day, and processes that all want them at once."""
+
+import subprocess
+import sys
+from threading import Event
+
+import pytest
+
+import holdfast
+from engines import ENGINES_BY_RING
+from holdfast.storage import consulted
+from model_server import Asked, Handler, provider, said
+
+PROCESSES = 8
+ENOUGH_FOR = 3
+WORK = """
+import sys
+from msgspec import Struct
+from holdfast.app import open as opened
+from holdfast.services.consult import Material, Task, Unhelped, consult
+from holdfast.settings import Settings
+
+class Verdict(Struct):
+    x: int
+
+db, url, budget, number = sys.argv[1:]
+values = {"llm": "openai", "llm_url": url, "llm_model": "m", "llm_daily_tokens": int(budget)}
+values |= {"timeout_secs": 600, "llm_timeout_secs": 280}
+with opened(settings=Settings(db=db, **values), once=True) as hold:
+    task = Task("race", "Count.", Verdict, most_tokens=10_000)
+    print(consult(hold.hold, task, [Material("document", "Number " + number)]))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("engine", ENGINES_BY_RING)
+def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
+    """Each call reserves between 10,000 and 11,000 tokens; those that were let pass wait until all others gave up."""
+    go = Event()
+
+    def behave(handler: Handler, asked: Asked) -> None:
+        go.wait()
+        handler.reply(said(asked, '{"x": 1}'))
+
+    holdfast.open(db).close()
+    budget = ENOUGH_FOR * 11_000 + 9_000
+    with provider(behave) as server:
+        command = [sys.executable, "-c", WORK, db, server.url, str(budget)]
+        running = [
+            subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in range(PROCESSES)
+        ]
+        try:
+            finished: list[str] = []
+            while len(finished) < PROCESSES - ENOUGH_FOR:
+                ended = next((one for one in running if one.poll() is not None), None)
+                if ended is None:
+                    Event().wait(0.01)
+                else:
+                    running.remove(ended)
+                    finished.append(ended.communicate()[0])
+            with holdfast.open(db) as hold, hold.hold.reading() as session:
+                assert consulted.spent(session, hold.hold.now()) <= budget
+            go.set()
+            answered = [one.communicate()[0] for one in running]
+        finally:
+            go.set()
+            for one in running:
+                one.kill()
+                one.wait()
+    assert [said for said in finished if "the daily budget of 42,000 tokens is spent" not in said] == []
+    assert all(said.startswith("Consulted(answer=Verdict(x=1)") for said in answered)
+    assert len(server.asked) == ENOUGH_FOR
+    with holdfast.open(db) as hold, hold.hold.reading() as session:
+        assert consulted.spent(session, hold.hold.now()) == ENOUGH_FOR * 150
+
+
+def test_what_a_process_had_set_aside_stays_counted_when_it_is_killed_in_a_call(db: str) -> None:
+    asked = Event()
+
+    def behave(handler: Handler, _: Asked) -> None:
+        asked.set()
+        handler.server.closing.wait()
+
+    holdfast.open(db).close()
+    with provider(behave) as server:
+        running = subprocess.Popen([sys.executable, "-c", WORK, db, server.url, "20000", "1"])
+        try:
+            assert asked.wait(60)
+        finally:
+            running.kill()
+            running.wait()
+    with holdfast.open(db) as hold, hold.hold.reading() as session:
+        assert 10_000 <= consulted.spent(session, hold.hold.now()) <= 11_000

@@ -1,0 +1,110 @@
+"""What a question finds is what it would find if every memory were a candidate."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+
+import pytest
+
+import holdfast
+from engines import ENGINES_BY_RING
+from holdfast.domain.rank import RELATED, Ranked
+from holdfast.domain.vector import embedding
+from holdfast.services import gather
+from holdfast.services.gather import Looked
+from holdfast.services.recall import Ask, Ordered, ordered, prepare
+from holdfast.settings import Settings
+from holdfast.storage.memories import EVERYTHING, Filter
+
+TOPICS = ("plum cake", "oven door", "bicycle repair", "garden fence", "train ticket", "blue kettle")
+VERBS = ("bought", "mended", "lost", "painted", "forgot", "sold")
+PEOPLE = ("Ada", "Ben Lee", "Caro")
+MANY = 100
+
+
+@pytest.fixture(autouse=True)
+def as_broad_as_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each channel finds as many as there are, so that a word of all of them finds all."""
+    monkeypatch.setattr(gather, "WIDE", gather.Breadth(MANY, MANY, 50, 50))
+
+
+def turns() -> Iterator[dict[str, Any]]:
+    """Memories of six conversations, notes of nobody, and what was said without a thread."""
+    random = Random(4)
+    for number in range(MANY):
+        topic, verb = random.choice(TOPICS), random.choice(VERBS)
+        told = f"I {verb} the {topic} in week {number}" + random.choice(
+            ("?", ".", " with my sister.", " again, as always.")
+        )
+        memory: dict[str, Any] = {"title": f"Turn {number}", "content": told, "priority": random.randint(1, 10)}
+        if number % 3:
+            memory |= {"speaker": PEOPLE[number % len(PEOPLE)], "thread": f"talk {number // 10}", "place": number}
+            memory["content"] = f"{memory['speaker']}: {told}"
+        if number % 2:
+            memory["occurred_at"] = f"2026-{1 + number % 12:02}-{1 + number % 28:02}T10:00:00Z"
+        yield {**memory, "namespace": f"team/{number % 4}", "embedding": near(number)}
+
+
+def near(number: int) -> dict[str, Any]:
+    random = Random(number)
+    return {"model": "own", "vector": [1.0 + random.gauss(0, 1) for _ in range(8)]}
+
+
+@pytest.fixture(scope="module", params=ENGINES_BY_RING)
+def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[holdfast.Holdfast]:
+    with ExitStack() as stack:
+        address = str(tmp_path_factory.mktemp("whole") / "memory.db")
+        if request.param == "postgres":
+            address = stack.enter_context(request.getfixturevalue("postgres").new_store())
+        settings = Settings(db=address, agent_id="ai:tester@here", embedder="none")
+        hold = stack.enter_context(holdfast.open(settings=settings))
+        ids = hold.bulk_store(memories=list(turns())).ids
+        hold.link(source_id=ids[3], target_id=ids[40], relation="supersedes")
+        hold.link(source_id=ids[10], target_id=ids[20])
+        yield hold
+
+
+QUESTIONS = [
+    "who mended the bicycle?",
+    "what did Ada buy?",
+    "plum cake",
+    "what did Ben Lee say about the kettle in March?",
+    "train",
+    "sister garden fence painted",
+    "what happened in week 17?",
+    "again as always the oven door of Caro",
+    "tickets sold in May 2026",
+    "something about nothing of these",
+]
+
+
+def put_in_order(hold: holdfast.Holdfast, ask: Ask, also: Sequence[str] = ()) -> Ordered:
+    ready = prepare(hold.hold, ask)
+    with hold.hold.reading() as session:
+        look = Looked(hold.hold, session, ready.ask.which, ready.now)
+        return ordered(look, ready, most=None, also=also)
+
+
+def bears(one: Ranked) -> bool:
+    """Whether it holds a word or is near; what was only said in the same thread as a hit is no answer by that alone."""
+    return bool(one.terms) or (one.cosine is not None and one.cosine >= RELATED)
+
+
+@pytest.mark.parametrize(
+    "which", [EVERYTHING, Filter(under="team"), Filter(namespace="team/1")], ids=["all", "under", "in"]
+)
+@pytest.mark.parametrize("by", ["words", "words and vectors"])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_first_ten_are_those_of_an_order_of_all_memories(
+    filled: holdfast.Holdfast, question: str, by: str, which: Filter
+) -> None:
+    asked = near(len(question))
+    vector = embedding(asked["model"], asked["vector"]) if by != "words" else None
+    ask = Ask(question, which=which, embedding=vector)
+    every = [row["id"] for row in filled.export()["memories"]]
+    found, whole = put_in_order(filled, ask), put_in_order(filled, ask, every)
+    expected = [one for one in whole.ranked if bears(one) or one.id in found.gathered.rows]
+    assert len(every) == MANY
+    assert [one.id for one in found.ranked[:10]] == [one.id for one in expected[:10]]
+    assert [one.parts for one in found.ranked[:10]] == [one.parts for one in expected[:10]]

@@ -1,0 +1,70 @@
+"""Several stores of one person, each with a clock of its own, some of them on PostgreSQL."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from stable import Stable
+
+import holdfast
+from engines import ENGINES_BY_RING, Postgres
+
+OWNER = "human:ann@home"
+Make = Callable[..., holdfast.Holdfast]
+
+
+@pytest.fixture(params=ENGINES_BY_RING)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Opens new stores; the first is on the engine that is tried, the others are files."""
+    numbers = count()
+    with ExitStack() as stack:
+
+        def opened(agent_id: str = OWNER, now: Callable[[], int] | None = None) -> holdfast.Holdfast:
+            number = next(numbers)
+            address = str(tmp_path / f"{number}.db")
+            if engine == "postgres" and number == 0:
+                address = stack.enter_context(request.getfixturevalue("postgres").empty_store())
+            more = {} if now is None else {"now": now}
+            return stack.enter_context(holdfast.open(address, agent_id=agent_id, **more))
+
+        yield opened
+
+
+@pytest.fixture
+def here(make: Make) -> holdfast.Holdfast:
+    return make()
+
+
+@pytest.fixture
+def there(make: Make, here: holdfast.Holdfast) -> holdfast.Holdfast:
+    return make()
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stable]:
+    """Stores in files."""
+    with ExitStack() as stack:
+        yield Stable(_in_memory(tmp_path_factory, stack), None, stack)
+
+
+@pytest.fixture(scope="session")
+def both_engines(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Stable]:
+    """Stores of which the first are on PostgreSQL."""
+    with ExitStack() as stack:
+        yield Stable(_in_memory(tmp_path_factory, stack), postgres, stack)
+
+
+def _in_memory(tmp_path_factory: pytest.TempPathFactory, stack: ExitStack) -> Path:
+    """A folder that is on no disk, if there is one: a commit there waits for nothing."""
+    if os.access("/dev/shm", os.W_OK):
+        return Path(stack.enter_context(TemporaryDirectory(dir="/dev/shm", prefix="holdfast-")))
+    return tmp_path_factory.mktemp("stable")

@@ -1,0 +1,84 @@
+"""Whatever is done to several stores, and however they exchange: in the end they say the same, and nothing is lost."""
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from agreement import must_agree
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from stable import TIMES, Stable, drive
+from world import SKEWS, WEIGHTS, Choice, World
+
+EXAMPLES = 480
+"""Of each of four parts; with those on PostgreSQL 2,000."""
+STEPS = 8
+DRIVEN = 25
+LONGER = 40
+"""Steps of a run that is driven by weights alone."""
+KINDS = [what for what, weight in WEIGHTS.items() for _ in range(max(1, round(weight)))]
+numbers = st.integers(0, 59)
+
+
+class Machine(RuleBasedStateMachine):
+    """Any of the things that can be done, in any order, to stores whose clocks are days apart."""
+
+    stable: Stable
+
+    @initialize(
+        skews=st.sampled_from((3, 3, 3, 4, 5)).flatmap(lambda many: st.tuples(*[st.sampled_from(SKEWS)] * many))
+    )
+    def begin(self, skews: tuple[int, ...]) -> None:
+        self.stack = ExitStack()
+        self.world: World = self.stack.enter_context(self.stable.world(list(skews)))
+
+    @rule(what=st.sampled_from(KINDS), who=numbers, a=numbers, b=numbers)
+    def act(self, what: str, who: int, a: int, b: int) -> None:
+        self.world.act(Choice(what, who, a, b))
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            with self.stack:
+                self.world.meet(self.world.number)
+                must_agree(self.world)
+
+
+def try_all(stable: Stable, part: int, examples: int) -> None:
+    tried: Any = type("Tried", (Machine,), {"stable": stable})
+    quickly = settings(
+        max_examples=int(examples * TIMES),
+        stateful_step_count=STEPS,
+        deadline=None,
+        derandomize=False,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(seed(part)(tried), settings=quickly)
+
+
+@pytest.mark.full
+@pytest.mark.longest
+@pytest.mark.parametrize("part", range(4))
+def test_files_agree_whatever_hypothesis_does_to_them(files: Stable, part: int) -> None:
+    try_all(files, part, EXAMPLES)
+
+
+@pytest.mark.full
+@pytest.mark.longest
+def test_files_and_databases_agree_whatever_hypothesis_does_to_them(both_engines: Stable) -> None:
+    try_all(both_engines, 4, 80)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", range(4))
+def test_files_agree_after_long_runs_with_many_edits_and_exchanges(files: Stable, part: int) -> None:
+    for number in range(int(DRIVEN * TIMES)):
+        drive(files, 4 * number + part, LONGER)
+
+
+@pytest.mark.full
+def test_files_and_databases_agree_after_long_runs_with_many_edits_and_exchanges(both_engines: Stable) -> None:
+    for number in range(int(8 * TIMES)):
+        drive(both_engines, 1000 + number, LONGER)

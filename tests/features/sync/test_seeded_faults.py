@@ -1,0 +1,223 @@
+"""The drivers can fail: each fault that somebody could build into the merge makes them, and soon."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from stable import Stable, drive
+
+from holdfast.domain import cells, merge
+from holdfast.domain.clock import Stamp, tick
+from holdfast.domain.memory import MEMORY_SHAPE
+from holdfast.domain.merge import Cell, canonical
+from holdfast.services import exchange as taking_pages
+from holdfast.services.ends import StoreEnd
+from holdfast.storage import conflicts, exchange, taking, titles
+from holdfast.storage.records import Writing, body_text
+from holdfast.storage.taking import Taking
+
+RUNS = 120
+STEPS = 20
+Patch = pytest.MonkeyPatch
+
+
+def drop_a_tombstone(patch: Patch) -> None:
+    join = Taking._join
+
+    def forgetful(self: Taking, kind: Any, change: Any, held: Any, written: Any) -> Any:
+        if change.op != "delete":
+            return join(self, kind, change, held, written)
+        self._enter(change, held.own, body_text(held.own))
+        return "noop"
+
+    patch.setattr(Taking, "_join", forgetful)
+
+
+def skip_a_field(patch: Patch) -> None:
+    read = Taking._read
+
+    def shorter(self: Taking, kind: Any, change: Any) -> Any:
+        created, written = read(self, kind, change)
+        return created, {name: cell for name, cell in written.items() if name != "priority"}
+
+    patch.setattr(Taking, "_read", shorter)
+
+
+def drop_unknown_fields(patch: Patch) -> None:
+    read = Taking._read
+
+    def shorter(self: Taking, kind: Any, change: Any) -> Any:
+        created, written = read(self, kind, change)
+        return created, {name: cell for name, cell in written.items() if name != "mood"}
+
+    patch.setattr(Taking, "_read", shorter)
+
+
+def keep_one_context_for_a_whole_row(patch: Patch) -> None:
+    def edit(shape: Any, held: Any, edits: Any, stamp: Stamp) -> Any:
+        seen = {held.base.origin: held.base.time}
+        for cell in held.own.values():
+            seen |= {origin: max(time, seen.get(origin, 0)) for origin, time in cell.seen.items()}
+        whole = {name: Cell(held.cell(name, old).values, seen) for name, (old, _) in edits.items()}
+        return original(shape, cells.Cells(held.base, {**held.own, **whole}), edits, stamp)
+
+    original = cells.edit
+    patch.setattr(cells, "edit", edit)
+
+
+def let_vectors_pass_gaps(patch: Patch) -> None:
+    def advance(session: Any, origins: Any, *more: Any) -> None:
+        for origin in origins:
+            ((n,),) = session.ask("select max(n) from journal where origin = :origin", {"origin": origin})
+            session.do("heard_put", origin=origin, n=n or 0)
+
+    patch.setattr(exchange, "advance", advance)
+
+
+def thin_equal_values_when_joining(patch: Patch) -> None:
+    def join(a: Cell, b: Cell) -> Cell:
+        values, seen = merge.join(a, b)
+        newest = {canonical(value): stamp for stamp, value in sorted(values.items(), key=lambda item: item[0])}
+        return Cell({stamp: values[stamp] for stamp in newest.values()}, seen)
+
+    patch.setattr(taking, "join", join)
+
+
+def drop_kept_losers_from_a_change(patch: Patch) -> None:
+    patch.setattr(cells, "delta", lambda cell, stamp: Cell({stamp: cell.values[stamp]}, cell.seen))
+
+
+def stamp_by_the_wall_clock_alone(patch: Patch) -> None:
+    def stamp(self: Writing, floors: Any, *, tidying: bool = False) -> Stamp:
+        self._last = tick(self.now // 1000, self._last)
+        return Stamp(self._last, self.origin)
+
+    patch.setattr(Writing, "stamp", stamp)
+
+
+def do_not_journal_what_changed_nothing(patch: Patch) -> None:
+    join, enter = Taking._join, Taking._enter
+
+    def quiet(self: Taking, *given: Any) -> Any:
+        entries: list[Any] = []
+        patch.setattr(self, "_enter", lambda *entry: entries.append(entry), raising=False)
+        outcome = join(self, *given)
+        for entry in entries if outcome != "noop" else ():
+            enter(self, *entry)
+        return outcome
+
+    patch.setattr(Taking, "_join", quiet)
+
+
+def cut_transactions(patch: Patch) -> None:
+    tell = StoreEnd.tell
+
+    def cut(self: StoreEnd, after: int, known: Any, limit: int) -> Any:
+        page = tell(self, after, known, 1000)
+        fewer = page.changes[:limit]
+        if len(fewer) == len(page.changes):
+            return page
+        with self._hold.reading() as session:
+            last = {"origin": fewer[-1].origin, "n": fewer[-1].n}
+            ((upto,),) = session.ask("select seq from journal where origin = :origin and n = :n", last)
+        return page._replace(changes=fewer, upto=upto, more=True)
+
+    patch.setattr(StoreEnd, "tell", cut)
+
+
+def leave_titles_unsettled(patch: Patch) -> None:
+    settle = titles.settle
+    patch.setattr(titles, "settle", lambda write, ids, left=(): settle(write, ids))
+
+
+def show_the_greatest_id(patch: Patch) -> None:
+    share = titles.share
+    patch.setattr(titles, "members", lambda write, ids: list(reversed(titles.read(write.session, ids, write.said))))
+    patch.setattr(titles, "share", share)
+
+
+def do_not_sweep_after_a_purge(patch: Patch) -> None:
+    patch.setattr(cells, "swept", lambda shape, held: dict(held))
+
+
+def let_an_edit_revive_nothing(patch: Patch) -> None:
+    shape = MEMORY_SHAPE._replace(reviving=())
+    changed = cells.changed
+    patch.setattr(cells, "changed", lambda _, before, after: changed(shape if _ is MEMORY_SHAPE else _, before, after))
+
+
+def note_no_conflicts(patch: Patch) -> None:
+    patch.setattr(conflicts, "_keep", lambda *given: None)
+
+
+def let_an_edit_replace_what_it_did_not_see(patch: Patch) -> None:
+    write = merge.write
+    patch.setattr(cells, "write", lambda cell, stamp, new, replaces: write(cell, stamp, new, None))
+
+
+def let_a_removal_beat_an_addition(patch: Patch) -> None:
+    patch.setattr(cells, "present", lambda many: all(v is True for cell in many for v in cell.values.values()))
+
+
+def never_try_again(patch: Patch) -> None:
+    patch.setattr(taking_pages, "_waiting", lambda *given: [])
+
+
+def move_the_cursor_too_far(patch: Patch) -> None:
+    take = StoreEnd.take
+    patch.setattr(StoreEnd, "take", lambda self, page, *more: take(self, page._replace(upto=page.upto + 1), *more))
+
+
+def forget_the_signature_of_what_is_relayed(patch: Patch) -> None:
+    change_of = exchange._change
+    patch.setattr(exchange, "_change", lambda row, own, key: change_of((*row[:12], "", *row[13:]), own, key))
+
+
+FAULTS: dict[Callable[[Patch], None], tuple[str, ...]] = {
+    drop_a_tombstone: ("delete",),
+    skip_a_field: ("rate",),
+    drop_unknown_fields: ("newer_release",),
+    keep_one_context_for_a_whole_row: ("reword_and_rate", "pull_some"),
+    let_vectors_pass_gaps: ("pull_some",),
+    thin_equal_values_when_joining: ("reword",),
+    drop_kept_losers_from_a_change: ("reword",),
+    stamp_by_the_wall_clock_alone: ("reword",),
+    do_not_journal_what_changed_nothing: ("rate",),
+    cut_transactions: ("pull_one_page", "delete"),
+    leave_titles_unsettled: ("rename", "move"),
+    show_the_greatest_id: ("store",),
+    do_not_sweep_after_a_purge: ("purge", "archive", "tag"),
+    let_an_edit_revive_nothing: ("reword",),
+    note_no_conflicts: ("reword",),
+    let_an_edit_replace_what_it_did_not_see: ("reword",),
+    let_a_removal_beat_an_addition: ("tag", "untag"),
+    never_try_again: ("pull_some", "reword"),
+    move_the_cursor_too_far: ("store",),
+    forget_the_signature_of_what_is_relayed: ("store",),
+}
+"""Each fault, and what has to be done more often for it to show soon."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_the_driver_finds_a_store_that_would(
+    files: Stable, fault: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    assert found_in(files, FAULTS[fault])
+
+
+@pytest.mark.full
+def test_the_driver_finds_nothing_in_a_store_that_does_none_of_this(files: Stable) -> None:
+    for number, favoured in enumerate(FAULTS.values()):
+        drive(files, number, STEPS, favoured)
+
+
+def found_in(stable: Stable, favoured: tuple[str, ...]) -> Exception | None:
+    """What went wrong first, of whatever kind it is."""
+    for seed in range(RUNS):
+        try:
+            drive(stable, seed, STEPS, favoured)
+        except Exception as error:  # noqa: BLE001
+            return error
+    return None

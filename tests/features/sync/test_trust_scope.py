@@ -1,0 +1,282 @@
+"""A peer hears of its namespaces and of nothing else, and writes into no other."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+import holdfast
+from engines import ENGINES_BY_RING
+from holdfast.domain.change import signed
+from holdfast.domain.errors import Forbidden
+from holdfast.domain.scope import ALL, Scope
+from holdfast.services.ends import StoreEnd
+from holdfast.services.exchange import Taken
+from holdfast.services.sync import Synced, bring, together
+from holdfast.storage import signer
+from holdfast.storage.exchange import Greeting, Page, Reached
+from holdfast.storage.records import KINDS
+
+TEAM = Scope(("team/**",), ("team/**",))
+SECRET = "Amaranth"
+"""Stands in whatever lies outside the peer's namespaces."""
+
+
+@pytest.fixture
+def engine() -> str:
+    """A file, except where statements are tried that only peers need."""
+    return "sqlite"
+
+
+@pytest.fixture
+def here(db: str) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id="human:ann@here") as opened:
+        yield opened
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(str(tmp_path / "there.db"), agent_id="human:bob@there") as opened:
+        yield opened
+
+
+def told(hold: holdfast.Holdfast, scope: Scope = TEAM) -> Page:
+    return StoreEnd(hold.hold, scope=scope).tell(0, {}, 1000)
+
+
+def words(page: Page) -> str:
+    return msgspec.json.encode([page.changes, page.states, page.bases]).decode() + repr(page.files)
+
+
+def meet(here: holdfast.Holdfast, there: holdfast.Holdfast, scope: Scope = TEAM) -> Synced:
+    """Bring two stores together, the first of which minds what goes over."""
+    return together(StoreEnd(here.hold, scope=scope), StoreEnd(there.hold), "merge")
+
+
+def titles(hold: holdfast.Holdfast) -> set[str]:
+    return {memory.title for memory in hold.list(limit=100).memories}
+
+
+def reasons(taken: Taken) -> list[str]:
+    return [one.reason for one in taken.rejected]
+
+
+def furnish(hold: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
+    """Something of every kind in a namespace, each with a word by which it is found again."""
+    kept = [
+        hold.store(title=f"{word} {number}", content=f"{word} said {number}.", namespace=namespace, tags=[word])
+        for number in range(3)
+    ]
+    hold.reflect(source_ids=[kept[0].id], title=f"{word} drawn", content=f"So {word}.", namespace=namespace)
+    hold.link(source_id=kept[1].id, target_id=kept[0].id, relation="supersedes")
+    hold.entity_register(canonical_name=f"{word} Ltd", namespace=namespace, aliases=[f"{word} Inc"])
+    private = hold.store(title=f"{word} own", content=word, namespace=namespace, scope="private")
+    hold.grant(private.id, f"ai:{word}@x")
+    hold.namespace_set_standard(namespace=namespace, id=kept[2].id)
+    hold.policy_set(namespace=namespace, max_reflection_depth=5)
+    hold.skill_register(
+        inline_skill=f"---\nname: {word.lower()}\ndescription: {word}.\nnamespace: {namespace}\n---\nDo {word}.\n",
+        files=[{"path": f"{word}.txt", "content": word}],
+    )
+    hold.interaction_record(status="denied", principal=word, input=f"Is it {word}?", reason=word, namespace=namespace)
+    return [memory.id for memory in kept]
+
+
+@pytest.mark.parametrize("engine", ENGINES_BY_RING)
+def test_nothing_of_any_kind_is_told_from_outside_and_all_of_it_from_inside(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    inside = furnish(here, "team/a", "Begonia")
+    outside = furnish(here, f"other/{SECRET}", SECRET)
+    here.link(source_id=inside[1], target_id=outside[1], relation="related_to")
+    here.link(source_id=outside[2], target_id=inside[2], relation="supersedes")
+    here.agent_register(agent_id=f"ai:{SECRET}@x", agent_type="ai:helper")
+    here.principal_describe(name="ann", display=SECRET)
+    here.principal_purge(name="ann")
+    here.principal_describe(name="bob", display=SECRET)
+    here.policy_set(namespace="*", invalidation_hops=3)
+    page = told(here)
+    assert SECRET.lower() not in words(page).lower()
+    assert not any(id in words(page) for id in outside)
+    kinds = {change.kind for change in page.changes}
+    assert kinds == {*KINDS} - {"agent", "principal", "erasure"}
+    assert len(page.files) == 2
+    everything = {(change.kind, change.record) for change in told(here, ALL).changes}
+    withheld = everything - {(change.kind, change.record) for change in page.changes}
+    assert {kind for kind, _ in withheld} == {*KINDS}
+
+
+def test_what_is_told_is_the_same_on_both_and_the_rest_stays_a_gap(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    here.store(title="First", content="Outside.", namespace="other")
+    inside = here.store(title="Second", content="Inside.", namespace="team/a")
+    there.store(title="Third", content="From there.", namespace="team")
+    done = meet(here, there)
+    assert (done.pushed.memories, done.pulled.memories, reasons(done.pushed)) == (1, 1, [])
+    assert (titles(here), titles(there)) == ({"First", "Second", "Third"}, {"Second", "Third"})
+    assert there.get(id=inside.id).content == "Inside."
+    assert here.sync_digest().origin not in there.sync_digest().vector
+    assert [meet(here, there).pushed.memories for _ in range(2)] == [0, 0]
+
+
+def test_wider_patterns_bring_what_was_withheld(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    here.store(title="First", content="Outside.", namespace="other")
+    here.store(title="Second", content="Inside.", namespace="team/a")
+    meet(here, there)
+    done = meet(here, there, Scope(("team/**", "other"), ("**",), admin=True))
+    assert (done.pushed.memories, titles(there)) == (1, {"First", "Second"})
+    meet(here, there, ALL)
+    assert here.sync_digest().digest == there.sync_digest().digest
+    assert here.sync_digest().vector == there.sync_digest().vector
+
+
+@pytest.mark.parametrize("engine", ENGINES_BY_RING)
+def test_a_memory_that_moves_inside_is_told_whole_with_what_hangs_on_it_and_nothing_of_its_past(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    known = here.store(title="Known", content="Inside.", namespace="team/a")
+    moved = here.store(title="Plan", content=f"The word is {SECRET}.", namespace="other", tags=["x"])
+    here.link(source_id=moved.id, target_id=known.id, relation="related_to")
+    here.update(id=moved.id, content="There is no word.")
+    meet(here, there)
+    assert titles(there) == {"Known"}
+    here.update(id=moved.id, namespace="team/b", priority=9)
+    assert SECRET not in words(told(here))
+    done = meet(here, there)
+    assert (done.pushed.memories, reasons(done.pushed)) == (1, [])
+    got = there.get(id=moved.id)
+    assert (got.content, got.priority, list(got.tags)) == ("There is no word.", 9, ["x"])
+    assert [link.target_id for link in there.get(id=moved.id).links if link.source_id == moved.id] == [known.id]
+    here.update(id=moved.id, content="Later.")
+    there.update(id=moved.id, tags=["x", "y"])
+    meet(here, there)
+    assert [(one.get(id=moved.id).content, list(one.get(id=moved.id).tags)) for one in (here, there)] == [
+        ("Later.", ["x", "y"])
+    ] * 2
+
+
+def test_a_memory_that_moves_outside_is_not_told_of_any_more_and_not_changed_from_there(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    kept = here.store(title="Plan", content="For all.", namespace="team/a")
+    meet(here, there)
+    here.update(id=kept.id, namespace=f"other/{SECRET}", content=f"Only {SECRET}.")
+    assert SECRET not in words(told(here))
+    there.update(id=kept.id, content="Changed there.")
+    done = meet(here, there)
+    assert (reasons(done.pulled), done.pushed.memories) == (["scope"], 0)
+    assert here.get(id=kept.id).content == f"Only {SECRET}."
+    assert there.get(id=kept.id).content == "Changed there."
+
+
+def test_a_peer_cannot_move_a_memory_out_of_its_namespaces_or_in(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    inside = here.store(title="Inside", content="For all.", namespace="team/a")
+    outside = here.store(title="Outside", content="For me.", namespace="other")
+    meet(here, there, ALL)
+    there.update(id=inside.id, namespace="other")
+    there.update(id=outside.id, namespace="team/a")
+    there.delete(id=outside.id)
+    done = meet(here, there)
+    assert reasons(done.pulled) == ["scope"] * 3
+    assert [here.get(id=one.id).namespace for one in (inside, outside)] == ["team/a", "other"]
+
+
+def test_a_link_to_what_lies_outside_is_not_taken(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+    inside = here.store(title="Inside", content="For all.", namespace="team/a")
+    outside = here.store(title="Outside", content="For me.", namespace="other")
+    meet(here, there, ALL)
+    there.link(source_id=inside.id, target_id=outside.id, relation="supersedes")
+    assert reasons(meet(here, there).pulled) == ["scope"]
+    assert here.get(id=inside.id).links == []
+
+
+def test_an_interaction_is_taken_from_a_peer_for_its_namespaces_alone(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    there.interaction_record(status="ok", action="inside", namespace="team/a")
+    there.interaction_record(status="ok", action="outside", namespace="other")
+    assert reasons(meet(here, there).pulled) == ["scope"]
+    assert [one.action for one in here.interaction_list().interactions] == ["inside"]
+
+
+def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    """An edit of a policy that is not here waits; an admin who brings the policy does not bring the edit."""
+    there.policy_set(namespace="team", max_reflection_depth=5)
+    here.peer_add(name="there", token=there.peer_token().token)
+    with holdfast.open(str(tmp_path / "third.db")) as third:
+        bring(StoreEnd(there.hold), StoreEnd(third.hold), Taken(), 100)
+        there.policy_set(namespace="team", max_reflection_depth=9)
+        page, taken = StoreEnd(there.hold).tell(0, {}, 10), Taken()
+        lone = page._replace(changes=page.changes[1:])
+        StoreEnd(here.hold, scope=Scope(("**",), ("**",))).take(lone, StoreEnd(there.hold).greet(), taken)
+        assert reasons(taken) == ["waits"]
+        bring(StoreEnd(third.hold), StoreEnd(here.hold), Taken(), 100)
+    assert [one.reason for one in here.quarantine().quarantined] == ["waits"]
+    assert here.policy_get(namespace="team").rules.max_reflection_depth == 5
+
+
+def test_patterns_fit_as_people_expect() -> None:
+    found: dict[str, Any] = {
+        pattern: [
+            name for name in ("team", "team/a", "team/a/b", "teams", "a/team") if Scope((pattern,), ()).tells(name)
+        ]
+        for pattern in ("**", "team", "team/*", "team/**", "*", "team*", "**/a", "**/team/**", "*/a/*")
+    }
+    assert found == {
+        "**": ["team", "team/a", "team/a/b", "teams", "a/team"],
+        "team": ["team"],
+        "team/*": ["team/a"],
+        "team/**": ["team", "team/a", "team/a/b"],
+        "*": ["team", "teams"],
+        "team*": ["team", "teams"],
+        "**/a": ["team/a"],
+        "**/team/**": ["team", "team/a", "team/a/b", "a/team"],
+        "*/a/*": ["team/a/b"],
+    }
+    assert not Scope(("*", "*/**"), ()).tells("*")
+
+
+def test_nobody_makes_a_store_rewrite_its_journal_by_saying_that_it_was_copied(
+    here: holdfast.Holdfast, there: holdfast.Holdfast
+) -> None:
+    here.store(title="Plan", content="For all.", namespace="team/a")
+    meet(here, there)
+    origin = here.sync_digest().origin
+
+    class Liar(StoreEnd):
+        def greet(self) -> Greeting:
+            said = super().greet()
+            return replace(said, vector={**said.vector, origin: Reached(10**6, "x")})
+
+    head = here.verify().head
+    with pytest.raises(Forbidden, match="shows none"):
+        together(StoreEnd(here.hold, scope=TEAM), Liar(there.hold), "merge")
+    assert (here.verify().head, here.sync_digest().origin) == (head, origin)
+
+
+def test_a_key_once_learnt_is_not_replaced_by_what_a_peer_says(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    with holdfast.open(str(tmp_path / "third.db")) as third:
+        third.store(title="Known", content="Said by the third.")
+        meet(here, third, ALL)
+        third.store(title="Next", content="Never told here.")
+        page = StoreEnd(third.hold).tell(1, {}, 10)
+    key, taken = signer.new_key(), Taken()
+    (change,) = page.changes
+    forged = replace(change, signature=signer.sign(key, signed(change)).hex())
+    claim = replace(StoreEnd(there.hold).greet(), authors={change.origin: signer.public_of(key).hex()})
+    with here.hold.reading() as session:
+        known = session.rows("author_list")
+    StoreEnd(here.hold).take(page._replace(changes=[forged]), claim, taken)
+    with here.hold.reading() as session:
+        assert (reasons(taken), session.rows("author_list")) == (["forged"], known)
+    assert titles(here) == {"Known"}

@@ -1,0 +1,373 @@
+"""A store of an older release: brought up to this one whole, as if it had been written by it, or left as it was."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import apsw
+import pytest
+
+import holdfast
+from engines import past_holdfast
+from holdfast.app import Holdfast
+from holdfast.domain import emoji
+from holdfast.domain.vector import Embedding, Vector, unit
+from holdfast.storage import filling, migrate, vectors
+from holdfast.storage.locate import open_store, tables
+from holdfast.storage.memories import EVERYTHING
+from holdfast.storage.moving import Table
+from holdfast.storage.parsed import parse
+from holdfast.storage.port import Session, Store, Texts
+from holdfast.storage.postgres import opening as postgres_opening
+from holdfast.storage.sqlite import engine as sqlite_engine
+from holdfast.storage.sqlite import opening as sqlite_opening
+
+LATEST = migrate.known(*sqlite_engine.FOLDERS)[-1].number
+ADDED = {
+    1: {"memory": {"strand", "spot", "spelled", "parsed"}},
+    2: {"memory": {"strand", "spot", "spelled", "parsed"}, "embedding": {"begins", "ends"}},
+}
+"""Columns that came after a release, by its last migration."""
+LATER = {1: {"embedding", "memory_gist"}, 2: {"memory_gist"}}
+"""Tables that came after it."""
+
+SAID: list[dict[str, Any]] = [
+    {"title": "Plain", "content": "A note that nobody said."},
+    {
+        "title": "Turn 1",
+        "content": "[2026-01-04 10:00] Ada: Where do we put the plums?",
+        "thread": "kitchen",
+        "place": 1,
+    },
+    {"title": "Turn 2", "content": "Ben: Into the oven, as always.", "thread": "kitchen", "place": 2},
+    {"title": "Spoken", "content": "I said this on its own.", "speaker": "Ada"},
+    {"title": "Timed", "content": "We met then.", "speaker": "Ben", "occurred_at": "2026-01-04T10:00:00Z"},
+    {"title": "東京", "content": "東京は日本の首都です。", "tags": ["日本語", "city"]},
+    {"title": "Long", "content": "A sentence of some words to be cut apart. " * 12, "tags": ["long"]},
+    {"title": "Odd", "content": "tabs\tand\r\nlines\u2028 and <b>marks</b> ' \" \\ :x %s"},
+]
+
+
+def furnish(hold: Holdfast, more: int = 0) -> None:
+    """Memories of every sort, with vectors of their whole texts, as the releases before had them."""
+    kept = [hold.store(**said, tier="long", embedding=by(1, number)).id for number, said in enumerate(SAID)]
+    hold.archive(ids=[kept[3]])
+    hold.delete(id=kept[4])
+    hold.link(source_id=kept[0], target_id=kept[1])
+    hold.store(title="Without a vector", content="of its own")
+    for first in range(0, more, 250):
+        hold.bulk_store(
+            memories=[
+                {"title": f"Turn {number} of many", "content": "Ada: so it went on, 日本語. " * 20, "thread": "long"}
+                for number in range(first, first + 250)
+            ]
+        )
+
+
+def by(*numbers: float) -> dict[str, Any]:
+    return {"model": "own", "vector": list(numbers)}
+
+
+@contextmanager
+def release(last: int, folder: Path) -> Iterator[None]:
+    """Stores are made as by the release whose last migration is this."""
+    with pytest.MonkeyPatch.context() as patch:
+        for opening in (sqlite_opening, postgres_opening):
+            copies = []
+            for source in opening.FOLDERS:
+                copies.append(folder / f"release-{last}" / opening.__name__ / source.parent.name)
+                (copies[-1] / "migrations").mkdir(parents=True, exist_ok=True)
+                for file in (source / "migrations").glob("*.sql"):
+                    if int(file.name[:4]) <= last:
+                        shutil.copy(file, copies[-1] / "migrations")
+            patch.setattr(opening, "FOLDERS", tuple(copies))
+        yield
+
+
+def taken_back(new: Store, address: str, last: int, folder: Path) -> None:
+    """Make a store of an older release that holds what a store of this one does, as far as it had room for it."""
+    with release(last, folder), closing(open_store(address)) as old, new.reading() as source, old.writing() as session:
+        for table in ("chain", "signer"):
+            session.tell(f"delete from {table}", [{}])
+        for table in tables():
+            if table.name not in LATER[last]:
+                copy(table, ADDED[last].get(table.name, set()), source, session)
+        for id, state, *texts in source.ask("select id, state, title, content, tags from memory", {}):
+            session.index(id, None if state == "deleted" else Texts(*texts))
+        session.do("memory_numbered")
+        key = new.signing_key(source)
+        assert key is not None
+        old.make_signing_key(session, key)
+
+
+def copy(table: Table, without: set[str], source: Session, to: Session) -> None:
+    names = [name for name in table.columns if name not in without]
+    rows = source.ask(f"select {', '.join(names)} from {table.name}", {})
+    sql = f"insert into {table.name} ({', '.join(names)}) values ({', '.join(f':{name}' for name in names)})"
+    named = [dict(zip(names, row, strict=True)) for row in rows]
+    to.tell(sql, [{**row, "vector": Vector(row["vector"])} if "vector" in row else row for row in named])
+
+
+def everything(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+    with store.reading() as session:
+        return {table.name: table.rows(session, None) for table in tables()}
+
+
+def opened(address: str) -> Holdfast:
+    return holdfast.open(address, agent_id="ai:tester@here")
+
+
+@pytest.fixture
+def new_place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+    """Addresses at which there is nothing yet."""
+    with ExitStack() as stack:
+        places = iter(range(99))
+
+        def new_place() -> str:
+            if engine == "sqlite":
+                return str(tmp_path / f"place-{next(places)}" / "memory.db")
+            return str(stack.enter_context(request.getfixturevalue("postgres").new_store()))
+
+        yield new_place
+
+
+@pytest.mark.parametrize("last", [1, 2])
+def test_a_store_of_an_older_release_becomes_what_this_one_would_have_written(
+    new_place: Callable[[], str], tmp_path: Path, last: int
+) -> None:
+    address = new_place()
+    with opened(new_place()) as new:
+        furnish(new)
+        expected = everything(new.hold.store)
+        taken_back(new.hold.store, address, last, tmp_path)
+    if last == 1:
+        expected["embedding"] = []
+    for _ in range(2):
+        with opened(address) as hold:
+            assert everything(hold.hold.store) == expected
+            assert hold.hold.store.faults() == []
+            assert hold.verify().intact
+
+
+def test_a_store_of_the_second_release_is_found_by_all_that_came_since(
+    new_place: Callable[[], str], tmp_path: Path
+) -> None:
+    address = new_place()
+    with opened(new_place()) as new:
+        furnish(new)
+        taken_back(new.hold.store, address, 2, tmp_path)
+    with opened(address) as hold:
+        assert [hit.title for hit in hold.recall(context="日本の首都").memories][:1] == ["東京"]
+        assert "Turn 2" in [hit.title for hit in hold.recall(context="where do we put the plums?").memories]
+        with hold.hold.reading() as session:
+            asked, now = Embedding("own", unit([1, 7])), hold.hold.now()
+            nearest = vectors.nearest(session, hold.hold.caller, asked, EVERYTHING, now, limit=2)
+            said = dict(session.ask("select id, content_hash from memory", {}))
+            near = vectors.nearness(session, asked, {id: said[id] for id, _ in nearest})
+            assert [len(many) for many in near.values()] == [1, 1]
+        assert [hold.get(id=id).title for id, _ in nearest] == ["Odd", "Long"]
+        hold.store(title="Afterwards", content="Ada: And then?", thread="kitchen", place=3, embedding=by(1, 0))
+        assert hold.verify().intact
+        assert hold.hold.store.faults() == []
+
+
+def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
+    new_place: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [{"title": f"Party {sign}", "content": f"We had cake and tea and {sign} until late"} for sign in "🎉☕x"]
+
+    def kept(hold: Holdfast) -> list[Any]:
+        with hold.hold.reading() as session:
+            texts = session.ask("select title, spelled, parsed from memory order by title", {})
+            return [*texts, *session.ask("select band, exact from memory_gist order by band", {})]
+
+    with opened(new_place()) as new, opened(new_place()) as old:
+        new.bulk_store(memories=said)
+        with monkeypatch.context() as patch:
+            patch.setattr(emoji, "names", lambda text: [])
+            parse.cache_clear()
+            old.bulk_store(memories=said)
+        parse.cache_clear()
+        assert kept(old) != kept(new)
+        with old.hold.store.writing() as session:
+            filling.after(25, session)
+        assert kept(old) == kept(new)
+        assert [one.title for one in old.search("🎉").results] == ["Party 🎉"]
+        assert old.verify().intact
+        assert old.hold.store.faults() == []
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_copy_of_the_store_as_it_was_stays_beside_it(new_place: Callable[[], str], tmp_path: Path) -> None:
+    address = new_place()
+    with opened(new_place()) as new:
+        furnish(new)
+        taken_back(new.hold.store, address, 2, tmp_path)
+    opened(address).close()
+    (backup,) = Path(address).parent.glob("memory.db.before-v3-*")
+    assert (state_of(str(backup)), state_of(address)) == (2, LATEST)
+
+
+# Killed
+
+
+OPEN = """
+import sys, holdfast
+from holdfast.storage.locate import open_store
+print("begun", flush=True)
+open_store(sys.argv[1]).close()
+"""
+
+
+def killed_within(seconds: float | None, address: str) -> bool:
+    """Another process brings a store up to this release, and is killed after a while, unless it is done before."""
+    with subprocess.Popen([sys.executable, "-c", OPEN, address], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "begun\n"
+        try:
+            other.wait(seconds)
+        except subprocess.TimeoutExpired:
+            other.kill()
+        return other.wait() != 0
+
+
+def state_of(address: str) -> int:
+    """The last migration of a store, of which everything that it adds must be there, and nothing of the next."""
+    if "://" in address:
+        with past_holdfast(address) as raw:
+            ask = lambda sql: raw.execute(sql).fetchall()  # noqa: E731
+            columns = ask(
+                "select table_name || '.' || column_name from information_schema.columns "
+                "where table_schema = current_schema"
+            )
+            return must_be_one(ask, {str(name) for (name,) in columns})
+    with closing(apsw.Connection(address, flags=apsw.SQLITE_OPEN_READWRITE)) as raw:
+        ask = lambda sql: raw.execute(sql).fetchall()  # noqa: E731
+        columns = ask("select m.name || '.' || c.name from sqlite_schema m, pragma_table_info(m.name) c")
+        assert ask("pragma integrity_check") == [("ok",)]
+        return must_be_one(ask, {str(name) for (name,) in columns})
+
+
+def must_be_one(ask: Callable[[str], list[Any]], columns: set[str]) -> int:
+    last = int(ask("select max(number) from migration")[0][0])
+    new = {f"{table}.{column}" for table, added in ADDED[2].items() for column in added}
+    assert new & columns == (set() if last == 2 else new)
+    if last == LATEST:
+        assert ask("select count(*) from memory where state <> 'deleted' and parsed = ''") == [(0,)]
+        assert ask("select count(*) from memory where thread is not null and strand is null") == [(0,)]
+        assert ask("select count(*) from memory where content like '%日本%' and spelled = ''") == [(0,)]
+        assert ask("select count(*) from embedding where ends = 0") == [(0,)]
+    return last
+
+
+@pytest.mark.full
+def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
+    new_place: Callable[[], str], tmp_path: Path
+) -> None:
+    """It is killed at moments spread over the whole of it, and begun again, until one comes to its end."""
+    first, second = new_place(), new_place()
+    with opened(new_place()) as new:
+        furnish(new, more=250)
+        expected = everything(new.hold.store)
+        for address in (first, second):
+            taken_back(new.hold.store, address, 2, tmp_path)
+    begun = time.monotonic()
+    assert not killed_within(None, first)
+    lasts, random, killed = time.monotonic() - begun, Random(3), 0
+    for _ in range(8):
+        if state_of(second) == 2:
+            killed += killed_within(lasts * random.uniform(0.05, 0.7), second)
+            assert state_of(second) in (2, LATEST)
+    assert killed >= 3
+    with opened(second) as hold:
+        assert everything(hold.hold.store) == expected
+        assert hold.hold.store.faults() == []
+        assert hold.verify().intact
+
+
+@contextmanager
+def before_each_statement(act: Callable[[int], object]) -> Iterator[None]:
+    """Something is done before each statement of connections that are opened meanwhile; it is told their number."""
+    numbers = count()
+
+    def next_one(*_: object) -> bool:
+        act(next(numbers))
+        return True
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.exec_trace = next_one
+
+    apsw.connection_hooks.append(watch)
+    try:
+        yield
+    finally:
+        apsw.connection_hooks.remove(watch)
+
+
+def killed_before(statement: int, path: Path) -> bool:
+    """Open a store in a process that ends itself, by kill -9, before a statement; whether it came to that."""
+    child = os.fork()
+    if child == 0:
+        try:
+            with before_each_statement(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == statement else None):
+                open_store(str(path))
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def said_in(path: Path) -> tuple[int, list[Any]]:
+    """The release of a file, and everything in it: tables, indexes, triggers and rows."""
+    with closing(apsw.Connection(str(path))) as raw:
+        assert raw.execute("pragma quick_check").fetchall() == [("ok",)]
+        made = raw.execute("select type, name, sql from sqlite_schema order by type, name").fetchall()
+        rows = [raw.execute(f'select * from "{name}"').fetchall() for type, name, _ in made if type == "table"]
+        number = raw.pragma("user_version")
+        assert isinstance(number, int)
+        return number, [made, rows]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_whoever_is_killed_before_any_statement_of_any_migration_leaves_all_or_nothing(
+    new_place: Callable[[], str], tmp_path: Path
+) -> None:
+    """What a kill leaves is what lies in the files: these are looked at before each statement; some kills are real."""
+    old = tmp_path / "old.db"
+    with opened(new_place()) as new:
+        furnish(new)
+        taken_back(new.hold.store, str(old), 1, tmp_path)
+    before = said_in(old)
+
+    def fresh(name: str) -> Path:
+        for part in ("", ".key"):
+            shutil.copy(f"{old}{part}", tmp_path / f"{name}.db{part}")
+        return tmp_path / f"{name}.db"
+
+    path = fresh("whole")
+
+    def keep(number: int) -> None:
+        for file in (path, Path(f"{path}-wal")):
+            if file.exists():
+                shutil.copy(file, tmp_path / file.name.replace("whole", f"at-{number}"))
+
+    with before_each_statement(keep):
+        open_store(str(path)).close()
+    left = [said_in(tmp_path / f"at-{number}.db") for number in range(len(list(tmp_path.glob("at-*.db"))))]
+    done = [number for number, found in enumerate(left) if found != before]
+    assert {left[number][0] for number in done} <= {LATEST}
+    assert len(left) - len(done) > 5 * LATEST
+    for number in range(0, len(left), 20):
+        killed = fresh(f"killed-{number}")
+        assert killed_before(number, killed)
+        assert said_in(killed)[0] == left[number][0]
+        open_store(str(killed)).close()
+        assert said_in(killed)[0] == LATEST

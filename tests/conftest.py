@@ -29,6 +29,10 @@ settings.load_profile("holdfast")
 gc.disable()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, help="repeat the one run of a seeded test that began with this number")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.option.timeout = config.option.timeout or TEST_TIMEOUT

@@ -32,6 +32,8 @@ class Postgres:
                 connection.execute(f"alter system set {setting} = off")
             connection.execute("select pg_reload_conf()")
         self.database = self.new_database()
+        with self.admin(self.database) as connection:
+            connection.execute("create extension vector")
         self._emptied: list[str] = []
         self._ways_back: dict[str, str] = {}
 

@@ -22,6 +22,7 @@ from holdfast.domain.caller import Caller
 from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound
 from holdfast.domain.moment import DAY, SECOND
 from holdfast.services import backup
+from timeouts import TIMEOUT
 
 CHILD = """
 import sys, holdfast
@@ -230,12 +231,12 @@ def test_a_listener_hears_of_a_restore_and_of_what_comes_after_it(hold: holdfast
         while listener.hold.store.wait(0.5):
             pass
         hold.restore(done.snapshot)
-        assert listener.hold.store.wait(30)
+        assert listener.hold.store.wait(TIMEOUT)
         assert listener.events(after=0).events == []
         while listener.hold.store.wait(0.5):
             pass
         hold.store(title="Afterwards", content="afterwards")
-        assert listener.hold.store.wait(30)
+        assert listener.hold.store.wait(TIMEOUT)
         assert [event.op for event in listener.events(after=0).events] == ["store"]
 
 

@@ -56,12 +56,14 @@ class Pair(NamedTuple):
     target: str
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=pytest.mark.full)])
 def target_engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-EACH_WAY = pytest.mark.parametrize(("engine", "target_engine"), [ENGINES, ENGINES[::-1]], indirect=True)
+EACH_WAY = pytest.mark.parametrize(
+    ("engine", "target_engine"), [ENGINES, pytest.param(*ENGINES[::-1], marks=pytest.mark.full)], indirect=True
+)
 """For what is refused or only looked at: each engine is the source once, and the target once."""
 
 
@@ -333,7 +335,9 @@ def test_a_dry_run_says_what_would_be_moved_and_leaves_no_trace(
     assert refused.value.code == "NOT_FOUND"
 
 
-@pytest.mark.parametrize("after", [2, 20, 40])
+@pytest.mark.parametrize(
+    "after", [pytest.param(2, marks=pytest.mark.full), 20, pytest.param(40, marks=pytest.mark.full)]
+)
 def test_an_interrupted_move_is_no_store_and_goes_on_when_it_is_run_again(
     pair: Pair, source: holdfast.Holdfast, after: int
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 import holdfast
 from holdfast.settings import Settings
 from model_server import Asked, Handler, Provider, prompt_of, provider, said
+from timeouts import TIMEOUT
 
 TEXT = """# Harbour
 
@@ -194,7 +195,7 @@ with app.open(settings=settings, once=True) as hold:
 @pytest.mark.full
 def test_a_run_that_was_killed_pays_for_nothing_again(db: str) -> None:
     with provider(answering) as server:
-        killed = subprocess.run([sys.executable, "-c", KILLED, db, server.url, TEXT], timeout=60, check=False)
+        killed = subprocess.run([sys.executable, "-c", KILLED, db, server.url, TEXT], timeout=TIMEOUT, check=False)
         assert killed.returncode == -signal.SIGKILL
         assert len(server.asked) == 3
         with opened(db, server) as hold:

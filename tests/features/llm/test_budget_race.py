@@ -10,6 +10,7 @@ import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.storage import consulted
 from model_server import Asked, Handler, provider, said
+from timeouts import TIMEOUT
 
 PROCESSES = 8
 ENOUGH_FOR = 3
@@ -85,7 +86,7 @@ def test_what_a_process_had_set_aside_stays_counted_when_it_is_killed_in_a_call(
     with provider(behave) as server:
         running = subprocess.Popen([sys.executable, "-c", WORK, db, server.url, "20000", "1"])
         try:
-            assert asked.wait(60)
+            assert asked.wait(TIMEOUT)
         finally:
             running.kill()
             running.wait()

@@ -19,6 +19,7 @@ from holdfast.services.consult import Consulted, Material, Task, Unhelped, consu
 from holdfast.settings import Settings
 from holdfast.storage import consulted
 from model_server import Asked, Handler, Provider, in_turn, prompt_of, provider, replying, said, saying, system_of
+from timeouts import TIMEOUT
 
 KEY = "sk-hunter2"
 
@@ -202,7 +203,7 @@ def test_others_read_and_write_while_a_model_thinks(opened: Open) -> None:
         hold = opened(server)
         found = pool.submit(consult, hold.hold, TASK, TEXT)
         try:
-            assert asked.wait(60)
+            assert asked.wait(TIMEOUT)
             memory = hold.store(title="t", content="Kept meanwhile.")
             assert hold.get(memory.id).content == "Kept meanwhile."
             assert not found.done()

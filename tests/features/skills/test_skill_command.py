@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from timeouts import TIMEOUT
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 TEXT = b"---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
@@ -31,5 +32,5 @@ def test_a_file_of_a_skill_is_written_to_a_pipe_byte_by_byte(db: str, tmp_path: 
     with holdfast.open(db) as hold:
         hold.skill_register(str(folder))
     command = [HOLDFAST, "--db", db, "skill", "resource", "deploy", "file"]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT)
     assert done.stdout == content

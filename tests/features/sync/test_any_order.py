@@ -1,5 +1,6 @@
 """Whatever is done to several stores, and however they exchange: in the end they say the same, and nothing is lost."""
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,8 +15,7 @@ from world import SKEWS, WEIGHTS, Choice, World
 EXAMPLES = 480
 """Of each of four parts; with those on PostgreSQL 2,000."""
 STEPS = 8
-DRIVEN = 25
-LONGER = 40
+SHORT, LONG = 12, 40
 """Steps of a run that is driven by weights alone."""
 KINDS = [what for what, weight in WEIGHTS.items() for _ in range(max(1, round(weight)))]
 numbers = st.integers(0, 59)
@@ -71,14 +71,23 @@ def test_files_and_databases_agree_whatever_hypothesis_does_to_them(both_engines
     try_all(both_engines, 4, 80)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("part", range(4))
-def test_files_agree_after_long_runs_with_many_edits_and_exchanges(files: Stable, part: int) -> None:
-    for number in range(int(DRIVEN * TIMES)):
-        drive(files, 4 * number + part, LONGER)
+@pytest.mark.parametrize("steps", [SHORT, pytest.param(LONG, marks=pytest.mark.full)])
+def test_files_agree_after_seeded_runs(files: Stable, steps: int, part: int, request: pytest.FixtureRequest) -> None:
+    drive_seeds(files, range(part, int(100 * TIMES), 4), steps, request)
 
 
 @pytest.mark.full
-def test_files_and_databases_agree_after_long_runs_with_many_edits_and_exchanges(both_engines: Stable) -> None:
-    for number in range(int(8 * TIMES)):
-        drive(both_engines, 1000 + number, LONGER)
+def test_files_and_databases_agree_after_seeded_runs(both_engines: Stable, request: pytest.FixtureRequest) -> None:
+    drive_seeds(both_engines, range(1000, 1000 + int(8 * TIMES)), LONG, request)
+
+
+def drive_seeds(stable: Stable, seeds: Iterable[int], steps: int, request: pytest.FixtureRequest) -> None:
+    """Drive one run per seed, or the run of `--seed` alone; a failure prints the command that repeats it."""
+    chosen = request.config.getoption("--seed")
+    for number in seeds if chosen is None else [chosen]:
+        try:
+            drive(stable, number, steps)
+        except BaseException as error:
+            error.add_note(f"repeat this run: pytest '{request.node.nodeid}' --seed {number}")
+            raise

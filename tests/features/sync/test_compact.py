@@ -21,6 +21,7 @@ from holdfast.services.sync import bring
 from holdfast.storage import exchange as telling
 from holdfast.storage import journal
 from holdfast.storage.floor import floor_of
+from timeouts import TIMEOUT
 
 DAY = 86_400 * 10**6
 Make = Callable[..., holdfast.Holdfast]
@@ -283,7 +284,7 @@ with holdfast.open(sys.argv[1]) as store:
 @pytest.mark.parametrize("step", [1, 3])
 def test_one_that_is_killed_leaves_a_whole_journal_and_the_next_goes_on(old: holdfast.Holdfast, step: int) -> None:
     before = digest(old)
-    killed = subprocess.run([sys.executable, "-c", KILLED, old.settings.db, str(step)], timeout=60, check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, old.settings.db, str(step)], timeout=TIMEOUT, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert old.verify().intact
     compact(old.hold, 0)

@@ -2,9 +2,9 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 import holdfast
 from holdfast.services import child
 from holdfast.services.worker import Terms, Worker
+from timeouts import TIMEOUT, wait_until
 
 PAST = "2020-01-31T09:00"
 
@@ -63,33 +64,30 @@ def test_a_command_that_does_not_return_is_ended_with_all_it_started(
     pids = tmp_path / "pids"
     run = done(hold, db, f"trap '' TERM; sleep 300 & echo $! $$ > {pids}; wait; sleep 300", timeout=1)
     assert run.error == "It took longer than 1 seconds."
-    assert all(gone(int(pid)) for pid in pids.read_text().split())
+    for pid in pids.read_text().split():
+        wait_until(partial(has_ended, int(pid)))
 
 
 def test_what_a_command_leaves_behind_is_ended_when_it_ends(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     run = done(hold, db, f"(trap '' HUP TERM; sleep 300) & echo $! > {pids}; echo done")
     assert (run.status, run.result) == ("completed", "done\n")
-    assert gone(int(pids.read_text()))
+    wait_until(lambda: has_ended(int(pids.read_text())))
 
 
 def test_what_leaves_the_group_of_a_command_is_ended_too(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     run = done(hold, db, f"setsid sh -c 'echo $$ > {pid}; exec sleep 300' & while [ ! -s {pid} ]; do :; done; exit 3")
     assert run.error == "It ended with 3."
-    assert gone(int(pid.read_text()))
+    wait_until(lambda: has_ended(int(pid.read_text())))
 
 
-def gone(pid: int) -> bool:
-    """Whether a process ends within a while; one that nobody has waited for counts."""
-    for _ in range(100):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
-                return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.05)
-    return False
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone; one that nobody has waited for counts."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_of_what_a_command_prints_only_the_beginning_is_kept(hold: holdfast.Holdfast, db: str) -> None:
@@ -212,10 +210,9 @@ def test_a_worker_that_stops_gives_back_what_it_cannot_end(
     worker = Worker(hold.hold, Terms("w", db, handlers=("command",)))
     thread = threading.Thread(target=worker.work)
     thread.start()
-    while not mark.exists():
-        time.sleep(0.02)
+    wait_until(mark.exists)
     worker.stop()
-    thread.join(30)
+    thread.join(TIMEOUT)
     left = hold.task_show(id=task.id)
     assert (left.state, left.attempts) == ("pending", 0)
     assert hold.task_runs(id=task.id).count == 0
@@ -227,9 +224,8 @@ def test_one_that_is_cancelled_while_it_is_done_ends_soon(hold: holdfast.Holdfas
     worker = Worker(hold.hold, Terms("w", db, lease=3, handlers=("command",)))
     thread = threading.Thread(target=lambda: worker.work(once=True))
     thread.start()
-    while not mark.exists():
-        time.sleep(0.02)
+    wait_until(mark.exists)
     hold.task_cancel(id=task.id)
-    thread.join(30)
+    thread.join(TIMEOUT)
     assert hold.task_show(id=task.id).state == "cancelled"
     assert hold.task_runs(id=task.id).runs[0].error == "It was cancelled."

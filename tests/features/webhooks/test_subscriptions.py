@@ -22,6 +22,7 @@ from holdfast.services.deliver import Dispatcher
 from holdfast.storage import subscriptions
 from holdfast.surfaces.http.metrics import Metrics
 from provider_server import Asked, Behaviour, Handler, Provider, provider
+from timeouts import TIMEOUT
 
 HERE = Outbound(("127.0.0.0/8",), timeout=2.0, attempts=4)
 SECRET = "correct horse battery"
@@ -305,7 +306,7 @@ def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with
 
 
 def hanging(handler: Handler, _: Asked) -> None:
-    handler.server.closing.wait(30)
+    handler.server.closing.wait(TIMEOUT)
 
 
 def trickling(handler: Handler, _: Asked) -> None:

@@ -3,7 +3,7 @@
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,9 +91,3 @@ def grant(url: str, user: str, rights: str) -> str:
     with past_holdfast(url) as raw:
         raw.execute(rights.format(schema=schema_of(url), user=user))
     return as_user(url, user)
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    """The test's time limit ends it otherwise."""
-    while not true():
-        time.sleep(0.01)

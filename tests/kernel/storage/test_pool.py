@@ -10,8 +10,8 @@ import pytest
 from engines import Postgres
 from holdfast.domain.errors import StoreBusy
 from holdfast.storage.postgres.pool import Connection, Pool
+from timeouts import TIMEOUT
 
-LONG = 60.0
 ROLE = "allowed_one"
 
 
@@ -40,18 +40,18 @@ def test_who_is_refused_a_new_connection_takes_one_that_is_given_back(address: s
             refused.set()
             raise
 
-    pool = Pool(connect, 3, LONG)
+    pool = Pool(connect, 3, 2.0 * TIMEOUT)
     first = pool.take()
     with ThreadPoolExecutor(1) as thread:
         second = thread.submit(pool.take)
-        assert refused.wait(LONG)
+        assert refused.wait(TIMEOUT)
         pool.give_back(first)
-        assert second.result(timeout=LONG / 2) is first
+        assert second.result(timeout=TIMEOUT) is first
     pool.close()
 
 
 def test_many_who_share_the_few_connections_that_are_allowed_all_get_their_turn(address: str) -> None:
-    pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, LONG)
+    pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, 2.0 * TIMEOUT)
 
     def asks(_: int) -> int:
         connection = pool.take()
@@ -67,7 +67,7 @@ def test_many_who_share_the_few_connections_that_are_allowed_all_get_their_turn(
 
 
 def test_who_gets_no_connection_in_the_time_that_is_left_is_told_so(address: str) -> None:
-    pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, LONG)
+    pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, 2.0 * TIMEOUT)
     pool.take()
     with pytest.raises(StoreBusy):
         pool.take(0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from processes import at_once
-from schemas import WORKS, everything, grant, schema_of, wait_until
+from schemas import WORKS, everything, grant, schema_of
 
 import holdfast
 from engines import Postgres, past_holdfast
@@ -18,6 +18,7 @@ from holdfast.storage.locate import open_store
 from holdfast.storage.port import Store
 from holdfast.storage.postgres import engine as postgres_engine
 from holdfast.storage.postgres import opening
+from timeouts import wait_until
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from schemas import READS, SECRET, WORKS, as_user, grant, schema_of, told, wait_until
+from schemas import READS, SECRET, WORKS, as_user, grant, schema_of, told
 
 import holdfast
 from engines import Postgres, past_holdfast
 from holdfast.domain import errors
 from holdfast.storage.locate import open_store
+from timeouts import wait_until
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,12 +82,15 @@ def test_a_numbered_fragment_has_parameters_of_its_own() -> None:
 # Every statement is used, every used one is there
 
 
-def trees(engine: str) -> Iterator[ast.AST]:
+@cache
+def parsed_source() -> dict[Path, ast.AST]:
+    return {file.relative_to(SOURCE): ast.parse(file.read_text("utf-8")) for file in SOURCE.rglob("*.py")}
+
+
+def trees(engine: str) -> list[ast.AST]:
     """The source that runs on an engine: all but the other's own."""
     (other,) = FOLDERS.keys() - {engine}
-    for file in SOURCE.rglob("*.py"):
-        if other not in file.relative_to(SOURCE).parts:
-            yield ast.parse(file.read_text("utf-8"))
+    return [tree for file, tree in parsed_source().items() if other not in file.parts]
 
 
 def texts(node: ast.AST) -> Iterator[str]:

@@ -11,8 +11,7 @@ from engines import Postgres
 from holdfast import Holdfast
 from holdfast.storage.postgres import listening
 from holdfast.storage.postgres.engine import connect
-
-LONG = 60.0
+from timeouts import TIMEOUT
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def settled(wait: Callable[[float], bool]) -> None:
 
 
 def test_the_first_wait_ends_at_once_and_the_next_when_its_time_has_passed(hold: Holdfast) -> None:
-    assert hold.hold.store.wait(LONG)
+    assert hold.hold.store.wait(TIMEOUT)
     settled(hold.hold.store.wait)
     assert not hold.hold.store.wait(0.01)
 
@@ -39,25 +38,25 @@ def test_a_commit_of_another_process_wakes_who_waits(hold: Holdfast, other: Hold
     def waits() -> bool:
         settled(hold.hold.store.wait)
         ready.set()
-        return hold.hold.store.wait(LONG)
+        return hold.hold.store.wait(TIMEOUT)
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(waits)
         ready.wait()
         other.store(title="Elsewhere", content="x")
-        assert waiting.result(timeout=LONG)
+        assert waiting.result(timeout=TIMEOUT)
 
 
 def test_what_was_committed_between_two_waits_is_told_at_once(hold: Holdfast, other: Holdfast) -> None:
     settled(hold.hold.store.wait)
     other.store(title="Elsewhere", content="x")
-    assert hold.hold.store.wait(LONG)
+    assert hold.hold.store.wait(TIMEOUT)
 
 
 def test_what_is_no_change_of_a_record_is_told_too(hold: Holdfast, other: Holdfast) -> None:
     settled(hold.hold.store.wait)
     other.key_create(name="laptop")
-    assert hold.hold.store.wait(LONG)
+    assert hold.hold.store.wait(TIMEOUT)
 
 
 def test_all_who_wait_are_woken_by_one_commit(hold: Holdfast, other: Holdfast) -> None:
@@ -66,13 +65,13 @@ def test_all_who_wait_are_woken_by_one_commit(hold: Holdfast, other: Holdfast) -
     def waits() -> bool:
         settled(hold.hold.store.wait)
         ready.wait()
-        return hold.hold.store.wait(LONG)
+        return hold.hold.store.wait(TIMEOUT)
 
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(waits) for _ in range(4)]
         ready.wait()
         other.store(title="Elsewhere", content="x")
-        assert [one.result(timeout=LONG) for one in waiting] == [True] * 4
+        assert [one.result(timeout=TIMEOUT) for one in waiting] == [True] * 4
 
 
 def test_a_closed_store_lets_go_of_who_waits(hold: Holdfast, address: str) -> None:
@@ -104,10 +103,10 @@ class TestOnPostgres:
             admin.execute(
                 "select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'holdfast'"
             ).fetchall()
-        assert hold.hold.store.wait(LONG)
+        assert hold.hold.store.wait(TIMEOUT)
         settled(hold.hold.store.wait)
         other.store(title="Elsewhere", content="x")
-        assert hold.hold.store.wait(LONG)
+        assert hold.hold.store.wait(TIMEOUT)
 
     def test_where_no_word_comes_through_the_clock_wakes(self, hold: Holdfast, other: Holdfast) -> None:
         """As behind a pooler that gives each transaction another connection."""
@@ -115,6 +114,6 @@ class TestOnPostgres:
         try:
             settled(deaf.wait)
             other.store(title="Elsewhere", content="x")
-            assert deaf.wait(LONG)
+            assert deaf.wait(TIMEOUT)
         finally:
             deaf.close()

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests start hundreds of processes, each of which would compile all of Holdfast again if nobody may keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-all: check test
+all: test
 
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
@@ -37,11 +37,25 @@ MEMORY := $(shell room=$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)
 	test "$${room:-0}" -gt 4000000 && cp /bin/true $$probe && $$probe && echo TMPDIR=/dev/shm; rm -f $$probe)
 PYTEST := $(MEMORY) $(BIN)/pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
-test: tools check
-	$(PYTEST)
+# The commit ring: one real instance of every kind of check. The set-up is timed apart from it.
+test:
+	@begun=$$(date +%s); $(MAKE) --no-print-directory tools setup; ready=$$(date +%s); \
+	$(MAKE) --no-print-directory check && $(PYTEST); result=$$?; \
+	echo "Set-up: $$((ready - begun)) s. Checks and tests: $$(($$(date +%s) - ready)) s."; exit $$result
 
-fast: tools $(READY)
-	$(PYTEST) -m "not slow"
+# The full ring: every test there is, and the thirty that took longest.
+test-all: tools check
+	$(PYTEST) -m "" --durations=30
+
+# What failed last, in either ring.
+test-failed: $(READY)
+	$(PYTEST) -m "" --last-failed --last-failed-no-failures none
+
+# One feature or part: make test-recall, make test-sync, make test-surfaces, make test-kernel.
+test-%: $(READY)
+	@folders=$$(ls -d tests/features/$* tests/kernel/$* tests/$* 2>/dev/null); \
+	if [ -z "$$folders" ]; then echo "No tests are called $*. There are: $$(ls -d tests/features/*/ tests/kernel/*/ tests/*/ \
+	  | sed 's|/$$||; s|.*/||' | grep -v __ | tr '\n' ' ')" >&2; exit 2; fi; $(PYTEST) $$folders
 
 # Machines in network namespaces, whose cables are pulled: for root on Linux, and skipped elsewhere.
 test-network: $(READY)
@@ -63,4 +77,4 @@ bench: $(READY)
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis bench-report
 
-.PHONY: all setup tools check test fast test-network run format docs bench clean
+.PHONY: all setup tools check test test-all test-failed test-network run format docs bench clean

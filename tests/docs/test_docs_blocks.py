@@ -31,7 +31,8 @@ from holdfast.surfaces.cli import cli
 
 RUN = ("console", "sh", "python", "sql")
 FOLLOWED = [page for page in WRITTEN if any(block.language in RUN and block.runs for block in blocks_of(page))]
-FIRST_READ = ("README.md",)
+FIRST_READ = ("README.md", "tutorial.md")
+"""The pages that the commit ring follows."""
 NOT_RUN = {
     "README.md": 1,
     "docs/how-to/anthropic-memory-tool.md": 1,
@@ -52,9 +53,9 @@ def name_of(page: Path) -> str:
 
 
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:
-    """What is measured takes long, however little of it is shown."""
-    slow = [] if page.name in FIRST_READ else [pytest.mark.full]
-    return [*slow, pytest.mark.longest] if page.name == "measure.md" else slow
+    if page.name == "measure.md":
+        return [pytest.mark.full, pytest.mark.longest]
+    return [] if page.name in FIRST_READ else [pytest.mark.full]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_every_command_of_a_page_does_what_the_page_says(
         if DATABASE_HOST in page.read_text():
             running = request.getfixturevalue("postgres")
             server = stack.enter_context(documented_server(running, page.read_text()))
-        programs = INSTALLED if page.name in FIRST_READ else request.getfixturevalue("warm")
+        programs = INSTALLED if page.name == "README.md" else request.getfixturevalue("warm")
         shell = stack.enter_context(closing(Shell(tmp_path, server, programs)))
         for block in blocks_of(page):
             if block.language in RUN and block.runs:
@@ -104,13 +105,17 @@ def test_every_block_is_in_a_language_that_is_checked() -> None:
     assert found <= {*RUN, "json", "toml", "text"}
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=name_of)
-def test_settings_shown_on_a_page_are_valid(page: Path) -> None:
-    for block in blocks_of(page):
-        if block.language == "json":
-            check_settings(json.loads(block.text))
-        if block.language == "toml":
-            check_settings(tomllib.loads(block.text))
+def test_settings_shown_on_a_page_are_valid() -> None:
+    readers = {"json": json.loads, "toml": tomllib.loads}
+    invalid = {}
+    for page in WRITTEN:
+        for block in blocks_of(page):
+            try:
+                if block.language in readers:
+                    check_settings(readers[block.language](block.text))
+            except (ValueError, AssertionError, msgspec.MsgspecError, click.ClickException) as error:
+                invalid[name_of(page), block.text] = error
+    assert invalid == {}
 
 
 def check_settings(shown: dict[str, Any]) -> None:

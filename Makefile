@@ -39,7 +39,7 @@ PYTEST := $(MEMORY) $(BIN)/pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) 
 
 # The commit ring: one real instance of every kind of check. The set-up is timed apart from it.
 test:
-	@begun=$$(date +%s); $(MAKE) --no-print-directory tools setup; ready=$$(date +%s); \
+	@begun=$$(date +%s); $(MAKE) --no-print-directory tools setup || exit 1; ready=$$(date +%s); \
 	$(MAKE) --no-print-directory check && $(PYTEST); result=$$?; \
 	echo "Set-up: $$((ready - begun)) s. Checks and tests: $$(($$(date +%s) - ready)) s."; exit $$result
 

@@ -12,7 +12,7 @@ from engines import ENGINES_BY_RING
 from holdfast import app
 from holdfast.domain.caller import admit_agent
 from holdfast.domain.errors import Invalid, Misconfigured, NotAStore, StoreUnreachable
-from holdfast.operations import REGISTRY, Effect
+from holdfast.operations import REGISTRY, Effect, Operation
 
 
 @pytest.fixture(params=ENGINES_BY_RING)
@@ -175,16 +175,23 @@ def test_a_closed_memory_can_be_opened_again_by_using_it(db: str) -> None:
 GARBAGE: list[Any] = [None, 5, "", "x", "\ud800", "\x00", [], {}, [None], {"a": float("nan")}, 2**70, b"x", object()]
 
 
-@pytest.mark.parametrize("name", [op.name for op in REGISTRY if op.effect is Effect.READ])
 def test_whatever_is_asked_the_answer_is_one_or_an_error_of_ours(
-    hold: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    op, codes = REGISTRY[name], set()
-    needed = {field.encode_name: "x" for field in op.fields if field.required}
+    codes = {op.name: codes_of_garbage(hold, op) for op in REGISTRY if op.effect is Effect.READ}
+    expected = {"VALIDATION_FAILED", "NOT_FOUND", "FILTER_REQUIRED"}
+    assert {name: found - expected for name, found in codes.items() if found - expected} == {}
+
+
+def codes_of_garbage(hold: Any, op: Operation) -> set[str]:
+    """What it is refused with, each of its fields in turn."""
+    needed, codes = {field.encode_name: "x" for field in op.fields if field.required}, set()
     for field, value in product(op.fields, GARBAGE):
         try:
-            hold.call(name, needed | {field.encode_name: value})
+            hold.call(op.name, needed | {field.encode_name: value})
         except holdfast.HoldfastError as error:
             codes.add(error.code)
-    assert codes <= {"VALIDATION_FAILED", "NOT_FOUND", "FILTER_REQUIRED"}
+        except Exception as error:  # noqa: BLE001 - it is what the test looks for
+            codes.add(repr(error))
+    return codes

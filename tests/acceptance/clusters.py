@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import sleep
 from typing import Literal
 from urllib.parse import parse_qs, quote, urlsplit
 
 from engines import Postgres
+from timeouts import TIMEOUT, wait_until
 
 LONGEST_MESSAGE = 1 << 20
 
@@ -49,18 +49,19 @@ class Cluster(Postgres):
 
     def control(self, *words: str) -> None:
         """pg_ctl, as the user that the server runs as."""
-        self._run("pg_ctl", "-w", "-t", "60", "-D", str(self._data), *words)
+        self._run("pg_ctl", "-w", "-t", str(TIMEOUT), "-D", str(self._data), *words)
 
     def start(self) -> None:
         """A server that was killed leaves processes for a moment, which it must not share its memory with."""
-        for tries_left in reversed(range(20)):
+
+        def starts() -> bool:
             try:
-                return self.control("-o", f'-h "" -k {self.sockets}', "-l", str(self._data / "log"), "start")
+                self.control("-o", f'-h "" -k {self.sockets}', "-l", str(self._data / "log"), "start")
             except subprocess.CalledProcessError:
-                if not tries_left:
-                    raise
-                sleep(0.5)
-        return None
+                return False
+            return True
+
+        wait_until(starts)
 
     def stop(self, mode: Literal["fast", "immediate"]) -> None:
         self.control("-m", mode, "stop")
@@ -74,7 +75,8 @@ class Cluster(Postgres):
         """End every connection of ours, as an administrator does."""
         with self.admin() as connection:
             ended = connection.execute(
-                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'holdfast'"
+                f"select pg_terminate_backend(pid, {TIMEOUT * 1000}) from pg_stat_activity"
+                " where application_name = 'holdfast'"
             ).fetchall()
         return len(ended)
 

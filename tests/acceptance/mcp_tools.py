@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from timeouts import TEST_TIMEOUT, TIMEOUT
+
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 HOME = MODULES / ".home"
@@ -26,7 +28,7 @@ def installed() -> dict[str, str]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if any(version_of(name) != version for name, version in WANTED.items()):
             install = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--prefix", str(HERE)]
-            done = subprocess.run(install, capture_output=True, text=True, timeout=280, check=False)
+            done = subprocess.run(install, capture_output=True, text=True, timeout=TEST_TIMEOUT, check=False)
             assert done.returncode == 0, f"the MCP tools cannot be installed: {done.stderr[-2000:]}"
     path = f"{MODULES / '.bin'}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {"PATH": path, "HOME": str(HOME), "NO_COLOR": "1"}
@@ -46,4 +48,4 @@ def serving(db: str) -> Iterator[str]:
             yield server.stderr.readline().split()[-1] + "/mcp"
         finally:
             server.terminate()
-            assert server.wait(timeout=30) == 0
+            assert server.wait(timeout=TIMEOUT) == 0

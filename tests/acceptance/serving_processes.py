@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from timeouts import TIMEOUT
+
 HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")
 
 
@@ -29,7 +31,7 @@ class Served:
     def ended(self) -> tuple[int, str]:
         """Ask it to end: its exit code, and what it said since it began."""
         self.process.terminate()
-        _, said = self.process.communicate(timeout=60)
+        _, said = self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode, said
 
 

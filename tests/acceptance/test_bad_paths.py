@@ -15,6 +15,7 @@ import pytest
 import holdfast
 from holdfast.domain.errors import Misconfigured
 from holdfast.storage.locate import open_store
+from timeouts import TIMEOUT
 
 pytestmark = pytest.mark.full
 
@@ -34,7 +35,7 @@ def run(tmp_path: Path) -> Run:
             environment.pop(name, None)
         process = [sys.executable, "-c", "from holdfast.__main__ import main; main()", *words]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        done = subprocess.run(process, env=environment, cwd=tmp_path / "here", timeout=60, **{**pipes, **more})
+        done = subprocess.run(process, env=environment, cwd=tmp_path / "here", timeout=TIMEOUT, **{**pipes, **more})
         assert b"Traceback" not in (done.stderr or b""), done.stderr.decode()
         return done
 

@@ -16,6 +16,7 @@ from holdfast.domain import moment
 from holdfast.domain.errors import CuratorBusy
 from holdfast.services.curate import LEASE, LEASE_MICROSECONDS
 from holdfast.storage import leases
+from timeouts import TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full
 
@@ -66,8 +67,7 @@ def test_a_killed_curator_leaves_whole_steps_and_the_next_goes_on(crowded: str) 
     with holdfast.open(crowded, agent_id="ai:tester@here") as hold:
         before = hold.verify().entries
         with curating(crowded, "--apply", "--steps=duplicates", "--max-ops=1000") as process:
-            while hold.verify().entries < before + 5 and process.poll() is None:
-                hold.hold.store.wait(0.2)
+            wait_until(lambda: hold.verify().entries >= before + 5 or process.poll() is not None)
             process.kill()
             process.wait()
         partly = must_be_whole(hold)
@@ -105,7 +105,7 @@ def test_a_daemon_goes_on_until_it_is_told_and_lets_go_of_its_lease(crowded: str
         first = json.loads(process.stdout.readline())
         assert (first["changed"], process.poll()) == (PAIRS, None)
         process.send_signal(told)
-        assert process.wait(60) == 0
+        assert process.wait(TIMEOUT) == 0
     with holdfast.open(crowded, agent_id="ai:tester@here") as hold:
         with hold.hold.reading() as session:
             assert leases.held(session, LEASE, moment.now()) is None
@@ -120,4 +120,4 @@ def test_a_daemon_waits_while_another_curates(crowded: str) -> None:
         said = json.loads(process.stderr.readline())
         assert (said["code"], said["retryable"], process.poll()) == ("CURATOR_BUSY", True, None)
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(TIMEOUT) == 0

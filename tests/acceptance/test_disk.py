@@ -21,6 +21,7 @@ from holdfast.services import history
 from holdfast.services.hold import Hold
 from holdfast.settings import Settings
 from holdfast.storage.sqlite.opening import open_store
+from timeouts import TIMEOUT
 
 
 def once(at: int) -> Callable[[int], bool]:
@@ -226,7 +227,7 @@ def traced(path: Path, inject: str) -> list[list[str]]:
     if strace is None:
         pytest.skip("strace is not installed")
     command = [strace, "-f", "-o", "/dev/null", "-e", f"inject={inject}", sys.executable, "-c", WRITER, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
     if "Operation not permitted" in done.stderr or "ptrace" in done.stderr:
         pytest.skip("strace is not permitted")
     assert "Traceback" not in done.stderr, done.stderr
@@ -307,6 +308,7 @@ def test_a_disk_that_is_full_from_the_start_is_told_and_used_once_it_has_space(s
         assert_whole(hold, {"One"})
 
 
+@pytest.mark.full
 def test_a_snapshot_that_does_not_fit_leaves_nothing_behind(small_disk: Path, tmp_path: Path) -> None:
     with closing(holding(tmp_path / "memory.db")) as hold:
         for number in range(60):

@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from engines import ENGINES
+from timeouts import wait_until
 
 pytestmark = pytest.mark.full
 
@@ -42,6 +43,11 @@ def start(db: str, path: Path) -> "subprocess.Popen[str]":
     )
 
 
+def wait_for_turns(hold: holdfast.Holdfast, wanted: int, process: "subprocess.Popen[str]") -> None:
+    """Until so many are kept, or the process has ended."""
+    wait_until(lambda: process.poll() is not None or hold.stats().total >= wanted)
+
+
 def test_killed_again_and_again_it_keeps_every_turn_once(db: str, tmp_path: Path) -> None:
     path = transcript(tmp_path / "s.jsonl")
     holdfast.open(db).close()
@@ -51,8 +57,7 @@ def test_killed_again_and_again_it_keeps_every_turn_once(db: str, tmp_path: Path
         process = start(db, path)
         wanted = kept[-1] + chance.randrange(1, TURNS // 3)
         with holdfast.open(db) as hold:
-            while process.poll() is None and hold.stats().total < wanted:
-                hold.hold.store.wait(0.05)
+            wait_for_turns(hold, wanted, process)
             process.send_signal(signal.SIGKILL)
             process.communicate()
             kept.append(hold.stats().total)

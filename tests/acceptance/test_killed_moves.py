@@ -22,6 +22,7 @@ from engines import ENGINES, Postgres
 from holdfast.domain.errors import HoldfastError
 from holdfast.storage.locate import open_existing, tables
 from holdfast.storage.postgres.address import address_of
+from timeouts import TEST_TIMEOUT, TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full
 
@@ -47,7 +48,12 @@ def command(*words: str) -> list[str]:
 
 def run(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command(*words), capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=300
+        command(*words),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        timeout=TEST_TIMEOUT,
     )
 
 
@@ -110,12 +116,17 @@ def mark_of(address: str) -> object:
         if not Path(address).exists():
             return None
         with closing(apsw.Connection(address)) as file:
-            file.set_busy_timeout(10_000)
+            file.set_busy_timeout(TIMEOUT * 1000)
             return file.pragma("application_id") or None
     where = address_of(address, Path())
     with psycopg.connect(where.conninfo, autocommit=True) as connection:
         table = f"{where.schema}.migration"
         return connection.execute("select obj_description(to_regclass(%s), 'pg_class')", (table,)).fetchall()[0][0]
+
+
+def wait_for_the_mark(target: str, before: object, moving: "subprocess.Popen[bytes]") -> None:
+    """Until the move has begun, or ended."""
+    wait_until(lambda: mark_of(target) != before or moving.poll() is not None)
 
 
 def test_a_move_that_is_killed_again_and_again_is_finished_in_the_end(places: tuple[str, str]) -> None:
@@ -127,11 +138,10 @@ def test_a_move_that_is_killed_again_and_again_is_finished_in_the_end(places: tu
         while killed < 6:
             before = mark_of(target)
             moving = subprocess.Popen(command("migrate", "--from", source, "--to", target), stdout=subprocess.DEVNULL)
-            while mark_of(target) == before and moving.poll() is None:
-                time.sleep(0.02)
+            wait_for_the_mark(target, before, moving)
             time.sleep(random.uniform(0, 0.05 * (killed + 1)))
             moving.send_signal(random.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT)))
-            if moving.wait(60) == 0:
+            if moving.wait(TIMEOUT) == 0:
                 break
             killed += 1
             seen.add(state_of(target))

@@ -9,12 +9,13 @@ import pytest
 from serving_processes import Served, served
 
 import holdfast
+from timeouts import TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full
 
 
 def store(url: str, title: str) -> httpx.Response:
-    return httpx.post(f"{url}/api/v1/memories", json={"title": title, "content": "It is 8080."}, timeout=30)
+    return httpx.post(f"{url}/api/v1/memories", json={"title": title, "content": "It is 8080."}, timeout=TIMEOUT)
 
 
 def lost(url: str, title: str) -> None:
@@ -59,14 +60,13 @@ def test_a_server_that_is_killed_while_it_waits_leaves_its_mark_and_the_next_one
             waits = threading.Thread(target=lost, args=(here.url, "Port"))
             waits.start()
             connection, _ = silent.accept()
-            while httpx.get(f"{here.url}/api/v1/memories").json()["count"] == 0:
-                pass
+            wait_until(lambda: httpx.get(f"{here.url}/api/v1/memories", timeout=TIMEOUT).json()["count"])
             killed(here)
             waits.join()
             connection.close()
     with holdfast.open(file) as hold:
         assert hold.sync_status().pending_replication == 1
     with served(1, str(tmp_path / "one.db")) as (one,), served(1, file, **quorum(one.url, needed=2)) as (here,):
-        while httpx.get(f"{here.url}/api/v1/sync/status").json()["pending_replication"]:
-            pass
-        assert httpx.get(f"{one.url}/api/v1/memories").json()["memories"][0]["title"] == "Port"
+        status = f"{here.url}/api/v1/sync/status"
+        wait_until(lambda: not httpx.get(status, timeout=TIMEOUT).json()["pending_replication"])
+        assert httpx.get(f"{one.url}/api/v1/memories", timeout=TIMEOUT).json()["memories"][0]["title"] == "Port"

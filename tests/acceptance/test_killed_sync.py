@@ -11,6 +11,7 @@ from serving_processes import HOLDFAST, Served
 
 import holdfast
 from holdfast.storage.status import followed
+from timeouts import wait_until
 
 EACH = 300
 BATCH = 10
@@ -35,13 +36,10 @@ def fill(hold: holdfast.Holdfast, whose: str) -> None:
         hold.bulk_store(memories=[{"title": f"{whose} {one}", "content": f"{whose} said {one}."} for one in numbers])
 
 
-def moved_on(hold: holdfast.Holdfast, by: int) -> None:
-    """Come back when so many changes more were taken."""
-    begun = taken(hold)
-    while 0 < taken(hold) < EACH or begun == taken(hold) == 0:
-        if taken(hold) - begun >= by:
-            return
-        hold.hold.store.wait(0.1)
+def wait_for_changes(hold: holdfast.Holdfast, count: int) -> None:
+    """Until so many changes more were taken, or all."""
+    wanted = min(taken(hold) + count, EACH)
+    wait_until(lambda: taken(hold) >= wanted)
 
 
 def taken(hold: holdfast.Holdfast) -> int:
@@ -61,7 +59,7 @@ def test_an_exchange_whose_half_is_killed_goes_on_and_doubles_nothing(victim: st
             server = Served(theirs)
             server.is_ready()
             with in_step(mine, server.url) as daemon:
-                moved_on(watched, 5 * BATCH)
+                wait_for_changes(watched, 5 * BATCH)
                 (daemon if victim == "daemon" else server.process).kill()
             server.process.kill()
             server.process.communicate()

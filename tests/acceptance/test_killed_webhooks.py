@@ -9,6 +9,7 @@ import pytest
 import holdfast
 from engines import ENGINES
 from provider_server import Asked, Handler, provider
+from timeouts import TIMEOUT
 
 pytestmark = pytest.mark.full
 
@@ -63,13 +64,13 @@ def test_every_event_arrives_in_order_however_often_a_dispatcher_dies(
             for number in range(EVENTS):
                 here.store(title=f"Memory {number}", content="x")
         begin()
-        told = [came.get(timeout=120)]
+        told = [came.get(timeout=TIMEOUT)]
         while told[-1] != EVENTS:
-            told.append(came.get(timeout=120))
+            told.append(came.get(timeout=TIMEOUT))
         survivor = running[-1]
         assert survivor.stdin is not None
         survivor.stdin.close()
-        assert survivor.wait(60) == 0
+        assert survivor.wait(TIMEOUT) == 0
     assert left == []
     assert [seq for place, seq in enumerate(told) if seq not in told[:place]] == list(range(1, EVENTS + 1))
     assert told == sorted(told)

@@ -8,26 +8,23 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 import holdfast
-from engines import ENGINES
+from engines import ENGINES_BY_RING
 from holdfast.bench.agents import plan
-from holdfast.domain.moment import SECOND, from_text
+from timeouts import TEST_TIMEOUT, TIMEOUT, wait_until
 
 TASKS = int(os.environ.get("TRIED_TASKS", "800"))
 """10,000 are tried by hand now and then. A fast machine gets more, until workers of every fate have been tried."""
 MORE = 200
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300 + TASKS)]
 WORKERS = 4
 MOST_PAUSED = 2
 LEASE = 2
 SECONDS_BETWEEN = 2.0
-PATIENCE = 120 + TASKS / 5
-STUCK = 10.0
-"""Seconds for which a task may lie after the lease of who had it is over."""
+PATIENCE = TIMEOUT + TASKS / 5
 
 FEW = 60
 SKEWS = (-3, 0, 3)
@@ -68,7 +65,7 @@ with (
 """
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_BY_RING)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -156,6 +153,8 @@ def told_in(books: Path) -> list[str]:
     return [line for file in books.iterdir() for line in file.read_text().splitlines()]
 
 
+@pytest.mark.full
+@pytest.mark.timeout(TEST_TIMEOUT + TASKS)
 def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Path) -> None:
     books = tmp_path / "books"
     books.mkdir()
@@ -167,7 +166,6 @@ def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Pa
         finally:
             claimants.end()
         runs = [run for id in made for run in hold.task_runs(id=id, limit=100).runs]
-        late = max((lay(run) for run in runs if run.status == "lost"), default=0.0)
     settled = [run for run in runs if run.final]
     assert len(settled) == len(made)
     assert {run.status for run in settled} == {"completed"}
@@ -175,31 +173,31 @@ def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Pa
     assert told <= {run.id for run in settled}
     assert claimants.killed > 0
     assert claimants.went_on() > 0
-    assert late < STUCK
     tries = Counter(run.status for run in runs)
     refused = claimants.told().count("late")
     print(f"\n{len(made)} tasks, {claimants.killed} killed, {claimants.paused} paused, {tries}, {refused} refused")
-    print(f"none lay for more than {late:.1f} s after its lease")
-
-
-def lay(run: Any) -> float:
-    """Seconds between the end of a lease that nobody came back from and the next claim."""
-    return (from_text(run.finished_at, "at") - from_text(run.started_at, "at")) / SECOND - LEASE
 
 
 def work_off(hold: holdfast.Holdfast, claimants: Claimants) -> list[str]:
     """Until nothing is left and somebody was killed and somebody overslept; the tasks that were added until then."""
     added: list[str] = []
-    begun = disturbed = monotonic()
-    while (left := hold.task_list(limit=1).total) or not claimants.went_on():
-        assert monotonic() - begun < PATIENCE, "tasks are stuck"
+    disturbed = monotonic()
+
+    def all_is_done() -> bool:
+        nonlocal disturbed
+        left = hold.task_list(limit=1).total
+        if not left and claimants.went_on():
+            return True
         sleep(0.1)
         claimants.wake()
         if left < MORE and not claimants.went_on() and not claimants.asleep:  # who sleeps may keep a file from us
-            added += plan(hold, MORE)
+            added.extend(plan(hold, MORE))
         if monotonic() - disturbed > SECONDS_BETWEEN:
             disturbed = monotonic()
             claimants.disturb()
+        return False
+
+    wait_until(all_is_done, PATIENCE)
     return added
 
 
@@ -224,19 +222,25 @@ def test_workers_whose_clocks_are_hours_apart_settle_each_task_once_and_put_pois
 
 def work_off_by_any_clock(hold: holdfast.Holdfast, books: Path) -> int:
     """Until nothing is left; some are killed, and whoever died is followed by one with the same clock."""
-    random, begun, killed = Random(4), monotonic(), 0
+    random, killed = Random(4), 0
     working = {skew: begin(hold.settings.db or "", books / f"{skew}-0", skew) for skew in SKEWS}
+
+    def all_is_done() -> bool:
+        nonlocal killed
+        if killed == MOST_KILLED and not hold.task_list(limit=1).total:
+            return True
+        sleep(0.1)
+        victim = working[random.choice(SKEWS)]
+        if killed < MOST_KILLED and victim.works:
+            victim.kill()
+            killed += 1
+        for skew, one in working.items():
+            if one.process.poll() is not None:
+                working[skew] = begin(hold.settings.db or "", books / f"{skew}-{len(list(books.iterdir()))}", skew)
+        return False
+
     try:
-        while hold.task_list(limit=1).total or killed < MOST_KILLED:
-            assert monotonic() - begun < PATIENCE, "tasks are stuck"
-            sleep(0.1)
-            victim = working[random.choice(SKEWS)]
-            if killed < MOST_KILLED and victim.works:
-                victim.kill()
-                killed += 1
-            for skew, one in working.items():
-                if one.process.poll() is not None:
-                    working[skew] = begin(hold.settings.db or "", books / f"{skew}-{len(list(books.iterdir()))}", skew)
+        wait_until(all_is_done)
     finally:
         for one in working.values():
             one.kill()

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from holdfast.embedding.minilm import FILES, HERE
+from timeouts import TEST_TIMEOUT, TIMEOUT
 
 TOOL = Path(__file__).parents[2] / "tools" / "make_model.py"
 SAID = ast.parse(TOOL.read_text())
@@ -39,13 +40,15 @@ def bench() -> Iterator[Path]:
     with TemporaryDirectory() as folder:
         (Path(folder) / "tools").mkdir()
         shutil.copy(TOOL, Path(folder) / "tools")
-        subprocess.run([sys.executable, "-m", "venv", f"{folder}/venv"], check=True, timeout=120)
+        subprocess.run([sys.executable, "-m", "venv", f"{folder}/venv"], check=True, timeout=TIMEOUT)
         yield Path(folder)
 
 
 def typed(bench: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PATH": f"{bench / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.run(command, cwd=bench, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(
+        command, cwd=bench, env=environment, capture_output=True, text=True, timeout=TEST_TIMEOUT, check=False
+    )
 
 
 def test_the_shipped_files_are_those_that_the_tool_knows() -> None:

@@ -18,8 +18,7 @@ from serving_processes import Served, served
 import holdfast
 from holdfast.domain import moment
 from holdfast.services import history
-
-pytestmark = pytest.mark.full
+from timeouts import TIMEOUT, wait_until
 
 SERVERS = 3
 WRITERS = 16
@@ -42,7 +41,7 @@ def servers(db: str) -> Iterator[list[Served]]:
 @pytest.fixture
 def clients(servers: list[Served]) -> Iterator[list[httpx.Client]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(httpx.Client(base_url=server.url, timeout=60)) for server in servers]
+        yield [stack.enter_context(httpx.Client(base_url=server.url, timeout=TIMEOUT)) for server in servers]
 
 
 def at_once(work: list[Callable[[], Any]]) -> list[Any]:
@@ -78,6 +77,7 @@ def assert_whole(db: str) -> None:
         assert hold.hold.store.faults() == []
 
 
+@pytest.mark.full
 def test_all_answer_the_same(clients: list[httpx.Client]) -> None:
     ids = [kept(client, title=f"Deploy {number}").json()["id"] for number, client in enumerate(clients)]
     clients[0].put(f"/api/v1/memories/{ids[1]}", json={"content": "Wednesdays."})
@@ -97,6 +97,7 @@ def test_all_answer_the_same(clients: list[httpx.Client]) -> None:
         assert len({OF_EACH_RECALL.sub("", answer.text) for answer in answers}) == 1
 
 
+@pytest.mark.full
 def test_every_stream_tells_what_every_server_stores_in_one_order_without_a_gap(clients: list[httpx.Client]) -> None:
     each = 10
 
@@ -123,6 +124,7 @@ def test_writers_of_one_title_make_one_memory_with_every_version_once(clients: l
     assert_whole(db)
 
 
+@pytest.mark.full
 def test_of_writers_that_want_a_title_for_themselves_one_gets_it(clients: list[httpx.Client], db: str) -> None:
     for title in "abcde":
         answers = by_all(clients, lambda client, _, title=title: kept(client, title=title))
@@ -131,6 +133,7 @@ def test_of_writers_that_want_a_title_for_themselves_one_gets_it(clients: list[h
     assert_whole(db)
 
 
+@pytest.mark.full
 def test_of_writers_that_expect_the_same_version_one_succeeds(clients: list[httpx.Client], db: str) -> None:
     id = kept(clients[0]).json()["id"]
 
@@ -147,6 +150,7 @@ def test_of_writers_that_expect_the_same_version_one_succeeds(clients: list[http
     assert_whole(db)
 
 
+@pytest.mark.full
 def test_what_has_expired_is_collected_once(clients: list[httpx.Client], db: str) -> None:
     with holdfast.open(db, now=lambda: moment.now() - DAY) as yesterday:
         for number in range(50):
@@ -158,16 +162,17 @@ def test_what_has_expired_is_collected_once(clients: list[httpx.Client], db: str
     assert clients[2].get("/api/v1/archive/stats").json()["archived_total"] == 50
 
 
+@pytest.mark.full
 def test_servers_that_collect_by_themselves_collect_once(db: str) -> None:
     with holdfast.open(db, now=lambda: moment.now() - DAY) as yesterday:
         ids = {yesterday.store(title=f"Short {number}", content="x", tier="short").id for number in range(50)}
     with served(SERVERS, db, gc_interval_secs="1"), holdfast.open(db) as hold:
-        while hold.archive_stats().archived_total < 50:
-            hold.hold.store.wait(1)
+        wait_until(lambda: hold.archive_stats().archived_total >= 50)
         assert {memory.id for memory in hold.archive_list(limit=100).archived} == ids
     assert_whole(db)
 
 
+@pytest.mark.full
 def test_a_key_that_was_revoked_through_one_opens_no_other(clients: list[httpx.Client]) -> None:
     kept(clients[0])
     admin = clients[0].post("/api/v1/keys", json={"name": "admin", "scope": "admin"}).json()
@@ -181,6 +186,7 @@ def test_a_key_that_was_revoked_through_one_opens_no_other(clients: list[httpx.C
         assert [client.get("/api/v1/memories", headers=own).status_code for client in clients] == [401] * SERVERS
 
 
+@pytest.mark.full
 def test_every_use_is_counted_once(servers: list[Served], clients: list[httpx.Client], db: str) -> None:
     id = kept(clients[0]).json()["id"]
     work = [lambda client=client: client.post("/api/v1/recall", json={"context": "tuesdays"}) for client in clients * 5]
@@ -190,6 +196,7 @@ def test_every_use_is_counted_once(servers: list[Served], clients: list[httpx.Cl
         assert hold.get(id=id).access_count == 15
 
 
+@pytest.mark.full
 def test_one_is_restarted_after_another_while_the_others_serve(
     servers: list[Served], clients: list[httpx.Client], db: str
 ) -> None:
@@ -210,7 +217,7 @@ def test_one_is_restarted_after_another_while_the_others_serve(
             assert answer.status_code == 201, answer.text
             acknowledged.append(answer.json()["id"])
 
-    with ThreadPoolExecutor(4) as pool, following(httpx.Client(base_url=servers[0].url, timeout=60)) as coming:
+    with ThreadPoolExecutor(4) as pool, following(httpx.Client(base_url=servers[0].url, timeout=TIMEOUT)) as coming:
         writers = [pool.submit(writes, writer) for writer in range(4)]
         for place in (1, 2):
             before = len(acknowledged)

@@ -9,6 +9,7 @@ import pytest
 from mcp_tools import cli, installed, serving
 
 import holdfast
+from timeouts import TIMEOUT
 
 pytestmark = pytest.mark.full
 
@@ -43,7 +44,7 @@ def target(request: pytest.FixtureRequest, db: str) -> list[str]:
 def inspect(target: list[str], era: str, method: str, *more: str) -> tuple[int, Any]:
     """The exit code and the result of one method."""
     command = ["mcp-inspector", "--cli", *target, "--protocol-era", era, "--method", method, *more]
-    done = subprocess.run(command, env=installed(), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=installed(), capture_output=True, text=True, timeout=TIMEOUT, check=False)
     return done.returncode, json.loads(done.stdout) if done.stdout.strip() else done.stderr
 
 

@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import holdfast
+from timeouts import TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full
 
@@ -126,7 +127,7 @@ def test_nothing_but_json_rpc_is_on_the_output_even_if_a_tool_prints(start: Star
     process = start(sys.executable, "-c", LOUD, db)
     ask(process, 1, "initialize", HELLO)
     assert ask(process, 2, "tools/call", tool("memory_shout"))["result"]["structuredContent"] == {"done": True}
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=TIMEOUT)
     assert out == b""
     assert process.returncode == 0
     for said in (b"printed", b"written", b"low level", b"from a child"):
@@ -138,7 +139,7 @@ def test_a_signal_ends_it_quietly_while_it_waits(start: Start, number: signal.Si
     process = start()
     ask(process, 1, "initialize", HELLO)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out, err) == (0, b"", b"")
 
 
@@ -158,20 +159,20 @@ def test_a_signal_during_a_write_leaves_it_unwritten_and_unanswered(
             process.stdin = None
             # The input's end is noticed only after the signal: a process that is told to stop reads no more.
             wait_until_it_stops_reading(process.pid)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=TIMEOUT)
         assert (process.returncode, out, err) == (0, b"", b"")
         assert other.list().count == 0
 
 
 def wait_until_it_stops_reading(pid: int) -> None:
     """Until its signal handlers are the default ones again: then the calls under way were told to stop, or will be."""
-    caught = 1 << (signal.SIGTERM - 1)
-    while True:
+
+    def catches_no_signal() -> bool:
         status = Path(f"/proc/{pid}/status").read_text()
         mask = next(line for line in status.splitlines() if line.startswith("SigCgt:")).split()[1]
-        if not int(mask, 16) & caught:
-            return
-        os.sched_yield()
+        return not int(mask, 16) & 1 << (signal.SIGTERM - 1)
+
+    wait_until(catches_no_signal)
 
 
 def test_the_end_of_input_is_the_end_with_everything_answered(start: Start) -> None:
@@ -179,7 +180,7 @@ def test_the_end_of_input_is_the_end_with_everything_answered(start: Start) -> N
     tell(process, 1, "initialize", HELLO)
     for number in range(2, 12):
         tell(process, number, "tools/call", tool("memory_store", title=f"Note {number}", content="x"))
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=TIMEOUT)
     assert sorted(json.loads(line)["id"] for line in out.splitlines()) == list(range(1, 12))
     assert (process.returncode, err) == (0, b"")
 
@@ -189,7 +190,11 @@ def test_closed_standard_streams_do_no_harm(db: str, closed: tuple[int, ...]) ->
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode()
     close = " ".join(f"{number}<&-" for number in closed)
     done = subprocess.run(
-        ["sh", "-c", f'exec "$@" {close}', "sh", *mcp(db)], input=message, capture_output=True, timeout=30, check=False
+        ["sh", "-c", f'exec "$@" {close}', "sh", *mcp(db)],
+        input=message,
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=False,
     )
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
@@ -210,7 +215,7 @@ def test_what_it_cannot_work_under_is_said_before_anything_is_served(
     db: str, arguments: tuple[str, ...], environment: dict[str, str], said: str
 ) -> None:
     done = subprocess.run(
-        mcp(db, *arguments), env=os.environ | environment, input=b"", capture_output=True, timeout=30, check=False
+        mcp(db, *arguments), env=os.environ | environment, input=b"", capture_output=True, timeout=TIMEOUT, check=False
     )
     assert done.returncode != 0
     assert done.stdout == b""
@@ -225,7 +230,7 @@ def test_starting_it_loads_neither_the_sdk_nor_what_the_sdk_needs(db: str) -> No
     )
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode()
     done = subprocess.run(
-        [sys.executable, "-c", code, "mcp", "--db", db], input=message, capture_output=True, timeout=30, check=True
+        [sys.executable, "-c", code, "mcp", "--db", db], input=message, capture_output=True, timeout=TIMEOUT, check=True
     )
     loaded = set(eval(done.stderr.decode().splitlines()[-1]))
     assert json.loads(done.stdout)["id"] == 1

@@ -22,6 +22,7 @@ from holdfast.domain.errors import OutcomeUnknown, StoreBusy, StoreError, StoreF
 from holdfast.services import history, use
 from holdfast.services import hold as holding
 from holdfast.storage import journal, turns
+from timeouts import TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full
 
@@ -97,8 +98,8 @@ def test_who_asks_while_the_database_restarts_waits_for_it(server: Cluster, hold
     with ThreadPoolExecutor(2) as pool:
         reads, writes = pool.submit(titles, hold), pool.submit(hold.store, title="Waited", content="x")
         server.start()
-        assert "Before" in reads.result(timeout=60)
-        assert writes.result(timeout=60).title == "Waited"
+        assert "Before" in reads.result(timeout=TIMEOUT)
+        assert writes.result(timeout=TIMEOUT).title == "Waited"
 
 
 def test_a_database_that_stays_away_is_said_to_be_and_repeating_may_help(server: Cluster, impatient: Holdfast) -> None:
@@ -188,13 +189,13 @@ def test_a_commit_that_still_goes_on_at_the_database_is_waited_for(
     with configured(server, synchronous_standby_names="nobody"), ThreadPoolExecutor(1) as pool:
         storing = pool.submit(hold.store, title="Kept", content="x")
         with server.admin() as admin:
-            while not admin.execute("select 1 from pg_stat_activity where wait_event = 'SyncRep'").fetchall():
-                pass
+            waits = "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
+            wait_until(lambda: admin.execute(waits).fetchall())
         line.cut()
         with pytest.raises(TimeoutError):
             storing.result(timeout=1)
         server.setting(synchronous_standby_names=None)
-        assert storing.result(timeout=60).title == "Kept"
+        assert storing.result(timeout=TIMEOUT).title == "Kept"
     assert titles(hold) == ["Before", "Kept"]
 
 
@@ -251,10 +252,10 @@ def test_who_finds_every_connection_taken_waits_and_is_told_then(server: Cluster
         with pytest.raises(StoreBusy) as told:
             hold.list()
         assert told.value.retryable
-        hold.hold.store._pool._wait_seconds = 60  # type: ignore[attr-defined]
+        hold.hold.store._pool._wait_seconds = TIMEOUT  # type: ignore[attr-defined]
         waiting = pool.submit(titles, hold)
         done.set()
-        assert waiting.result(timeout=60) == []
+        assert waiting.result(timeout=TIMEOUT) == []
         assert [reader.result() for reader in readers] == [None, None]
 
 
@@ -339,7 +340,7 @@ def test_a_stopped_client_that_holds_the_store_is_thrown_out_and_goes_on_later(h
         client.send_signal(signal.SIGSTOP)
         hold.store(title="Another", content="did not wait for ever")
         client.send_signal(signal.SIGCONT)
-        out, _ = client.communicate("\n", timeout=60)
+        out, _ = client.communicate("\n", timeout=TIMEOUT)
     assert (client.returncode, out) == (0, "STORE_UNREACHABLE True\n")
     with hold.hold.reading() as session:
         assert session.rows("kept_all") == []
@@ -397,9 +398,8 @@ def test_a_replica_is_read_and_follows_what_is_written_elsewhere(server: Cluster
         while reading.hold.store.wait(1.5):
             pass
         hold.store(title="Later", content="written on the other side")
-        assert reading.hold.store.wait(60)
-        while titles(reading) != ["Before", "Later"]:
-            reading.hold.store.wait(1)
+        assert reading.hold.store.wait(TIMEOUT)
+        wait_until(lambda: titles(reading) == ["Before", "Later"])
 
 
 def test_a_replica_that_takes_over_goes_on_as_a_new_incarnation(server: Cluster, hold: Holdfast, schema: str) -> None:
@@ -455,5 +455,5 @@ def test_a_child_is_told_to_open_the_store_itself_and_the_parents_connections_st
 
 def test_a_program_that_never_closes_the_store_ends_all_the_same(db: str) -> None:
     script = "import sys, holdfast; h = holdfast.open(sys.argv[1]); h.store('T', 'x'); h.hold.store.wait(5)"
-    ended = subprocess.run([sys.executable, "-c", script, db], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", script, db], capture_output=True, text=True, timeout=TIMEOUT)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import sleep
 
 import httpx
 import pytest
@@ -17,10 +16,8 @@ from serving_processes import served
 
 import holdfast
 from holdfast.services import history
+from timeouts import TIMEOUT, wait_until
 
-pytestmark = pytest.mark.full
-
-KILLS = 20
 SERVERS = 2
 CLIENTS = 4
 MORE = 5
@@ -73,7 +70,7 @@ def server() -> Iterator[Cluster]:
 
 def posts(url: str, name: str, book: Book, stop: threading.Event) -> None:
     """A client that repeats what may be repeated, and nothing else."""
-    with httpx.Client(base_url=url, timeout=120) as client:
+    with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         for number in count():
             body = {"title": f"{name} {number}", "content": "over http " * 20, "on_conflict": "error"}
             while not stop.is_set():
@@ -93,13 +90,12 @@ def posts(url: str, name: str, book: Book, stop: threading.Event) -> None:
 def wait_for_more(books: list[Book]) -> None:
     """Until every writer has had something acknowledged again."""
     wanted = [len(book.kept()) + MORE for book in books]
-    while any(len(book.kept()) < more for book, more in zip(books, wanted, strict=True)):
-        sleep(0.05)
+    wait_until(lambda: all(len(book.kept()) >= more for book, more in zip(books, wanted, strict=True)))
 
 
-@pytest.mark.longest
-def test_a_database_killed_twenty_times_loses_nothing_that_was_acknowledged(
-    server: Cluster, tmp_path: Path, record_property: Callable[[str, object], None]
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=[pytest.mark.full, pytest.mark.longest])])
+def test_a_database_that_is_killed_loses_nothing_that_was_acknowledged(
+    server: Cluster, kills: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     assert [server.shown(name) for name in ("fsync", "full_page_writes", "synchronous_commit")] == ["on"] * 3
     db = server.url(server.database)
@@ -115,7 +111,7 @@ def test_a_database_killed_twenty_times_loses_nothing_that_was_acknowledged(
                 pool.submit(posts, servers[number % SERVERS].url, f"client {number}", books[2 + number], stop)
                 for number in range(CLIENTS)
             ]
-            for _ in range(KILLS):
+            for _ in range(kills):
                 wait_for_more(books)
                 server.kill()
                 server.start()

@@ -19,8 +19,6 @@ from holdfast.settings import Settings
 from holdfast.storage.sqlite import opening
 from holdfast.storage.sqlite.engine import SqliteStore
 
-pytestmark = pytest.mark.full
-
 OPERATIONS = 3000
 """A cut falls on one of so many operations of the disk: some on the first opening, most on later writes."""
 
@@ -137,7 +135,7 @@ def holds(kept: tuple[int, str, str] | None, acknowledged: tuple[int, str, str])
     return kept is not None and (kept == acknowledged or kept[0] == acknowledged[0] + 1)
 
 
-@pytest.mark.parametrize("chunk", range(10))
+@pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.full) for chunk in range(1, 10))])
 def test_nothing_acknowledged_is_lost_and_nothing_corrupt_when_the_power_goes(
     tmp_path: Path, chunk: int, record_property: Callable[[str, object], None]
 ) -> None:
@@ -164,12 +162,14 @@ class Hasty(Careless):
     sync = "normal"
 
 
+@pytest.mark.full
 def test_without_syncs_most_cuts_lose_or_corrupt_something(tmp_path: Path) -> None:
     outcomes = [found for _, found in (cut(seed, tmp_path, Careless) for seed in range(20))]
     assert sum(bool(found) for found in outcomes) > 15
     assert any(what.startswith("lost") for found in outcomes for what in found)
 
 
+@pytest.mark.full
 def test_with_fewer_syncs_some_cuts_lose_something_and_none_corrupts(tmp_path: Path) -> None:
     outcomes = [found for _, found in (cut(seed, tmp_path, Hasty) for seed in range(20))]
     assert sum(any(what.startswith("lost") for what in found) for found in outcomes) > 5

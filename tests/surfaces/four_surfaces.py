@@ -257,3 +257,16 @@ def within(core: Any, more: Any) -> bool:
             return len(core) == len(more) and all(within(*both) for both in zip(core, more, strict=True))
         case _:
             return bool(core == more)
+
+
+def list_differences(expected: Any, found: Any, path: str = "") -> Iterator[str]:
+    """Where two answers are not the same, and what stands there."""
+    match expected, found:
+        case dict(), dict() if expected.keys() == found.keys():
+            for name in expected:
+                yield from list_differences(expected[name], found[name], f"{path}.{name}")
+        case list(), list() if len(expected) == len(found):
+            for number, both in enumerate(zip(expected, found, strict=True)):
+                yield from list_differences(*both, f"{path}[{number}]")
+        case _ if expected != found:
+            yield f"{path}: {expected!r:.200} became {found!r:.200}"

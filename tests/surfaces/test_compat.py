@@ -35,8 +35,7 @@ from holdfast.net.access import Outbound
 from holdfast.surfaces.http import compat
 from holdfast.surfaces.http.app import build
 from provider_server import Asked, Handler, provider
-
-pytestmark = pytest.mark.full
+from timeouts import TIMEOUT
 
 AGENT = "ai:scout@laptop"
 METHODS = sorted(name for name, _ in inspect.getmembers(AiMemoryClient, inspect.isfunction) if not name.startswith("_"))
@@ -68,7 +67,7 @@ class Waiting:
 Connect = Callable[..., Any]
 
 
-@pytest.fixture(params=["sync", "async"])
+@pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.full)])
 def connect(request: pytest.FixtureRequest, url: str) -> Iterator[Connect]:
     """How to make a client of either kind."""
     if request.param == "sync":
@@ -321,7 +320,7 @@ def test_a_webhook_is_registered_and_its_deliveries_are_verified(client: Any) ->
         made = client.subscribe(SubscriptionRequest(**asked))
         client.store(title="Elsewhere", content="x")
         id = client.store(title="Plan", content="x", namespace="team")["id"]
-        delivered = came.get(timeout=30)
+        delivered = came.get(timeout=TIMEOUT)
         [listed] = client.subscriptions()
         with pytest.raises(ValidationError):
             client.subscribe({"url": "https://169.254.169.254/", "events": []})

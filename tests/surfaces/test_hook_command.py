@@ -16,6 +16,7 @@ from holdfast.domain.errors import Invalid
 from holdfast.surfaces.cli import run
 from holdfast.surfaces.hooking import switch
 from holdfast.surfaces.wrapping import Way, strategy_of
+from timeouts import TIMEOUT
 
 ASK = "may we deploy to production on a Friday?"
 BEYOND = 60_000
@@ -141,14 +142,14 @@ def test_a_store_that_is_held_and_a_host_that_says_nothing_are_left_in_time(
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "500")
     with holdfast.open() as hold, hold.hold.store.writing():
         held = subprocess.run(
-            command("hook", "prompt"), input=event(web, prompt=ASK).encode(), capture_output=True, timeout=60
+            command("hook", "prompt"), input=event(web, prompt=ASK).encode(), capture_output=True, timeout=TIMEOUT
         )
     assert (held.returncode, held.stdout) == (0, b"")
     assert b"took longer than 0.5 seconds" in held.stderr
     with subprocess.Popen(
         command("hook", "prompt"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as mute:
-        assert mute.wait(60) == 0
+        assert mute.wait(TIMEOUT) == 0
         with pytest.raises(ProcessLookupError):
             os.killpg(mute.pid, 0)
 
@@ -159,8 +160,8 @@ def test_boot_and_wrap_wait_no_longer_than_a_hook_for_a_store_that_is_held(
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "1000")
     with closing(apsw.Connection(os.environ["HOLDFAST_DB"])) as holder:
         holder.execute("pragma locking_mode=exclusive; begin exclusive").fetchall()
-        booted = subprocess.run(command("boot"), capture_output=True, timeout=60)
-        wrapped = subprocess.run(command("wrap", "echo", "--", "go on"), capture_output=True, timeout=60)
+        booted = subprocess.run(command("boot"), capture_output=True, timeout=TIMEOUT)
+        wrapped = subprocess.run(command("wrap", "echo", "--", "go on"), capture_output=True, timeout=TIMEOUT)
     assert (booted.returncode, booted.stdout) == (0, b"")
     assert (wrapped.returncode, wrapped.stdout) == (0, b"go on\n")
     for one in (booted, wrapped):
@@ -195,7 +196,7 @@ def test_an_agent_without_hooks_is_told_in_its_own_way(web: Path, tmp_path: Path
         stdout=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as process:
-        out = process.communicate(timeout=60)[0].decode()
+        out = process.communicate(timeout=TIMEOUT)[0].decode()
     assert process.returncode == 7
     assert out.rstrip().endswith(str(process.pid))  # the agent is this process: nobody is left between or behind
     assert out.startswith(f"['{by}', " if by else "['go on', '--x'] ")

@@ -19,6 +19,7 @@ from holdfast.operations import REGISTRY
 from holdfast.operations.registry import Effect
 from holdfast.settings import load
 from holdfast.surfaces.http.app import build
+from timeouts import TIMEOUT, wait_until
 
 STORED = {"title": "Plan", "content": "x"}
 
@@ -49,17 +50,17 @@ def test_who_waits_for_hooks_keeps_nobody_waiting_who_does_not(db: str, tmp_path
     """More wait than there are threads for writing and for reading; each goes on when it has read a line of its own."""
     begun, gate = tmp_path / "begun", tmp_path / "gate"
     os.mkfifo(gate)
-    waits = {"command": ["/bin/sh", "-c", f"echo >> '{begun}'; read line < '{gate}'"], "timeout": 30}
+    waits = {"command": ["/bin/sh", "-c", f"echo >> '{begun}'; read line < '{gate}'"], "timeout": 60}
     rules = [{**waits, "event": event, "on_error": "deny"} for event in ("pre_store", "pre_recall")]
     with ExitStack() as stack:
-        hold = stack.enter_context(holdfast.open(settings=load({"db": db, "hooks": rules, "timeout_secs": 20})))
+        hold = stack.enter_context(holdfast.open(settings=load({"db": db, "hooks": rules, "timeout_secs": TIMEOUT})))
         url = stack.enter_context(listening(build(hold)))
-        client = stack.enter_context(httpx.Client(base_url=url, timeout=60))
+        client = stack.enter_context(httpx.Client(base_url=url, timeout=TIMEOUT))
         pool = stack.enter_context(ThreadPoolExecutor(20))
         asked = [pool.submit(client.post, "/api/v1/memories", json=STORED) for _ in range(10)]
         asked += [pool.submit(client.get, "/api/v1/recall", params={"context": "x"}) for _ in range(10)]
-        while not begun.exists() or len(begun.read_text()) < len(asked):
-            assert not any(one.done() for one in asked)
+        wait_until(lambda: begun.exists() and len(begun.read_text()) >= len(asked))
+        assert not any(one.done() for one in asked)
         assert client.post("/api/v1/gc", json={}).status_code == 200
         assert client.get("/api/v1/memories").json()["count"] == 0
         opened = stack.enter_context(gate.open("r+b", buffering=0))

@@ -8,6 +8,7 @@ import holdfast
 from holdfast import Holdfast
 from holdfast.domain.errors import StoreBusy
 from holdfast.surfaces.http.chores import chores, every
+from timeouts import wait_until
 
 
 def test_uses_are_written_down_while_the_server_runs(hold: Holdfast) -> None:
@@ -16,8 +17,7 @@ def test_uses_are_written_down_while_the_server_runs(hold: Holdfast) -> None:
 
     async def run() -> None:
         async with chores(hold, flush_seconds=0):
-            while (await asyncio.to_thread(hold.call, "get", {"id": id})).access_count == 0:
-                pass
+            await asyncio.to_thread(wait_until, lambda: hold.get(id=id).access_count)
 
     asyncio.run(run())
 
@@ -42,8 +42,7 @@ def test_what_has_expired_is_collected_while_the_server_runs(db: str) -> None:
 
         async def run() -> None:
             async with chores(with_settings(opened, gc_interval_secs=1)):
-                while (await asyncio.to_thread(opened.call, "gc", {"dry_run": True})).collected:
-                    pass
+                await asyncio.to_thread(wait_until, lambda: not opened.gc(dry_run=True).collected)
 
         assert opened.gc(dry_run=True).collected == 1
         asyncio.run(run())

@@ -18,6 +18,7 @@ from holdfast import Holdfast
 from holdfast.domain.errors import StoreUnreachable
 from holdfast.surfaces.http import feed
 from holdfast.surfaces.http.app import build
+from timeouts import TIMEOUT
 
 LIVE = {"accept": "text/event-stream"}
 
@@ -39,7 +40,7 @@ def url(hold: Holdfast) -> Iterator[str]:
 
 @pytest.fixture
 def client(url: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url, timeout=30) as opened:
+    with httpx.Client(base_url=url, timeout=TIMEOUT) as opened:
         yield opened
 
 
@@ -126,7 +127,7 @@ def test_others_are_answered_while_many_streams_are_open_and_a_hang_up_is_notice
 ) -> None:
     hold.store(title="One", content="first")
     with ExitStack() as stack:
-        one = stack.enter_context(httpx.Client(base_url=client.base_url, timeout=30))
+        one = stack.enter_context(httpx.Client(base_url=client.base_url, timeout=TIMEOUT))
         streams = [stack.enter_context(one.stream("GET", "/api/v1/events", headers=LIVE)) for _ in range(20)]
         coming = [events(stream.iter_lines()) for stream in streams]
         assert [next(one)["seq"] for one in coming] == [1] * 20
@@ -159,7 +160,9 @@ def test_a_closing_server_ends_its_streams(hold: Holdfast) -> None:
     hold.store(title="One", content="first")
     with ExitStack() as open_stream:
         with listening(build(hold)) as url:
-            stream = open_stream.enter_context(httpx.stream("GET", f"{url}/api/v1/events", headers=LIVE, timeout=30))
+            stream = open_stream.enter_context(
+                httpx.stream("GET", f"{url}/api/v1/events", headers=LIVE, timeout=TIMEOUT)
+            )
             lines = stream.iter_lines()
             assert next(events(lines))["seq"] == 1
         assert [line for line in lines if line.startswith("data")] == []
@@ -188,13 +191,13 @@ def test_a_stream_tells_what_another_server_stored(hold: Holdfast, db: str, url:
     with (
         holdfast.open(db) as other,
         listening(build(other)) as elsewhere,
-        httpx.stream("GET", f"{elsewhere}/api/v1/events", headers=LIVE, timeout=30) as stream,
+        httpx.stream("GET", f"{elsewhere}/api/v1/events", headers=LIVE, timeout=TIMEOUT) as stream,
     ):
         coming = events(stream.iter_lines())
         assert next(coming)["memory"]["title"] == "Here"
         for number in range(5):
             body = {"title": f"There {number}", "content": "x"}
-            assert httpx.post(f"{url}/api/v1/memories", json=body).status_code == 201
+            assert httpx.post(f"{url}/api/v1/memories", json=body, timeout=TIMEOUT).status_code == 201
             assert next(coming)["memory"]["title"] == f"There {number}"
 
 
@@ -205,7 +208,7 @@ def test_many_streams_are_woken_by_one_thread_and_none_runs_when_nobody_follows(
         return sum(thread.name.startswith(("holdfast-watch", "holdfast-listener")) for thread in threading.enumerate())
 
     with ExitStack() as stack:
-        one = stack.enter_context(httpx.Client(base_url=client.base_url, timeout=30))
+        one = stack.enter_context(httpx.Client(base_url=client.base_url, timeout=TIMEOUT))
         streams = [stack.enter_context(one.stream("GET", "/api/v1/events", headers=LIVE)) for _ in range(10)]
         hold.store(title="One", content="first")
         assert [next(events(stream.iter_lines()))["seq"] for stream in streams] == [1] * 10

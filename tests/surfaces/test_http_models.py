@@ -11,6 +11,7 @@ from holdfast.settings import Settings
 from holdfast.surfaces.http.app import ASKERS, build
 from holdfast.surfaces.http.threads import THREADS
 from model_server import Asked, Handler, provider, said
+from timeouts import TIMEOUT
 
 TERMS = '{"terms": ["release"]}'
 
@@ -28,13 +29,13 @@ def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
         with holdfast.app.open(settings=settings) as hold, listening(build(hold)) as url:
 
             def expand(number: int) -> httpx.Response:
-                return httpx.post(f"{url}/api/v1/expand_query", json={"query": f"deploy {number}"}, timeout=60)
+                return httpx.post(f"{url}/api/v1/expand_query", json={"query": f"deploy {number}"}, timeout=TIMEOUT)
 
             waiting = [crowd.submit(expand, number) for number in range(THREADS + 4)]
             try:
                 for _ in range(ASKERS):
-                    assert asked.acquire(timeout=60)
-                with httpx.Client(base_url=url, timeout=60) as client:
+                    assert asked.acquire(timeout=TIMEOUT)
+                with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
                     id = kept(client)["id"]
                     assert client.get(f"/api/v1/memories/{id}").status_code == 200
                     assert client.post("/api/v1/recall", json={"context": "deploy"}).json()["count"] == 1
@@ -50,6 +51,6 @@ def test_a_provider_of_vectors_that_fails_is_no_fault_of_the_server(db: str) -> 
         with holdfast.app.open(settings=settings, once=True) as hold, listening(build(hold)) as url:
             hold.store(title="a", content="b")
             for asked in ({}, {"everything": True}):
-                answer = httpx.post(f"{url}/api/v1/reembed", json=asked, timeout=60)
+                answer = httpx.post(f"{url}/api/v1/reembed", json=asked, timeout=TIMEOUT)
                 assert (answer.status_code, answer.json()["code"]) == (424, "EMBEDDER_FAILED")
                 assert answer.headers["retry-after"] == "1"

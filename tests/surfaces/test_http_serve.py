@@ -13,8 +13,7 @@ import pytest
 from serving import kept
 
 import holdfast
-
-pytestmark = pytest.mark.full
+from timeouts import TIMEOUT
 
 SERVE = (sys.executable, "-c", "from holdfast.__main__ import main; main()", "serve")
 
@@ -34,48 +33,51 @@ def served(db: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]
             process.kill()
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)])
 def test_it_says_where_it_is_serves_and_ends_with_success(db: str, how: signal.Signals) -> None:
     with served(db) as (process, url):
-        with httpx.Client(base_url=url) as client:
+        with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             id = kept(client)["id"]
             assert client.get("/health").json()["status"] == "ok"
         process.send_signal(how)
-        out, rest = process.communicate(timeout=30)
+        out, rest = process.communicate(timeout=TIMEOUT)
 
         assert (process.returncode, out, rest) == (0, "", "")
     with holdfast.open(db) as hold:
         assert hold.get(id=id).title == "Deploy day"
 
 
+@pytest.mark.full
 def test_it_ends_in_spite_of_an_open_event_stream(db: str) -> None:
-    with served(db) as (process, url), httpx.Client(base_url=url, timeout=30) as client:
+    with served(db) as (process, url), httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         kept(client)
         with client.stream("GET", "/api/v1/events", headers={"accept": "text/event-stream"}) as stream:
             lines = stream.iter_lines()
             assert next(lines) == "id: 1"
             process.terminate()
             assert [line for line in lines if line.startswith("id")] == []
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=TIMEOUT)
 
         assert (process.returncode, rest) == (0, "")
 
 
+@pytest.mark.full
 def test_uses_are_written_down_at_the_latest_when_it_ends(db: str) -> None:
     with served(db) as (process, url):
-        with httpx.Client(base_url=url) as client:
+        with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             id = kept(client)["id"]
             client.post("/api/v1/recall", json={"context": "tuesdays"})
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=TIMEOUT)
     with holdfast.open(db) as hold:
         assert hold.get(id=id).access_count == 1
 
 
+@pytest.mark.full
 def test_mcp_is_beside_the_api_behind_the_same_guard(db: str) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     accept = {"accept": "application/json, text/event-stream"}
-    with served(db) as (_, url), httpx.Client(base_url=url) as client:
+    with served(db) as (_, url), httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         assert client.post("/mcp", json=ping, headers={**accept, "host": "evil.com"}).status_code == 421
         assert client.post("/mcp", json=ping, headers={**accept, "origin": "http://evil.com"}).status_code == 403
         assert client.post("/mcp", json=ping, headers=accept).status_code < 500
@@ -87,10 +89,11 @@ def test_mcp_is_beside_the_api_behind_the_same_guard(db: str) -> None:
 
 
 def failed(db: str, *options: str) -> tuple[int, str]:
-    done = subprocess.run([*SERVE, "--db", db, *options], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*SERVE, "--db", db, *options], capture_output=True, text=True, timeout=TIMEOUT, check=False)
     return done.returncode, done.stderr
 
 
+@pytest.mark.full
 def test_it_does_not_serve_other_machines_without_a_key(db: str) -> None:
     code, said = failed(db, "--host", "0.0.0.0", "--port", "0")
 
@@ -98,17 +101,19 @@ def test_it_does_not_serve_other_machines_without_a_key(db: str) -> None:
     assert "there is no key" in said
 
 
+@pytest.mark.full
 def test_with_a_key_it_serves_other_machines(db: str) -> None:
     with holdfast.open(db) as hold:
         made = hold.key_create(name="laptop")
     with (
         served(db, "--host", "0.0.0.0") as (_, url),
-        httpx.Client(base_url=url.replace("0.0.0.0", "127.0.0.1")) as client,
+        httpx.Client(base_url=url.replace("0.0.0.0", "127.0.0.1"), timeout=TIMEOUT) as client,
     ):
         assert client.get("/api/v1/memories").status_code == 401
         assert client.get("/api/v1/memories", headers={"x-api-key": made.key}).status_code == 200
 
 
+@pytest.mark.full
 def test_a_port_that_is_taken_is_said_plainly(db: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, said = failed(db, "--port", str(taken.getsockname()[1]))

@@ -18,6 +18,7 @@ from holdfast.operations.registry import Effect, Nothing, Registry
 from holdfast.services.hold import Hold, Progress
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.http.threads import Threads
+from timeouts import TIMEOUT
 
 begun = threading.Event()
 slow = Registry()
@@ -82,12 +83,12 @@ def test_what_committed_before_the_time_was_over_is_not_called_undone(hold: Hold
 
 def test_what_never_got_a_thread_is_refused_in_time(hold: Holdfast) -> None:
     app = build(with_settings(hold, timeout_secs=0.2), operations=slow)
-    with listening(app) as url, httpx.Client(base_url=url) as client:
+    with listening(app) as url, httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         answers = in_parallel(20, lambda: client.post("/held").status_code)
 
         assert answers == [504] * 20
         assert written(hold) == []
-        assert client.get("/health").status_code == 200
+        assert client.get("/health", timeout=TIMEOUT).status_code == 200
 
 
 def in_parallel(count: int, ask: Any) -> list[int]:
@@ -98,7 +99,7 @@ def in_parallel(count: int, ask: Any) -> list[int]:
 
 
 def test_writers_that_wait_keep_no_reader_waiting(hold: Holdfast) -> None:
-    app = build(with_settings(hold, timeout_secs=5), operations=slow)
+    app = build(with_settings(hold, timeout_secs=TIMEOUT), operations=slow)
 
     async def asked() -> tuple[int, list[bool]]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=LOCAL) as client:
@@ -158,7 +159,7 @@ def test_a_client_that_hangs_up_leaves_nothing_behind(hold: Holdfast) -> None:
         with closing(connection(url)) as caller:
             caller.sendall(b"POST /held HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
             begun.wait()
-        with httpx.Client(base_url=url) as client:
+        with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             kept(client)
     assert written(hold) == []
 
@@ -179,7 +180,7 @@ def test_a_body_that_never_ends_is_refused(hold: Holdfast) -> None:
 
 
 def test_callers_that_never_finish_do_not_stop_the_others(hold: Holdfast) -> None:
-    with listening(build(hold)) as url, httpx.Client(base_url=url) as client:
+    with listening(build(hold)) as url, httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         idle = [connection(url) for _ in range(200)]
         for caller in idle:
             caller.sendall(b"POST /api/v1/memories HTTP/1.1\r\nhost: localhost\r\ncontent-ty")
@@ -197,7 +198,7 @@ def test_what_is_not_http_is_refused_and_the_server_goes_on(hold: Holdfast, requ
         with closing(connection(url)) as caller:
             caller.sendall(request_line + b"\r\nhost: localhost\r\n\r\n")
             assert not caller.recv(100).startswith((b"HTTP/1.1 2", b"HTTP/1.1 5"))
-        assert httpx.get(f"{url}/health").status_code == 200
+        assert httpx.get(f"{url}/health", timeout=TIMEOUT).status_code == 200
 
 
 def test_what_is_still_being_committed_when_nobody_waits_any_more_is_not_called_undone() -> None:

@@ -23,6 +23,7 @@ from holdfast.surfaces.install.connect import Wish, connect
 from holdfast.surfaces.install.edit import JSONC
 from holdfast.surfaces.install.targets import TARGETS, Command, Machine
 from holdfast.surfaces.install.text import without_empty
+from timeouts import TIMEOUT
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 Install = Callable[..., Any]
@@ -89,7 +90,7 @@ def as_it_is(home: Path) -> dict[str, bytes]:
 
 
 def process(*words: str) -> Any:
-    done = subprocess.run([HOLDFAST, *words, "--json"], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([HOLDFAST, *words, "--json"], capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -128,7 +129,7 @@ def remembers(command: list[str], cwd: Path) -> None:
     def session(*messages: dict[str, Any]) -> list[Any]:
         lines = [json.dumps(one) for one in (initialize(), notification("notifications/initialized"), *messages)]
         done = subprocess.run(
-            command, input="\n".join(lines) + "\n", capture_output=True, text=True, cwd=cwd, timeout=60
+            command, input="\n".join(lines) + "\n", capture_output=True, text=True, cwd=cwd, timeout=TIMEOUT
         )
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -539,7 +540,7 @@ def test_setup_connects_what_is_here_and_ends_with_a_recalled_memory(home: Path)
     elsewhere = {"mcpServers": {"holdfast": {"command": "holdfast", "args": ["mcp", "--db", "other"]}}}
     write(home, {".codeium/windsurf/mcp_config.json": json.dumps(elsewhere).encode()})
     done = subprocess.run(
-        [HOLDFAST, "setup", "--yes", "--json"], capture_output=True, text=True, timeout=120, check=False
+        [HOLDFAST, "setup", "--yes", "--json"], capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
     answer = json.loads(done.stdout)
     assert [(one["target"], one["outcome"]) for one in answer["outcomes"]] == [
@@ -559,7 +560,7 @@ def test_setup_asks_before_each_change(home: Path) -> None:
         [HOLDFAST, "setup"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as asking:
         os.write(ours, b"n\ny\n")
-        said = asking.communicate(timeout=120)[0].decode()
+        said = asking.communicate(timeout=TIMEOUT)[0].decode()
     assert asking.returncode == 0
     assert (
         said.index("Connect Cursor?")

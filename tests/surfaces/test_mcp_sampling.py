@@ -15,6 +15,7 @@ from mcp_wire import call, initialize, notification, stateless
 from holdfast.domain.errors import ModelFailed
 from holdfast.surfaces.mcp.asking import Asking
 from holdfast.surfaces.mcp.stdio import Call
+from timeouts import TIMEOUT
 
 Message = dict[str, Any]
 TEST = call(1, "memory_llm_test")
@@ -45,7 +46,13 @@ class Process:
 
 @contextmanager
 def connected(folder: Path, **settings: str) -> Iterator[Process]:
-    ours = {"db": str(folder / "m.db"), "llm": "sampling", "llm_timeout_secs": "30", "embedder": "none", **settings}
+    ours = {
+        "db": str(folder / "m.db"),
+        "llm": "sampling",
+        "llm_timeout_secs": str(TIMEOUT),
+        "embedder": "none",
+        **settings,
+    }
     environment = os.environ | {f"HOLDFAST_{name.upper()}": value for name, value in ours.items()}
     command = [sys.executable, "-m", "holdfast", "mcp", "--profile", "full"]
     running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

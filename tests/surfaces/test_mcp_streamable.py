@@ -20,8 +20,7 @@ import holdfast
 from holdfast.settings import Settings
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.mcp.streamable import Endpoint
-
-pytestmark = pytest.mark.full
+from timeouts import TIMEOUT, wait_until
 
 ACCEPT = {"accept": "application/json, text/event-stream"}
 
@@ -50,7 +49,7 @@ def served(hold: holdfast.Holdfast, profile: str = "core", **more: Any) -> Itera
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        assert server.listening.wait(10)
+        assert server.listening.wait(TIMEOUT)
         yield server.url
     finally:
         server.should_exit = True
@@ -75,7 +74,7 @@ def key_of(hold: holdfast.Holdfast, name: str, scope: str, **more: Any) -> str:
 def post(url: str, message: Any, **headers: str) -> httpx.Response:
     content = message if isinstance(message, bytes) else json.dumps(message).encode()
     return httpx.post(
-        url, content=content, headers={"content-type": "application/json", **ACCEPT, **headers}, timeout=30
+        url, content=content, headers={"content-type": "application/json", **ACCEPT, **headers}, timeout=TIMEOUT
     )
 
 
@@ -133,8 +132,8 @@ def test_a_session_belongs_to_the_key_that_opened_it(hold: holdfast.Holdfast) ->
         session = opened(url, **bearer(first))
         stolen = {**session, **bearer(second)}
         assert post(url, call(1, "memory_list"), **stolen).status_code == 404
-        assert httpx.delete(url, headers=stolen).status_code == 404
-        assert httpx.get(url, headers={**stolen, "accept": "text/event-stream"}).status_code == 404
+        assert httpx.delete(url, headers=stolen, timeout=TIMEOUT).status_code == 404
+        assert httpx.get(url, headers={**stolen, "accept": "text/event-stream"}, timeout=TIMEOUT).status_code == 404
         assert post(url, notification("notifications/cancelled", {"requestId": 1}), **stolen).status_code == 404
         assert post(url, call(1, "memory_list"), **{**session, "authorization": ""}).status_code == 401
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["isError"] is False
@@ -148,16 +147,16 @@ def test_a_session_belongs_to_the_agent_that_a_header_fixed(hold: holdfast.Holdf
     assert stored["result"]["structuredContent"]["agent_id"] == "ai:one@here"
 
 
-@pytest.mark.parametrize("session", ["0" * 32, "x", "../../etc", "a" * 5000])
-def test_a_forged_session_is_not_found(url: str, session: str) -> None:
-    headers = {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
-    assert post(url, call(1, "memory_list"), **headers).status_code == 404
-    assert httpx.delete(url, headers=headers).status_code == 404
+def test_a_forged_session_is_not_found(url: str) -> None:
+    for session in ("0" * 32, "x", "../../etc", "a" * 5000):
+        headers = {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
+        assert post(url, call(1, "memory_list"), **headers).status_code == 404, session
+        assert httpx.delete(url, headers=headers, timeout=TIMEOUT).status_code == 404, session
 
 
 def test_an_ended_session_is_gone(url: str) -> None:
     session = opened(url)
-    assert httpx.delete(url, headers=session).status_code == 200
+    assert httpx.delete(url, headers=session, timeout=TIMEOUT).status_code == 200
     assert post(url, call(1, "memory_list"), **session).status_code == 404
 
 
@@ -183,19 +182,14 @@ def test_a_key_sees_only_its_namespaces(hold: holdfast.Holdfast) -> None:
     assert read["error"]["code"] == -32002
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"host": "evil.example"}, 421),
-        ({"host": "localhost.evil.example"}, 421),
-        ({"origin": "http://evil.example"}, 403),
-        ({"origin": "null"}, 403),
-    ],
-)
-def test_another_site_is_turned_away(url: str, headers: dict[str, str], status: int) -> None:
-    assert post(url, initialize(1), **headers).status_code == status
+def test_another_site_is_turned_away(url: str) -> None:
+    for host in ("evil.example", "localhost.evil.example"):
+        assert post(url, initialize(1), host=host).status_code == 421, host
+    for origin in ("http://evil.example", "null"):
+        assert post(url, initialize(1), origin=origin).status_code == 403, origin
 
 
+@pytest.mark.full
 def test_a_body_over_the_limit_is_refused_before_it_is_read(db: str) -> None:
     with holdfast.open(settings=Settings(db=db, body_limit=4096)) as hold, served(hold) as url:
         session = opened(url)
@@ -204,18 +198,21 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(db: str) -> None:
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
 
 
-@pytest.mark.parametrize("body", [b"hello", b"\xff", b"[]", b'{"jsonrpc":"2.0","id":1}', b"[" * 50_000, b"5"])
-def test_a_malformed_body_is_a_client_error_in_either_era(url: str, body: bytes) -> None:
-    for headers in (opened(url), {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}):
-        assert post(url, body, **headers).status_code == 400
-    assert reply_of(now(url, 1, "tools/list"))["id"] == 1
+def test_a_malformed_body_is_a_client_error_in_either_era(url: str) -> None:
+    for body in (b"hello", b"\xff", b"[]", b'{"jsonrpc":"2.0","id":1}', b"[" * 50_000, b"5"):
+        for headers in (opened(url), {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}):
+            assert post(url, body, **headers).status_code == 400, body
+        assert reply_of(now(url, 1, "tools/list"))["id"] == 1, body
 
 
 def test_a_cancelled_call_has_not_written(url: str, db: str) -> None:
     session = opened(url)
     doomed = call("doomed", "memory_store", {"title": "a", "content": "b"})
     with holdfast.open(db) as other:
-        with other.hold.writing(), httpx.stream("POST", url, json=doomed, headers={**ACCEPT, **session}) as answer:
+        with (
+            other.hold.writing(),
+            httpx.stream("POST", url, json=doomed, headers={**ACCEPT, **session}, timeout=TIMEOUT) as answer,
+        ):
             cancelled = notification("notifications/cancelled", {"requestId": "doomed"})
             assert post(url, cancelled, **session).status_code == 202
             assert reply_of(post(url, request(1, "ping"), **session))["result"] == {}
@@ -224,6 +221,7 @@ def test_a_cancelled_call_has_not_written(url: str, db: str) -> None:
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
 
 
+@pytest.mark.full
 def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> None:
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
     settings = Settings(db=db, timeout_secs=0.2)
@@ -234,12 +232,13 @@ def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> No
         assert other.list().count == 0
 
 
+@pytest.mark.full
 def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> None:
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
     settings, disk = Settings(db=db, timeout_secs=0.2), threading.Event()
 
     def slow_disk(connection: apsw.Connection) -> None:
-        connection.set_commit_hook(lambda: not disk.wait(60))
+        connection.set_commit_hook(lambda: not disk.wait(TIMEOUT))
 
     with holdfast.open(settings=settings) as hold, served(hold, grace=0.05) as url:
         apsw.connection_hooks.append(slow_disk)
@@ -249,10 +248,10 @@ def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> 
             apsw.connection_hooks.remove(slow_disk)
             disk.set()
         assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "OUTCOME_UNKNOWN")
-        while not hold.list().count:
-            pass
+        wait_until(lambda: hold.list().count)
 
 
+@pytest.mark.full
 def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None:
     impatient = Settings(db=db, timeout_secs=3)
     with holdfast.open(settings=impatient) as hold, served(hold) as url, holdfast.open(db) as other:
@@ -260,10 +259,13 @@ def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None
         with ExitStack() as waiting, other.hold.writing():
             for number in range(20):
                 write = call(f"w{number}", "memory_store", {"title": f"T {number}", "content": "x"})
-                waiting.enter_context(httpx.stream("POST", url, json=write, headers={**ACCEPT, **session}))
+                waiting.enter_context(
+                    httpx.stream("POST", url, json=write, headers={**ACCEPT, **session}, timeout=TIMEOUT)
+                )
             assert reply_of(post(url, call(1, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
 
 
+@pytest.mark.full
 def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) -> None:
     items = [{"title": f"Note {number}", "content": "x"} for number in range(10)]
     message = call(1, "memory_bulk_store", {"memories": items}, _meta={"progressToken": "t"})
@@ -274,13 +276,14 @@ def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) 
     assert said[-1]["result"]["structuredContent"]["created"] == 10
 
 
+@pytest.mark.full
 def test_no_more_sessions_than_the_limit_are_open_at_once(hold: holdfast.Holdfast) -> None:
     with served(hold, most_sessions=2) as url:
         first, second = opened(url), opened(url)
         assert post(url, initialize(1)).status_code == 503
         assert reply_of(post(url, call(1, "memory_list"), **second))["id"] == 1
         assert reply_of(now(url, 1, "tools/list"))["id"] == 1
-        assert httpx.delete(url, headers=first).status_code == 200
+        assert httpx.delete(url, headers=first, timeout=TIMEOUT).status_code == 200
         assert post(url, initialize(2)).status_code == 200
 
 
@@ -311,6 +314,7 @@ def sampling(db: str) -> Iterator[holdfast.Holdfast]:
         yield opened
 
 
+@pytest.mark.full
 def test_the_clients_model_is_asked_on_the_stream_of_the_call(sampling: holdfast.Holdfast) -> None:
     def said(word: str) -> Said:
         content = types.TextContent(text=json.dumps({"word": word}))
@@ -320,12 +324,14 @@ def test_the_clients_model_is_asked_on_the_stream_of_the_call(sampling: holdfast
     assert (told["status"], told["answered_by"]) == ("ok", "claude-9")
 
 
+@pytest.mark.full
 def test_a_client_that_declines_over_http_is_no_help(sampling: holdfast.Holdfast) -> None:
     told = asked_over_http(sampling, "legacy", lambda _: types.ErrorData(code=-1, message="no"))
     assert "declined to ask its model (error -1)" in told["problem"]
     assert told["reachable"]
 
 
+@pytest.mark.full
 def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(sampling: holdfast.Holdfast) -> None:
     async def hanging(*_: Any) -> Said:
         await anyio.sleep_forever()
@@ -339,6 +345,7 @@ def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(samp
         assert "did not answer within 0.5 seconds" in anyio.run(talk, url)["problem"]
 
 
+@pytest.mark.full
 def test_the_stateless_revision_over_http_is_told_that_no_server_asks_on_its_own(sampling: holdfast.Holdfast) -> None:
     told = asked_over_http(sampling, "2026-07-28", lambda _: types.ErrorData(code=-1, message="no"))
     assert "In this revision of MCP" in told["problem"]

@@ -1,12 +1,14 @@
 """Which tools MCP lists, under which profile, and at what cost."""
 
+from typing import Any
+
 import msgspec
 import pytest
 import tiktoken
 
 import holdfast
 from holdfast.domain.errors import Misconfigured
-from holdfast.operations import REGISTRY, Effect
+from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.operations.registry import FAMILIES
 from holdfast.surfaces.mcp import tools
 from holdfast.surfaces.mcp.answers import Answers
@@ -57,35 +59,45 @@ def test_the_full_profile_lists_every_operation_that_is_on_mcp() -> None:
     assert set(FULL) == {f"memory_{op.name}" for op in REGISTRY if "mcp" in op.surfaces}
 
 
-@pytest.mark.parametrize("name", FULL)
-def test_every_tool_takes_all_that_its_operation_takes_and_no_more(name: str) -> None:
-    operation = FULL[name]
-    schema = input_schema(operation)
-    names = {field.encode_name for field in operation.fields}
-    shown = {name for name in names if "mcp" not in (operation.extra(name, "not_on") or ())}
-    assert (schema["type"], schema["additionalProperties"]) == ("object", False)
-    assert set(schema["properties"]) == shown
-    assert set(schema.get("required", ())) == {field.encode_name for field in operation.fields if field.required}
+def test_every_tool_takes_all_that_its_operation_takes_and_no_more() -> None:
+    def shape(schema: dict[str, Any]) -> tuple[Any, ...]:
+        fields, required = set(schema["properties"]), set(schema.get("required", ()))
+        return schema["type"], schema["additionalProperties"], fields, required
+
+    def expected(op: Operation) -> tuple[Any, ...]:
+        fields = {field.encode_name for field in op.fields if "mcp" not in op.extra(field.encode_name, "not_on", ())}
+        return "object", False, fields, {field.encode_name for field in op.fields if field.required}
+
+    assert {name: shape(input_schema(op)) for name, op in FULL.items()} == {
+        name: expected(op) for name, op in FULL.items()
+    }
 
 
-@pytest.mark.parametrize("name", FULL)
-def test_every_tool_says_what_it_answers(name: str) -> None:
-    schema = output_schema(FULL[name])
-    answer = msgspec.inspect.type_info(FULL[name].answer)
-    assert isinstance(answer, msgspec.inspect.StructType | msgspec.inspect.TypedDictType)
-    fields = {field.encode_name for field in answer.fields}
-    assert schema["type"] == "object"
-    assert set(schema["properties"]) <= fields
+def test_every_tool_says_what_it_answers() -> None:
+    def is_described(op: Operation) -> bool:
+        schema, answer = output_schema(op), msgspec.inspect.type_info(op.answer)
+        return (
+            isinstance(answer, msgspec.inspect.StructType | msgspec.inspect.TypedDictType)
+            and schema["type"] == "object"
+            and set(schema["properties"]) <= {field.encode_name for field in answer.fields}
+        )
+
+    assert [name for name, op in FULL.items() if not is_described(op)] == []
 
 
-@pytest.mark.parametrize("name", FULL)
-def test_the_annotations_follow_from_the_effect(name: str) -> None:
-    operation = FULL[name]
-    hints = tools.annotations(operation)
-    assert hints["openWorldHint"] is False
-    assert hints.get("readOnlyHint", False) == (operation.effect is Effect.READ)
-    if operation.effect is not Effect.READ:
-        assert hints["destructiveHint"] == (operation.effect is Effect.DESTROY)
+def test_the_annotations_follow_from_the_effect() -> None:
+    def shape(hints: dict[str, Any]) -> tuple[Any, ...]:
+        reads = hints.get("readOnlyHint", False)
+        return hints["openWorldHint"], reads, None if reads else hints["destructiveHint"]
+
+    expected = {
+        Effect.READ: (False, True, None),
+        Effect.WRITE: (False, False, False),
+        Effect.DESTROY: (False, False, True),
+    }
+    assert {name: shape(tools.annotations(op)) for name, op in FULL.items()} == {
+        name: expected[op.effect] for name, op in FULL.items()
+    }
 
 
 def test_a_lean_schema_leaves_out_what_the_door_checks_anyway() -> None:

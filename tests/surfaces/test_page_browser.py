@@ -14,13 +14,12 @@ from serving import listening, with_settings
 import holdfast
 from holdfast.bench.browser import browser as launched
 from holdfast.surfaces.http.app import build
+from timeouts import TIMEOUT
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from furnished import AGENT, furnish
 
-PATIENCE = 60_000
-"""Milliseconds, on a machine that has other things to do."""
-expect.set_options(timeout=PATIENCE)
+expect.set_options(timeout=TIMEOUT * 1000)
 SECRET = "the-key-of-the-owner"
 MANY = 2_000
 MOST_ANSWER = 200_000
@@ -87,7 +86,7 @@ def looking(browser: Browser, url: str, *, width: int = 1200, dark: bool = False
 
 def watched(visitor: BrowserContext, url: str) -> Iterator[Page]:
     page = visitor.new_page()
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(TIMEOUT * 1000)
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda said: wrong.append(said.text) if "status of 4" not in said.text else None)
@@ -132,6 +131,7 @@ def test_each_view_shows_what_is_in_the_store_and_links_to_it_do_nothing(page: P
     assert head_of(store) == before
 
 
+@pytest.mark.full
 def test_a_hit_says_why_it_is_there_and_a_missing_memory_why_it_is_not(page: Page) -> None:
     search = page.get_by_role("searchbox", name="Question")
     search.fill("when are we deploying")
@@ -148,6 +148,7 @@ def test_a_hit_says_why_it_is_there_and_a_missing_memory_why_it_is_not(page: Pag
     expect(page.locator(".whynot")).to_contain_text("no_words")
 
 
+@pytest.mark.full
 def test_what_if_changes_the_order_the_place_and_the_time(page: Page, store: holdfast.Holdfast) -> None:
     history = store.call("history", {"id": id_of(store, "Deploy day")}).changes
     go(page, "search?q=deploy+day&w_words=0&namespace=canteen")
@@ -162,6 +163,7 @@ def test_what_if_changes_the_order_the_place_and_the_time(page: Page, store: hol
     expect(page.locator(".hits > li").first).to_contain_text("Tuesdays")
 
 
+@pytest.mark.full
 def test_stored_markup_and_links_are_inert(page: Page, store: holdfast.Holdfast) -> None:
     hostile = store.call("list", {"tier": "short"}).memories[0].id
     skill = store.call("skill_list", {}).skills[0].id
@@ -187,6 +189,7 @@ def test_stored_markup_and_links_are_inert(page: Page, store: holdfast.Holdfast)
     expect(page.locator("main .written a")).to_have_text("dashboard")
 
 
+@pytest.mark.full
 def test_everything_is_reached_by_the_keyboard(page: Page) -> None:
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("rollback")
@@ -215,6 +218,7 @@ def test_everything_is_reached_by_the_keyboard(page: Page) -> None:
     expect(page.get_by_label("Title")).to_be_focused()
 
 
+@pytest.mark.full
 def test_a_narrow_dark_screen_scrolls_down_only(browser: Browser, url: str, store: holdfast.Holdfast) -> None:
     with looking(browser, url, width=360, dark=True) as page:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 25, 27)"
@@ -230,6 +234,7 @@ def test_a_narrow_dark_screen_scrolls_down_only(browser: Browser, url: str, stor
         expect(menu).to_have_attribute("aria-expanded", "false")
 
 
+@pytest.mark.full
 def test_a_memory_is_made_changed_and_taken_away_and_each_step_can_be_taken_back(
     page: Page, store: holdfast.Holdfast
 ) -> None:
@@ -259,6 +264,7 @@ def test_a_memory_is_made_changed_and_taken_away_and_each_step_can_be_taken_back
     assert store.call("list", {"namespace": "shop/ops"}).memories[0].content.startswith("Carl")
 
 
+@pytest.mark.full
 def test_many_are_tagged_exported_and_archived_at_once(page: Page, store: holdfast.Holdfast, tmp_path: Path) -> None:
     for number in (1, 2):
         store.call("store", {"title": f"Note {number}", "content": f"The note number {number}.", "namespace": "bulk"})
@@ -289,6 +295,7 @@ def test_many_are_tagged_exported_and_archived_at_once(page: Page, store: holdfa
         assert other.call("stats", {}).links_count == 1
 
 
+@pytest.mark.full
 def test_what_waits_is_settled(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "stale")
     page.get_by_role("button", name="Dismiss").click()
@@ -307,6 +314,7 @@ def test_what_waits_is_settled(page: Page, store: holdfast.Holdfast) -> None:
     expect(page.locator("main")).to_contain_text("None.")
 
 
+@pytest.mark.full
 def test_the_map_shows_how_far_a_peer_is_behind_and_that_it_has_caught_up(browser: Browser, tmp_path: Path) -> None:
     with (
         holdfast.open(str(tmp_path / "here.db")) as here,
@@ -332,6 +340,7 @@ def test_the_map_shows_how_far_a_peer_is_behind_and_that_it_has_caught_up(browse
         expect(row.get_by_role("cell")).to_contain_text([peer, "ok", "0", "0"])
 
 
+@pytest.mark.full
 def test_time_is_moved_through_change_by_change(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "time?change=2")
     expect(page.locator(".change ins").first).to_have_text("Wednesdays")
@@ -344,6 +353,7 @@ def test_time_is_moved_through_change_by_change(page: Page, store: holdfast.Hold
     expect(page.locator("output")).to_contain_text(f"change {head_of(store)} of")
 
 
+@pytest.mark.full
 def test_a_change_is_seen_as_it_comes(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "events")
     expect(page.locator("[role=status] .chip")).to_have_text("live")
@@ -351,6 +361,7 @@ def test_a_change_is_seen_as_it_comes(page: Page, store: holdfast.Holdfast) -> N
     expect(page.locator(".stream li").first).to_contain_text("Just now")
 
 
+@pytest.mark.full
 def test_a_key_is_asked_for_kept_in_the_tab_alone_and_asked_for_again_when_it_does_not_count(
     browser: Browser, store: holdfast.Holdfast
 ) -> None:
@@ -374,6 +385,7 @@ def test_a_key_is_asked_for_kept_in_the_tab_alone_and_asked_for_again_when_it_do
         assert page.evaluate("sessionStorage.length") == 0
 
 
+@pytest.mark.full
 def test_a_key_that_may_only_read_is_told_what_it_may_not(browser: Browser, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "other.db")) as other:
         other.call("store", {"title": "Seen", "content": "By all."})
@@ -391,6 +403,7 @@ def test_a_key_that_may_only_read_is_told_what_it_may_not(browser: Browser, tmp_
             expect(page.locator("main")).to_contain_text("This key is not valid.")
 
 
+@pytest.mark.full
 def test_another_sites_page_can_neither_frame_nor_ask_it(browser: Browser, url: str, tmp_path: Path) -> None:
     other = tmp_path / "other.html"
     other.write_text(f"<iframe src='{url}/'></iframe>")
@@ -403,6 +416,7 @@ def test_another_sites_page_can_neither_frame_nor_ask_it(browser: Browser, url: 
         assert asked == "refused"
 
 
+@pytest.mark.full
 def test_many_memories_come_a_page_at_a_time(browser: Browser, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "many.db")) as many:
         for begin in range(0, MANY, 1000):

@@ -19,6 +19,7 @@ from holdfast.net.peer import MOST_BYTES, Link
 from holdfast.services.peer_end import exchange
 from holdfast.surfaces import wire
 from holdfast.surfaces.http.app import build
+from timeouts import TIMEOUT
 
 Json = dict[str, Any]
 Answer = Callable[[BaseHTTPRequestHandler, str, Json], None]
@@ -275,7 +276,7 @@ def test_a_server_refuses_what_is_no_message(
     assert (answer.status_code, said in answer.json()["error"]) == (status, True)
 
 
-def ask(hold: holdfast.Holdfast, url: str, way: Any = "merge", timeout: float = 30.0) -> None:
+def ask(hold: holdfast.Holdfast, url: str, way: Any = "merge", timeout: float = TIMEOUT) -> None:
     link = Link(url, Access(api_key=SECRET), timeout=timeout)
     try:
         exchange(hold.hold, link, way)

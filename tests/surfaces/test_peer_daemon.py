@@ -21,6 +21,7 @@ from holdfast.services.sync import sync_with
 from holdfast.storage import exchange as telling
 from holdfast.surfaces.cli import run
 from holdfast.surfaces.http.app import build
+from timeouts import TIMEOUT, wait_until
 
 HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")
 NEVER = 3600.0
@@ -65,12 +66,6 @@ def kept_in_step(hold: holdfast.Holdfast, *peers: str, interval: float = NEVER) 
         daemon.stop()
 
 
-def until(holds: Callable[[], bool], hold: holdfast.Holdfast) -> None:
-    """Come back when something is so; looked at whenever a store was written to."""
-    while not holds():
-        hold.hold.store.wait(0.1)
-
-
 def titles(hold: holdfast.Holdfast) -> set[str]:
     return {memory.title for memory in hold.list().memories}
 
@@ -80,10 +75,10 @@ def test_what_is_stored_here_is_there_at_once_however_seldom_the_peer_is_looked_
 ) -> None:
     there.store(title="Old", content="It was there before.")
     with served(there) as url, kept_in_step(here, url):
-        until(lambda: "Old" in titles(here), here)
+        wait_until(lambda: "Old" in titles(here))
         for title in ("New", "Newer", "Newest"):
             here.store(title=title, content="It was stored just now.")
-            until(lambda: title in titles(there), there)  # noqa: B023 - called before the next one
+            wait_until(lambda: title in titles(there))  # noqa: B023 - called before the next one
 
 
 def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
@@ -91,8 +86,8 @@ def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
 ) -> None:
     with served(there) as url, kept_in_step(here, url, interval=OFTEN):
         there.store(title="New", content="It was stored just now.")
-        until(lambda: "New" in titles(here), here)
-        until(lambda: bool(here.sync_status().peers), here)
+        wait_until(lambda: "New" in titles(here))
+        wait_until(lambda: bool(here.sync_status().peers))
     (standing,) = here.sync_status().peers
     assert (standing.state, standing.peer, standing.failures) == ("ok", url, 0)
     with reached(here) as client:
@@ -105,7 +100,7 @@ def test_two_that_watch_each_other_come_to_rest(here: holdfast.Holdfast, there: 
             for number in range(5):
                 here.store(title=f"Mine {number}", content="I said this.")
                 there.store(title=f"Theirs {number}", content="They said that.")
-            until(lambda: len(titles(here)) == len(titles(there)) == 10, here)
+            wait_until(lambda: len(titles(here)) == len(titles(there)) == 10)
         here.sync(remote=theirs)
         there.sync(remote=mine)  # the one that is asked learns only at the next greeting what was taken from it
         for hold in (here, there):
@@ -121,13 +116,13 @@ def test_a_peer_that_is_away_keeps_nobody_waiting_and_is_found_again(make: Make)
     absent = f"http://127.0.0.1:{port}"
     with served(there) as url, kept_in_step(here, absent, url, interval=OFTEN):
         here.store(title="New", content="It was stored just now.")
-        until(lambda: "New" in titles(there), there)
-        until(lambda: any(one.state == "failing" for one in here.sync_status().peers), here)
+        wait_until(lambda: "New" in titles(there))
+        wait_until(lambda: any(one.state == "failing" for one in here.sync_status().peers))
         failing = next(one for one in here.sync_status().peers if one.peer == absent)
         assert "cannot be reached" in failing.last_error
         with listening(build(away), port=port):
-            until(lambda: "New" in titles(away), away)
-            until(lambda: all(one.state == "ok" for one in here.sync_status().peers), here)
+            wait_until(lambda: "New" in titles(away))
+            wait_until(lambda: all(one.state == "ok" for one in here.sync_status().peers))
 
 
 def test_it_ends_although_a_peer_takes_a_request_and_never_answers(here: holdfast.Holdfast) -> None:
@@ -178,7 +173,7 @@ def test_with_what_no_peer_can_be_asked_nothing_begins(here: holdfast.Holdfast, 
 def test_a_server_keeps_in_step_by_its_settings(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     with served(there) as url, served(with_settings(here, sync_peers=(url,), sync_interval_secs=OFTEN)):
         here.store(title="New", content="It was stored just now.")
-        until(lambda: "New" in titles(there), there)
+        wait_until(lambda: "New" in titles(there))
 
 
 def test_a_release_that_does_not_know_a_kind_of_record_is_named_and_sent_it_all_the_same(
@@ -203,7 +198,7 @@ def test_the_command_says_what_it_keeps_in_step_and_ends_when_it_is_told(here: h
     assert process.stderr is not None
     assert "in step with http://127.0.0.1:9, http://127.0.0.1:10" in process.stderr.readline()
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0
 
 
@@ -241,7 +236,7 @@ def test_an_enrolled_peer_is_told_of_once_and_no_more_when_it_is_removed(
         here.sync(remote=url)
         assert [(one.peer, one.state, one.url) for one in here.sync_status().peers] == [("desk", "ok", url)]
     with kept_in_step(here, url, interval=OFTEN):
-        until(lambda: here.sync_status().peers[0].state == "failing", here)
+        wait_until(lambda: here.sync_status().peers[0].state == "failing")
     assert len(here.sync_status().peers) == 1
     here.peer_remove(name="desk")
     assert here.sync_status().peers == []

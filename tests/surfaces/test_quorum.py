@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,9 +22,12 @@ from holdfast.services import courier, quorum
 from holdfast.storage import journal, unreplicated
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.mcp.streamable import endpoint
+from timeouts import TIMEOUT, wait_until
 
 OWNER = "human:ann@home"
 DAY = 86_400 * 10**6
+LONGEST = 60_000
+"""Milliseconds for a quorum: the most that may be set, for where nobody is to be late."""
 MCP = {
     "accept": "application/json, text/event-stream",
     "mcp-protocol-version": "2026-07-28",
@@ -44,7 +47,7 @@ class Stores:
         where = address or str(self._folder / f"{name}.db")
         return self._stack.enter_context(holdfast.open(where, agent_id=OWNER, **more))
 
-    def serve(self, store: holdfast.Holdfast, *peers: str, needed: int = 0, timeout_ms: int = 10_000) -> str:
+    def serve(self, store: holdfast.Holdfast, *peers: str, needed: int = 0, timeout_ms: int = LONGEST) -> str:
         settings = {"quorum_writes": needed, "quorum_peers": peers, "quorum_timeout_ms": timeout_ms}
         return self._stack.enter_context(listening(build(with_settings(store, **settings))))
 
@@ -86,16 +89,11 @@ def nowhere() -> Iterator[str]:
 
 
 def store(url: str, title: str = "Port") -> httpx.Response:
-    return httpx.post(f"{url}/api/v1/memories", json={"title": title, "content": "It is 8080."}, timeout=30)
+    return httpx.post(f"{url}/api/v1/memories", json={"title": title, "content": "It is 8080."}, timeout=TIMEOUT)
 
 
 def pending(hold: holdfast.Holdfast) -> int:
     return int(hold.sync_status().pending_replication)
-
-
-def until(true: Callable[[], bool]) -> None:
-    while not true():
-        pass
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
@@ -105,10 +103,10 @@ def test_a_write_is_told_as_kept_when_so_many_stores_have_it(stores: Stores, her
     made = store(url)
     assert made.status_code == 201
     assert [hold.get(id=made.json()["id"]).content for hold in (one, other)] == ["It is 8080."] * 2
-    changed = httpx.put(f"{url}/api/v1/memories/{made.json()['id']}", json={"content": "It is 9090."}, timeout=30)
+    changed = httpx.put(f"{url}/api/v1/memories/{made.json()['id']}", json={"content": "It is 9090."}, timeout=TIMEOUT)
     assert changed.status_code == 200
     assert {hold.get(id=made.json()["id"]).content for hold in (here, one, other)} == {"It is 9090."}
-    until(lambda: pending(here) == 0)
+    wait_until(lambda: pending(here) == 0)
 
 
 def test_enough_stores_are_enough_though_one_is_down(stores: Stores, here: holdfast.Holdfast, nowhere: str) -> None:
@@ -134,7 +132,7 @@ def test_too_few_stores_are_told_as_such_and_what_was_kept_here_is_marked(
     assert pending(here) == 1
     (section,) = [section for section in here.doctor().sections if section.name == "replication"]
     assert section.facts["pending"] == 1
-    assert httpx.get(f"{url}/api/v1/memories/{memory.id}").status_code == 200
+    assert httpx.get(f"{url}/api/v1/memories/{memory.id}", timeout=TIMEOUT).status_code == 200
 
 
 def test_with_all_others_down_it_is_kept_here_alone_and_goes_over_when_one_comes_back(
@@ -147,7 +145,7 @@ def test_with_all_others_down_it_is_kept_here_alone_and_goes_over_when_one_comes
     assert (store(url).json()["got"], pending(here)) == (1, 1)
     one = stores.open("one")
     with listening(build(one), port):
-        until(lambda: pending(here) == 0)
+        wait_until(lambda: pending(here) == 0)
         assert [memory.title for memory in one.list().memories] == ["Port"]
 
 
@@ -201,7 +199,7 @@ def test_a_peer_that_hangs_is_waited_for_no_longer_than_is_set_and_holds_up_no_r
         url = stores.serve(here, f"http://127.0.0.1:{silent.getsockname()[1]}", needed=2, timeout_ms=300)
         with ThreadPoolExecutor(12) as pool:
             answers = [pool.submit(store, url, f"Number {n}") for n in range(12)]
-            assert httpx.get(f"{url}/api/v1/memories").status_code == 200
+            assert httpx.get(f"{url}/api/v1/memories", timeout=TIMEOUT).status_code == 200
             said = [answer.result().json() for answer in answers]
         assert {(one["code"], one["got"], one["reason"]) for one in said} == {("QUORUM_NOT_MET", 1, "timeout")}
         assert here.stats().total == pending(here) == 12
@@ -215,7 +213,7 @@ def test_what_was_marked_is_delivered_by_the_next_server_of_the_store(
         assert store(url).status_code == 503
     one, at_one = stores.peer("one")
     stores.serve(here, at_one, needed=2)
-    until(lambda: pending(here) == 0)
+    wait_until(lambda: pending(here) == 0)
     assert [memory.title for memory in one.list().memories] == ["Port"]
 
 
@@ -227,7 +225,7 @@ def test_what_was_marked_and_nobody_waits_for_is_delivered_all_the_same(
     here.store(title="Port", content="It is 8080.")
     with here.hold.store.writing() as session:
         unreplicated.mark(session, [journal.Place(1, b"")], journal.head_of(session).origin, here.hold.now())
-    until(lambda: pending(here) == 0)
+    wait_until(lambda: pending(here) == 0)
     assert [memory.title for memory in one.list().memories] == ["Port"]
 
 
@@ -238,7 +236,7 @@ def test_two_servers_that_wait_for_one_another_hold_up_neither(stores: Stores, h
             ports.append(free.getsockname()[1])
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     mine, theirs = (
-        with_settings(hold, quorum_writes=2, quorum_peers=(url,), quorum_timeout_ms=20_000)
+        with_settings(hold, quorum_writes=2, quorum_peers=(url,), quorum_timeout_ms=LONGEST)
         for hold, url in ((here, urls[1]), (other, urls[0]))
     )
     with listening(build(mine), ports[0]), listening(build(theirs), ports[1]), ThreadPoolExecutor(20) as pool:
@@ -259,7 +257,7 @@ def test_a_peer_that_may_not_hear_of_a_namespace_does_not_count_for_it(stores: S
     url = stores.serve(here, at_one, needed=2)
     body = {"title": "Port", "content": "It is 8080."}
     said = [
-        httpx.post(f"{url}/api/v1/memories", json={**body, "namespace": namespace}, timeout=30).json()
+        httpx.post(f"{url}/api/v1/memories", json={**body, "namespace": namespace}, timeout=TIMEOUT).json()
         for namespace in ("open", "closed")
     ]
     assert (said[0]["title"], said[1]["got"], one.stats().total) == ("Port", 1, 1)
@@ -270,7 +268,7 @@ def test_a_peer_that_is_kept_in_step_at_the_same_time_counts_all_the_same(
     stores: Stores, here: holdfast.Holdfast
 ) -> None:
     _, at_one = stores.peer("one")
-    both = with_settings(here, sync_peers=(at_one,), quorum_writes=2, quorum_peers=(at_one,), quorum_timeout_ms=20_000)
+    both = with_settings(here, sync_peers=(at_one,), quorum_writes=2, quorum_peers=(at_one,), quorum_timeout_ms=LONGEST)
     with listening(build(both)) as url, ThreadPoolExecutor(4) as pool:
         answers = [*pool.map(lambda n: store(url, f"Number {n}").json(), range(20))]
     assert [one for one in answers if "code" in one] == []
@@ -282,7 +280,7 @@ def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
     served = with_settings(here, quorum_writes=2, quorum_peers=(nowhere,))
     asked = stateless(1, "tools/call", {"name": "memory_store", "arguments": {"title": "Port", "content": "8080"}})
     with listening(build(served, endpoint(served))) as url:
-        told = httpx.post(f"{url}/mcp", json=asked, headers=MCP, timeout=30).text
+        told = httpx.post(f"{url}/mcp", json=asked, headers=MCP, timeout=TIMEOUT).text
     assert "QUORUM_NOT_MET" in told
     assert pending(here) == 1
 

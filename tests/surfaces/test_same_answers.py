@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -11,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from four_surfaces import Json, Outcome
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from twins import START, Twin, Twins, comparable, twins
 
@@ -156,16 +157,39 @@ LAST = [((name, {}), caller, 0) for name in LOOKS for caller in CALLERS] + [(("e
 """What everybody sees of it all in the end."""
 
 
+def settings_for(examples: int, phases: Iterable[Phase] = tuple(Phase)) -> settings:
+    health = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return settings(max_examples=examples, phases=phases, suppress_health_check=health)
+
+
+SEQUENCES = given(
+    first=st.lists(told(MAKING), min_size=3, max_size=6), then=st.lists(told(STEPS), min_size=5, max_size=25)
+)
+
+
 @pytest.mark.full
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(first=st.lists(told(MAKING), min_size=3, max_size=6), then=st.lists(told(STEPS), min_size=5, max_size=25))
+@settings_for(40)
+@SEQUENCES
 def test_any_sequence_of_operations_is_answered_alike_by_both_engines(
     postgres: Postgres, first: list[Any], then: list[Any]
 ) -> None:
+    compare_answers(postgres, [*first, *then, *LAST])
+
+
+@settings_for(8, [Phase.generate])
+@SEQUENCES
+def test_a_few_sequences_of_operations_are_answered_alike_by_both_engines(
+    postgres: Postgres, first: list[Any], then: list[Any]
+) -> None:
+    """The test above also looks for the shortest sequence that fails, which takes minutes."""
+    compare_answers(postgres, [*first, *then, *LAST])
+
+
+def compare_answers(postgres: Postgres, steps: list[tuple[tuple[str, Json], Caller, int]]) -> None:
     moment = [START]
     with TemporaryDirectory() as folder, twins(postgres, Path(folder), now=lambda: moment[0]) as both:
         asked = Asked(both)
-        for (name, arguments), caller, seconds in [*first, *then, *LAST]:
+        for (name, arguments), caller, seconds in steps:
             moment[0] += seconds * SECOND
             expected, said = asked.ask(name, arguments, caller)
             assert (name, arguments, said) == (name, arguments, expected)

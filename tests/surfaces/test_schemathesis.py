@@ -2,8 +2,14 @@
 
 import json
 import os
+import re
+import subprocess
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import APIOperation, Case, GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import (
     allow_header_conformance,
     content_type_conformance,
@@ -31,6 +38,7 @@ from holdfast.operations import REGISTRY
 from holdfast.surfaces import wire
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.http.openapi import describe, routes_of
+from timeouts import TIMEOUT
 
 CHECKS = [
     not_a_server_error,
@@ -76,22 +84,58 @@ session = requests.Session()
 session.headers["x-api-key"] = KEY
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
-def test_no_request_breaks_the_server_and_every_answer_is_as_described(
-    url: str, operation: APIOperation, mode: GenerationMode
-) -> None:
-    tried(url, operation, mode, EXAMPLES)
+MODES = pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
-def test_nor_does_any_over_a_database(postgres_url: str, operation: APIOperation) -> None:
-    tried(postgres_url, operation, GenerationMode.POSITIVE, max(2, EXAMPLES // 2))
+@MODES
+def test_no_request_breaks_the_server_and_every_answer_is_as_described(url: str, mode: GenerationMode) -> None:
+    assert list_failures(url, OPERATIONS, mode, EXAMPLES) == []
 
 
-def tried(url: str, operation: APIOperation, mode: GenerationMode, examples: int) -> None:
+@pytest.mark.full
+def test_nor_does_any_over_a_database(postgres_url: str) -> None:
+    assert list_failures(postgres_url, OPERATIONS, GenerationMode.POSITIVE, max(2, EXAMPLES // 2)) == []
+
+
+@MODES
+def test_no_request_for_a_sample_of_operations_breaks_the_server(url: str, mode: GenerationMode) -> None:
+    """The same ones each time, and some of those that were changed last."""
+    always = Random(7).sample(OPERATIONS, 20)
+    changed = [operation for operation in OPERATIONS if is_changed(operation)]
+    assert list_failures(url, always + Random(7).sample(changed, min(20, len(changed))), mode, EXAMPLES) == []
+
+
+def is_changed(operation: APIOperation) -> bool:
+    """Whether the module that declares it is not as it was before the last commit."""
+    name = operation.definition.raw["operationId"]
+    declared = [op for op in REGISTRY if name == op.name or re.fullmatch(rf"{op.name}_[0-9]+", name)]
+    return any(f"src/{op.run.__module__.replace('.', '/')}.py" in changed_files() for op in declared)
+
+
+@cache
+def changed_files() -> frozenset[str]:
+    """None where there is no git, or no commit before the last."""
+    try:
+        command = ["git", "diff", "--name-only", "HEAD~1", "--", "src/holdfast/operations"]
+        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    except OSError:
+        return frozenset()
+    return frozenset(found.stdout.split())
+
+
+def list_failures(url: str, operations: list[APIOperation], mode: GenerationMode, examples: int) -> list[str]:
+    failures = []
+    for operation in operations:
+        try:
+            fuzz(url, operation, mode, examples)
+        except (Exception, FailureGroup) as failure:  # noqa: BLE001 - the other operations are tried all the same
+            failures.append(f"{operation.label}: {''.join(traceback.format_exception_only(failure))}")
+    return failures
+
+
+def fuzz(url: str, operation: APIOperation, mode: GenerationMode, examples: int) -> None:
     @settings(
         max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )

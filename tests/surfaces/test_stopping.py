@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from timeouts import TIMEOUT
+
 HELD = """
 import os, signal, threading
 from holdfast.surfaces.stopping import when_told
@@ -16,4 +18,4 @@ stop.wait()
 
 
 def test_a_signal_that_comes_while_the_lock_of_the_waiting_is_held_is_heard() -> None:
-    assert subprocess.run([sys.executable, "-c", HELD], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", HELD], timeout=TIMEOUT).returncode == 0

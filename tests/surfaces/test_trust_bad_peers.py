@@ -31,6 +31,7 @@ from holdfast.storage import journal, signer
 from holdfast.storage.exchange import Greeting, Reached
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.http.tls import context_of
+from timeouts import TIMEOUT
 
 FAR = 30 * moment.DAY
 LATE = datetime.now(UTC) - timedelta(days=1)
@@ -142,7 +143,7 @@ class Peer:
         return headers(Signed(self.node, to, at, nonce, digest(body), signer.sign(self.key, said)))
 
     def post(self, path: str, body: bytes, more: dict[str, str]) -> httpx.Response:
-        with httpx.Client(verify=self._tls) as client:
+        with httpx.Client(verify=self._tls, timeout=TIMEOUT) as client:
             return client.post(self.url + path, content=body, headers={"content-type": "application/json", **more})
 
     def greeting(self) -> Greeting:

@@ -17,6 +17,7 @@ from holdfast.net.tls import client_context, fingerprint_of
 from holdfast.settings import Settings
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.http.tls import Allowlist, context_of
+from timeouts import TIMEOUT
 
 ONE, OTHER = "a1" * 32, "b2" * 32
 
@@ -45,7 +46,7 @@ def settings_of(folder: Path, **more: Any) -> dict[str, Any]:
 def asked(url: str, tls: ssl.SSLContext) -> int | None:
     """The status of a health check; None if nothing was answered."""
     try:
-        return httpx.get(url + "/health", verify=tls).status_code
+        return httpx.get(url + "/health", verify=tls, timeout=TIMEOUT).status_code
     except httpx.TransportError:
         return None
 
@@ -149,7 +150,7 @@ def test_only_listed_clients_are_answered_and_nobody_else_not_even_about_health(
 def test_who_is_taken_off_the_list_is_not_heard_on_an_open_connection_either(
     folder: Path, url: str, listed: Path
 ) -> None:
-    with httpx.Client(verify=client(folder, "laptop")) as open_one:
+    with httpx.Client(verify=client(folder, "laptop"), timeout=TIMEOUT) as open_one:
         assert open_one.get(url + "/health").status_code == 200
         listed.write_text(print_of(folder, "phone"))
         with pytest.raises(httpx.TransportError):

@@ -45,13 +45,16 @@ def test_no_error_exits_as_a_success() -> None:
     assert wire.PARTLY_REJECTED not in wire.EXIT.values()
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
-def test_an_error_without_words_says_what_its_class_says(error: type[HoldfastError]) -> None:
-    made = error()
-    assert str(made) == made.message == inspect.cleandoc(error.__doc__ or "")
-    again = {"retryable": True} if error is errors.StoreBusy else {}
-    assert made.body() == {"error": made.message, "code": error.code, **again}
-    assert made.message.endswith(".")
+def test_an_error_without_words_says_what_its_class_says() -> None:
+    documented = {error.code: inspect.cleandoc(error.__doc__ or "") for error in ERRORS}
+    assert {error.code: (str(error()), error().message) for error in ERRORS} == {
+        code: (text, text) for code, text in documented.items()
+    }
+    assert {error.code: error().body() for error in ERRORS} == {
+        code: {"error": text, "code": code, **({"retryable": True} if code == errors.StoreBusy.code else {})}
+        for code, text in documented.items()
+    }
+    assert [text for text in documented.values() if not text.endswith(".")] == []
 
 
 def test_an_error_carries_its_details_beside_its_message() -> None:

@@ -20,6 +20,9 @@ from holdfast.surfaces import wire
 OF_THE_ENGINE = ("score", "sha256", "snapshot", "signers")
 """Each engine ranks by its own measure and writes its own kind of snapshot; a file that was copied has a new signer."""
 
+SIGNED = re.compile(r"\bhfpeer1_[\w-]+|\b[0-9a-f]{128}\b")
+"""What follows from the key of a store."""
+
 
 class Twin(NamedTuple):
     hold: holdfast.Holdfast
@@ -65,7 +68,7 @@ def _without(value: Any) -> Any:
         case list():
             return [_without(item) for item in value]
         case str():
-            return re.sub(r"holdfast-<time>\S*", "<snapshot>", value)
+            return SIGNED.sub("<signed>", re.sub(r"holdfast-<time>\S*", "<snapshot>", value))
     return value
 
 

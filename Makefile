@@ -23,13 +23,24 @@ tools:
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -q && apt-get install -qy $$missing; \
 	  else echo "The tests need$$missing: install them first." >&2; exit 1; fi; fi
+	@$(MAKE) --no-print-directory $(MCP_TOOLS)
 
-check: $(READY)
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
-	$(BIN)/mypy
+# The official MCP tools, which the acceptance tests run.
+MCP_TOOLS := tests/acceptance/node_modules/.ready
+$(MCP_TOOLS): tests/acceptance/package.json
+	npm install --no-package-lock --no-audit --no-fund --prefix tests/acceptance
+	touch $@
+
+check: lint types
+
+lint: $(READY)
+	$(BIN)/ruff format --check src tests tools
+	$(BIN)/ruff check src tests tools
 	$(BIN)/lint-imports
 	$(BIN)/python -m holdfast.surfaces.reference --check docs/reference
+
+types: $(READY)
+	$(BIN)/mypy
 
 # Where there is room in memory the tests write there: disks that fail are made to, so waiting for a real one proves
 # nothing. One worker more than there are processors, since tests also wait for servers, locks and clocks.
@@ -37,10 +48,13 @@ MEMORY := $(shell room=$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)
 	test "$${room:-0}" -gt 4000000 && cp /bin/true $$probe && $$probe && echo TMPDIR=/dev/shm; rm -f $$probe)
 PYTEST := $(MEMORY) $(BIN)/pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
-# The commit ring: one real instance of every kind of check. The set-up is timed apart from it.
+# The commit ring: one real instance of every kind of check. The set-up is timed apart from it, and the types are
+# checked beside the tests.
 test:
 	@begun=$$(date +%s); $(MAKE) --no-print-directory tools setup || exit 1; ready=$$(date +%s); \
-	$(MAKE) --no-print-directory check && $(PYTEST); result=$$?; \
+	$(MAKE) --no-print-directory lint || exit 1; \
+	types=$$(mktemp); $(MAKE) --no-print-directory types >$$types 2>&1 & checking=$$!; \
+	$(PYTEST); result=$$?; wait $$checking || result=1; cat $$types; rm $$types; \
 	echo "Set-up: $$((ready - begun)) s. Checks and tests: $$(($$(date +%s) - ready)) s."; exit $$result
 
 # The full ring: every test there is, and the thirty that took longest.
@@ -59,14 +73,18 @@ test-%: $(READY)
 
 # Machines in network namespaces, whose cables are pulled: for root on Linux, and skipped elsewhere.
 test-network: $(READY)
-	HOLDFAST_NETWORK_ROUNDS=50 $(BIN)/pytest -n0 -s tests/network
+	HOLDFAST_NETWORK_ROUNDS=50 $(BIN)/pytest -n0 -s -m "" tests/network
+
+# Forty seeded faults, and which ring finds each: about an hour.
+mutations: tools $(READY)
+	$(BIN)/python tools/mutation_check.py --full
 
 run: $(READY)
 	$(BIN)/holdfast serve
 
 format: $(READY)
-	$(BIN)/ruff format src tests
-	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests tools
+	$(BIN)/ruff check --fix src tests tools
 
 docs: $(READY)
 	$(BIN)/python -m holdfast.surfaces.reference docs/reference
@@ -77,4 +95,4 @@ bench: $(READY)
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis bench-report
 
-.PHONY: all setup tools check test test-all test-failed test-network run format docs bench clean
+.PHONY: all setup tools check lint types test test-all test-failed test-network mutations run format docs bench clean

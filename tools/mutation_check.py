@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = Path("src/holdfast")
+MCP_TOOLS = Path("tests/acceptance/node_modules")
 COPIES = "/dev/shm"  # noqa: S108 - each copy has a folder that nobody else can guess or enter
 STAGE_SECONDS = 7200
 PYTEST = ("-x", "-n", "3", "--dist", "worksteal", "-p", "no:cacheprovider")
@@ -94,6 +95,7 @@ def copied_tree() -> Iterator[Path]:
                 (tree / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, tree / name)
         link_environment(ROOT / ".venv", tree / ".venv", tree / "src")
+        (tree / MCP_TOOLS).symlink_to(ROOT / MCP_TOOLS)
         yield tree
 
 

@@ -295,6 +295,7 @@ def test_a_moved_store_has_everything_that_the_old_one_has(pair: Pair, source: h
         must_be_well(moved)
 
 
+@pytest.mark.full
 def test_a_moved_store_goes_on_as_a_new_incarnation_under_the_same_key(pair: Pair, source: holdfast.Holdfast) -> None:
     source.migrate(to=pair.target)
     last = source.events(after=0, limit=1000).events[-1]
@@ -309,6 +310,7 @@ def test_a_moved_store_goes_on_as_a_new_incarnation_under_the_same_key(pair: Pai
             assert moved.hold.store.signing_key(there) == source.hold.store.signing_key(here)
 
 
+@pytest.mark.full
 def test_what_was_moved_there_and_back_is_the_same(
     pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str], engine: str
 ) -> None:
@@ -382,6 +384,7 @@ def test_what_is_written_while_a_store_is_moved_is_moved_too(pair: Pair, source:
         must_be_well(moved)
 
 
+@pytest.mark.full
 def test_a_store_that_was_put_back_since_is_moved_as_it_is_now(pair: Pair, source: holdfast.Holdfast) -> None:
     snapshot = source.backup().snapshot
     for number in range(5):
@@ -398,6 +401,7 @@ def test_a_store_that_was_put_back_since_is_moved_as_it_is_now(pair: Pair, sourc
         must_be_well(moved)
 
 
+@pytest.mark.full
 def test_the_move_that_was_begun_last_goes_on_and_the_other_ends(pair: Pair, source: holdfast.Holdfast) -> None:
     def begin_another() -> None:
         with opened(pair.source) as other, pytest.raises(Cancelled):
@@ -511,6 +515,7 @@ def test_a_source_that_is_not_there_is_not_made(pair: Pair) -> None:
         assert refused.value.code == "NOT_FOUND"
 
 
+@pytest.mark.full
 def test_a_store_without_its_key_is_moved_and_makes_one_when_it_is_next_written_to(
     pair: Pair, source: holdfast.Holdfast
 ) -> None:
@@ -544,6 +549,7 @@ def test_moving_is_for_whoever_is_at_the_machine_and_may_do_everything(pair: Pai
             source.call("migrate", {"to": pair.target}, caller=caller)
 
 
+@pytest.mark.full
 def test_a_moved_store_numbers_its_next_memory_after_all_others(pair: Pair, source: holdfast.Holdfast) -> None:
     source.migrate(to=pair.target)
     with opened(pair.target) as moved, closing(open_store(pair.target)) as store:

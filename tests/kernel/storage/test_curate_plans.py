@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from plans import Plans
 
 from holdfast.app import Holdfast
@@ -22,6 +23,7 @@ ASKED: dict[str, Callable[[Holdfast, str], Any]] = {
 }
 
 
+@pytest.mark.full
 def test_what_is_curated_and_derived_is_found_by_index(plans: Plans, hold: Holdfast) -> None:
     hold.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess"])
     unplanned, walking = [], {}

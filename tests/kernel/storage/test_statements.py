@@ -83,20 +83,24 @@ def test_a_numbered_fragment_has_parameters_of_its_own() -> None:
 
 
 @cache
-def parsed_source() -> dict[Path, ast.AST]:
-    return {file.relative_to(SOURCE): ast.parse(file.read_text("utf-8")) for file in SOURCE.rglob("*.py")}
+def parsed_source() -> dict[Path, list[ast.AST]]:
+    """The nodes of every file."""
+    return {
+        file.relative_to(SOURCE): list(ast.walk(ast.parse(file.read_text("utf-8")))) for file in SOURCE.rglob("*.py")
+    }
 
 
-def trees(engine: str) -> list[ast.AST]:
+@cache
+def nodes_of(engine: str) -> list[ast.AST]:
     """The source that runs on an engine: all but the other's own."""
     (other,) = FOLDERS.keys() - {engine}
-    return [tree for file, tree in parsed_source().items() if other not in file.parts]
+    return [node for file, nodes in parsed_source().items() if other not in file.parts for node in nodes]
 
 
-def texts(node: ast.AST) -> Iterator[str]:
-    """The pattern of every text in a tree; what is formatted into one may be anything."""
-    formatted = {id(part) for each in ast.walk(node) if isinstance(each, ast.JoinedStr) for part in each.values}
-    for each in ast.walk(node):
+def texts(nodes: list[ast.AST]) -> Iterator[str]:
+    """The pattern of every text among nodes; what is formatted into one may be anything."""
+    formatted = {id(part) for each in nodes if isinstance(each, ast.JoinedStr) for part in each.values}
+    for each in nodes:
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in formatted:
             yield re.escape(each.value)
         elif isinstance(each, ast.JoinedStr):
@@ -107,25 +111,24 @@ def texts(node: ast.AST) -> Iterator[str]:
 
 def numbers(engine: str) -> Iterator[str]:
     """Those that the source names; a statement may have a variant for each."""
-    for tree in trees(engine):
-        for each in ast.walk(tree):
-            if isinstance(each, ast.Constant) and type(each.value) is int:
-                yield str(each.value)
+    for each in nodes_of(engine):
+        if isinstance(each, ast.Constant) and type(each.value) is int:
+            yield str(each.value)
 
 
-def asked_for(node: ast.AST) -> Iterator[str]:
+def asked_for(engine: str) -> Iterator[str]:
     """The patterns of the names that calls of a session ask for."""
-    for call in ast.walk(node):
+    for call in nodes_of(engine):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args:
             if call.func.attr in {"row", "rows", "do", "many"}:
                 first = call.args[0]
-                yield from texts(first) if isinstance(first, ast.Constant | ast.JoinedStr) else ()
+                yield from texts([first]) if isinstance(first, ast.Constant | ast.JoinedStr) else ()
             elif call.func.attr == "assembled":
-                yield from texts(call.args[0])
+                yield from texts(list(ast.walk(call.args[0])))
 
 
 def test_every_statement_that_is_asked_for_is_there(engine: str, named: dict[str, str]) -> None:
-    asked = {pattern for tree in trees(engine) for pattern in asked_for(tree)}
+    asked = set(asked_for(engine))
     assert len(asked) > 50
     assert [pattern for pattern in sorted(asked) if not any(re.fullmatch(pattern, name) for name in named)] == []
 
@@ -138,7 +141,7 @@ def test_every_kind_of_record_has_its_statements(kind: str, named: dict[str, str
 
 def test_every_statement_is_used(engine: str, named: dict[str, str]) -> None:
     """By its name in a text, by a text that words of the source are formatted into, or inside another statement."""
-    patterns = {pattern for tree in trees(engine) for pattern in texts(tree) if len(pattern) < 80}
+    patterns = {pattern for pattern in texts(nodes_of(engine)) if len(pattern) < 80}
     words = {re.sub(r"\\(.)", r"\1", pattern) for pattern in patterns} | set(numbers(engine))
     formatted = [re.compile(pattern) for pattern in patterns if r"(\w+)" in pattern and re.search("[a-z]{3}", pattern)]
     raw = "\n".join(file.read_text("utf-8") for folder in FOLDERS[engine] for file in folder.glob("*.sql"))

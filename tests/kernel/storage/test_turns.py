@@ -62,6 +62,7 @@ def test_writers_that_queue_in_their_process_wait_no_longer_for_another_one(
         assert_all_are_refused(writers)
 
 
+@pytest.mark.full
 def test_writers_of_many_processes_wait_no_longer_for_those_before_them_in_line(
     opened: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,17 +13,12 @@ import holdfast
 from engines import Postgres, running
 from timeouts import TEST_TIMEOUT
 
-# Machines are shared and slow at times: no example has a time limit. CI tries the same examples each time, so that a
-# change is judged by what it changed, and half as many; by hand they are new ones.
-IN_CI = "CI" in os.environ
-settings.register_profile(
-    "holdfast",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=IN_CI,
-    max_examples=50 if IN_CI else 100,
-)
-settings.load_profile("holdfast")
+# No example has a time limit: machines are shared, and slow at times. Each ring tries the same examples every time, so
+# that a change is judged by what it changed; --hypothesis-profile=explore tries new ones.
+suppressed = [HealthCheck.too_slow]
+settings.register_profile("commit", deadline=None, suppress_health_check=suppressed, derandomize=True, max_examples=50)
+settings.register_profile("full", settings.get_profile("commit"), max_examples=100)
+settings.register_profile("explore", settings.get_profile("commit"), derandomize=False, max_examples=1000)
 
 # Nothing of what is loaded and collected is garbage before the end: it need not be looked through again and again.
 gc.disable()
@@ -36,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.option.timeout = config.option.timeout or TEST_TIMEOUT
+    settings.load_profile("commit" if config.option.markexpr else "full")
 
 
 def pytest_collection_finish() -> None:

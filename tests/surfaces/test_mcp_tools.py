@@ -111,13 +111,13 @@ def test_a_lean_schema_leaves_out_what_the_door_checks_anyway() -> None:
 def test_a_field_is_described_where_it_first_appears() -> None:
     listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.listed(FULL)}
     assert "description" in listed["memory_store"]["tier"]
-    assert "description" not in listed["memory_update"]["tier"]
+    assert "description" not in listed["memory_list"]["tier"]
     assert "description" not in listed["memory_update"]["citations"]["items"]
 
 
 def test_many_values_are_named_where_they_first_appear_and_few_each_time() -> None:
     listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.listed(FULL)}
-    assert listed["memory_update"]["tier"] == {"type": "string", "enum": ["long", "mid", "short"]}
+    assert listed["memory_list"]["tier"] == {"type": "string", "enum": ["short", "mid", "long"]}
     assert "decision" in listed["memory_store"]["kind"]["enum"]
     assert listed["memory_update"]["kind"] == {"type": "string"}
     assert listed["memory_recall"]["kinds"] == {"type": "array", "items": {"type": "string"}}

@@ -11,7 +11,7 @@ from ..storage import journal, links, memories, vectors
 from ..storage.memories import EVERYTHING
 from ..version import __version__
 from .lifecycle import NamespaceCount
-from .registry import FAMILIES, REGISTRY, Effect, Example, Nothing, Operation, Request, operation
+from .registry import FAMILIES, REGISTRY, Effect, Example, Nothing, Operation, Request, operation, order_enums
 
 SOON = 3600 * SECOND
 
@@ -154,8 +154,14 @@ def _tool(hold: Hold, op: Operation, with_schema: bool) -> ToolView:
         effect=op.effect.value,
         summary=op.summary,
         callable_now=_loaded(hold, op) and hold.caller.may(op.right),
-        input_schema=msgspec.json.schema(op.request) if with_schema else UNSET,
+        input_schema=_schema(op.request) if with_schema else UNSET,
     )
+
+
+def _schema(request: type[Request]) -> dict[str, Any]:
+    schema = msgspec.json.schema(request)
+    order_enums(schema["$defs"][request.__name__]["properties"], request)
+    return schema
 
 
 def _family(hold: Hold, name: str, offered: list[Operation]) -> FamilyView:

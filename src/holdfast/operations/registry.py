@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -407,3 +407,28 @@ def _json(name: str, text: str) -> Any:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         raise Invalid(f"{name}: not valid JSON", fields=[name]) from None
+
+
+def alternatives(type_: Any) -> tuple[str, ...]:
+    """The words that a field takes, in the order of their declaration."""
+    if get_origin(type_) is Literal:
+        return get_args(type_)
+    return next((found for inner in get_args(type_) if (found := alternatives(inner))), ())
+
+
+def order_enums(properties: dict[str, Any], record: type[Struct]) -> None:
+    """List the values of each field in the order of their declaration; msgspec sorts them."""
+    for field in msgspec.structs.fields(record):
+        words = alternatives(field.type)
+        for node in _choosing(properties[field.encode_name]):
+            if set(node["enum"]) == set(words):
+                node["enum"] = list(words)
+
+
+def _choosing(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The parts of a field's schema that take only some values: itself, its entries or its alternatives."""
+    if "enum" in node:
+        yield node
+    for inner in (node.get("items"), *node.get("anyOf", ())):
+        if isinstance(inner, dict):
+            yield from _choosing(inner)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from time import sleep
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from .. import settings as setting
 from ..domain.errors import HoldfastError, HookAsks, Invalid, Unconfirmed
 from ..operations import REGISTRY, Effect, Operation
-from ..operations.registry import bare, from_words
+from ..operations.registry import alternatives, bare, from_words
 from ..services.hold import Progress
 from ..version import __version__
 from . import wire
@@ -233,13 +233,6 @@ def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str]) -
         help=text,
         shell_complete=lambda ctx, param, begun: [word for word in known if word.startswith(begun)],
     )
-
-
-def alternatives(type_: Any) -> tuple[str, ...]:
-    """The words that a field takes, in the order of their declaration."""
-    if get_origin(type_) is Literal:
-        return get_args(type_)
-    return next((found for inner in get_args(type_) if (found := alternatives(inner))), ())
 
 
 def metavar(type_: Any) -> str:

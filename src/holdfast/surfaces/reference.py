@@ -21,10 +21,10 @@ from ..domain.errors import HoldfastError
 from ..domain.hook import Rule
 from ..domain.lifetime import Lifetimes
 from ..operations import REGISTRY, Operation
-from ..operations.registry import FAMILIES
+from ..operations.registry import FAMILIES, alternatives
 from ..settings import Settings
 from . import wire
-from .cli import FAMILY_NAMES, alternatives, cli, command_of, describe
+from .cli import FAMILY_NAMES, cli, command_of, describe
 from .mcp.prompts import PROMPTS
 from .mcp.tools import PROFILES, offered
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ...operations import Operation
+from ...operations.registry import order_enums
 from ...operations.views import MemoryView
 from ...version import __version__
 from .. import wire
@@ -32,6 +33,8 @@ def describe(operations: Iterable[Operation]) -> Json:
     answers, schemas = msgspec.json.schema_components(
         [*(op.answer for op in routed), *(op.request for op in routed)], ref_template=REF
     )
+    for operation in routed:
+        order_enums(schemas[operation.request.__name__]["properties"], operation.request)
     paths: dict[str, Json] = pages()
     for operation, answer in zip(routed, answers, strict=False):
         for number, route in enumerate(routes_of(operation)):

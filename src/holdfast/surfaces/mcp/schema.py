@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from ...operations import Operation
+from ...operations.registry import order_enums
 from ...operations.views import MemoryView
 
 Schema = dict[str, Any]
@@ -19,6 +20,7 @@ _HUGE = 1_000_000
 def input_schema(operation: Operation) -> Schema:
     """The whole input without lengths, patterns, null alternatives and empty defaults; records within it in outline."""
     fields, required, named = _declared(operation.request)
+    order_enums(fields, operation.request)
     unseen = hidden(operation)
     lean = {name: _lean(field, named) for name, field in fields.items() if name not in unseen}
     needed = {"required": required} if required else {}

@@ -50,11 +50,10 @@ def _told(sentence: str, said: Sequence[str]) -> bool:
 
 def lasting(sources: Sequence[Memory]) -> tuple[Tier, int | None]:
     """The tier and the end of what takes the place of several: no shorter than any of them."""
-    tier = max((source.tier for source in sources), key=TIERS.index)
-    ends = [source.expires_at for source in sources]
-    if tier == "long" or None in ends:
+    ends = [source.expires_at for source in sources if source.expires_at is not None]
+    if len(ends) < len(sources):
         return "long", None
-    return tier, max(end for end in ends if end is not None)
+    return max((source.tier for source in sources), key=TIERS.index), max(ends)
 
 
 class Moved(NamedTuple):

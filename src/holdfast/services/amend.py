@@ -75,7 +75,7 @@ def raised(hold: Hold, memory: Memory, tier: Tier, now: int) -> dict[str, Any]:
     """The fields of a memory in a higher tier: its end follows from the tier and never comes nearer."""
     if TIERS.index(tier) < TIERS.index(memory.tier):
         raise Invalid(f"tier: only rises; the memory is {memory.tier} already", fields=["tier"])
-    if tier == memory.tier:
+    if tier == memory.tier != "long":
         return {}
     end = hold.lifetimes.expiry(tier, now)
     return {"tier": tier, "expires_at": None if end is None else max(end, memory.expires_at or 0)}

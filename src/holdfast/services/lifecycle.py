@@ -81,7 +81,9 @@ def _new_end(hold: Hold, memory: Memory, now: int) -> int | None:
     if memory.expires_at is None:
         return None
     end = hold.lifetimes.expiry(memory.tier, now)
-    return None if end is None else max(end, memory.expires_at)
+    if end is None:
+        return memory.expires_at if memory.expires_at > now else None
+    return max(end, memory.expires_at)
 
 
 class Gone(NamedTuple):

@@ -220,7 +220,7 @@ def _merged(hold: Hold, holder: Memory, draft: Draft, admitted: Memory) -> Memor
 
 def _later_end(hold: Hold, holder: Memory, draft: Draft, admitted: Memory, tier: Tier) -> int | None:
     """The given end or that of the tier, but never an earlier one than it has."""
-    if tier == "long" or holder.expires_at is None:
+    if holder.expires_at is None:
         return None
     given = draft.ttl_secs is not None or draft.expires_at is not UNSET
     end = admitted.expires_at if given else hold.lifetimes.expiry(tier, admitted.created_at)

@@ -46,6 +46,7 @@ def test_what_takes_the_place_of_several_lives_as_long_as_any_of_them() -> None:
     assert lasting([memory(tier="mid", expires_at=5), memory(tier="short", expires_at=9)]) == ("mid", 9)
     assert lasting([memory(tier="mid", expires_at=5), memory(tier="long", expires_at=None)]) == ("long", None)
     assert lasting([memory(tier="mid", expires_at=5), memory(tier="mid", expires_at=None)]) == ("long", None)
+    assert lasting([memory(tier="long", expires_at=5), memory(tier="short", expires_at=9)]) == ("long", 9)
 
 
 def test_use_raises_an_importance_once_for_every_ten_uses() -> None:

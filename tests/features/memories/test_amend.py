@@ -18,7 +18,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 @pytest.fixture
 def plan(hold: Any) -> Any:
-    return hold.store(title="Plan", content="first", tags=["a"], metadata={"k": 1}, namespace="team")
+    return hold.store(title="Plan", content="first", tags=["a"], metadata={"k": 1}, namespace="team", tier="mid")
 
 
 def plain(answer: Any) -> Any:
@@ -162,6 +162,13 @@ def test_promoting_to_long_clears_the_end_and_survives_every_collection(hold: An
     clock.move(days=4000)
     assert hold.gc().collected == 0
     assert hold.list().count == 1
+
+
+def test_promoting_a_long_term_memory_takes_its_end_away(hold: Any) -> None:
+    kept = hold.store(title="Plan", content="first", tier="long", ttl_secs=3600)
+    promoted = hold.promote(kept.id)
+    assert (promoted.tier, promoted.expires_at, promoted.version) == ("long", UNSET, 2)
+    assert hold.promote(kept.id).version == 2
 
 
 def test_promoting_to_mid_is_possible_and_to_a_lower_tier_is_not(hold: Any, plan: Any, clock: Any) -> None:

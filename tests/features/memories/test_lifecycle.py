@@ -20,7 +20,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 @pytest.fixture
 def plan(hold: Any) -> Any:
-    return hold.store(title="Plan", content="We deploy on Tuesdays.", namespace="team", tags=["ops"])
+    return hold.store(title="Plan", content="We deploy on Tuesdays.", namespace="team", tags=["ops"], tier="mid")
 
 
 def titles(page: Any) -> list[str]:
@@ -92,6 +92,14 @@ def test_restoring_what_has_expired_gives_a_live_row_that_is_not_collected_again
     assert titles(hold.list()) == ["Plan"]
 
 
+def test_restoring_a_long_term_memory_starts_its_lifetime_anew_once_its_end_is_past(hold: Any, clock: Any) -> None:
+    kept = hold.store(title="Plan", content="first", tier="long", ttl_secs=3600)
+    hold.archive(ids=[kept.id])
+    assert hold.archive_restore(kept.id).expires_at == kept.expires_at
+    clock.move(hours=2)
+    assert hold.archive_restore(kept.id).expires_at is UNSET
+
+
 def test_restoring_leaves_a_later_end_and_an_endless_life_alone(hold: Any, clock: Any) -> None:
     later = hold.store(title="later", content="x", expires_at="2027-01-01")
     endless = hold.store(title="endless", content="x", tier="long")
@@ -153,8 +161,8 @@ def test_forgetting_without_a_filter_is_refused(hold: Any, plan: Any) -> None:
 def test_forgetting_archives_what_the_filter_names_and_nothing_else(
     hold: Any, plan: Any, filter: dict[str, str], left: list[str]
 ) -> None:
-    hold.store(title="Elsewhere", content="We deploy here too.", namespace="other")
-    hold.store(title="Lunch", content="at noon", namespace="other")
+    hold.store(title="Elsewhere", content="We deploy here too.", namespace="other", tier="mid")
+    hold.store(title="Lunch", content="at noon", namespace="other", tier="mid")
     hold.store(title="Sub", content="x", namespace="team/sub", tier="long")
     would = hold.forget(**filter, dry_run=True)
     assert (hold.list().count, would.deleted, would.would_delete) == (4, 0, 4 - len(left))

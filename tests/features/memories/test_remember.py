@@ -141,6 +141,15 @@ def test_merging_never_shortens_a_life(hold: Any, clock: Any) -> None:
     assert hold.store(title="Plan", content="second", ttl_secs=60).expires_at == held.expires_at
 
 
+def test_storing_a_long_term_memory_again_with_a_given_end_moves_the_end_and_does_not_take_it_away(
+    hold: Any, clock: Any
+) -> None:
+    hold.store(title="Plan", content="first", tier="long", ttl_secs=3600)
+    assert hold.store(title="Plan", content="second", ttl_secs=60).expires_at == clock.after(hours=1)
+    assert hold.store(title="Plan", content="third", ttl_secs=7200).expires_at == clock.after(hours=2)
+    assert hold.store(title="Plan", content="fourth").expires_at is UNSET
+
+
 def test_merging_to_long_ends_the_end(hold: Any) -> None:
     hold.store(title="Plan", content="first", tier="short")
     merged = hold.store(title="Plan", content="second", tier="long")

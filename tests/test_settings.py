@@ -32,6 +32,11 @@ def test_the_environment_is_typed() -> None:
     assert (found.port, found.timeout_secs, found.allowed_hosts) == (80, 1.5, ("a.example", "b"))
 
 
+def test_the_default_tier_is_long_until_it_is_set() -> None:
+    assert load({}, {}).default_tier == "long"
+    assert load({}, {"HOLDFAST_DEFAULT_TIER": "short"}).default_tier == "short"
+
+
 def test_an_empty_variable_is_not_set() -> None:
     assert load({}, {"HOLDFAST_API_KEY": "", "HOLDFAST_PORT": ""}) == Settings()
 
@@ -78,7 +83,13 @@ def test_a_file_that_was_named_must_be_there_and_one_that_was_not_need_not(file:
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("HOLDFAST_PORT", "http"), ("HOLDFAST_PORT", "99999"), ("HOLDFAST_TIMEOUT_SECS", "soon"), ("HOLDFAST_PROT", "1")],
+    [
+        ("HOLDFAST_PORT", "http"),
+        ("HOLDFAST_PORT", "99999"),
+        ("HOLDFAST_TIMEOUT_SECS", "soon"),
+        ("HOLDFAST_PROT", "1"),
+        ("HOLDFAST_DEFAULT_TIER", "eternal"),
+    ],
 )
 def test_a_variable_that_cannot_be_used_is_refused_and_named(variable: str, value: str) -> None:
     with pytest.raises(Misconfigured) as refused:

@@ -105,6 +105,7 @@ def open(
         caller=caller,
         lifetimes=chosen.ttl,
         namespace=chosen.namespace,
+        default_tier=chosen.default_tier,
         now=now,
         embedder=chosen_embedder(chosen),
         model=chosen_model(chosen),

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from .domain.errors import Misconfigured
 from .domain.hook import Rule
 from .domain.lifetime import Lifetimes
+from .domain.memory import Tier
 
 _PATH = re.compile(r"(sqlite://)?(?!\s*postgres|.*://)[^@=]*", re.IGNORECASE | re.DOTALL)
 """A store's address that is surely no database's."""
@@ -27,6 +28,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who asks, if the surface cannot tell."""
     namespace: str = "global"
     """Where a memory goes that names no namespace."""
+    default_tier: Tier = "long"
+    """The tier of a memory that is stored without one: `short` (6 hours), `mid` (7 days) or `long` (forever)."""
     host: str = "127.0.0.1"
     """Address that `holdfast serve` listens on."""
     port: Annotated[int, Meta(ge=0, le=65_535)] = 9077

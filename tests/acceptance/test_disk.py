@@ -41,7 +41,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("template")
     with closing(holding(folder / "memory.db")) as hold:
         for name in ("read", "changed", "deleted"):
-            hold.store(title=name, content="as it was " * 100)
+            hold.store(title=name, content="as it was " * 100, tier="mid")
     return folder
 
 

@@ -78,7 +78,7 @@ def test_a_purged_entity_leaves_its_names_nowhere(hold: holdfast.Holdfast, db: s
 def test_a_promotion_by_use_is_told_of_who_used_it(hold: holdfast.Holdfast) -> None:
     from holdfast.services import use
 
-    memory = hold.store("Often", "asked for")
+    memory = hold.store("Often", "asked for", tier="mid")
     reader = Caller(agent="ai:reader@here", right="read")
     for _ in range(5):
         hold.call("recall", {"context": "asked"}, caller=reader)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from serving import listening, with_settings
 
@@ -235,6 +236,18 @@ def test_a_narrow_dark_screen_scrolls_down_only(browser: Browser, url: str, stor
 
 
 @pytest.mark.full
+def test_a_memory_that_is_kept_without_a_choice_of_tier_stays(page: Page, store: holdfast.Holdfast) -> None:
+    go(page, "new")
+    page.get_by_label("Title").fill("Night shift")
+    page.get_by_label("What to remember").fill("Dora works on Mondays.")
+    page.get_by_label("Namespace").fill("shop/night")
+    page.get_by_role("button", name="Keep").click()
+    expect(page.locator("main h1")).to_have_text("Night shift")
+    [kept] = store.call("list", {"namespace": "shop/night"}).memories
+    assert (kept.tier, kept.expires_at) == ("long", UNSET)
+
+
+@pytest.mark.full
 def test_a_memory_is_made_changed_and_taken_away_and_each_step_can_be_taken_back(
     page: Page, store: holdfast.Holdfast
 ) -> None:
@@ -242,6 +255,7 @@ def test_a_memory_is_made_changed_and_taken_away_and_each_step_can_be_taken_back
     page.get_by_label("Title").fill("Standby")
     page.get_by_label("What to remember").fill("Bea has the pager in week 47.")
     page.get_by_label("Namespace").fill("shop/ops")
+    page.get_by_label("Lives").select_option("mid")
     page.get_by_role("button", name="Keep").click()
     expect(page.locator("main h1")).to_have_text("Standby")
     page.get_by_role("link", name="Edit").click()

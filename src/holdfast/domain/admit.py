@@ -59,7 +59,15 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 def admit(
-    draft: Draft, *, id: str, agent: str, origin: str, now: int, lifetimes: Lifetimes, imported: bool = False
+    draft: Draft,
+    *,
+    id: str,
+    agent: str,
+    origin: str,
+    now: int,
+    lifetimes: Lifetimes,
+    default_tier: Tier = "long",
+    imported: bool = False,
 ) -> Memory:
     """A memory from a draft, every field checked, normalised and filled in. Only what is imported names who had it."""
     told = _told(draft)
@@ -75,7 +83,7 @@ def admit(
         content=content(draft.content),
         kind=given("kind", "observation"),
         category=given("category", None),
-        tier=given("tier", "mid"),
+        tier=given("tier", default_tier),
         priority=given("priority", 5),
         confidence=given("confidence", 1.0),
         source=draft.source,
@@ -93,7 +101,7 @@ def admit(
         occurred_at=given("occurred_at", told["occurred_at"]),
         thread=given("thread", told["thread"]),
         place=given("place", told["place"]),
-        expires_at=expiry(draft, given("tier", "mid"), now, lifetimes),
+        expires_at=expiry(draft, given("tier", default_tier), now, lifetimes),
         state="live",
         reason=None,
         created_at=now,

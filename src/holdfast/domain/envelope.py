@@ -98,7 +98,8 @@ class MemoryRow(Row, frozen=True, kw_only=True):
     title: str
     content: str
     namespace: str | None = None
-    tier: Tier = "mid"
+    tier: Tier = "long"
+    """Without an end a row lives forever, and none is computed on import."""
     tags: list[str] | None = None
     priority: int = 5
     confidence: float = 1.0

@@ -28,6 +28,7 @@ from .fields import (
     Metadata,
     Moment,
     Namespace,
+    NewTier,
     Priority,
     Skip,
     SourceUri,
@@ -53,7 +54,7 @@ class Store(Request, frozen=True):
     title: Title
     content: Content
     namespace: Namespace | None = None
-    tier: TierField | None = None
+    tier: NewTier | None = None
     tags: Tags = []
     priority: Priority | None = None
     confidence: Confidence | None = None

@@ -1,10 +1,10 @@
 """Field types that several operations share: their limits, descriptions and letters on the command line."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ..domain.memory import Citation, Span
+from ..domain.memory import Citation, Span, Tier
 from ..domain.vector import MOST_MODEL, MOST_NUMBERS, Embedding, embedding
 
 _NAMESPACE = Meta(
@@ -24,9 +24,12 @@ Content = Annotated[
     str, Meta(min_length=1, max_length=65_536, description="What to remember.", extra={"short": "c", "stdin": True})
 ]
 Namespace = Annotated[str, _NAMESPACE]
-TierField = Annotated[
-    Literal["short", "mid", "long"], Meta(description="Lives 6 hours, 7 days or for ever.", extra={"short": "t"})
+_LIFETIMES = "short: 6 hours, mid: 7 days, long: forever."
+TierField = Annotated[Tier, Meta(description=_LIFETIMES, extra={"short": "t"})]
+NewTier = Annotated[
+    Tier, Meta(description=f"{_LIFETIMES} [default: setting default_tier (long)]", extra={"short": "t"})
 ]
+"""The tier of a memory to be stored; without one the setting decides."""
 Tag = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[^,]+$")]
 Tags = Annotated[list[Tag], Meta(max_length=50, description="Labels.")]
 Priority = Annotated[int, Meta(ge=1, le=10, description="1 to 10.", extra={"short": "p"})]

@@ -10,7 +10,7 @@ from ..services.backup import LOCAL, local_path
 from ..services.hold import Hold, Progress
 from ..services.mining import Format
 from .core import moment
-from .fields import Actor, Metadata, Moment, Namespace, Tags, TierField
+from .fields import Actor, Metadata, Moment, Namespace, NewTier, Tags, TierField
 from .registry import Effect, Example, Request, operation
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Recover(Request, frozen=True):
     sessions: Annotated[int, Meta(ge=1, le=1000, description="Of so many sessions, the newest.")] = 2
     limit: Annotated[int, Meta(ge=1, le=100_000, description="The last so many turns of each.")] = 100
     namespace: Annotated[Namespace, Meta(description="Where they go.")] | None = None
-    tier: TierField = "mid"
+    tier: NewTier | None = None
     include: Include = []
     dry_run: DryRun = False
     agent_id: Actor | None = None
@@ -217,7 +217,7 @@ def recover(hold: Hold, request: Recover, progress: Progress) -> RecoverAnswer:
 
     options = Options(
         namespace=request.namespace or hold.namespace,
-        tier=request.tier,
+        tier=request.tier or hold.default_tier,
         include=tuple(request.include),
         dry_run=request.dry_run,
     )
@@ -229,7 +229,7 @@ def recover(hold: Hold, request: Recover, progress: Progress) -> RecoverAnswer:
         sessions=request.sessions,
     )
     done = recovering.recover(hold, wanted, options)
-    told = _answer(done.mined, options.namespace, request.tier, request.dry_run)
+    told = _answer(done.mined, options.namespace, options.tier, request.dry_run)
     return RecoverAnswer(transcripts=[str(path) for path in done.transcripts], **told)
 
 
@@ -251,7 +251,7 @@ class CaptureTurn(Request, frozen=True):
     ]
     timestamp_iso: Annotated[Moment, Meta(description="When it was said.")] | None = None
     namespace: Namespace | None = None
-    tier: TierField = "mid"
+    tier: NewTier | None = None
     host_kind: Annotated[str, Meta(min_length=1, max_length=64, description="Such as claude-code.")] = "unknown"
     host_version: Annotated[str, Meta(max_length=64)] | None = None
     tool_calls: Annotated[list[ToolCall], Meta(max_length=64, description="Tools called in it: tool, brief.")] = []
@@ -307,7 +307,9 @@ def capture_turn(hold: Hold, request: CaptureTurn) -> Captured:
         tools=tuple(one.tool for one in request.tool_calls),
         metadata={**request.metadata, **host, **({"tool_calls": calls} if calls else {})},
     )
-    options = Options(namespace=request.namespace or hold.namespace, tier=request.tier, route="capture")
+    options = Options(
+        namespace=request.namespace or hold.namespace, tier=request.tier or hold.default_tier, route="capture"
+    )
     done = capturing.capture(hold, told, options)
     return Captured(
         memory_id=done.memory,

@@ -11,7 +11,7 @@ from ..services import reflect as reflecting
 from ..services.hold import Hold, Progress
 from .core import OnConflictField, moment
 from .deriving import Reasoned, reasoned
-from .fields import Actor, Confidence, Content, Id, Metadata, Moment, Namespace, Priority, Tags, TierField, Title
+from .fields import Actor, Confidence, Content, Id, Metadata, Moment, Namespace, NewTier, Priority, Tags, Title
 from .registry import Effect, Example, Request, operation
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Reflect(Request, frozen=True):
     title: Title
     content: Annotated[Content, Meta(description="What follows from the sources.")]
     namespace: Annotated[Namespace, Meta(description="Where; the first source's, unless told.")] | None = None
-    tier: TierField = "mid"
+    tier: NewTier | None = None
     tags: Tags = []
     priority: Priority = 5
     confidence: Confidence = 1.0
@@ -86,7 +86,7 @@ def reflect(hold: Hold, request: Reflect) -> Reflected:
         title=request.title,
         content=request.content,
         namespace=request.namespace,
-        tier=request.tier,
+        tier=request.tier or hold.default_tier,
         tags=tuple(request.tags),
         priority=request.priority,
         confidence=request.confidence,

@@ -14,6 +14,7 @@ from ..domain.caller import Caller
 from ..domain.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreachable
 from ..domain.invalidation import Invalidation
 from ..domain.lifetime import Keep, Lifetimes
+from ..domain.memory import Tier
 from ..domain.spending import Allowance
 from ..embedding.port import Embedder
 from ..net.access import Access, Outbound
@@ -105,6 +106,8 @@ class Hold:
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     namespace: str = "global"
     """Where a memory goes that names no namespace."""
+    default_tier: Tier = "long"
+    """The tier of a memory that is stored without one."""
     families: tuple[str, ...] = ()
     """The families of operations that are within reach here; none named means all."""
     now: Callable[[], int] = moment.now

@@ -33,7 +33,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     title: str
     content: str
     namespace: str | None = None
-    tier: Tier = "mid"
+    tier: Tier
     tags: tuple[str, ...] = ()
     priority: int = 5
     confidence: float = 1.0

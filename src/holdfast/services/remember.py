@@ -101,6 +101,7 @@ def _put(
         origin=write.origin,
         now=write.now,
         lifetimes=hold.lifetimes,
+        default_tier=hold.default_tier,
         imported=imported,
     )
     hold.caller.must_reach(memory.namespace)

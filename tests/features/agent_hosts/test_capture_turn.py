@@ -113,7 +113,7 @@ def test_turns_that_were_captured_are_not_doubled_by_their_transcript(hold: Any,
         (4, "user", "Thanks."),
     ]
     assert (hold.recover(transcript=str(path)).unchanged, len(kept(hold))) == (5, 5)
-    assert hold.mine(str(path), tier="mid").unchanged == 5
+    assert hold.mine(str(path)).unchanged == 5
 
 
 def test_turns_found_in_a_transcript_are_not_doubled_when_a_host_tells_of_them_later(hold: Any, tmp_path: Path) -> None:
@@ -178,8 +178,8 @@ def test_a_turn_that_is_mined_for_ever_is_kept_for_ever_however_it_came_first(
     hold: Any, clock: Any, tmp_path: Path
 ) -> None:
     path = str(transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes."))
-    capture(hold, 0, "Mend it.")
-    hold.recover(transcript=path)
+    capture(hold, 0, "Mend it.", tier="mid")
+    hold.recover(transcript=path, tier="mid")
     assert {one.tier for one in hold.list().memories} == {"mid"}
     clock.move(days=30)
     assert kept(hold) == []

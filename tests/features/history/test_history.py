@@ -147,7 +147,7 @@ def test_a_restored_memory_is_archived_again_by_undo(hold: Any, plan: Any) -> No
 
 
 def test_a_promotion_is_taken_back_with_the_end_it_cleared(hold: Any) -> None:
-    mid = hold.store(title="Mid", content="x")
+    mid = hold.store(title="Mid", content="x", tier="mid")
     hold.promote(mid.id)
     hold.undo(last(hold))
     assert (hold.get(mid.id).tier, hold.get(mid.id).expires_at) == ("mid", mid.expires_at)

@@ -64,8 +64,8 @@ def test_a_memory_that_is_restated_lives_as_long_as_the_other_would_have(hold: H
     ids=lambda more: next(iter(more)),
 )
 def test_what_adds_anything_to_it_is_stored(hold: Holdfast, more: dict[str, object]) -> None:
-    hold.store(title="Session tokens", content=SAID)
-    assert hold.store(**{"title": "Tokens", "content": SAID, **more}).outcome == "created"
+    hold.store(title="Session tokens", content=SAID, tier="mid")
+    assert hold.store(**{"title": "Tokens", "content": SAID, "tier": "mid", **more}).outcome == "created"
 
 
 def test_a_few_words_are_stored_under_each_title_since_it_says_what_they_mean(hold: Holdfast) -> None:

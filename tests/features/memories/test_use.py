@@ -84,7 +84,7 @@ def test_only_what_was_given_is_used(hold: Any) -> None:
 
 
 def test_a_mid_term_memory_that_is_used_often_becomes_long_term(hold: Any, clock: Any) -> None:
-    stored = hold.store(title="x", content="deploy")
+    stored = hold.store(title="x", content="deploy", tier="mid")
     recall_and_write_down(hold, times=4)
     assert hold.get(stored.id).tier == "mid"
     recall_and_write_down(hold)
@@ -105,7 +105,7 @@ def test_no_other_tier_is_promoted_by_use(hold: Any, tier: str) -> None:
 def test_lifetimes_and_the_number_of_uses_can_be_set(db: str, clock: Any) -> None:
     settings = Settings(db=db, ttl=Lifetimes(mid=3600, mid_extend=7200, promote_after=0))
     with holdfast.open(settings=settings, now=clock) as hold:
-        assert hold.store(title="x", content="deploy").expires_at == clock.after(hours=1)
+        assert hold.store(title="x", content="deploy", tier="mid").expires_at == clock.after(hours=1)
         recall_and_write_down(hold, times=9)
         clock.move(seconds=7199)
         [kept] = hold.list().memories

@@ -170,7 +170,6 @@ def test_a_recall_that_found_nothing_has_no_id(hold: Any) -> None:
 
 def test_questions_go_after_a_while_and_verdicts_stay(hold: Any, clock: Any) -> None:
     id, _ = store_two(hold)
-    hold.promote(id)
     recall = asked(hold)
     hold.feedback(recall, "used", [id])
     clock.move(days=31)

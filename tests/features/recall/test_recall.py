@@ -55,7 +55,7 @@ def test_a_namespace_means_here_and_above_and_never_below_or_beside(hold: Any) -
 FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "kinds": ({"kinds": ["decision", "fact"]}, ["decided"]),
     "tags": ({"tags": ["x"]}, ["decided"]),
-    "tier": ({"tier": "long"}, ["cited"]),
+    "tier": ({"tier": "mid"}, ["cited"]),
     "citations": ({"has_citations": True}, ["cited"]),
     "uri": ({"source_uri_prefix": "doc:man"}, ["cited"]),
     "confirmed": ({"confidence_tier": "confirmed"}, ["cited", "decided"]),
@@ -75,7 +75,7 @@ def test_a_filter_is_applied_before_the_limit_so_that_nothing_that_fits_is_misse
         {"title": "decided", "kind": "decision", "tags": ["x"]},
         {
             "title": "cited",
-            "tier": "long",
+            "tier": "mid",
             "source_uri": "doc:manual",
             "citations": [{"uri": "doc:manual", "accessed_at": "2026-01-01"}],
         },
@@ -231,7 +231,7 @@ def test_nothing_matches_nothing(hold: Any) -> None:
 
 @pytest.mark.parametrize("away", ["delete", "archive", "expire"])
 def test_what_is_not_live_is_not_recalled(hold: Any, clock: Any, away: str) -> None:
-    stored = hold.store(title="x", content="deploy")
+    stored = hold.store(title="x", content="deploy", tier="mid")
     match away:
         case "delete":
             hold.delete(stored.id)

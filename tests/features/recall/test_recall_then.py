@@ -280,7 +280,7 @@ def shelf(hold: Any, clock: Any) -> Any:
         memories=[
             {"title": "1", "content": "x", "namespace": "a", "tags": ["x"], "kind": "fact", "tier": "long"},
             {"title": "2", "content": "x", "namespace": "a/b", "tags": ["x", "y"], "priority": 6, "scope": "team"},
-            {"title": "3", "content": "x", "namespace": "a/b/c", "scope": "private", "confidence": 0.8},
+            {"title": "3", "content": "x", "namespace": "a/b/c", "scope": "private", "confidence": 0.8, "tier": "mid"},
             {"title": "4", "content": "x", "namespace": "ab", "source_uri": "doc:manual", "citations": cited},
             {"title": "5", "content": "x", "namespace": "a", "scope": "org", "tier": "short"},
             {"title": "6", "content": "x", "namespace": "a/b", "scope": "unit"},

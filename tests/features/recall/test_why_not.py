@@ -40,7 +40,7 @@ OUTSIDE: dict[str, dict[str, Any]] = {
     "namespaces": {"namespace": "team/a"},
     "tags": {"tags": ["ops", "day"]},
     "kinds": {"kinds": ["fact", "decision"]},
-    "tier": {"tier": "long"},
+    "tier": {"tier": "mid"},
     "since": {"since": "2026-02-01"},
     "until": {"until": "2026-01-01"},
     "has_citations": {"has_citations": True},
@@ -61,7 +61,7 @@ def test_the_filter_that_keeps_a_memory_out_is_named(hold: Any, code: str, filte
 
 def test_every_filter_that_keeps_it_out_is_named_and_none_of_the_others(hold: Any) -> None:
     id = hold.store(title="Deploy day", content=SAYING, namespace="team", tags=["ops"]).id
-    filters = {"namespace": "team", "tags": ["ops", "a", "b"], "tier": "long", "since": "2026-01-01"}
+    filters = {"namespace": "team", "tags": ["ops", "a", "b"], "tier": "mid", "since": "2026-01-01"}
     assert codes(hold.why_not(id, "deploy", **filters)) == ["tier", "tags", "tags"]
 
 

@@ -69,7 +69,7 @@ def world(world_with: Callable[[Behaviour], World]) -> World:
 def test_every_change_is_told_once_in_order_and_under_its_name(world: World) -> None:
     first = world.hold.store(title="Before", content="not told")
     world.subscribe()
-    one = world.hold.store(title="Plan", content="We deploy on Tuesdays.", namespace="team")
+    one = world.hold.store(title="Plan", content="We deploy on Tuesdays.", namespace="team", tier="mid")
     world.hold.update(id=one.id, content="On Wednesdays.")
     world.hold.link(source_id=one.id, target_id=first.id)
     world.hold.kg_invalidate(source_id=one.id, target_id=first.id, relation="related_to")

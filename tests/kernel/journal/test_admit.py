@@ -17,7 +17,6 @@ from holdfast.domain.memory import Citation, Memory, Span
 from holdfast.domain.moment import SECOND, from_text
 
 NOW = from_text("2026-01-31T09:00:00Z", "now")
-DAY = 86_400 * SECOND
 
 
 def admitted(**fields: Any) -> Memory:
@@ -50,7 +49,7 @@ def test_a_draft_becomes_a_whole_memory() -> None:
         content="We deploy on Tuesdays.",
         kind="observation",
         category=None,
-        tier="mid",
+        tier="long",
         priority=5,
         confidence=1.0,
         source="api",
@@ -68,7 +67,7 @@ def test_a_draft_becomes_a_whole_memory() -> None:
         occurred_at=None,
         thread=None,
         place=None,
-        expires_at=NOW + 7 * DAY,
+        expires_at=None,
         state="live",
         reason=None,
         created_at=NOW,

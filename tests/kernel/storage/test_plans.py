@@ -46,7 +46,8 @@ ASKED: dict[str, dict[str, Any]] = {
 def test_what_is_asked_often_is_found_by_index(plans: Plans, hold: Holdfast) -> None:
     unplanned, walking = [], {}
     for what, asked in ASKED.items():
-        one = hold.store(title=f"Day of {what}", content="We deploy on Tuesdays.", namespace="team", source_uri="doc:x")
+        deploys = {"content": "We deploy on Tuesdays.", "namespace": "team", "source_uri": "doc:x", "tier": "mid"}
+        one = hold.store(title=f"Day of {what}", **deploys)
         other = hold.store(title=f"Lunch of {what}", content="We eat at noon.", namespace="team")
         hold.link(one.id, other.id, relation="derived_from")
         words = {"ID": one.id, "PREFIX": one.id[:20], "OTHER": other.id}

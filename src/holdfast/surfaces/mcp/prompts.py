@@ -21,7 +21,7 @@ RECALL_FIRST = """\
 You have a lasting memory. Work with it by these rules:
 1. Before you answer anything that earlier work may bear on, call memory_recall with the question in plain words.
 2. When the user corrects you or states a preference, call memory_store with tier "long" and priority 9.
-3. Choose the tier by how long it will matter: short (6 hours), mid (7 days), long (for ever).
+3. What will soon not matter any more gets a tier that ends: short (6 hours) or mid (7 days).
 4. Give each memory a title that names its one subject. A title is unique in its namespace: storing onto it again \
 updates that memory, so look before you store and do not keep the same thing twice.
 5. Keep projects apart by namespace, and tag what you will want to find together.

@@ -5,7 +5,7 @@ import { el, fill } from "./dom.js";
 import { asked, attempt, button, chip, field, link, memoryHref, moment, save, say, told } from "./ui.js";
 import { excerpt, marked } from "./words.js";
 
-export const TIERS = { short: "6 hours", mid: "7 days", long: "for ever" };
+export const TIERS = { short: "6 hours", mid: "7 days", long: "forever" };
 export const KINDS = "observation reflection persona concept entity claim relation event conversation decision fact lesson limitation summary".split(" ");
 
 /** What should be known of a memory at a glance. */
@@ -27,7 +27,7 @@ export function byline(memory) {
     { class: "byline" },
     link(memory.namespace, `#/memories?namespace=${encodeURIComponent(memory.namespace)}`),
     el("span", {}, memory.memory_kind),
-    el("span", { title: `Lives ${TIERS[memory.tier] ?? ""}` }, memory.tier),
+    el("span", { title: memory.expires_at ? `Expires ${new Date(memory.expires_at).toLocaleString()}` : "Never expires" }, memory.tier),
     el("span", {}, `priority ${memory.priority}`),
     el("span", {}, "by ", memory.agent_id),
     moment(memory.updated_at),
@@ -84,7 +84,7 @@ export function actionsFor(memory, again, gone) {
   if (memory.state === "deleted") return [button("Undo the deletion", () => attempt(() => undoLast(id), "Back again.").then(again))];
   return [
     link("Edit", `#/edit/${encodeURIComponent(id)}`, { class: "button primary" }),
-    memory.tier !== "long" && button("Promote", promote, { title: "Let it live for ever" }),
+    (memory.tier !== "long" || memory.expires_at) && button("Promote", promote, { title: "Let it live forever" }),
     button("Archive", archive),
     button("Delete", forget, { class: "danger" }),
   ];

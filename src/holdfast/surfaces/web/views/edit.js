@@ -5,6 +5,8 @@ import { el, fill } from "../dom.js";
 import { KINDS, TIERS, labels, undoable } from "../memories.js";
 import { choice, exactly, field, heading, link, memoryHref, momentField, namespaceField, problem, say } from "../ui.js";
 
+const LIVES = Object.entries(TIERS).map(([tier, lives]) => [tier, `${tier}: ${lives}`]);
+
 export async function show(place, { name, about: id, signal, query, again }) {
   const memory = name === "edit" ? await get(`/memories/${part(id)}`, {}, signal) : null;
   const form = new Form(memory ?? { namespace: query.get("namespace") ?? "" });
@@ -36,7 +38,7 @@ class Form {
       title: text(memory.title, { required: true, maxlength: "512" }),
       content: el("textarea", { required: true, maxlength: "65536", value: memory.content ?? "" }),
       tags: text(memory.tags?.join(", ")),
-      tier: choice(Object.entries(TIERS).map(([tier, lives]) => [tier, `${tier}: ${lives}`]), memory.tier ?? "mid"),
+      tier: choice([...(memory.tier ? [] : [["", "default: setting default_tier (long)"]]), ...LIVES], memory.tier),
       kind: choice(KINDS, memory.memory_kind ?? "observation"),
       priority: el("input", { type: "number", min: "1", max: "10", value: memory.priority ?? 5 }),
       confidence: el("input", { type: "number", min: "0", max: "1", step: "any", value: memory.confidence ?? 1 }),

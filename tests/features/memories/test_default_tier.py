@@ -1,0 +1,87 @@
+"""A memory that is stored without a tier never expires, unless the setting `default_tier` says otherwise."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import exports
+import pytest
+from clocks import Clock
+from msgspec import UNSET
+
+import holdfast
+from holdfast.settings import Settings
+
+
+def store(hold: Any, folder: Path) -> str:
+    return str(hold.store(title="Plan", content="first").id)
+
+
+def bulk_store(hold: Any, folder: Path) -> str:
+    return str(hold.bulk_store(memories=[{"title": "Plan", "content": "first"}]).outcomes[0].id)
+
+
+def reflect(hold: Any, folder: Path) -> str:
+    source = hold.store(title="Ground", content="It holds.", tier="long").id
+    return str(hold.reflect(source_ids=[source], title="So", content="It follows.").id)
+
+
+def capture_turn(hold: Any, folder: Path) -> str:
+    turn = hold.capture_turn(host_session_id="s-1", host_turn_index=0, role="user", content="Mend it.")
+    return str(turn.memory_id)
+
+
+def recover(hold: Any, folder: Path) -> str:
+    path = exports.lined(folder / "s-1.jsonl", exports.code_entry("user", "x-1", "Mend it."))
+    hold.recover(transcript=str(path))
+    return str(hold.list().memories[0].id)
+
+
+WAYS = [store, bulk_store, reflect, capture_turn, recover]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_memory_without_a_tier_stays(
+    timed: Any, clock: Clock, tmp_path: Path, way: Callable[[Any, Path], str]
+) -> None:
+    id = way(timed, tmp_path)
+    clock.move(days=4000)
+    timed.gc()
+    kept = timed.get(id)
+    assert (kept.state, kept.tier, kept.expires_at) == ("live", "long", UNSET)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_setting_is_the_tier_of_a_memory_without_one(
+    db: str, clock: Clock, tmp_path: Path, way: Callable[[Any, Path], str]
+) -> None:
+    with holdfast.open(settings=Settings(db=db, default_tier="short"), now=clock) as hold:
+        kept = hold.call("get", {"id": way(hold, tmp_path)})
+    assert (kept.tier, kept.expires_at) == ("short", clock.after(hours=6))
+
+
+def test_the_setting_does_not_change_a_tier_that_is_given_or_kept(db: str, clock: Clock) -> None:
+    with holdfast.open(settings=Settings(db=db, default_tier="short"), now=clock) as opened:
+        hold: Any = opened
+        assert hold.store(title="Plan", content="first", tier="mid").expires_at == clock.after(days=7)
+        assert hold.store(title="Plan", content="second").tier == "mid"
+
+
+def test_a_given_end_ends_a_memory_without_a_tier(timed: Any, clock: Clock) -> None:
+    kept = timed.store(title="Plan", content="first", ttl_secs=3600)
+    assert (kept.tier, kept.expires_at) == ("long", clock.after(hours=1))
+    clock.move(hours=1)
+    assert timed.list().count == 0
+
+
+def test_an_imported_memory_without_a_tier_is_long_term_whatever_the_setting(db: str, clock: Clock) -> None:
+    rows = [
+        {"id": "m-1", "title": "Endless", "content": "x"},
+        {"id": "m-2", "title": "Ends", "content": "y", "expires_at": clock.after(days=1)},
+    ]
+    with holdfast.open(settings=Settings(db=db, default_tier="short"), now=clock) as opened:
+        hold: Any = opened
+        hold.call("import", {"envelope": {"memories": rows}})
+        endless, ends = hold.get("m-1"), hold.get("m-2")
+    assert (endless.tier, endless.expires_at) == ("long", UNSET)
+    assert (ends.tier, ends.expires_at) == ("long", rows[1]["expires_at"])

@@ -18,10 +18,11 @@ from ..domain.memory import Memory
 from ..storage import memories, titles, told
 from ..storage.records import MEMORY, STANDARD, Writing
 from . import intake, lifecycle
-from .compat_since import scope_of
+from .compat_since import scope_of, sender_of
 from .history import places_of
 from .hold import Hold
 from .remember import must_be_free, must_change, title_holder
+from .standards import must_govern
 
 MOST = 1000
 SHARED = "Its title is held by another memory: both are shown as one."
@@ -127,7 +128,8 @@ class Receiving:
         self._write = write
         self._push = push
         self._scope = scope_of(hold, write.session)
-        self._intake = intake.Intake(hold, write, intake.Options(trust_source=hold.caller.may("admin")))
+        options = intake.Options(trust_source=hold.caller.may("admin"), check_rights=True, scope=self._scope)
+        self._intake = intake.Intake(hold, write, options)
         self._lists: dict[str, Callable[[Any], tuple[Outcome, str | None]]] = {
             "memories": self._memory,
             "deletions": self._deletion,
@@ -161,14 +163,16 @@ class Receiving:
         if at.seq is not None:
             return "noop", "It is as it was told from here."
         must_change(self._hold, self._write, stored)
-        self._must_take(stored.namespace)
+        self._intake.must_reach(stored.namespace)
+        raw = {**raw, "namespace": row.namespace or stored.namespace, "scope": row.scope or stored.scope}
+        self._intake.must_reach(normal(raw["namespace"]))
         if not self._is_later(stored, at.at):
             return self._earlier(stored, row)
         return self._later(stored, row, raw, at.at)
 
     def _new(self, row: envelope.MemoryRow, raw: dict[str, Any], at: int) -> tuple[Outcome, str | None]:
-        namespace = row.namespace or self._hold.namespace
-        self._must_take(namespace)
+        namespace = normal(row.namespace or self._hold.namespace)
+        self._intake.must_reach(namespace)
         holder = title_holder(self._write, namespace, row.title)
         outcome = self._row("memories", raw) if holder is None else self._beside(raw)
         self._note(row.id, at)
@@ -196,7 +200,7 @@ class Receiving:
     def _later(
         self, stored: Memory, row: envelope.MemoryRow, raw: dict[str, Any], at: int
     ) -> tuple[Outcome, str | None]:
-        taken = row.title != stored.title and stored.namespace == (row.namespace or self._hold.namespace)
+        taken = row.title != stored.title and stored.namespace == normal(raw["namespace"])
         holder = title_holder(self._write, stored.namespace, row.title) if taken else None
         if holder is None or holder.id == stored.id:
             outcome = self._row("memories", raw)
@@ -219,12 +223,8 @@ class Receiving:
     def _note(self, id: str, at: int) -> None:
         memory = self._write.get(MEMORY, id)
         if memory is not None:
-            told.note(self._write.session, id, self._push.sender_agent_id, told.Said(memory.version, at))
-
-    def _must_take(self, namespace: str) -> None:
-        self._hold.caller.must_reach(namespace)
-        if not self._scope.takes(namespace):
-            raise Forbidden(f"Nothing of the namespace {namespace!r} is taken from this peer.")
+            sender = sender_of(self._hold.caller, self._push.sender_agent_id)
+            told.note(self._write.session, id, sender, told.Said(memory.version, at))
 
     def _named(self, raw: Any) -> Memory | None:
         """The memory that an item names, if it is here; whole ids only, since this takes something away."""
@@ -234,7 +234,7 @@ class Receiving:
         memory = memories.by_ids(self._write.session, self._hold.caller, [id], self._write.now, "any").get(id)
         if memory is not None:
             must_change(self._hold, self._write, memory)
-            self._must_take(memory.namespace)
+            self._intake.must_reach(memory.namespace)
         return memory
 
     def _deletion(self, raw: Any) -> tuple[Outcome, str | None]:
@@ -271,10 +271,13 @@ class Receiving:
 
     def _clear(self, raw: Any) -> tuple[Outcome, str | None]:
         self._must_govern()
-        known = self._write.get(STANDARD, raw) if isinstance(raw, str) else None
+        if not isinstance(raw, str):
+            raise Invalid("The name of a namespace is needed.")
+        self._intake.must_reach(raw)
+        known = self._write.get(STANDARD, raw)
         if known is None or known.state != "live":
             return "noop", None
-        self._hold.caller.must_reach(known.id)
+        must_govern(self._hold, self._write, known)
         self._write.change(STANDARD, known, replace(known, state="deleted"), "standard")
         return "applied", None
 

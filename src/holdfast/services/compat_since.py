@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from ..domain import envelope
+from ..domain.caller import Caller
 from ..domain.memory import Memory
 from ..domain.scope import ALL, Scope
 from ..domain.since import read, written
@@ -54,6 +55,7 @@ def since(hold: Hold, text: str | None, *, limit: int, peer: str | None) -> Behi
     Only memories count towards the limit, so that one who goes on at the last of them always gets further.
     """
     behind = Behind()
+    asker = None if peer is None else sender_of(hold.caller, peer)
     with hold.reading() as session:
         scope = scope_of(hold, session)
         after = told.place_of(session, read(text)) if text else 0
@@ -63,7 +65,7 @@ def since(hold: Hold, text: str | None, *, limit: int, peer: str | None) -> Behi
                 if len(behind.memories) >= limit:
                     behind.more = True
                     return behind
-                behind.add(last, shown.get(last.id), echo=peer is not None and last.by == peer)
+                behind.add(last, shown.get(last.id), echo=asker is not None and last.by == asker)
     return behind
 
 
@@ -71,6 +73,11 @@ def scope_of(hold: Hold, session: Session) -> Scope:
     """What goes over to the caller and what is taken: all that it may see, if it is no peer."""
     peer = peers.by_name(session, hold.caller.peer) if hold.caller.peer is not None else None
     return peer.scope if peer else ALL
+
+
+def sender_of(caller: Caller, peer: str) -> str:
+    """A peer as one of those for whom the caller speaks: nobody passes for another by the name that it gives."""
+    return f"{caller.agent} {peer}"
 
 
 def _shown(hold: Hold, session: Session, some: list[Last], scope: Scope) -> dict[str, Now]:

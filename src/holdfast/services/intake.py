@@ -21,10 +21,11 @@ from ..domain.invalidation import Invalidation, id_of
 from ..domain.ledger import LEDGERS, Ledger
 from ..domain.lifetime import lives_until
 from ..domain.link import Agent, Alias, Grant, Link, Standard
-from ..domain.memory import Memory, OnConflict
+from ..domain.memory import IMPORTED_FROM, Memory, OnConflict
 from ..domain.merge import canonical
 from ..domain.policy import Policy, admit_rules
 from ..domain.reflection import never_lower
+from ..domain.scope import ALL, Scope
 from ..domain.skill import Skill, skill_id, version_id
 from ..domain.words import fold
 from ..storage import memories, skills
@@ -48,8 +49,8 @@ from . import hygiene, intake_ledger, relate, skill_files
 from . import skills as skill_keeping
 from .hold import Hold
 from .policy import place_of
-from .remember import MOST_VERSIONS, must_be_free, numbered, put, title_holder
-from .standards import EVERYWHERE
+from .remember import MOST_VERSIONS, must_agree, must_be_free, must_change, numbered, put, title_holder
+from .standards import EVERYWHERE, must_govern
 from .standing import lift, stand
 from .transfer import Row, name_of, place
 
@@ -66,6 +67,10 @@ class Options(Struct, frozen=True, kw_only=True):
     trust_source: bool = True
     """Whether a memory stays its owner's, or becomes the importer's."""
     on_conflict: OnConflict = "merge"
+    check_rights: bool = False
+    """Whether only that is written which the caller may write by hand; else all that lies where it reaches."""
+    scope: Scope = ALL
+    """What is taken from the peer that sends it."""
 
 
 class Rejected(Struct, frozen=True):
@@ -149,6 +154,12 @@ class Intake:
         """Take one row of an array. Raises before anything of it is written."""
         return self._arrays[array](raw)
 
+    def must_reach(self, namespace: str) -> None:
+        """Raise unless the caller may write into a namespace, which is not named: it may be that of a memory."""
+        self._hold.caller.must_reach(namespace)
+        if not self._options.scope.takes(namespace):
+            raise Forbidden("It is of a namespace of which nothing is taken from this peer.")
+
     def tried(self, taken: Taken, name: str, index: int, raw: Any) -> None:
         """One row, or one field that we do not know; what is wrong with it is its own matter."""
         try:
@@ -181,7 +192,7 @@ class Intake:
             now=self._write.now,
             times=self._hold.lifetimes,
         )
-        self._hold.caller.must_reach(given.namespace)
+        self.must_reach(given.namespace)
         return self._timed(hygiene.taken_in(self._write.session, given)), used
 
     def _timed(self, record: R) -> R:
@@ -249,6 +260,9 @@ class Intake:
     def _known(self, stored: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
         if not self._hold.caller.reaches(stored.namespace):
             raise Forbidden(f"The memory {given.id} lies in a namespace that this key does not reach.")
+        if self._options.check_rights:
+            self._must_write(stored)
+            must_agree(self._hold, self._write, stored, given)
         given = never_lower(stored, given)
         if stamp := stored.metadata.get("imported_from_agent_id"):
             given = replace(given, metadata={"imported_from_agent_id": stamp, **given.metadata})
@@ -304,11 +318,32 @@ class Intake:
         """The memory here that an id of the file means."""
         here = self._stands_for.get(id, id)
         if here not in self._there:
-            memory = self._write.get(MEMORY, here)
-            if memory is None or memory.state == "deleted" or not self._hold.caller.reaches(memory.namespace):
+            memory = self._reached(here)
+            if memory is None or memory.state == "deleted":
                 raise NotFound(f"{field}: there is no memory {id!r}.", id=id, fields=[field])
+            self.must_reach(memory.namespace)
             self._there.add(here)
         return here
+
+    def _reached(self, id: str) -> Memory | None:
+        """A memory where the caller reaches; if rights count, one that it may see."""
+        if self._options.check_rights:
+            return memories.by_ids(self._write.session, self._hold.caller, [id], self._write.now, "any").get(id)
+        memory = self._write.get(MEMORY, id)
+        return memory if memory is not None and self._hold.caller.reaches(memory.namespace) else None
+
+    def _written_end(self, id: str, field: str) -> str:
+        """The same, of a memory that is changed by what is said of it."""
+        here = self._end(id, field)
+        if self._options.check_rights:
+            memory = self._write.get(MEMORY, here)
+            assert memory is not None, "it was just found"
+            self._must_write(memory)
+        return here
+
+    def _must_write(self, memory: Memory) -> None:
+        must_change(self._hold, self._write, memory)
+        self.must_reach(memory.namespace)
 
     def _aside(self, array: str, id: str, rest: Row, outcome: Outcome) -> Outcome:
         """Keep what a row says beside what we know."""
@@ -339,7 +374,7 @@ class Intake:
 
     def _link(self, raw: Any) -> Outcome:
         row, rest = self._read(envelope.LinkRow, raw)
-        source, target = self._end(row.source_id, "source_id"), self._end(row.target_id, "target_id")
+        source, target = self._written_end(row.source_id, "source_id"), self._end(row.target_id, "target_id")
         if source == target:
             raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
         times = self._times(row, row.created_at)
@@ -351,19 +386,33 @@ class Intake:
             relation=row.relation,
             valid_from=times["created_at"] if begun is None else begun,
             valid_until=moment(row.valid_until, "valid_until"),
-            agent=_observer(row.observed_by) if row.observed_by else self._hold.caller.agent,
-            signature=row.signature,
+            agent=self._hold.caller.agent,
             **times,
         )
-        known, timed = self._write.get(LINK, link.id), self._timed(link)
+        known = self._write.get(LINK, link.id)
+        link, rest = self._observed(link, known, row, rest)
+        timed = self._timed(link)
         outcome = self._settled(LINK, known, timed, lambda link: stand(self._write, known, link, "taken in"))
         return self._aside("links", link.id, rest, outcome)
+
+    def _observed(self, link: Link, known: Link | None, row: envelope.LinkRow, rest: Row) -> tuple[Link, Row]:
+        """A link and what is kept beside it: observed by whom the file names if that is trusted, else by the importer.
+
+        The importer signs for nobody else: a signature stays with what it was made for.
+        """
+        observer = _observer(row.observed_by) if row.observed_by else link.agent
+        if self._options.trust_source or observer == link.agent:
+            return replace(link, agent=observer, signature=row.signature), rest
+        if known is None:
+            return link, {IMPORTED_FROM: observer, **rest}
+        is_same = all(getattr(known, name) == getattr(link, name) for name in LINK.shape.registers)
+        return replace(link, signature=known.signature if is_same else None), rest
 
     def _invalidation(self, raw: Any) -> Outcome:
         """What fell may not be here: what was deleted is in no export."""
         row, rest = self._read(envelope.InvalidationRow, raw)
         fell, heir = (self._stands_for.get(id, id) for id in (row.invalidated_id, row.invalidating_id))
-        dependent = self._end(row.dependent_id, "dependent_id")
+        dependent = self._written_end(row.dependent_id, "dependent_id")
         one = Invalidation(
             id=id_of(fell, heir, dependent),
             invalidated=fell,
@@ -385,7 +434,7 @@ class Intake:
 
     def _entity(self, raw: Any) -> Outcome:
         row, rest = self._read(envelope.EntityRow, raw)
-        entity = self._end(row.entity_id, "entity_id")
+        entity = self._written_end(row.entity_id, "entity_id")
         name = door.title(self._permitted(self._namespace_of(entity), "alias", row.alias), "alias")
         alias = Alias(
             id=ids.derived("alias", entity, fold(name)),
@@ -436,7 +485,7 @@ class Intake:
         assert at is not None, "a row has it"
         told |= {"agent": admit_agent(row.agent_id), "at": at, **self._times(row, row.created_at)}
         one = admit_interaction(Interaction(**told))
-        self._hold.caller.must_reach(one.namespace)
+        self.must_reach(one.namespace)
         if self._write.get(INTERACTION, one.id) is not None:
             return self._aside("interactions", one.id, rest, "unchanged")
         return self._aside("interactions", one.id, rest, self._settled(INTERACTION, None, self._timed(one)))
@@ -444,12 +493,14 @@ class Intake:
     def _namespace(self, raw: Any) -> Outcome:
         row, rest = self._read(envelope.NamespaceRow, raw)
         name = row.namespace if row.namespace == EVERYWHERE else door.namespace(row.namespace)
-        self._hold.caller.must_reach(name)
+        self.must_reach(name)
         if row.standard_id is None:
             told = {"parent_namespace": row.parent_namespace, "updated_at": row.updated_at}
             rest |= {field: value for field, value in told.items() if value is not None}
             return self._aside("namespaces", name, rest, "unchanged")
         parent = row.parent_namespace if row.parent_namespace is None else door.namespace(row.parent_namespace)
+        if parent is not None and self._options.check_rights:
+            self.must_reach(parent)
         standard = Standard(
             id=name,
             memory=self._end(row.standard_id, "standard_id"),
@@ -457,6 +508,8 @@ class Intake:
             **self._times(row, row.created_at or row.updated_at),
         )
         known = self._write.get(STANDARD, name)
+        if known is not None and self._options.check_rights:
+            must_govern(self._hold, self._write, known)
         return self._aside("namespaces", name, rest, self._settled(STANDARD, known, self._timed(standard)))
 
     def _grant(self, raw: Any) -> Outcome:
@@ -501,7 +554,7 @@ class Intake:
         self._must_trust("policies")
         row, rest = self._read(envelope.PolicyRow, raw)
         place = place_of(row.namespace)
-        self._hold.caller.must_reach(place)
+        self.must_reach(place)
         policy = Policy(
             id=place,
             rules=admit_rules(row.rules),
@@ -516,7 +569,7 @@ class Intake:
         row, rest = self._read(envelope.SkillVersionRow, raw)
         contents = skill_files.admitted((one.path, envelope.decoded(one.content, one.encoding)) for one in row.files)
         version = skill_keeping.version_of(contents, None, door.namespace(row.namespace), row.name)
-        self._hold.caller.must_reach(version.namespace)
+        self.must_reach(version.namespace)
         if version.digest != row.digest:
             raise Invalid("digest: the files do not say what it stands for", fields=["digest"])
         skill_keeping.must_be_without_secrets(self._write.session, version.namespace, contents)
@@ -534,7 +587,7 @@ class Intake:
     def _skill(self, raw: Any) -> Outcome:
         row, rest = self._read(envelope.SkillRow, raw)
         namespace = door.namespace(row.namespace)
-        self._hold.caller.must_reach(namespace)
+        self.must_reach(namespace)
         current = self._write.get(SKILL_VERSION, version_id(row.current))
         if current is None or (current.namespace, current.name) != (namespace, row.name):
             raise NotFound(f"current: there is no such version of {row.name!r}.", fields=["current"])

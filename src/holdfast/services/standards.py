@@ -52,7 +52,7 @@ def set_standard(hold: Hold, namespace: str, id: str, parent: str | None = None)
         if known is None:
             fresh = Standard(namespace, memory.id, parent, write.now, write.now, write.origin, 1)
             return write.add(STANDARD, fresh, "standard"), memory
-        _must_govern(hold, write, known)
+        must_govern(hold, write, known)
         wanted = replace(known, memory=memory.id, parent=parent, state="live")
         return write.change(STANDARD, known, wanted, "standard"), memory
 
@@ -63,12 +63,12 @@ def clear_standard(hold: Hold, namespace: str) -> bool:
         known = write.get(STANDARD, _place(namespace))
         if known is None or known.state != "live":
             return False
-        _must_govern(hold, write, known)
+        must_govern(hold, write, known)
         write.change(STANDARD, known, replace(known, state="deleted"), "standard")
         return True
 
 
-def _must_govern(hold: Hold, write: Writing, known: Standard) -> None:
+def must_govern(hold: Hold, write: Writing, known: Standard) -> None:
     """A standard is replaced or cleared only by those who may change the memory that states it."""
     if known.state == "live" and not memories.may_change(write.session, hold.caller, known.memory):
         raise Forbidden(f"The standard of {known.id!r} is not yours to change.")

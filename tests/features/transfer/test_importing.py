@@ -118,6 +118,10 @@ def test_memories_of_an_untrusted_source_become_the_importers(rich: holdfast.Hol
     rows = fresh.export()["memories"]
     assert {row["metadata"]["agent_id"] for row in rows} == {"ai:importer@here"}
     assert {row["metadata"]["imported_from_agent_id"] for row in rows} == {"ai:tester@here", "ai:other@here"}
+    links = fresh.export()["links"]
+    assert {(row["observed_by"], row["imported_from_agent_id"]) for row in links} == {
+        ("ai:importer@here", "ai:tester@here")
+    }
     one = fresh.list().memories[0]
     changed = fresh.update(one.id, metadata={"imported_from_agent_id": "ai:king@here", "mine": 1})
     first = one.metadata["imported_from_agent_id"]

@@ -24,7 +24,9 @@ class Backup(Request, frozen=True):
         ]
         | None
     ) = None
-    keep: Annotated[int, Meta(ge=1, le=100_000, description="Remove all but the last so many.")] = backing.KEEP
+    keep: Annotated[int, Meta(ge=1, le=100_000, description="Remove all but the last so many that were made.")] = (
+        backing.KEEP
+    )
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ def backup(hold: Hold, request: Backup) -> BackedUp:
 
 
 def snapshot_fields(manifest: backing.Manifest) -> dict[str, Any]:
-    return {name: getattr(manifest, name) for name in manifest.__struct_fields__}
+    return {name: getattr(manifest, name) for name in Snapshot.__struct_fields__}
 
 
 class Snapshots(Struct, frozen=True, kw_only=True):

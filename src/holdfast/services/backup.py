@@ -13,7 +13,17 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ..domain.errors import Forbidden, Invalid, NotFound, StoreDamaged, StoreError, StoreFull, StoreUnreachable
+from ..domain.errors import (
+    Forbidden,
+    Invalid,
+    NewerStore,
+    NotAStore,
+    NotFound,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreUnreachable,
+)
 from ..domain.moment import DAY, to_text
 from ..storage import journal, peers
 from ..storage.locate import open_copy
@@ -24,6 +34,8 @@ from .hold import Hold
 KEEP = 48
 CHUNK = 1 << 20
 _NAME = re.compile(r"holdfast-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.db")
+_LEFTOVER = re.compile(rf"\.({_NAME.pattern})\..+")
+"""What a snapshot is called while it is made, its manifest while it is written, and where a restore works."""
 LOCAL = ("library", "cli")
 """Callers who could copy the file themselves; anybody else names no paths."""
 
@@ -38,6 +50,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     version: str
     created_at: str
     reason: str | UnsetType = UNSET
+    number: int | UnsetType = UNSET
+    """Its place in the order in which those of its directory were made, whatever the clock said."""
 
 
 class Backup(NamedTuple):
@@ -60,7 +74,7 @@ def folder_of(hold: Hold) -> Path:
 
 
 def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | UnsetType = UNSET) -> Backup:
-    """Write one consistent snapshot and its manifest, durable when this returns; older ones than the last `keep` go."""
+    """Write one consistent snapshot and its manifest, durable on return; remove those before the last `keep`."""
     must_reach_all(hold)
     if to is not None:
         must_be_local(hold, "to")
@@ -76,10 +90,11 @@ def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | U
             version=__version__,
             created_at=to_text(hold.now()),
             reason=reason,
+            number=_next_number(folder),
         )
         _write(manifest_of(path), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
         _settle(folder)
-        return Backup(manifest, path, _prune(folder, keep, hold.now()))
+        return Backup(manifest, path, _prune(folder, manifest, keep, hold.now()))
 
 
 def local_path(text: str) -> Path:
@@ -148,17 +163,60 @@ def _settle(folder: Path) -> None:
             os.close(handle)
 
 
-def _prune(folder: Path, keep: int, now: int) -> list[str]:
-    """Remove all but the last snapshots, and what a crash left of one a day ago."""
-    whole = [name for name in names_in(folder) if manifest_of(folder / name).exists()]
-    gone = whole[:-keep]
+def _next_number(folder: Path) -> int:
+    return 1 + max((_number(manifest) for manifest in read_manifests(folder)[0]), default=0)
+
+
+def _number(manifest: Manifest) -> int:
+    return manifest.number if isinstance(manifest.number, int) else 0
+
+
+def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
+    """Remove what was made before the last snapshots, and what a crash left of one a day ago.
+
+    What was just made stays, and so does the last one that can be restored.
+    """
+    kept, outdated = _kept_and_outdated(folder, made, keep)
+    if outdated and not any(_is_sound(folder, one, now) for one in reversed(kept)):
+        spared = next((one for one in reversed(outdated) if _is_sound(folder, one, now)), None)
+        outdated = [one for one in outdated if one is not spared]
+    gone = [manifest.snapshot for manifest in outdated]
     for name in gone:
         (folder / name).unlink(missing_ok=True)
         manifest_of(folder / name).unlink(missing_ok=True)
-    for left in folder.glob(".holdfast-*"):
-        if left.name[1:] < name_of(now - DAY):
+    for left in folder.iterdir():
+        named = _LEFTOVER.fullmatch(left.name)
+        if named and named[1] < name_of(now - DAY):
             _remove(left)
     return gone
+
+
+def _kept_and_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Manifest], list[Manifest]]:
+    """The last `keep` whole snapshots with whatever was made between them, and those before; each oldest first."""
+    kept: list[Manifest] = []
+    others = [one for one in read_manifests(folder)[0] if one.snapshot != made.snapshot]
+    room = keep - 1
+    while others and room:
+        kept.append(others.pop())
+        room -= _is_whole(folder, kept[-1])
+    return [*reversed(kept), made], others
+
+
+def _is_whole(folder: Path, manifest: Manifest) -> bool:
+    """Whether a snapshot has the size that its manifest says; another process may have removed it."""
+    try:
+        return (folder / manifest.snapshot).stat().st_size == manifest.bytes
+    except FileNotFoundError:
+        return False
+
+
+def _is_sound(folder: Path, manifest: Manifest, now: int) -> bool:
+    """Whether a snapshot could be restored."""
+    try:
+        with _checked_copy(folder / manifest.snapshot, manifest, folder, now):
+            return True
+    except (Invalid, NotAStore, NewerStore, StoreDamaged, FileNotFoundError):
+        return False
 
 
 def _remove(left: Path) -> None:
@@ -172,21 +230,27 @@ def _remove(left: Path) -> None:
 
 
 def names_in(folder: Path) -> list[str]:
-    """The snapshots in a directory, oldest first."""
+    """The snapshots in a directory, by the times in their names."""
     return sorted(file.name for file in folder.iterdir() if _NAME.fullmatch(file.name)) if folder.is_dir() else []
+
+
+def read_manifests(folder: Path) -> tuple[list[Manifest], list[str]]:
+    """The snapshots in a directory in the order in which they were made, and those without a manifest to restore by."""
+    found, broken = list[Manifest](), list[str]()
+    for name in names_in(folder):
+        try:
+            found.append(read_manifest(folder / name))
+        except Invalid:
+            broken.append(name)
+    return sorted(found, key=_number), broken
 
 
 def listed(hold: Hold) -> tuple[list[Manifest], list[str]]:
     """The snapshots beside the store, newest first, and those that cannot be taken back for want of a manifest."""
-    found, broken = list[Manifest](), list[str]()
     folder = folder_of(hold)
     with filing(folder):
-        for name in reversed(names_in(folder)):
-            try:
-                found.append(read_manifest(folder / name))
-            except Invalid:
-                broken.append(name)
-    return found, broken
+        found, broken = read_manifests(folder)
+    return found[::-1], broken[::-1]
 
 
 def read_manifest(snapshot: Path) -> Manifest:
@@ -207,31 +271,38 @@ def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
     It is verified against its manifest and checked as a store. What was there is kept as a snapshot of its own, to the
     last change that anybody was told is kept. From then on this store counts as a new incarnation.
     """
-    import tempfile
-
     must_reach_all(hold)
     folder = folder_of(hold)
     with filing(folder):
         snapshot = find(hold, source)
         _make_private(folder)
-    with filing(folder), tempfile.TemporaryDirectory(prefix=f".{name_of(hold.now())}.", dir=folder) as scratch:
-        copy = Path(scratch) / "copy.db"
         manifest = read_manifest(snapshot)
+    with filing(folder), _checked_copy(snapshot, manifest, folder, hold.now()) as (copy, fresh):
+        if dry_run:
+            return Restored(manifest, None, None)
+        with hold.store.writing() as session:
+            owner = journal.owner_of(session, hold.store)
+        kept: list[Manifest] = []
+        origins: list[str] = []
+
+        def prepare() -> None:
+            kept.append(back_up(hold, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
+            origins.append(_begin_anew(hold, fresh, owner))
+
+        hold.store.replace(copy, prepare)
+    return Restored(manifest, kept[0], origins[0])
+
+
+@contextmanager
+def _checked_copy(snapshot: Path, manifest: Manifest, folder: Path, now: int) -> Iterator[tuple[Path, Store]]:
+    """A copy of a snapshot that is what its manifest says, opened and found whole; it is gone afterwards."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix=f".{name_of(now)}.", dir=folder) as scratch:
+        copy = Path(scratch) / "copy.db"
         _copy_verified(snapshot, copy, manifest)
         with closing(_sound(copy, manifest)) as fresh:
-            if dry_run:
-                return Restored(manifest, None, None)
-            with hold.store.writing() as session:
-                owner = journal.owner_of(session, hold.store)
-            kept: list[Manifest] = []
-            origins: list[str] = []
-
-            def prepare() -> None:
-                kept.append(back_up(hold, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
-                origins.append(_begin_anew(hold, fresh, owner))
-
-            hold.store.replace(copy, prepare)
-    return Restored(manifest, kept[0], origins[0])
+            yield copy, fresh
 
 
 def find(hold: Hold, source: str) -> Path:
@@ -242,11 +313,17 @@ def find(hold: Hold, source: str) -> Path:
     if not _NAME.fullmatch(source):
         must_be_local(hold, "from")
     path = local_path(source)
-    if hold.caller.source in LOCAL and path.is_dir() and (names := names_in(path)):
-        return path / names[-1]
+    if hold.caller.source in LOCAL and path.is_dir() and names_in(path):
+        return path / _newest(path)
     if hold.caller.source in LOCAL and path.is_file():
         return path
     raise NotFound(f"There is no snapshot {source!r}: backup_list shows those there are.", snapshot=source)
+
+
+def _newest(folder: Path) -> str:
+    """The snapshot of a directory that was made last; one without its manifest that may be that is not passed over."""
+    found, broken = read_manifests(folder)
+    return max([*(one.snapshot for one in found[-1:]), *broken])
 
 
 def _copy_verified(snapshot: Path, copy: Path, manifest: Manifest) -> None:

@@ -126,6 +126,7 @@ def test_a_snapshot_is_private_and_its_manifest_says_what_it_is(hold: holdfast.H
         "source": hold.hold.store.path,
         "version": holdfast.__version__,
         "created_at": done.created_at,
+        "number": 1,
     }
     assert {stat.S_IMODE(file.stat().st_mode) for file in snapshot.parent.iterdir()} == {0o600}
     assert stat.S_IMODE(snapshot.parent.stat().st_mode) == 0o700
@@ -155,6 +156,147 @@ def test_only_the_last_snapshots_are_kept_and_other_files_left_alone(hold: holdf
     kept = sorted(file.name for file in folder.iterdir())
     newest = hold.backup_list().snapshots[0].snapshot
     assert kept == sorted([made[-1], f"{made[-1]}.json", newest, f"{newest}.json", "notes.txt"])
+
+
+class Clock:
+    """A clock that a test puts ahead and back."""
+
+    def __init__(self) -> None:
+        self.at = 1_790_000_000 * SECOND
+
+    def __call__(self) -> int:
+        return self.at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def clocked(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as hold:
+        yield hold
+
+
+def snapshots_in(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir() if file.suffix == ".db"}
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_the_last_snapshots_that_were_made_are_kept_though_the_clock_was_ahead_before(
+    clocked: holdfast.Holdfast, clock: Clock, keep: int
+) -> None:
+    clock.at += 3650 * DAY
+    made = [clocked.backup().snapshot for _ in range(3)]
+    clock.at -= 3650 * DAY
+    for number in range(3):
+        clocked.store(title=f"Now {number}", content="The clock is right again.")
+        made.append(clocked.backup(keep=keep).snapshot)
+        assert snapshots_in(backups_of(clocked)) == set(made[-keep:])
+    assert [one.snapshot for one in clocked.backup_list().snapshots] == made[: -keep - 1 : -1]
+    assert clocked.restore(str(backups_of(clocked))).snapshot == made[-1]
+
+
+def test_snapshots_of_an_earlier_release_go_first_whatever_their_names_say(
+    clocked: holdfast.Holdfast, clock: Clock
+) -> None:
+    clock.at += 3650 * DAY
+    old = [Path(clocked.backup().path) for _ in range(2)]
+    for snapshot in old:
+        manifest = backup.manifest_of(snapshot)
+        content = json.loads(manifest.read_bytes())
+        del content["number"]
+        manifest.write_text(json.dumps(content))
+    clock.at -= 3650 * DAY
+    first = clocked.backup(keep=2)
+    assert first.pruned == [old[0].name]
+    assert snapshots_in(backups_of(clocked)) == {old[1].name, first.snapshot}
+    second = clocked.backup(keep=2)
+    assert snapshots_in(backups_of(clocked)) == {first.snapshot, second.snapshot}
+
+
+def test_two_snapshots_of_one_moment_are_kept_in_the_order_in_which_they_were_made(clocked: holdfast.Holdfast) -> None:
+    made = [clocked.backup(keep=1).snapshot for _ in range(3)]
+    assert snapshots_in(backups_of(clocked)) == {made[-1]}
+    made += [clocked.backup(keep=2).snapshot for _ in range(2)]
+    assert snapshots_in(backups_of(clocked)) == set(made[-2:])
+
+
+def test_a_snapshot_that_was_cut_does_not_count_among_those_that_are_kept(
+    clocked: holdfast.Holdfast, clock: Clock
+) -> None:
+    made = []
+    for _ in range(3):
+        clock.at += DAY
+        made.append(Path(clocked.backup().path))
+    cut_by_a_page(made[-1])
+    clock.at -= 2 * DAY
+    newest = clocked.backup(keep=2)
+    assert newest.pruned == [made[0].name]
+    assert snapshots_in(backups_of(clocked)) == {made[1].name, made[2].name, newest.snapshot}
+    assert clocked.backup(keep=1).pruned == [made[1].name, made[2].name, newest.snapshot]
+
+
+def test_the_last_snapshot_that_can_be_taken_back_stays_however_many_of_a_damaged_store_are_made(
+    tmp_path: Path,
+) -> None:
+    db = tmp_path / "memory.db"
+    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
+        for number in range(30):
+            hold.store(title=f"Title {number}", content="some words to index " * 20)
+        good = [hold.backup().snapshot for _ in range(2)]
+    connection = apsw.Connection(str(db))
+    rows = connection.execute("select id, block from memory_text_data where id > 10").fetchall()
+    connection.execute("update memory_text_data set block = x'00' where id > 10").fetchall()
+    connection.close()
+    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
+        for _ in range(3):
+            made = hold.backup(keep=1)
+            assert snapshots_in(backups_of(hold)) == {good[-1], made.snapshot}
+        assert hold.restore(good[-1], dry_run=True).dry_run
+    connection = apsw.Connection(str(db))
+    connection.executemany("update memory_text_data set block = ? where id = ?", [(block, id) for id, block in rows])
+    connection.close()
+    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
+        assert good[-1] in hold.backup(keep=1).pruned
+
+
+def test_what_is_no_snapshot_of_ours_is_never_removed(clocked: holdfast.Holdfast, clock: Clock) -> None:
+    folder = backups_of(clocked)
+    made = clocked.backup()
+    bare, torn, foreign = (folder / f"holdfast-2001010{n}T000000.000000Z.db" for n in (1, 2, 3))
+    for file in (bare, torn, foreign):
+        file.write_bytes(Path(made.path).read_bytes())
+    backup.manifest_of(torn).write_text('{"snapshot": "hold')
+    backup.manifest_of(foreign).write_bytes(backup.manifest_of(Path(made.path)).read_bytes())
+    for name in (".holdfast-1.txt", "holdfast.db", "holdfast-latest.db", "notes.partial", ".holdfast-2001.partial"):
+        (folder / name).write_text("mine")
+    (folder / ".holdfast-0").mkdir()
+    (folder / ".holdfast-0" / "mine").write_text("mine")
+    others = {file.name for file in folder.iterdir()}
+    clock.at += 2 * DAY
+    assert clocked.backup(keep=1).pruned == [made.snapshot]
+    clocked.backup(keep=1)
+    assert others - {file.name for file in folder.iterdir()} == {made.snapshot, f"{made.snapshot}.json"}
+    assert (folder / ".holdfast-0" / "mine").exists()
+
+
+def test_what_a_crash_left_is_removed_after_a_day_and_counts_as_no_snapshot(
+    clocked: holdfast.Holdfast, clock: Clock
+) -> None:
+    folder, made = backups_of(clocked), clocked.backup()
+    name = made.snapshot
+    left = [f".{name}.77-0a1b2c3d.partial", f".{name}.json.77.partial"]
+    for one in left:
+        (folder / one).write_text("half of it")
+    clock.at += SECOND
+    newest = clocked.backup(keep=2)
+    assert snapshots_in(folder) == {name, newest.snapshot}
+    assert {file.name for file in folder.iterdir()}.issuperset(left)
+    clock.at += 2 * DAY
+    clocked.backup(keep=2)
+    assert not any(file.name.startswith(".") for file in folder.iterdir())
 
 
 def test_two_snapshots_of_one_moment_have_two_names(db: str) -> None:

@@ -21,7 +21,7 @@ from .services import embed, use
 from .services.hold import Hold, Progress
 from .services.making import Making
 from .settings import Settings, load
-from .storage.locate import Later, open_store
+from .storage.locate import Later, open_existing, open_store
 from .storage.port import Store
 
 if TYPE_CHECKING:
@@ -88,17 +88,18 @@ def open(
     settings: Settings | None = None,
     source: str = "library",
     now: Callable[[], int] = moment.now,
+    make: bool = True,
     later: bool = False,
     once: bool = False,
 ) -> Holdfast:
     """Open a memory, made if there is none. Without a path it is the user's own.
 
-    `later` opens it when it is first needed, and makes none. `once` is for a process that ends soon: it makes no
-    vectors on the side.
+    Without `make`, StoreNotFound is raised if there is none. `later` opens it when it is first needed, and makes none.
+    `once` is for a process that ends soon: it makes no vectors on the side.
     """
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
-    store = cast(Store, Later(chosen.db)) if later else open_store(chosen.db)
+    store = cast(Store, Later(chosen.db)) if later else open_store(chosen.db) if make else open_existing(chosen.db)
     hooks = hooks_of(chosen)
     hold = Hold(
         store=store,

@@ -218,4 +218,4 @@ def test_without_the_driver_the_error_names_what_to_install(tmp_path: Path) -> N
     assert (said.returncode, error["code"]) == (wire.EXIT["MISCONFIGURED"], "MISCONFIGURED")
     assert "pip install 'holdfast[postgres]'" in error["error"]
     assert not is_shown(said.stderr)
-    assert without("--db", str(tmp_path / "memory.db"), "stats").returncode == 0
+    assert without("--db", str(tmp_path / "memory.db"), "gc").returncode == 0

@@ -17,6 +17,7 @@ def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path:
     here, there = tmp_path / "here.db", tmp_path / "there.db"
     with holdfast.open(str(there), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
         kept = ahead.store(title="Later", content="It will be.\u202e").id
+    holdfast.open(str(here)).close()
     assert said(here, "quarantine", "list") == (0, "Nothing is in quarantine.\n")
     assert said(here, "sync", str(there), "-d", "pull")[0] == 6
     with holdfast.open(str(here)) as hold:

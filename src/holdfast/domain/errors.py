@@ -7,7 +7,8 @@
     │   ├── DepthMismatch    a reflection is not as deep as its caller says
     │   └── SecretRefused    a key or a password where none may be kept
     ├── NotFound             no such record, or none that the caller may see
-    │   └── Folded           of a time of which only the outcome is kept
+    │   ├── Folded           of a time of which only the outcome is kept
+    │   └── StoreNotFound    no store at that path or URL
     ├── Conflict             the store holds something that stands against it
     │   ├── TitleTaken       (namespace, title) is held by another memory
     │   ├── VersionConflict  the expected version is not the stored one
@@ -114,6 +115,12 @@ class Folded(NotFound):
     """What was then was folded by compact: only what came of it is kept."""
 
     code = "FOLDED"
+
+
+class StoreNotFound(NotFound):
+    """There is no store at this path or URL; nothing was made."""
+
+    code = "STORE_NOT_FOUND"
 
 
 class Conflict(HoldfastError):

@@ -116,6 +116,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/capabilities",
     family="meta",
+    opens_nothing=True,
     examples=(Example({"family": "core"}), Example({"family": "nonsense"}, error="VALIDATION_FAILED")),
 )
 def capabilities(hold: Hold, request: Capabilities) -> Abilities:

@@ -65,6 +65,7 @@ class AuditAnswer(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "POST /api/v1/audit",
     family="power",
+    opens_nothing=True,
     human="holdfast.surfaces.human_auditing:audited",
     examples=(
         Example({}),

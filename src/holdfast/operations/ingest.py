@@ -334,6 +334,7 @@ class PipelinesListed(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/pipelines",
     family="power",
+    opens_nothing=True,
     human="holdfast.surfaces.human_ingest:pipelines",
     examples=(Example({}), Example({"name": "two_phase"}), Example({"name": "none-such"}, error="VALIDATION_FAILED")),
 )

@@ -51,7 +51,7 @@ class StoreMoved(Struct, frozen=True, kw_only=True):
     examples=(
         Example({"to": "moved/memory.db", "dry_run": True}),
         Example({"to": "mongodb://elsewhere"}, error="MISCONFIGURED"),
-        Example({"to": "moved/memory.db", "from": "no/such/memory.db"}, error="NOT_FOUND"),
+        Example({"to": "moved/memory.db", "from": "no/such/memory.db"}, error="STORE_NOT_FOUND"),
         Example({}, error="VALIDATION_FAILED"),
     ),
 )

@@ -64,6 +64,7 @@ def peer_view(peer: "Peer") -> PeerView:
 @operation(
     Effect.READ,
     "GET /api/v1/peers/token",
+    makes_store=True,
     family="other",
     admin=True,
     cli=("peers", "token"),

@@ -45,6 +45,7 @@ class ProjectView(Struct, frozen=True, kw_only=True):
     family="power",
     surfaces=("library", "cli"),
     cli=("project", "which"),
+    opens_nothing=True,
     human="holdfast.surfaces.human_projects:which",
     examples=(Example({}), Example({"path": "no-such-folder"}, error="NOT_FOUND")),
 )

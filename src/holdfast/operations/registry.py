@@ -71,7 +71,9 @@ class Operation(Struct, frozen=True):
     irreversible: bool = False
     """The CLI asks before it does this."""
     opens_nothing: bool = False
-    """The command line opens no store for it, and so makes none."""
+    """The command line opens a store for it only once it is needed, and makes none."""
+    makes_store: bool = False
+    """The command line makes a store for it if there is none, though it only reads: it shows who the store is."""
     feed: bool = False
     """Its pages follow one another by `after` and `next`: it can be streamed live."""
     repeats: bool = False

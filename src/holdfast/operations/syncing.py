@@ -90,7 +90,7 @@ class SyncDone(Struct, frozen=True, kw_only=True):
     surfaces=("library", "cli"),
     human="holdfast.surfaces.human_sync:synced",
     examples=(
-        Example({"remote": "no/such/memory.db"}, error="NOT_FOUND"),
+        Example({"remote": "no/such/memory.db"}, error="STORE_NOT_FOUND"),
         Example({"remote": "x.db", "direction": "sideways"}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
     ),

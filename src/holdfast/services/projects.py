@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..domain import project
-from ..domain.errors import Invalid, NotFound
+from ..domain.errors import Invalid, NotFound, StoreNotFound
 from ..domain.project import OVERRIDE, By, Override
 from ..storage.principals import known_as
 from . import principals
@@ -52,9 +52,12 @@ class Which(NamedTuple):
 
 
 def which(hold: Hold, folder: Path) -> Which:
-    """The project of a folder, with all names that were merged."""
+    """The project of a folder, with all names that were merged; without a store none was."""
     found = identify(folder)
-    names = names_of(hold, found.own)
+    try:
+        names = names_of(hold, found.own)
+    except StoreNotFound:
+        return found
     if names[0] == found.own:
         return found._replace(names=names)
     why = [*found.why, f"{found.own} was merged into {names[0]}"]

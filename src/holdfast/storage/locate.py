@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..domain.errors import Misconfigured, NotFound
+from ..domain.errors import Misconfigured
 from .port import Store
 
 if TYPE_CHECKING:
@@ -40,16 +40,17 @@ def data_folder() -> Path:
 
 def open_store(address: str | None) -> Store:
     """The store at a path or URL; without one, the user's own."""
-    file = _file(address)
-    return _postgres(address or "") if file is None else _sqlite(file)
+    return _opened(address, make=True)
 
 
 def open_existing(address: str | None) -> Store:
-    """The store at a path or URL, which is not made if there is none."""
-    place = place_at(address)
-    if place.look().state == "nothing":
-        raise NotFound(f"There is no memory at {place.path}.")
-    return open_store(address)
+    """The store at a path or URL. Raises StoreNotFound if there is none, and makes nothing."""
+    return _opened(address, make=False)
+
+
+def _opened(address: str | None, *, make: bool) -> Store:
+    file = _file(address)
+    return _postgres(address or "", make=make) if file is None else _sqlite(file, make=make)
 
 
 def place_at(address: str | None) -> Place:
@@ -121,17 +122,17 @@ def _data() -> Path:
         raise Misconfigured("There is no home directory: name a store with --db or HOLDFAST_DB.") from None
 
 
-def _sqlite(path: Path) -> Store:
+def _sqlite(path: Path, *, make: bool) -> Store:
     from .sqlite.opening import open_store as open_sqlite
 
-    return open_sqlite(path.absolute())
+    return open_sqlite(path.absolute(), make=make)
 
 
-def _postgres(url: str) -> Store:
+def _postgres(url: str, *, make: bool) -> Store:
     with _postgres_there():
         from .postgres.address import address_of
         from .postgres.opening import open_store as open_postgres
-    return open_postgres(address_of(url, _data()))
+    return open_postgres(address_of(url, _data()), make=make)
 
 
 @contextmanager

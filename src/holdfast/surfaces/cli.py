@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from .. import settings as setting
-from ..domain.errors import HoldfastError, HookAsks, Invalid, Unconfirmed
+from ..domain.errors import HoldfastError, HookAsks, Invalid, StoreNotFound, Unconfirmed
 from ..operations import REGISTRY, Effect, Operation
 from ..operations.registry import alternatives, bare, from_words
 from ..services.hold import Progress
@@ -32,6 +32,7 @@ FOLLOW_SECONDS = 15.0
 MOST_TYPED = 1 << 26
 """Bytes: no field takes more."""
 GLOBAL = ("db", "json", "agent_id")
+HOW_TO_MAKE_ONE = "`holdfast setup` or `holdfast store` makes one; --db or HOLDFAST_DB names another."
 FAMILY_NAMES = {
     "core": "Store and find",
     "lifecycle": "Lifetimes and undo",
@@ -276,7 +277,7 @@ def _callback(op: Operation) -> Callable[..., None]:
         arguments = arguments_of(op, words)
         if op.irreversible and not yes and not arguments.get("dry_run"):
             confirm(op, wanted)
-        with opened(wanted, later=op.opens_nothing) as hold:
+        with opened(wanted, make=op.makes_store or op.effect is not Effect.READ, later=op.opens_nothing) as hold:
             if follow:
                 return follow_feed(op, hold, arguments, wanted)
             if daemon:
@@ -383,10 +384,15 @@ def confirm(op: Operation, wanted: dict[str, Any]) -> None:
 
 
 @contextmanager
-def opened(wanted: dict[str, Any], *, later: bool = False) -> Iterator[Holdfast]:
+def opened(wanted: dict[str, Any], *, make: bool = True, later: bool = False) -> Iterator[Holdfast]:
+    """The store of a command. What only reads makes none."""
     from ..app import open as open_memory
 
-    with open_memory(settings=settings_of(wanted), source="cli", later=later, once=True) as hold:
+    try:
+        opening = open_memory(settings=settings_of(wanted), source="cli", make=make, later=later, once=True)
+    except StoreNotFound as error:
+        raise StoreNotFound(f"{error.message} {HOW_TO_MAKE_ONE}") from None
+    with opening as hold:
         yield hold
 
 

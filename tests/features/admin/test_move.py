@@ -334,7 +334,7 @@ def test_a_dry_run_says_what_would_be_moved_and_leaves_no_trace(
     assert sorted(map(str, tmp_path.rglob("*"))) == files
     with pytest.raises(HoldfastError) as refused:
         source.migrate(**{"from": pair.target, "to": pair.target + "x"})
-    assert refused.value.code == "NOT_FOUND"
+    assert refused.value.code == "STORE_NOT_FOUND"
 
 
 @pytest.mark.parametrize(
@@ -512,7 +512,7 @@ def test_a_source_that_is_not_there_is_not_made(pair: Pair) -> None:
     for _ in range(2):
         with opened(pair.target) as other, pytest.raises(HoldfastError) as refused:
             other.migrate(**{"from": pair.source, "to": pair.source + "x"})
-        assert refused.value.code == "NOT_FOUND"
+        assert refused.value.code == "STORE_NOT_FOUND"
 
 
 @pytest.mark.full

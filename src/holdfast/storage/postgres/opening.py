@@ -21,9 +21,14 @@ UNFINISHED = "A memory of Holdfast, being moved here: "
 """How that comment begins in a store that is being filled; the rest is the move's own."""
 
 
-def open_store(address: Address) -> PostgresStore:
-    """The store at this address, made if its schema is empty. Any number of servers may do this at once."""
+def open_store(address: Address, *, make: bool = True) -> PostgresStore:
+    """The store at this address; if its schema is empty one is made, or nothing is.
+
+    Any number of servers may do this at once.
+    """
     with translated(), connect(address) as connection:
+        if not make and found_mark(connection, address) is None:
+            raise errors.StoreNotFound(f"There is no store at {address.shown}.")
         address = usable(connection, address)
         with connection.transaction():
             connection.execute(address.path_setting)

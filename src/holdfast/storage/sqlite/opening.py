@@ -40,15 +40,33 @@ def open_copy(path: Path) -> SqliteStore:
     return open_store(path)
 
 
-def open_store(path: Path, vfs: str = "") -> SqliteStore:
-    """The store in this file, made if there is none. Two processes may do this at once."""
+def open_store(path: Path, vfs: str = "", *, make: bool = True) -> SqliteStore:
+    """The store in this file; if there is none it is made, or nothing is. Two processes may do this at once."""
+    if not make:
+        must_hold_something(path)
     path = make_private(path)
-    prepare = partial(prepared, path, vfs)
+    prepare = partial(prepared, path, vfs, make=make)
     prepare()
     return SqliteStore(path, vfs, prepare)
 
 
-def prepared(path: Path, vfs: str = "") -> None:
+def must_hold_something(path: Path) -> None:
+    """Raise if there is no file, or nothing in it. What else is wrong with it is told by who opens it."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise no_store_at(path) from None
+    except OSError:
+        return
+    if stat.S_ISREG(status.st_mode) and not status.st_size:
+        raise no_store_at(path)
+
+
+def no_store_at(path: Path) -> errors.StoreNotFound:
+    return errors.StoreNotFound(f"There is no store at {path}.")
+
+
+def prepared(path: Path, vfs: str = "", *, make: bool = True) -> None:
     """The file is ours and of this release when this returns; any other is refused untouched."""
     latest = migrate.known(*FOLDERS)
     with translated(), closing(database(str(path), vfs)) as file:
@@ -56,6 +74,8 @@ def prepared(path: Path, vfs: str = "") -> None:
         # Else closing a database of another program would write its log into it.
         file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
         if not found_current(file, path, latest):
+            if not make and file.pragma("application_id") != APPLICATION_ID:
+                raise no_store_at(path)
             bring_up(file, path, vfs, latest)
         file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 

@@ -155,7 +155,7 @@ class Intake:
         return self._arrays[array](raw)
 
     def must_reach(self, namespace: str) -> None:
-        """Raise unless the caller may write into a namespace, which is not named: it may be that of a memory."""
+        """Raise unless the caller may write into a namespace. A peer is not told its name: a memory may lie there."""
         self._hold.caller.must_reach(namespace)
         if not self._options.scope.takes(namespace):
             raise Forbidden("It is of a namespace of which nothing is taken from this peer.")

@@ -608,6 +608,16 @@ def test_a_snapshot_without_a_manifest_is_listed_as_unusable(hold: holdfast.Hold
         hold.restore(done.snapshot)
 
 
+def test_a_directory_whose_newest_snapshot_lost_its_manifest_is_not_taken_for_an_older_one(
+    hold: holdfast.Holdfast,
+) -> None:
+    hold.backup()
+    newest = hold.backup()
+    without_manifest(Path(newest.path))
+    with pytest.raises(Invalid, match=newest.snapshot):
+        hold.restore(str(backups_of(hold)))
+
+
 def test_snapshots_taken_at_the_same_moment_do_not_take_each_others_place(db: str) -> None:
     with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as hold:
         hold.store("One", "first")

@@ -128,7 +128,7 @@ def test_an_agent_goes_on_where_the_last_run_ended(db: str) -> None:
             assert run(ask(HoldfastSession("s", hold), "Where are the backups?", server.url)) == "In Hamburg."
         with holdfast.open(db) as hold:
             run(ask(HoldfastSession("s", hold), "What did I ask?", server.url))
-            assert hold.recall("where are the backups").memories[0].speaker == "user"
+            assert hold.recall("where are the backups").memories[0].content == "In Hamburg."
     sent = [(one["role"], one["content"]) for one in server.asked[1].body["messages"]]
     assert sent[0] == ("user", "Where are the backups?")
     assert sent[1][0] == "assistant"

@@ -91,9 +91,13 @@ def _are_turns(names: list[str], lines: int) -> bool:
 
 def asks(text: str) -> bool:
     """Whether a text ends with a question and tells little besides."""
-    if not text.rstrip().endswith(("?", "？", "؟")):
+    if not ends_in_question_mark(text):
         return False
     return _count(_word(text).finditer(text), MOST_ASKED + 1) <= MOST_ASKED
+
+
+def ends_in_question_mark(text: str) -> bool:
+    return text.rstrip().endswith(("?", "？", "؟"))
 
 
 def head(text: str) -> Head:

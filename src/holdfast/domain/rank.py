@@ -330,7 +330,7 @@ class Order:
         self._speaks = {one.id: voice(one, voices) for one in everyone}
         raw = {one.id: self.bm25[one.id] + spoken(one, self._speaks[one.id], self._weights, voices) for one in everyone}
         best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
-        self._words: dict[str | None, float] = {id: value / best for id, value in raw.items()}
+        self._words: dict[str | None, float] = {id: min(1.0, value / best) for id, value in raw.items()}
         self._asking = {one.id for one in everyone if one.asks and self.bm25[one.id]}
         self._cosine = {one.id: nearness(one, voices) for one in candidates}
         self._vector = self._calibrated()

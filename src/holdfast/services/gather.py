@@ -1,6 +1,6 @@
 """Everything that the order of a question's hits is made from, read once."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from ..storage.parsed import Parsed, is_asking, length_of, pad
 from ..storage.port import Session
 from ..storage.then import Then
 from ..storage.vectors import REPLY, Kept, Known, Near
+from .captured_prompts import find_asking_prompts, find_repeated_prompts
 from .hold import Hold
 from .past_recall import PRESENT, Past
 
@@ -48,6 +49,8 @@ BLOCK = 20
 """Without a thread or a time, so many that came one after another are taken for what was said together."""
 
 
+MAX_LOOKED_AT = 2000
+"""No more of one channel are looked at, however many of them only repeat the question."""
 MOST_NAMES = 16
 DATED = 10
 """If fewer of what was found were said at a time that the question names, more of that time is looked at."""
@@ -94,6 +97,8 @@ class Heard(NamedTuple):
     """What was said before and after those that were found."""
     vectors: Known
     """Of those that were found, by the model that makes the question's."""
+    repeated: list[str]
+    """Prompts that were found and only repeat the question."""
 
 
 class Gathered(NamedTuple):
@@ -110,6 +115,9 @@ class Gathered(NamedTuple):
     """How often each was recalled, and when last."""
     then: Mapping[str, Memory] = {}
     """What is to be shown as it was."""
+    repeated_prompts: Collection[str] = ()
+    """They are no candidates, and count for what was said beside them."""
+    asking_prompts: Collection[str] = ()
 
 
 def stems_of(words: Sequence[str]) -> dict[str, str]:
@@ -133,29 +141,68 @@ def listen(
     last = session.newest_row()
     breadth = WIDE if last <= SMALL else NARROW
     put = asking.question(session, question.words, last, beside_vectors=model is not None)
-    found = asking.candidates(session, hold.caller, put, which, now, limit=breadth.found)
-    ids = [hit.id for hit in found if hit.id not in without]
-    rows = _read(look, ids)
+
+    def find(limit: int) -> list[str]:
+        return [hit.id for hit in asking.candidates(session, hold.caller, put, which, now, limit=limit)]
+
+    ids, repeated, rows = find_new(look, question, find, breadth.found, without=without)
     named = voices(question, known | _speakers(rows.values()))
     stems = stems_of(question.words)
     scope = _scope(look, question, stems, named, last, put.held)
     around, asked = _around(look, rows.values()), _asked(stems)
     said = {id: _said(row.parsed, asked) for id, row in rows.items()}
-    return Heard(
-        breadth, put, ids, rows, stems, said, named, scope, around, vectors.kept(session, rows, model) if model else {}
-    )
+    kept = vectors.kept(session, rows, model) if model else {}
+    return Heard(breadth, put, ids, rows, stems, said, named, scope, around, kept, repeated)
+
+
+class FoundNew(NamedTuple):
+    """What a channel found, best first: what says more than the question, and prompts that only repeat it."""
+
+    new: list[str]
+    repeated: list[str]
+    rows: dict[str, Row]
+    """Of both."""
+
+
+def find_new(
+    look: Looked,
+    question: Question,
+    find: Callable[[int], Sequence[str]],
+    most: int,
+    *,
+    without: Collection[str],
+    known: Mapping[str, Row] = {},
+) -> FoundNew:
+    """Read what a channel finds, whose rows may be known; more of it if repeated prompts take half of the places."""
+    limit, rows = most, dict(known)
+    while True:
+        found = find(limit)
+        ids = [id for id in found if id not in without]
+        rows |= _read(look, [id for id in ids if id not in rows])
+        ids = [id for id in ids if id in rows]
+        repeated = find_repeated_prompts(question, look.which, [rows[id] for id in ids])
+        if len(found) < limit or 2 * len(repeated) < limit or 4 * limit > MAX_LOOKED_AT:
+            break
+        limit *= 4
+    others = set(repeated)
+    new = [id for id in ids if id not in others]
+    if limit > most:
+        new, repeated = new[:most], repeated[:most]
+    return FoundNew(new, repeated, {id: rows[id] for id in (*new, *repeated)})
 
 
 def dated(look: Looked, question: Question, heard: Heard) -> list[str]:
     """What was said when the question says, if its words found little of that: first what holds some of them."""
     found: list[str] = []
+    repeated = set(heard.repeated)
+    own, most = [row for id, row in heard.rows.items() if id not in repeated], DATED + len(repeated)
     for period in question.dates:
         start, end = period.start - question.zone, period.end - question.zone
-        if sum(start <= said_at(row) <= end for row in heard.rows.values()) < DATED:
+        if sum(start <= said_at(row) <= end for row in own) < DATED:
             hold, session, which, now = look._replace(which=replace(look.which, said_since=start, said_until=end))
-            found += [hit.id for hit in asking.candidates(session, hold.caller, heard.asked, which, now, limit=DATED)]
+            found += [hit.id for hit in asking.candidates(session, hold.caller, heard.asked, which, now, limit=most)]
             forward = period.precision == "after"
-            found += candidates.said(session, hold.caller, which, now, forward=forward, limit=DATED)
+            found += candidates.said(session, hold.caller, which, now, forward=forward, limit=most)
     return list(dict.fromkeys(found))
 
 
@@ -182,19 +229,23 @@ def gather(
     heard: Heard,
     asked: Embedding | None,
     fresh: Sequence[Kept],
-    nearest: Sequence[str],
+    nearest: FoundNew,
     also: Sequence[str] = (),
     past: Past = PRESENT,
 ) -> Gathered:
     """Candidates of both channels, what was said around them, and what they are linked to; `also` whatever it is."""
-    rows = heard.rows | _read(look, [id for id in (*nearest, *also) if id not in heard.rows])
-    linking = [*heard.found[:LINKING], *nearest[:LINKING], *list(past.rows)[:LINKING]]
+    rows = heard.rows | nearest.rows
+    rows |= _read(look, [id for id in also if id not in rows])
+    linking = [*heard.found[:LINKING], *nearest.new[:LINKING], *list(past.rows)[:LINKING]]
     edges = _edges(look, linking, past.when)
     rows |= _read(look, [id for id in edges.linked if id not in rows]) | past.rows
-    leading = [*heard.found[: heard.breadth.leading], *nearest[: heard.breadth.leading_nearest]]
+    leading = [*heard.found[: heard.breadth.leading], *nearest.new[: heard.breadth.leading_nearest]]
+    leading += [*heard.repeated[: heard.breadth.leading_nearest], *nearest.repeated[: heard.breadth.leading_nearest]]
     beside = _beside(look, rows, heard.around, leading)
     rows |= beside.following
     edges.superseded.update(_superseded(look, rows.keys() - set(linking), past.when))
+    repeated = frozenset(find_repeated_prompts(question, look.which, rows.values()))
+    asking = frozenset(find_asking_prompts(question, look.which, rows.values()))
     making = _Making(
         question=question,
         asked=_asked(heard.words),
@@ -203,20 +254,23 @@ def gather(
         near=_near(look, asked, fresh, rows, heard.vectors),
         around=beside.around,
         ids={**{row.rowno: row.id for row in rows.values()}, **{row.rowno: row.id for row in beside.others}},
+        asking=frozenset(rows[id].rowno for id in asking),
         edges=edges,
         uses=memories.uses(look.session, list(rows)),
         utility=recalls.utilities(look.session, list(rows)),
         now=look.now,
     )
     return Gathered(
-        candidates=[making.candidate(row) for row in rows.values()],
-        around=making.neighbours(beside.others),
+        candidates=[making.candidate(row) for id, row in rows.items() if id not in repeated],
+        around=[*making.neighbours(beside.others), *(making.candidate(rows[id]) for id in rows if id in repeated)],
         scope=heard.scope,
         stems=tuple(heard.words),
         rows=rows,
         superseded=edges.superseded,
         uses=making.uses,
         then=past.memories,
+        repeated_prompts=repeated,
+        asking_prompts=asking,
     )
 
 
@@ -353,6 +407,8 @@ class _Making(Struct, frozen=True):
     near: dict[str, Near]
     around: dict[int, Around]
     ids: dict[int | None, str]
+    asking: frozenset[int]
+    """The rows of prompts that ask something."""
     edges: Edges
     uses: dict[str, tuple[int, int]]
     utility: dict[str, float]
@@ -360,7 +416,7 @@ class _Making(Struct, frozen=True):
 
     def candidate(self, row: Row) -> rank.Candidate:
         """By place: there are many, and by name each would take as long again."""
-        id, beside, at = row.id, self.around.get(row.rowno, NOWHERE), said_at(row)
+        id, at = row.id, said_at(row)
         near, said = self.near.get(id, {}), self.said.get(id) or _said(row.parsed, self.asked)
         over = id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now)
         date = fitness(self.question.dates, at + self.question.zone) if self.question.dates else 0.0
@@ -371,10 +427,7 @@ class _Making(Struct, frozen=True):
             said.labels,
             near.get(REPLIES),
             row.speaker,
-            _group(row),
-            self.ids.get(beside.before),
-            self.ids.get(beside.long_before),
-            self.ids.get(beside.after),
+            *self._surroundings(row),
             row.parsed.asks,
             date,
             self.edges.linked.get(id, ()),
@@ -386,6 +439,18 @@ class _Making(Struct, frozen=True):
             over,
             at,
         )
+
+    def _surroundings(self, row: Row) -> tuple[str | None, str | None, str | None, str | None]:
+        """Its group, and what was said one before it, two before and one after.
+
+        A prompt that asks has none, and is one only for the answer right after it: in an agent's long session each
+        question would lift every other.
+        """
+        if row.rowno in self.asking:
+            return (None, None, None, None)
+        at = self.around.get(row.rowno, NOWHERE)
+        others = [None if rowno in self.asking else self.ids.get(rowno) for rowno in (at.long_before, at.after)]
+        return (_group(row), self.ids.get(at.before), others[0], others[1])
 
     def neighbours(self, rows: Iterable[Neighbour]) -> list[rank.Candidate]:
         """What only counts for others, as far as it does: its words, as if it were one passage, and who says it."""

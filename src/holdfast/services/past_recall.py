@@ -87,6 +87,7 @@ def row_of(memory: Memory, number: int) -> Row:
         priority=memory.priority,
         confidence=memory.confidence,
         content_hash=content_hash(memory.title, memory.content),
+        kind=memory.kind,
         parsed=read(order_columns(memory)["parsed"]),
     )
 

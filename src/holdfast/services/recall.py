@@ -23,9 +23,10 @@ from ..storage.then import Then, then
 from ..storage.vectors import REPLY, Due, Kept
 from . import embed, past_recall
 from .ahead import Ahead
+from .captured_prompts import FRAME
 from .embed import FRESH
 from .find import lost_contents, normal
-from .gather import Gathered, Heard, Looked, dated, gather, listen, measured, speakers
+from .gather import FoundNew, Gathered, Heard, Looked, dated, find_new, gather, listen, measured, speakers
 from .hold import Hold
 from .noted import Asked
 from .past_recall import PRESENT, Past
@@ -95,7 +96,7 @@ def recall(hold: Hold, ask: Ask, pick: Callable[[list[Hit]], tuple[list[Hit], bu
     with hold.reading() as session:
         look = Looked(hold, session, ready.ask.which, ready.now)
         ready = _with_what_lost(look, ready)
-        found = ordered(look, ready, most=SPARE * ask.limit)
+        found = ordered(look, ready)
         hits = hits_of(look, settled(found.ranked, found.gathered), found.gathered, ready.ask)
     kept, packed = pick(hits)
     id = _noted(hold, ask, kept, ready.now) if ready.when is None and ask.noted else None
@@ -165,14 +166,20 @@ class Ordered(NamedTuple):
     """Best first."""
 
 
-def ordered(look: Looked, ready: Ready, *, most: int | None, also: Sequence[str] = ()) -> Ordered:
-    """The candidates in order, so many; `also` are taken for candidates whatever found them."""
-    nearest = _nearest(look, ready, ready.vector) if ready.vector else []
+def ordered(look: Looked, ready: Ready, *, every: bool = False, also: Sequence[str] = ()) -> Ordered:
+    """The candidates in order, as many as the hits need or every one; `also` are candidates whatever found them."""
+    nearest = _nearest(look, ready, ready.vector) if ready.vector else FoundNew([], [], {})
     before = _past(look, ready, also) if ready.when else PRESENT
     said_then = [id for id in dated(look, ready.asked, ready.heard) if id not in ready.ask.without]
     gathered = gather(look, ready.asked, ready.heard, ready.vector, ready.fresh, nearest, (*said_then, *also), before)
+    most = None if every else needed(ready.ask, gathered)
     found = rank.ranked(gathered.candidates, gathered.around, gathered.stems, gathered.scope, look.now, most=most)
-    return Ordered(gathered, nearest, found)
+    return Ordered(gathered, nearest.new, found)
+
+
+def needed(ask: Ask, gathered: Gathered) -> int:
+    """How many candidates are put in order: of those that say or ask the same as another some are no hits."""
+    return SPARE * ask.limit + len(gathered.asking_prompts)
 
 
 NO_VECTORS = "None of these memories has a current vector by this model: they were found by words alone."
@@ -232,14 +239,17 @@ UNREADABLE = "Found by words alone: the model that makes vectors does not know t
 WAITING = "Many of the newest memories have no vectors yet: `holdfast reembed` makes them."
 
 
-def _nearest(look: Looked, ready: Ready, asked: Embedding) -> list[str]:
+def _nearest(look: Looked, ready: Ready, asked: Embedding) -> FoundNew:
     """The memories that have the nearest passages, nearest first; those without any kept vector among them."""
-    most = ready.heard.breadth.nearest
-    found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=most)
-    fresh = [one for one in ready.fresh if one.begins != REPLY]
-    near = dict(found) | {id: max(passages.values()) for id, passages in measured(asked, fresh).items()}
-    order = sorted(near, key=lambda id: (-near[id], id))
-    return [id for id in order if near[id] >= rank.RELATED and id not in ready.ask.without]
+    fresh = measured(asked, [one for one in ready.fresh if one.begins != REPLY])
+
+    def find(limit: int) -> list[str]:
+        found = vectors.nearest(look.session, look.hold.caller, asked, look.which, look.now, limit=limit)
+        near = dict(found) | {id: max(passages.values()) for id, passages in fresh.items()}
+        return [id for id in sorted(near, key=lambda id: (-near[id], id)) if near[id] >= rank.RELATED]
+
+    heard = ready.heard
+    return find_new(look, ready.asked, find, heard.breadth.nearest, without=ready.ask.without, known=heard.rows)
 
 
 def _past(look: Looked, ready: Ready, also: Sequence[str]) -> Past:
@@ -318,28 +328,30 @@ def folded(
 ) -> tuple[list[rank.Ranked], dict[str, list[str]]]:
     """The first so many that differ, and of each the ones that say the same.
 
-    What happened at a time of its own is never left out: that it was said twice is worth knowing.
+    What happened at a time of its own is never left out: that it was said twice is worth knowing. That a prompt was
+    asked twice is not.
     """
     chosen: list[rank.Ranked] = []
     like: dict[str, list[str]] = {}
-    said: dict[tuple[str, ...], str] = {}
+    said: dict[tuple[bool, tuple[str, ...]], str] = {}
     for one in order:
-        row = gathered.rows[one.id]
-        words = _said(row) if row.occurred_at is None else ()
-        alone = row.occurred_at is None and one.id not in gathered.superseded
-        twin = said.get(words) if alone and len(words) >= FEWEST_ALIKE else None
+        row, asked = gathered.rows[one.id], one.id in gathered.asking_prompts
+        timeless = asked or row.occurred_at is None
+        words = _said(row, FRAME if asked else COMMON) if timeless else ()
+        alone = timeless and one.id not in gathered.superseded
+        twin = said.get((asked, words)) if alone and len(words) >= (1 if asked else FEWEST_ALIKE) else None
         if twin is not None and gathered.rows[twin].speaker == row.speaker:
             like[twin].append(one.id)
         elif len(chosen) < limit:
             chosen.append(one)
             like[one.id] = []
-            if row.occurred_at is None:
-                said[words] = one.id
+            if timeless:
+                said[asked, words] = one.id
         else:
             break
     return chosen, like
 
 
-def _said(row: Row) -> tuple[str, ...]:
+def _said(row: Row, common: Collection[str]) -> tuple[str, ...]:
     """The words of a memory, but for the most common: a negation, a number or a name makes another of it."""
-    return tuple(sorted(stem for line in row.parsed.lines for stem in line.stems.split() if stem not in COMMON))
+    return tuple(sorted(stem for line in row.parsed.lines for stem in line.stems.split() if stem not in common))

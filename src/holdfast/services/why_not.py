@@ -16,7 +16,7 @@ from ..storage.then import State
 from .find import normal
 from .gather import Looked
 from .hold import Hold
-from .recall import SPARE, Ask, Hit, Ordered, Ready, folded, hits_of, ordered, prepare, settled
+from .recall import Ask, Hit, Ordered, Ready, folded, hits_of, needed, ordered, prepare, settled
 
 Pick = Callable[[list[Hit]], tuple[list[Hit], Packed]]
 """Says which hits are shown."""
@@ -146,21 +146,27 @@ _SAYS: dict[str, Callable[[Memory, Filter], str]] = {
 
 # The order
 
+REPEATED = Reason(
+    "repeats_question", "It is a prompt that only repeats the question: ask with the kind conversation to have it, too."
+)
+
 
 def _ranked(hold: Hold, state: State, ready: Ready, pick: Pick) -> Explained:
     memory = state.memory
     with hold.reading() as session:
         look = Looked(hold, session, ready.ask.which, ready.now)
-        found = ordered(look, ready, most=None)
+        found = ordered(look, ready, every=True)
         candidates, gathered = len(found.gathered.candidates), found.gathered
-        hits = hits_of(look, settled(found.ranked[: SPARE * ready.ask.limit], gathered), gathered, ready.ask)
+        hits = hits_of(look, settled(found.ranked[: needed(ready.ask, gathered)], gathered), gathered, ready.ask)
         missed: list[Reason] = []
         if memory.id not in gathered.rows:
-            nearest, found = found.nearest, ordered(look, ready, most=None, also=[memory.id])
+            nearest, found = found.nearest, ordered(look, ready, every=True, also=[memory.id])
             missed = list(_missed(look, state, ready, found, nearest))
     kept, _ = pick(hits)
     places = {hit.memory.id: place for place, hit in enumerate(kept, 1)}
     last = kept[-1].why.score if kept else None
+    if memory.id in found.gathered.repeated_prompts:
+        return Explained(memory, False, [REPEATED], None, None, last, candidates, ready.degraded)
     why = next((one for one in found.ranked if one.id == memory.id), None)
     if memory.id in places:
         told = Reason("returned", f"It is returned, at place {places[memory.id]} of {len(kept)}.")

@@ -34,6 +34,7 @@ class Row(Struct, frozen=True, gc=False):
     priority: int
     confidence: float
     content_hash: str
+    kind: str
     parsed: Parsed
 
 

@@ -83,7 +83,7 @@ def put_in_order(hold: holdfast.Holdfast, ask: Ask, also: Sequence[str] = ()) ->
     ready = prepare(hold.hold, ask)
     with hold.hold.reading() as session:
         look = Looked(hold.hold, session, ready.ask.which, ready.now)
-        return ordered(look, ready, most=None, also=also)
+        return ordered(look, ready, every=True, also=also)
 
 
 def bears(one: Ranked) -> bool:

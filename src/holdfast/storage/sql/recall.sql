@@ -1,7 +1,7 @@
 -- name: candidate.columns
 -- What the order of hits is made from.
 m.rowno, m.id, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until, m.priority, m.confidence,
-m.content_hash, m.parsed
+m.content_hash, m.kind, m.parsed
 -- name: candidate_select
 -- Some memories; filters follow. The limit, which nobody reaches, keeps a planner from reading a whole namespace instead.
 select {candidate.columns} from (select * from memory where id = any(:ids) limit 1000000) as m where true

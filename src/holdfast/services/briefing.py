@@ -26,6 +26,8 @@ from .hold import Hold
 from .recall import Ask, Hit, recall
 
 MOST_HITS = 20
+LOOKED_AT = 100
+"""So many hits are looked at: what other parts tell is among them."""
 MOST_EACH = 50
 LONGEST_KNOWN = 2000
 """Characters of a line of which is remembered what it takes to look at it."""
@@ -247,10 +249,10 @@ def _recalled(hold: Hold, scope: Scope, message: str, going: Conversation | None
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
         fit = [hit for hit in hits if going is None or hit.memory.thread != going.id]
-        other = [hit for hit in fit if hit.memory.kind not in ("fact", "lesson", "summary")]
+        other = [hit for hit in fit if hit.memory.kind not in ("fact", "lesson", "summary")][:MOST_HITS]
         return other, budget.Packed(list(other), 0, 0, overflow=False)
 
-    found = recall(hold, Ask(message, which, limit=MOST_HITS), pick)
+    found = recall(hold, Ask(message, which, limit=LOOKED_AT), pick)
     return [_memory(hit.memory, _told(hit)) for hit in found.hits], 0, 0, found.degraded
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .mining.capture import Role
 
 MOST_HITS = 20
+LOOKED_AT = 100
+"""So many hits are looked at: what the session said itself and earlier prompts, which are not given, are among them."""
 LONGEST_ASKED = 2000
 """Characters of a prompt by which memories are looked for: its beginning, and its end."""
 LEAST_WORDS = 2
@@ -96,7 +98,7 @@ def bearing(hold: Hold, told: Happened, most_tokens: int) -> str:
         return ""
     which = Filter(namespaces=(*around(place.names, hold.namespace), *people))
     most = min(place.budget or most_tokens, most_tokens)
-    block = given(hold, Ask(asked, which, MOST_HITS, without=kept.given), told.session, most)
+    block = given(hold, Ask(asked, which, LOOKED_AT, without=kept.given), told.session, most)
     return block.text if block.text and _claimed(hold, key, block.cited) else ""
 
 
@@ -108,8 +110,8 @@ def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
         return pack.Block("", 0, reason="Too little was asked.")
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
-        news = [hit for hit in hits if hit.memory.thread != thread and hit.superseded_by not in ask.without]
-        worth = [hit for hit in news if not is_asked(hit.memory) and bears(hit, asked)]
+        others = [hit for hit in hits if hit.memory.thread != thread and not is_asked(hit.memory)][:MOST_HITS]
+        worth = [hit for hit in others if hit.superseded_by not in ask.without and bears(hit, asked)]
         shown = context.packable(hold, worth)
         fence, now = context.new_fence(), hold.now()
         times = context.times_of(context.all_said(hold, ask), hits) if shown else None

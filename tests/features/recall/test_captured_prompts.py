@@ -347,3 +347,20 @@ def test_what_a_session_said_earlier_is_found_in_it(hold: Any, web: Path) -> Non
         host_hooks.keep(hold.hold, tell("prompt", web, prompt=prompt), hold.call)
     (hit,) = hold.recall("when is the deploy?", namespace="team/web").memories
     assert hit.content == "we moved the deploy to Thursday"
+
+
+def test_many_prompts_that_hooks_never_give_leave_room_for_what_they_do(hold: Any, web: Path) -> None:
+    for number in range(40):
+        text = f"deploy to production on a Friday, after plan {number} of the shop was signed by friend {number}"
+        host_hooks.keep(hold.hold, tell("prompt", web, f"s-{number % 2}", prompt=text), hold.call)
+    hold.store(title="Deploy day", content=FACT, namespace="team/web")
+    assert FACT in host_hooks.bearing(hold.hold, tell("prompt", web, prompt=ASK), 600)
+
+
+def test_a_long_conversation_leaves_room_for_what_others_know(hold: Any) -> None:
+    for number in range(4):
+        said = [f"we deploy plan {number} {turn} to production on a Friday" for turn in range(10)]
+        hold.conversation_say(turns=[{"role": "user", "content": text} for text in said])
+    fact = hold.store(title="Deploy day", content=FACT).id
+    (recalled,) = hold.build_context(message=ASK, parts=["recalled"]).parts
+    assert [item.id for item in recalled.items] == [fact]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.clock import FUTURE_BOUND_MS, Stamp, tick, too_far
+from holdfast.domain.clock import FUTURE_BOUND_MS, Stamp, latest, tick, too_far
 
 TIMES = st.integers(0, 1 << 62)
 
@@ -31,3 +31,9 @@ def test_a_stamp_more_than_seven_days_ahead_is_too_far() -> None:
     now_ms = 1_700_000_000_000
     assert not too_far(now_ms + FUTURE_BOUND_MS << 16, now_ms)
     assert too_far(now_ms + FUTURE_BOUND_MS + 1 << 16, now_ms)
+
+
+def test_the_latest_time_is_the_last_one_that_is_not_too_far() -> None:
+    now_ms = 1_700_000_000_000
+    assert not too_far(latest(now_ms), now_ms)
+    assert too_far(latest(now_ms) + 1, now_ms)

@@ -5,15 +5,19 @@ value its column shows, is kept whole.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from .change import MAX_NAME_CHARS, MAX_NUMBER
 from .clock import Stamp
+from .learnt import learn
 from .merge import AWAITED, Cell, canonical, delta, present, shown, write
 
 R = TypeVar("R", bound=Struct)
+Time = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Origin = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 
 _PLAIN = {type(None), str, int, float, bool}
 
@@ -38,6 +42,26 @@ class Shape(NamedTuple):
     """An edit of these writes the state again, so that it outlives an older deletion."""
     here: tuple[str, ...] = ()
     """Keys of maps that are of this store alone: no other one hears of them."""
+
+
+class WrittenValue(NamedTuple):
+    """A value of a cell as it travels, under its stamp."""
+
+    time: Time
+    origin: Origin
+    value: Any
+    is_awaited: int = 0
+    """1: the value is named alone; its own change brings it."""
+
+
+class WrittenCell(NamedTuple):
+    """A cell as it travels."""
+
+    values: list[WrittenValue]
+    seen: dict[Origin, Time]
+
+
+WrittenCells = dict[str, WrittenCell]
 
 
 class Cells(NamedTuple):
@@ -170,7 +194,14 @@ def encode(cells: Mapping[str, Cell]) -> bytes:
 
 
 def decode(raw: bytes) -> dict[str, Cell]:
-    return {name: _cell(cell) for name, cell in msgspec.json.decode(raw).items()}
+    """Cells as they travel; raises msgspec.ValidationError if anything in them is of another type."""
+    learn(WrittenCells)
+    written = msgspec.json.decode(raw, type=WrittenCells)
+    return {name: Cell(_values_of(values), seen) for name, (values, seen) in written.items()}
+
+
+def _values_of(written: Iterable[WrittenValue]) -> dict[Stamp, Any]:
+    return {Stamp(time, origin): AWAITED if is_awaited else value for time, origin, value, is_awaited in written}
 
 
 def purge(

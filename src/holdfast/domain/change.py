@@ -1,5 +1,6 @@
 """A change as it travels between stores: what its author said, word for word, and signed."""
 
+import re
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -14,6 +15,12 @@ FORM = 1
 """The version of what a signature covers."""
 MOST_WORDS = 4 * 1024 * 1024
 """Bytes of one change: a version of a skill is the largest."""
+MAX_NUMBER = 2**62
+"""The largest number that any store can keep."""
+MAX_NAME_CHARS = 512
+ERASED_UNSEEN = "purged"
+"""Stands for the digest of what was purged before its author ever told it to anybody."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,10 +85,22 @@ def mark(origin: str, n: int, at: int, op: str, kind: str, record: str) -> str:
     return sha256(msgspec.json.encode([origin, n, at, op, kind, record])).hexdigest()[:32]
 
 
+def must_be_named(change: Change) -> None:
+    """Raise unless origin and number are such as a store can keep a change under."""
+    must_be_name("origin", change.origin)
+    if not 1 <= change.n <= MAX_NUMBER:
+        raise Invalid("A change has a number from 1 on.")
+
+
 def must_be_whole(change: Change) -> None:
-    """Raise if a change cannot be one, whoever sent it."""
-    if change.n < 1 or change.at < 0 or not change.origin or not change.record:
-        raise Invalid("A change has an origin, a record, a number from 1 on and a time.")
+    """Raise if a change cannot be one, whoever sent it: checked before anything else is done with it."""
+    must_be_named(change)
+    for field in ("actor", "op", "kind", "record"):
+        must_be_name(field, getattr(change, field))
+    if change.about is not None:
+        must_be_name("about", change.about)
+    if not (0 <= change.at <= MAX_NUMBER and 0 <= change.group <= MAX_NUMBER):
+        raise Invalid(f"A change has a time and a group from 0 to {MAX_NUMBER:,}.")
     if STATE in (change.origin, change.op):
         raise Invalid("A whole record is not a change.")
     said = [part for part in (change.body, change.delta, change.erased) if part is not None]
@@ -89,6 +108,14 @@ def must_be_whole(change: Change) -> None:
         raise Invalid("A change is a whole record, or an edit, or erased: one of them.")
     if len(said[0].encode()) > MOST_WORDS:
         raise Invalid(f"A change says at most {MOST_WORDS:,} bytes.")
+    if change.erased is not None and change.erased != ERASED_UNSEEN and not _DIGEST.fullmatch(change.erased):
+        raise Invalid("erased: the digest of what was erased, 64 hexadecimal digits")
+
+
+def must_be_name(field: str, name: str) -> None:
+    """Raise unless a name can be kept and looked up."""
+    if not 0 < len(name) <= MAX_NAME_CHARS or "\x00" in name:
+        raise Invalid(f"{field}: 1 to {MAX_NAME_CHARS} characters without NUL")
 
 
 def must_agree(change: Change, written: dict[str, Cell]) -> None:

@@ -12,6 +12,8 @@ from .principal import Principal
 from .skill import SkillVersion
 
 WHY = "purged"
+PURGEABLE = (Memory, Alias, Invalidation, Interaction, Principal, SkillVersion)
+"""Kinds of records of which a stub can be left."""
 
 
 def stub(record: Any) -> Any:

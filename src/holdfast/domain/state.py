@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from .cells import decode
-from .change import Change
+from .change import MAX_NUMBER, Change, must_be_name
 from .clock import STATE, Stamp, too_far
 from .errors import Invalid
 from .merge import Cell
@@ -35,10 +35,18 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Stamp(self.at, self.origin)
 
 
+def must_be_whole(state: State) -> None:
+    """Raise if a state cannot be one, whoever sent it."""
+    for field in ("kind", "record", "origin"):
+        must_be_name(field, getattr(state, field))
+    if state.about is not None:
+        must_be_name("about", state.about)
+    if not 0 <= state.at <= MAX_NUMBER or len(state.cells) + len(state.body) > MOST_STATE:
+        raise Invalid(f"A state has a time and at most {MOST_STATE:,} characters.")
+
+
 def read(state: State) -> dict[str, Cell]:
     """The cells of a state; raises if they contradict themselves."""
-    if not state.record or not state.origin or len(state.cells) + len(state.body) > MOST_STATE:
-        raise Invalid(f"A state has a record, an origin and at most {MOST_STATE:,} characters.")
     try:
         held = decode(state.cells.encode())
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
@@ -49,9 +57,10 @@ def read(state: State) -> dict[str, Cell]:
     return held
 
 
-def ahead(held: dict[str, Cell], now_ms: int) -> bool:
+def ahead(state: State, held: dict[str, Cell], now_ms: int) -> bool:
     """Whether a state comes from so far in the future that a clock must be wrong."""
-    return any(too_far(time, now_ms) for cell in held.values() for time in cell.seen.values())
+    times = [state.at, *(time for cell in held.values() for time in cell.seen.values())]
+    return any(too_far(time, now_ms) for time in times)
 
 
 def as_change(state: State) -> Change:

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from ..domain import cells
 from ..domain.aside import Aside
-from ..domain.clock import Stamp, tick
+from ..domain.change import MAX_NUMBER
+from ..domain.clock import Stamp, latest, tick
 from ..domain.erasure import ERASURE_SHAPE, Erasure
 from ..domain.errors import VersionConflict
 from ..domain.interaction import INTERACTION_SHAPE, Interaction
@@ -318,15 +319,22 @@ class Writing:
         after: Any = replace(stub(record) if left is None else left, **self.following(record))
         now_shows = cells.flatten(kind.shape, after)
         stamp = self.stamp([time for cell in old.all(shows).values() for time in cell.seen.values()])
-        known: Counter[str] = Counter(dict(self.session.rows("record_told", id=after.id, kind=kind.name)))
+        known = self._times_of(kind, after.id, latest(self.now // 1000))
         delta = cells.purge(kind.shape, old, shows, after, stamp, known | Counter(taken or {}))
         written = cells.decode(delta)
-        self.unsay(kind, after.id, written[cells.PURGED].seen)
+        self.unsay(kind, after.id, self._times_of(kind, after.id, MAX_NUMBER) | Counter(written[cells.PURGED].seen))
         new = cells.Cells(old.base, cells.swept(kind.shape, {**old.all(shows), **written}))
         self._put(kind, record, after, cells.pack(new, now_shows))
         self.session.do("conflict_clear", record=after.id, kind=kind.name)
         self.note(kind, after, "purge", stamp, delta.decode())
         return after  # type: ignore[no-any-return]
+
+    def _times_of(self, kind: Kind[Any], id: str, most: int) -> Counter[str]:
+        """The time of each origin's last change of a record in the journal, up to a time.
+
+        What others would hold to be of a wrong clock is not told to them: they would put the purge aside with it.
+        """
+        return Counter(dict(self.session.rows("record_told", id=id, kind=kind.name, most=most)))
 
     def unsay(self, kind: Kind[Any], id: str, seen: Mapping[str, int]) -> None:
         """Take away what a record said in every change that who purged it had seen, those of this transaction too."""

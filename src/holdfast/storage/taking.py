@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..domain import admit, cells
-from ..domain.change import Change, ahead, digest, must_agree, must_be_whole
+from ..domain.change import Change, Name, ahead, digest, must_agree, node_of
 from ..domain.clock import STATE, too_far
 from ..domain.erasure import Erasure
 from ..domain.errors import HoldfastError
@@ -17,19 +17,20 @@ from ..domain.interaction import Interaction, admit_interaction
 from ..domain.learnt import learn
 from ..domain.link import Grant, Link, Standard
 from ..domain.memory import IMPORTED_FROM, Memory
-from ..domain.merge import Cell, join
+from ..domain.merge import AWAITED, Cell, join
+from ..domain.peer_record import must_be_storable, must_be_typed, must_be_unknown
 from ..domain.people import FORGOTTEN, named
 from ..domain.policy import Policy
 from ..domain.principal import Principal
 from ..domain.purged import says, stub
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.skill import File, SkillVersion, digest_of, version_id
-from ..domain.state import State
+from ..domain.state import State, must_be_whole
 from ..domain.state import ahead as state_ahead
 from ..domain.state import read as read_state
 from . import conflicts, consulted, journal, skills, titles
 from .principals import known_as
-from .records import KINDS, Kind, Writing, body_text
+from .records import KINDS, STANDARD, Kind, Writing, body_text
 from .scoping import Bounds
 from .states import ends_of
 
@@ -39,8 +40,12 @@ Reason = Literal[
 ]
 
 
+OF_ANOTHER_RECORD = "It is about another record than it says."
 GOVERNING = (Policy, Grant, Standard, Erasure)
 """Records that say what others may or must do, or erase what is theirs."""
+
+UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError)
+"""What reading raises if something is of another form than it must be."""
 
 OfSomebody = Memory | Interaction | Principal
 """Records that may be of a person."""
@@ -97,44 +102,67 @@ class Taking:
         """Records of people who were forgotten, as each was here before what was taken erased it."""
         self.came: set[tuple[str, str]] = set()
         """Records that may be of people and said nothing here before."""
+        self._unproven: dict[tuple[str, str], dict[Name, Change]] = {}
+        """Erased changes, by their records, whose purge has not come."""
+        self._proven: set[Name] = set()
+        """Those of them that were entered when it came."""
         self._was_gone: dict[str, bool] = {}
         """Whether each memory that was written was deleted before."""
         self._came_gone: dict[str, bool] = {}
         """Whether it was deleted when it was written last."""
 
     def take(self, change: Change) -> Outcome:
-        """Take one change. Raises Refused before it writes anything."""
-        try:
-            must_be_whole(change)
-        except HoldfastError as error:
-            raise Refused("invalid", error.message) from None
+        """Take one change that is whole. Raises Refused before it writes anything."""
         kind = KINDS.get(change.kind)
-        if kind is None and change.erased is None:
+        if kind is None:
             raise Refused("unknown_kind", f"This release knows no {change.kind}.")
-        held = self._held(kind, change.record) if kind else None
-        if kind is None or change.erased is not None:
-            self._enter(change, None, None)
-            return "noop"
         created, written = self._read(kind, change)
+        held = self._held(kind, change.record)
         if ahead(change, written, self._write.now // 1000):
             if isinstance(created, SkillVersion):
                 self._admit_files(created)  # what they say does not come again when its time has come
             raise Refused("future", "It was made by a clock that is more than seven days ahead.")
+        if change.erased is not None:
+            return self._take_erased(kind, change, held)
         if held is None:
             if change.op == "purge":
                 return self._bury(kind, change, written)
             if created is None:
                 raise Refused("waits", f"The {change.kind} that it edits is not here.")
             return self._add(kind, change, created, written)
+        if created is not None:
+            _must_be_storable(created)  # what it says may lose to what is here, and be kept beside that
         return self._join(kind, change, held, written)
+
+    def _take_erased(self, kind: Kind[Any], change: Change, held: Held | None) -> Outcome:
+        """Take the number of a change whose words were erased: only the purge that erased them shows that it may."""
+        name, purge = Name(change.origin, change.n), held.cells.own.get(cells.PURGED) if held else None
+        if held is None or purge is None or not _has_seen(purge, change):
+            self._unproven.setdefault((change.kind, change.record), {})[name] = change
+            raise Refused("waits", "The purge that erased it is not here.")
+        _must_be_about(kind, change, held.own)
+        if name not in self._proven:
+            self._enter(change, None, None)
+        return "noop"
+
+    def _enter_erased(self, kind: Kind[Any], record: Any, purge: Cell) -> None:
+        """Enter what waited for a purge before the purge itself, as it was at its author's."""
+        for name, change in self._unproven.pop((kind.name, record.id), {}).items():
+            if _has_seen(purge, change) and change.about == kind.about(record):
+                self._enter(change, None, None)
+                self._proven.add(name)
 
     def take_state(self, state: State) -> Outcome:
         """Join a record that was sent whole. Raises Refused before it writes anything."""
+        try:
+            must_be_whole(state)
+        except HoldfastError as error:
+            raise Refused("invalid", error.message) from None
         kind = KINDS.get(state.kind)
         if kind is None:
             raise Refused("unknown_kind", f"This release knows no {state.kind}.")
         theirs, written = self._read_state(kind, state)
-        if state_ahead(written, self._write.now // 1000):
+        if state_ahead(state, written, self._write.now // 1000):
             raise Refused("future", "It was made by a clock that is more than seven days ahead.")
         held = self._held(kind, state.record)
         if held is None:
@@ -144,15 +172,18 @@ class Taking:
     def _read_state(self, kind: Kind[Any], state: State) -> tuple[Any, dict[str, Cell]]:
         try:
             written = read_state(state)
+            must_be_typed(kind.type, kind.shape, written)
+            raw = _decode_body(kind, state.body)
             learn(kind.type)
             values = cells.shows(kind.shape, {name: [cell] for name, cell in written.items()})
-            record = cells.rebuilt(kind.shape, msgspec.json.decode(state.body, type=kind.type), values)
+            record = cells.rebuilt(kind.shape, msgspec.convert(raw, kind.type), values)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
-        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Refused("invalid", f"It cannot be read: {error}") from None
         if record.id != state.record or kind.about(record) != state.about:
-            raise Refused("invalid", "It is about another record than it says.")
+            raise Refused("invalid", OF_ANOTHER_RECORD)
+        _must_leave(kind, state.record, state.about, written)
         return record, written
 
     def _add_state(self, kind: Kind[Any], state: State, theirs: Any, written: dict[str, Cell]) -> Outcome:
@@ -161,7 +192,7 @@ class Taking:
         shows = cells.flatten(kind.shape, record)
         self._put(kind, None, None, record, cells.pack(cells.least(cells.Cells(state.base, written), shows), shows))
         self._skills_changed |= isinstance(record, SkillVersion) and record.state != "live"
-        self._enter_state(state, record, written)
+        self._enter_state(state, record, written, "purge" if cells.PURGED in written else None)
         held = cells.Cells(state.base, written)
         if _doubtful(held, held):
             conflicts.found_in(self._write, kind, record, held)
@@ -218,21 +249,32 @@ class Taking:
 
     def _read(self, kind: Kind[Any], change: Change) -> tuple[Any, dict[str, Cell]]:
         """The record that a change creates, if it does, and the cells that it writes."""
+        if change.erased is not None:
+            return None, {}
         try:
-            if change.body is None:
-                written = cells.decode((change.delta or "").encode())
-                must_agree(change, written)
-                return None, written
-            raw = msgspec.json.decode(change.body)
-            learn(kind.type)
-            record = msgspec.convert(raw, kind.type)
+            created, written = self._read_words(kind, change)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
-        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Refused("invalid", f"It cannot be read: {error}") from None
-        if record.id != change.record or kind.about(record) != change.about:
-            raise Refused("invalid", "It is about another record than it says.")
+        if created is not None and (created.id != change.record or kind.about(created) != change.about):
+            raise Refused("invalid", OF_ANOTHER_RECORD)
+        if (change.op == "purge") != (cells.PURGED in written):
+            raise Refused("invalid", "A purge says what it leaves, and nothing else does.")
+        _must_leave(kind, change.record, change.about, written)
+        return created, written
+
+    def _read_words(self, kind: Kind[Any], change: Change) -> tuple[Any, dict[str, Cell]]:
+        if change.body is None:
+            written = cells.decode((change.delta or "").encode())
+            must_agree(change, written)
+            must_be_typed(kind.type, kind.shape, written)
+            return None, written
+        raw = _decode_body(kind, change.body)
+        learn(kind.type)
+        record = msgspec.convert(raw, kind.type)
         unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
+        must_be_unknown(kind.shape, unknown.keys())
         return record, cells.made(kind.shape, record, change.stamp, unknown)
 
     def _add(self, kind: Kind[Any], change: Change, created: Any, written: dict[str, Cell]) -> Outcome:
@@ -248,13 +290,16 @@ class Taking:
         """What was purged before it came here leaves its stub, to which other records may point."""
         try:
             (left,) = written[cells.PURGED].values.values()
-            record = replace(msgspec.convert(left, kind.type), version=1)
-        except (LookupError, ValueError, msgspec.ValidationError) as error:
+            values = cells.shows(kind.shape, {name: [cell] for name, cell in written.items()})
+            record = replace(cells.rebuilt(kind.shape, msgspec.convert(left, kind.type), values), version=1)
+        except UNREADABLE as error:
             raise Refused("invalid", f"It cannot be read: {error}") from None
         self._admit(record)
         shows = cells.flatten(kind.shape, record)
         self._put(kind, None, None, record, cells.pack(cells.Cells(change.stamp, written), shows))
+        self._write.unsay(kind, record.id, written[cells.PURGED].seen)
         self._skills_changed |= isinstance(record, SkillVersion)
+        self._enter_erased(kind, record, written[cells.PURGED])
         self._enter(change, record, body_text(record))
         return "new"
 
@@ -262,7 +307,8 @@ class Taking:
         """A new memory as its author's, or as whose it becomes here; its first author is kept."""
         if self._owner is None or not isinstance(record, Memory) or record.agent == self._owner:
             return record
-        first = record.extra.get(IMPORTED_FROM) or record.metadata.get(IMPORTED_FROM) or record.agent
+        named = (record.extra.get(IMPORTED_FROM), record.metadata.get(IMPORTED_FROM))
+        first = next((name for name in named if name and isinstance(name, str)), record.agent)
         return replace(record, agent=self._owner, extra={**record.extra, IMPORTED_FROM: first})
 
     def _join(self, kind: Kind[Any], change: Change, held: Held, written: dict[str, Cell]) -> Outcome:
@@ -271,7 +317,10 @@ class Taking:
             said = stub(said)
         newest = max(held.own.updated_at, (change.at >> 16) * 1000)
         record = replace(said, version=held.own.version + 1, updated_at=newest)
+        _must_be_about(kind, change, record)
         changed = self._put_again(kind, held, record, after, written.get(cells.PURGED))
+        if cells.PURGED in written:
+            self._enter_erased(kind, record, written[cells.PURGED])
         self._enter(change, record, body_text(record))
         return self._outcome(kind, held, record, after, changed=changed)
 
@@ -292,6 +341,7 @@ class Taking:
 
     def _admit(self, record: Struct) -> None:
         """The one door in, for what comes from other stores, too."""
+        _must_be_storable(record)
         try:
             if isinstance(record, Memory):
                 admit.whole(record)
@@ -299,7 +349,7 @@ class Taking:
                 admit_interaction(record)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
-        if isinstance(record, Erasure) and too_far(record.ordered_at // 1000 << 16, self._write.now // 1000):
+        if isinstance(record, Erasure) and self._is_ahead(record):
             raise Refused("future", "It was ordered by a clock that is more than seven days ahead.")
         for kind, end in ends_of(record):
             if self._write.get(kind, end) is None:
@@ -307,6 +357,11 @@ class Taking:
         self._must_be_within(record)
         if isinstance(record, SkillVersion) and record.state == "live":
             self._admit_files(record)
+
+    def _is_ahead(self, order: Erasure) -> bool:
+        """Whether an order, or a store that is said to have carried it out, is of a clock that must be wrong."""
+        moments = [order.ordered_at, *order.heard.values()]
+        return any(too_far(moment // 1000 << 16, self._write.now // 1000) for moment in moments)
 
     def _must_be_within(self, record: Struct) -> None:
         """A peer writes only where it may, before and after; what governs others is an admin peer's to say."""
@@ -384,7 +439,7 @@ class Taking:
             self.lost.setdefault((kind.name, id), own)
 
     def _enter(self, change: Change, record: Any, body: str | None) -> None:
-        if change.op != "purge" and (change.kind, change.record) in self.remains:
+        if change.op != "purge" and change.words and (change.kind, change.record) in self.remains:
             back = self.remains[change.kind, change.record]
             back[change.origin] = max(change.at, back.get(change.origin, 0))
         author = journal.Author(change.origin, change.n, change.actor, change.group)
@@ -423,16 +478,55 @@ def _said(packed: bytes, file: File) -> bytes:
     return said
 
 
+def _must_be_storable(record: Struct) -> None:
+    try:
+        must_be_storable(record)
+    except HoldfastError as error:
+        raise Refused("invalid", error.message) from None
+
+
+def _decode_body(kind: Kind[Any], body: str) -> dict[str, Any]:
+    """The fields of a record, each of them JSON that every store can hold."""
+    raw = msgspec.json.decode(body, type=dict[str, Any])
+    for name, value in raw.items():
+        if name not in kind.type.__struct_fields__:
+            admit.foreign("field", name)
+        admit.foreign(name, value)
+    return raw
+
+
+def _must_be_about(kind: Kind[Any], change: Change, record: Any) -> None:
+    """Raise if a change says that it is of another memory than its record is: that decides who may see it."""
+    about = kind.about(record)
+    differs = (change.about is None) != (about is None) if kind is STANDARD else change.about != about
+    if differs:
+        raise Refused("invalid", OF_ANOTHER_RECORD)
+
+
+def _must_leave(kind: Kind[Any], record: str, about: str | None, written: Mapping[str, Cell]) -> None:
+    """Raise if a purge leaves something of another record."""
+    purges = written[cells.PURGED].values.values() if cells.PURGED in written else ()
+    for left in [msgspec.convert(value, kind.type) for value in purges if value is not AWAITED]:
+        if left.id != record or kind.about(left) != about:
+            raise Refused("invalid", OF_ANOTHER_RECORD)
+
+
+def _has_seen(purge: Cell, change: Change) -> bool:
+    """Whether a purge has seen a change, under whichever origin its node goes on: one that was mended has a new one."""
+    node = node_of(change.origin)
+    return any(change.at <= time for origin, time in purge.seen.items() if node_of(origin) == node)
+
+
 def _after(kind: Kind[Any], held: Held, written: Mapping[str, Cell], upon: Any) -> tuple[cells.Cells, Any]:
     """The cells of a record joined with those that were told, and what it says by them."""
     shows = cells.flatten(kind.shape, held.own)
-    joined = {name: join(held.cells.cell(name, shows.get(name)), cell) for name, cell in written.items()}
-    after = cells.Cells(held.cells.base, cells.swept(kind.shape, {**held.cells.all(shows), **joined}))
-    values = cells.shows(kind.shape, {name: [cell] for name, cell in after.own.items()})
     try:
+        joined = {name: join(held.cells.cell(name, shows.get(name)), cell) for name, cell in written.items()}
+        after = cells.Cells(held.cells.base, cells.swept(kind.shape, {**held.cells.all(shows), **joined}))
+        values = cells.shows(kind.shape, {name: [cell] for name, cell in after.own.items()})
         return after, cells.rebuilt(kind.shape, upon, values)
-    except msgspec.ValidationError as error:
-        raise Refused("invalid", str(error)) from None
+    except UNREADABLE as error:
+        raise Refused("invalid", f"It does not fit what is here: {error}") from None
 
 
 def _doubtful(before: cells.Cells, after: cells.Cells) -> bool:

@@ -46,9 +46,11 @@ where j.seq > :after and (j.about is null or (true
 -- When an agent last changed something.
 select kept_at from journal where actor = :actor order by seq desc limit 1
 -- name: journal_latest
--- The newest entry of each record, for comparing with the rows. By index for each entry, so that a page costs a page.
-select {journal.columns} from journal j where j.seq > :after and not exists (
-  select 1 from journal later where later.record = j.record and later.seq > j.seq and later.kind = j.kind)
+-- The newest entry of each record that says anything, for comparing with the rows. By index for each entry, so that a
+-- page costs a page.
+select {journal.columns} from journal j where j.seq > :after and j.body is not null and not exists (
+  select 1 from journal later where later.record = j.record and later.seq > j.seq and later.kind = j.kind
+  and later.body is not null)
 order by j.seq limit :limit
 -- name: journal_strays
 -- Rows that no entry tells of.

@@ -181,7 +181,7 @@ group by m.namespace order by count(*) desc, m.namespace
  and case when m.state = 'archived' then m.updated_at else m.lives_until end <= :before order by m.id
 -- name: record_told
 -- Up to which of their times the changes of each origin tell of a record.
-select j.origin, max(j.at) from journal j where j.record = :id and j.kind = :kind group by j.origin
+select j.origin, max(j.at) from journal j where j.record = :id and j.kind = :kind and j.at <= :most group by j.origin
 -- name: record_said
 -- What the journal still holds of what a record said; a purge says nothing.
 select j.origin, j.body from journal j

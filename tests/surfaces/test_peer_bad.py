@@ -196,6 +196,19 @@ def test_a_peer_that_tells_everything_twice_tells_it_once(here: holdfast.Holdfas
     assert here.verify().intact
 
 
+@pytest.mark.parametrize("harm", [{"n": 1.5}, {"record": None}, {"at": 2**70}, {"body": [1]}, {"op": "x\x00"}])
+def test_a_change_that_cannot_be_read_is_refused_and_the_others_are_taken(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, harm: Json
+) -> None:
+    def spoil(told: Json) -> None:
+        told["changes"][0].update(harm)
+
+    with answering(tampered(there, "feed", spoil)) as url:
+        done = here.sync(remote=url, direction="pull")
+    assert (done.imported, [one.reason for one in done.errors]) == (1, ["invalid"])
+    assert here.verify().intact
+
+
 def test_a_peer_that_lied_about_its_place_once_is_read_again_from_its_beginning(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:

@@ -17,6 +17,7 @@ from ..domain.errors import Invalid
 from ..domain.state import State
 from ..storage import signer
 from ..storage.exchange import Page, Reached
+from .messages import must_fit
 
 FORM = 1
 MAGIC = b"holdfast bundle "
@@ -107,9 +108,11 @@ def sealed(digest: bytes) -> bytes:
 def read(file: BinaryIO) -> tuple[Head, Iterator[Page]]:
     """The head of a bundle and its pages. What is wrong with it is raised where it is found: read all before taking."""
     lines = _lines(file)
+    first = next(lines, None)
     try:
-        head = msgspec.json.decode(next(lines)[0], type=Head)
-    except (StopIteration, msgspec.MsgspecError):
+        head = msgspec.json.decode(first[0] if first else b"", type=Head)
+        must_fit(head)
+    except (msgspec.MsgspecError, RecursionError, Invalid):
         raise _broken("its head cannot be read") from None
     return head, _pages(head, lines)
 
@@ -151,8 +154,10 @@ def _add(page: Page, item: Item) -> None:
 
 def _item(line: bytes) -> Item:
     try:
-        return msgspec.json.decode(line, type=Item)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        item = msgspec.json.decode(line, type=Item)
+        must_fit(item)
+        return item
+    except (msgspec.MsgspecError, RecursionError, Invalid) as error:
         raise _broken(f"a line cannot be read ({error})") from None
 
 

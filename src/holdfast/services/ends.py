@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Protocol
 
+from ..domain.change import Name
 from ..domain.scope import ALL, Scope
 from ..storage import exchange as telling
 from ..storage import journal
@@ -12,6 +13,7 @@ from ..storage.exchange import Greeting, Page
 from .exchange import Taken, doubtful, take_page
 from .hold import Hold
 from .rehearse import rehearsed
+from .retry_quarantined import QuarantineRetry
 
 
 class End(Protocol):
@@ -82,11 +84,16 @@ class StoreEnd:
             return telling.feed(session, self._hold.store.signing_key(session), after, known, limit, self._scope)
 
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
+        """A page is taken alone; what is in quarantine and may be taken by now follows in transactions of its own."""
+        before = len(taken.applied)
         with self._hold.writing() as write:
             take_page(write, page, sender, taken, owner=self._owner, scope=self._scope)
             place = {"origin": sender.origin, "seq": page.upto, "scope": sender.scope}
             write.session.do("followed_put", **place, now=write.now)
-        self.entered = write.places
+        again = QuarantineRetry(self._hold, taken, owner=self._owner, scope=self._scope, files=page.files)
+        told = {Name(change.origin, change.n) for change in page.changes}
+        again.after_page(told, applied=len(taken.applied) > before)
+        self.entered = [*write.places, *again.places]
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:

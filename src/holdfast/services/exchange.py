@@ -1,28 +1,26 @@
 """Taking what another store tells: checked, joined and journalled in one transaction a page, with an outcome each."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from ..domain.change import Change, Name, node_of, signed
-from ..domain.clock import STATE, too_far
-from ..domain.errors import Conflict
+from ..domain.change import Change, Name, must_be_named, must_be_whole, node_of, signed
+from ..domain.clock import STATE
+from ..domain.errors import Conflict, Invalid
 from ..domain.scope import ALL, EVERYTHING, Scope
 from ..domain.state import as_change, from_change
 from ..storage import conflicts, journal, quarantine, signer
 from ..storage.exchange import Greeting, Page, Reached, mark_of, numbers
-from ..storage.peers import enrolled, scope_of
+from ..storage.peers import enrolled
 from ..storage.port import Session
+from ..storage.quarantine import VOUCHED, Quarantined
 from ..storage.records import Writing
-from ..storage.scoping import Bounds
 from ..storage.taking import Outcome, Reason, Refused, Taking
 from .standing import raise_taken
 
-RETRIED: tuple[Reason, ...] = ("waits", "future", "unknown_kind")
-"""What may be taken later."""
-MOST_BACK = 1000
-"""Refused changes, the newest ones, that are looked at again with each page."""
+_SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
 class Rejected(NamedTuple):
@@ -61,6 +59,21 @@ class Taken:
         self.met = 0
         """How many changes met a conflict at a store of a release that does not say which ones stand."""
         self.refused: dict[Name, Rejected] = {}
+        self.applied: set[Name] = set()
+
+    def add(self, later: "Taken") -> None:
+        """Add what a later transaction took."""
+        self._told_first |= later._told_first
+        self.updated |= later.updated
+        self.same |= later.same
+        self.links |= later.links
+        self.fates.by(later.fates.on, later.fates.off)
+        self.disputes.by(later.disputes.on, later.disputes.off)
+        self.met += later.met
+        for name in later.applied:
+            self.refused.pop(name, None)
+        self.refused |= later.refused
+        self.applied |= later.applied
 
     @property
     def new(self) -> set[str]:
@@ -80,12 +93,10 @@ class Taken:
         """What was not taken in the end."""
         return list(self.refused.values())
 
-    def is_forged(self, change: Change) -> bool:
-        """Whether nobody vouched for a change that was told."""
-        rejected = self.refused.get(Name(change.origin, change.n))
-        return rejected is not None and rejected.reason in ("forged", "unsigned")
-
     def note(self, change: Change, outcome: Outcome) -> None:
+        name = Name(change.origin, change.n)
+        self.applied.add(name)
+        self.refused.pop(name, None)
         if change.kind == "link" and outcome != "noop":
             self.links.add(change.record)
         if change.kind != "memory":
@@ -107,64 +118,149 @@ def take_page(
     write: Writing, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None, scope: Scope = ALL
 ) -> None:
     """Take a page inside a transaction. What cannot be taken is kept in quarantine with its reason."""
-    keys, before = _keys(write.session, sender), conflicts.all_of(write.session)
-    taking = Taking(write, owner=owner, files=page.files, scope=scope)
-    fresh = [*map(as_change, page.states), *_unknown(write.session, _changes(page, taken))]
-    fresh += _due(write, scope, {Name(change.origin, change.n) for change in fresh})
-    fresh += _back(write, scope, {Name(change.origin, change.n) for change in fresh})
-    fresh = _without_doubtful(write, fresh, taken, sender)
-    while fresh:
-        took = _take(write, taking, fresh, keys, taken, sender)
-        fresh = _waiting(write.session, scope) if took else []
-    taking.finish()
-    raise_taken(write, taking.links, taking.risen)
-    if taking.erasures or taking.people or taking.remains:
-        from .heed import heed
-
-        heed(write, taking)
-    after = conflicts.all_of(write.session)
-    taken.disputes.by(after - before, before - after)
-    taken.fates.by(*taking.fates())
+    keys = _keys(write.session, sender)
+    applier = ChangeApplier(write, taken, keys, sender.node, owner=owner, scope=scope, files=page.files)
+    fresh = [*map(as_change, page.states), *_unknown(write.session, applier.well_formed(page.changes))]
+    applier.apply(_without_doubtful(applier, fresh, sender))
+    applier.finish()
     _rest(write, page, sender, scope)
-    _learn(write, keys, {change.origin for change in page.changes if not taken.is_forged(change)})
 
 
-def _take(
-    write: Writing, taking: Taking, changes: Sequence[Change], keys: dict[str, bytes], taken: Taken, sender: Greeting
-) -> int:
-    """How many were taken; what waited may be next."""
-    took, dropped = 0, quarantine.dropped(write.session)
-    for change in changes:
-        name = Name(change.origin, change.n)
+class ChangeApplier:
+    """Apply changes of one sender inside a transaction, and note what becomes of each."""
+
+    def __init__(
+        self,
+        write: Writing,
+        taken: Taken,
+        keys: Mapping[str, bytes],
+        node: str,
+        *,
+        owner: str | None,
+        scope: Scope,
+        files: Mapping[str, bytes],
+    ) -> None:
+        self.session = write.session
+        self._write, self._taken, self._keys, self._node = write, taken, keys, node
+        self._taking = Taking(write, owner=owner, files=files, scope=scope)
+        self._conflicts = conflicts.all_of(write.session)
+        self._dropped = quarantine.dropped(write.session)
+        self._verified: set[str] = set()
+        """Origins of which a signature was found to be right."""
+
+    def well_formed(self, changes: Sequence[Change]) -> list[Change]:
+        """The changes that can be one, whoever sent them; the others are refused before anything is looked up."""
+        found = []
+        for change in changes:
+            try:
+                must_be_whole(change)
+                found.append(change)
+            except Invalid as error:
+                self.refuse(change, Refused("invalid", error.message), keep=change.origin != STATE)
+        return found
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Apply changes in their order; those that wait for others of them come after these."""
+        while changes:
+            refused = [(change, why) for change in changes if (why := self._refusal_of(change)) is not None]
+            waiting = [change for change, why in refused if why.reason == "waits"]
+            if len(waiting) == len(changes):
+                waiting = []
+            for change, why in refused:
+                if not (waiting and why.reason == "waits"):
+                    self.refuse(change, why)
+            changes = waiting
+
+    def refuse(self, change: Change, why: Refused, *, keep: bool = True) -> None:
+        """Note why a change is not taken, and keep it in quarantine if it has a name to be kept under."""
+        self._taken.refused[Name(change.origin, change.n)] = Rejected(change, why.reason, why.detail)
+        keep = keep and why.reason != "dropped" and _has_name(change)
+        if keep and not self._displaces_better(change, why):
+            put_aside(self._write, change, why, self._node)
+
+    def finish(self) -> None:
+        """Do what follows from all that was applied."""
+        taking, taken = self._taking, self._taken
+        taking.finish()
+        raise_taken(self._write, taking.links, taking.risen)
+        if taking.erasures or taking.people or taking.remains:
+            from .heed import heed
+
+            heed(self._write, taking)
+        after = conflicts.all_of(self.session)
+        taken.disputes.by(after - self._conflicts, self._conflicts - after)
+        taken.fates.by(*taking.fates())
+        self._learn()
+
+    def _refusal_of(self, change: Change) -> Refused | None:
+        """Apply a change, or say why it cannot be."""
         try:
-            _must_be_wanted(dropped, change)
-            taken.note(change, _joined(write, taking, change, keys))
-            write.session.do("quarantine_drop", origin=change.origin, n=change.n)
-            taken.refused.pop(name, None)
-            write.learnt.add(change.origin)
-            took += 1
-        except Refused as error:
-            if error.reason != "dropped":
-                _put_aside(write, change, error, sender)
-            taken.refused[name] = Rejected(change, error.reason, error.detail)
-    return took
+            outcome = self._applied(change)
+        except Refused as why:
+            return why
+        self._taken.note(change, outcome)
+        self.session.do("quarantine_drop", origin=change.origin, n=change.n)
+        self._write.learnt.add(change.origin)
+        return None
 
-
-def _changes(page: Page, taken: Taken) -> list[Change]:
-    """The changes of a page; one that poses as a whole record is refused."""
-    for change in page.changes:
+    def _applied(self, change: Change) -> Outcome:
+        """A record that was told whole, for which its sender vouches; or a change, for which its author does."""
+        if self._dropped and quarantine.digest_of(change) in self._dropped:
+            raise Refused("dropped", "Somebody here dropped it from quarantine.")
         if change.origin == STATE:
-            taken.refused[Name(STATE, change.n)] = Rejected(change, "invalid", "A whole record is not a change.")
-    return [change for change in page.changes if change.origin != STATE]
+            return self._taking.take_state(from_change(change))
+        if change.origin == self._write.origin:
+            raise Refused("forked", "It bears the name of this store, which did not make it: a copy of its file did.")
+        _must_be_signed(change, self._keys)
+        self._verified.add(change.origin)
+        return self._taking.take(change)
+
+    def _displaces_better(self, change: Change, why: Refused) -> bool:
+        """Whether another change is in quarantine under this name whose author vouches for it, and for its words."""
+        row = self.session.row("quarantine_get", origin=change.origin, n=change.n)
+        if row is None or row[2] not in VOUCHED:
+            return False
+        held = msgspec.json.decode(row[4], type=Change)
+        return held != change and (why.reason not in VOUCHED or (change.erased is not None and held.erased is None))
+
+    def _learn(self) -> None:
+        """Remember who signs for an origin, once a signature was right: the first key that is told counts."""
+        own = {origin for origin, *_ in self.session.rows("signer_list")}
+        for origin in sorted(self._verified - own):
+            about = {"public_key": self._keys[origin], "node": node_of(origin), "now": self._write.now}
+            self.session.do("author_add", origin=origin, **about)
+        self._write.learnt -= {self._write.origin, STATE}
 
 
-def _joined(write: Writing, taking: Taking, change: Change, keys: dict[str, bytes]) -> Outcome:
-    """A record that was told whole, for which its sender vouches; or a change, for which its author does."""
-    if change.origin == STATE:
-        return taking.take_state(from_change(change))
-    _must_be_theirs(write, change)
-    _must_be_signed(change, keys)
-    return taking.take(change)
+def _has_name(change: Change) -> bool:
+    """Whether a change, or a whole record in the form of one, has a name that can be kept."""
+    try:
+        must_be_named(change)
+    except Invalid:
+        return False
+    return bool(change.record)
+
+
+def apply_quarantined(
+    write: Writing,
+    held: Sequence[Quarantined],
+    taken: Taken,
+    *,
+    owner: str | None,
+    scope: Scope,
+    files: Mapping[str, bytes],
+) -> None:
+    """Apply what is in quarantine of one sender, by the keys that are known by now, as if it had just come."""
+    sender = Greeting(node=held[0].peer, origin="", seq=0, now=write.now, vector={}, authors={})
+    keys = _keys(write.session, sender)
+    applier = ChangeApplier(write, taken, keys, sender.node, owner=owner, scope=scope, files=files)
+    whole = [one.change for one in held if one.change.origin == STATE]
+    changes = applier.well_formed([one.change for one in held if one.change.origin != STATE])
+    fresh = _unknown(write.session, changes)
+    for origin, n in {Name(one.origin, one.n) for one in changes} - {Name(one.origin, one.n) for one in fresh}:
+        write.session.do("quarantine_drop", origin=origin, n=n)
+    applier.apply([*whole, *fresh])
+    applier.finish()
 
 
 def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
@@ -186,31 +282,6 @@ def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
     return list(fresh.values())
 
 
-def _due(write: Writing, scope: Scope, told: set[Name]) -> list[Change]:
-    """What came from a clock that was ahead and whose time has come, if it is not told again just now."""
-    waiting = _waiting(write.session, scope, ("future",)) if write.session.row("quarantine_future") else []
-    come = [change for change in waiting if not too_far(change.at, write.now // 1000)]
-    return [change for change in come if Name(change.origin, change.n) not in told]
-
-
-def _back(write: Writing, scope: Scope, told: set[Name]) -> list[Change]:
-    """What went beyond its sender's namespaces when it came, of records that lie within them by now."""
-    if EVERYTHING in scope.take:
-        return []
-    rows, bounds = write.session.rows("quarantine_refused", limit=MOST_BACK), Bounds(write.session, scope.takes)
-    alike = {node for node in {row[1] for row in rows} if scope_of(write.session, node) == scope}
-    changes = [msgspec.json.decode(row[0], type=Change) for row in rows if row[1] in alike]
-    here = [change for change in changes if Name(change.origin, change.n) not in told]
-    return [change for change in reversed(here) if bounds.hold_one(change.kind, change.record)]
-
-
-def _waiting(session: Session, scope: Scope, reasons: Sequence[Reason] = RETRIED) -> list[Change]:
-    """What was put aside and may be taken now: of whom no more is taken than of the sender, and no less."""
-    rows = [row for row in session.rows("quarantine_list") if row[2] in reasons]
-    alike = {node for node in {row[5] for row in rows} if scope_of(session, node) == scope}
-    return [msgspec.json.decode(row[4], type=Change) for row in rows if row[5] in alike]
-
-
 def _keys(session: Session, sender: Greeting) -> dict[str, bytes]:
     """By which each origin signs: as it was told first, and of an enrolled peer by nobody but who enrolled it."""
     peers = {peer.node: peer.public_key for peer in enrolled(session)}
@@ -227,22 +298,15 @@ def _key(told: str) -> bytes | None:
         return None
 
 
-def _must_be_theirs(write: Writing, change: Change) -> None:
-    """What this store gave a number to is here; another change of that number is by a copy that took its name."""
-    if change.origin == write.origin:
-        raise Refused("forked", "It bears the name of this store, which did not make it: a copy of its file did.")
-
-
-def _without_doubtful(write: Writing, changes: list[Change], taken: Taken, sender: Greeting) -> list[Change]:
+def _without_doubtful(applier: ChangeApplier, changes: list[Change], sender: Greeting) -> list[Change]:
     """Put aside what is told under a name that two stores bear, until the one whose name it is has settled that."""
-    doubted = doubtful(write.session, sender)
+    doubted = doubtful(applier.session, sender)
     why = Refused(
         "forked", "Under this name two stores gave the same numbers: one of them was brought back from a copy."
     )
     for change in changes:
         if change.origin in doubted:
-            _put_aside(write, change, why, sender)
-            taken.refused[Name(change.origin, change.n)] = Rejected(change, why.reason, why.detail)
+            applier.refuse(change, why)
     return [change for change in changes if change.origin not in doubted]
 
 
@@ -259,12 +323,7 @@ def differs(session: Session, origin: str, told: Reached) -> bool:
     return here is not None and told.mark not in ("", here)
 
 
-def _must_be_wanted(dropped: Collection[str], change: Change) -> None:
-    if dropped and quarantine.digest_of(change) in dropped:
-        raise Refused("dropped", "Somebody here dropped it from quarantine.")
-
-
-def _must_be_signed(change: Change, keys: dict[str, bytes]) -> None:
+def _must_be_signed(change: Change, keys: Mapping[str, bytes]) -> None:
     key = keys.get(change.origin)
     if key is None:
         raise Refused("unsigned", f"Nobody has told who signs for {change.origin}.")
@@ -274,13 +333,13 @@ def _must_be_signed(change: Change, keys: dict[str, bytes]) -> None:
 
 def is_signed(key: bytes, change: Change) -> bool:
     """Whether a change is its author's, by the author's key."""
-    try:
-        return signer.verifies(key, bytes.fromhex(change.signature), signed(change))
-    except ValueError:
+    if not _SIGNATURE.fullmatch(change.signature):
         return False
+    return signer.verifies(key, bytes.fromhex(change.signature), signed(change))
 
 
-def _put_aside(write: Writing, change: Change, why: Refused, sender: Greeting) -> None:
+def put_aside(write: Writing, change: Change, why: Refused, node: str) -> None:
+    """Keep a change that cannot be taken, with the reason and who sent it."""
     write.session.do(
         "quarantine_put",
         origin=change.origin,
@@ -288,17 +347,9 @@ def _put_aside(write: Writing, change: Change, why: Refused, sender: Greeting) -
         reason=why.reason,
         detail=why.detail,
         change=msgspec.json.encode(change).decode(),
-        peer=sender.node,
+        peer=node,
         now=write.now,
     )
-
-
-def _learn(write: Writing, keys: dict[str, bytes], origins: set[str]) -> None:
-    own = {origin for origin, *_ in write.session.rows("signer_list")}
-    for origin in sorted((origins - own) & keys.keys()):
-        write.session.do("author_add", origin=origin, public_key=keys[origin], node=node_of(origin), now=write.now)
-    write.learnt.update(origins)
-    write.learnt -= {write.origin, STATE}
 
 
 def _rest(write: Writing, page: Page, sender: Greeting, scope: Scope) -> None:

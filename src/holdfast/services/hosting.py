@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from ..domain.change import node_of
 from ..domain.errors import Forbidden, Invalid
-from ..domain.learnt import learn
 from ..storage import peers
 from ..storage.exchange import Greeting
 from . import messages, status
@@ -77,14 +76,10 @@ def take(hold: Hold, message: dict[str, Any]) -> TakeAnswer:
 
 
 def _read(message: dict[str, Any], form: type[M]) -> M:
-    """A message in its form. What it has beyond that is of another release, and passed over."""
-    learn(form)
     try:
-        said = msgspec.convert(message, form)
+        return messages.read(message, form)
     except msgspec.ValidationError as error:
         raise Invalid(f"The message cannot be read: {error}") from None
-    messages.must_fit(said)
-    return said
 
 
 def _end(hold: Hold, sender: Greeting | None = None) -> StoreEnd:

@@ -1,13 +1,15 @@
 """What two stores say to one another over a network. Fields that a release does not know are passed over."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..domain.change import Change, Name
+from ..domain.change import MAX_NAME_CHARS, MAX_NUMBER, Change, Name
 from ..domain.errors import Conflict, Invalid
+from ..domain.learnt import learn
 from ..domain.state import State, as_change
 from ..storage.exchange import Greeting, Page, Reached
 from ..storage.journal import Place
@@ -20,10 +22,9 @@ PROTOCOL = 1
 """The newest form of these messages that this release speaks."""
 OLDEST = 1
 """The oldest one."""
-MOST = 2**62
-"""The largest number that is kept."""
 NAMES = frozenset({"node", "origin", "record", "about", "kind", "op", "actor", "scope", "release"})
-LONGEST_NAME = 512
+_NO_CHANGE = Change(origin="", n=0, at=0, actor="", op="", kind="", record="")
+_NO_STATE = State(kind="", record="", at=0, origin="", body="", cells="")
 HELLO, FEED, TAKE = (f"/api/v1/peer/{name}" for name in ("hello", "feed", "take"))
 
 
@@ -31,6 +32,9 @@ class Spoken(Struct, frozen=True, kw_only=True):
     """What every message begins with."""
 
     protocol: int = PROTOCOL
+
+
+M = TypeVar("M", bound=Spoken)
 
 
 class Hello(Spoken, frozen=True, kw_only=True):
@@ -131,6 +135,45 @@ class Noted(Taken):
         super().note(change, outcome)
         self.outcomes[Name(change.origin, change.n)] = (change, outcome)
 
+    def add(self, later: Taken) -> None:
+        super().add(later)
+        if isinstance(later, Noted):
+            self.outcomes |= later.outcomes
+
+
+def read(said: Any, form: type[M]) -> M:
+    """A message in its form. A change in it that is none is refused alone, and not the message with it.
+
+    What a message has beyond its form is of another release, and passed over.
+    """
+    learn(form)
+    try:
+        message = msgspec.convert(said, form)
+        must_fit(message)
+    except (msgspec.ValidationError, Invalid):
+        message = msgspec.convert(_without_unreadable(said), form)
+        must_fit(message)
+    return message
+
+
+def _without_unreadable(said: Any) -> Any:
+    """A message in which an empty change or state, which is always refused, stands for each that cannot be read."""
+    if not isinstance(said, dict):
+        return said
+    for name, empty in (("changes", _NO_CHANGE), ("states", _NO_STATE)):
+        if isinstance(items := said.get(name), list):
+            said = {**said, name: [item if _fits(item, type(empty)) else empty for item in items]}
+    return said
+
+
+def _fits(item: Any, form: type[Change] | type[State]) -> bool:
+    learn(form)
+    try:
+        must_fit(msgspec.convert(item, form))
+    except (msgspec.ValidationError, Invalid):
+        return False
+    return True
+
 
 def must_fit(said: Any) -> None:
     """Raise if anything in a message is what no store can keep: a number beyond all bounds, or a NUL."""
@@ -138,7 +181,7 @@ def must_fit(said: Any) -> None:
         case bool() | bytes() | None:
             return
         case int():
-            if abs(said) > MOST:
+            if abs(said) > MAX_NUMBER:
                 raise Invalid("The message holds a number that no store can keep.")
         case str():
             if "\x00" in said:
@@ -157,8 +200,8 @@ def must_fit(said: Any) -> None:
 
 
 def _must_be_short(names: Iterable[str | None]) -> None:
-    if any(name and len(name) > LONGEST_NAME for name in names):
-        raise Invalid(f"The message holds a name of more than {LONGEST_NAME} characters.")
+    if any(name and len(name) > MAX_NAME_CHARS for name in names):
+        raise Invalid(f"The message holds a name of more than {MAX_NAME_CHARS} characters.")
 
 
 def kinds() -> list[str]:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from ..domain.change import Change, Name
 from ..domain.errors import HoldfastError, Invalid, PeerFailed, StoreError
-from ..domain.learnt import learn
 from ..domain.request_signature import Signed, digest, headers, message, signed_by
 from ..domain.request_signature import answer as answer_of
 from ..domain.scope import Scope
@@ -204,10 +203,7 @@ class PeerEnd:
             raise Invalid(f"This is more than {MOST_BYTES:,} bytes: exchange some of it first.")
         try:
             answer = self._link.ask(path, said, self._sign, self._proves if self._enrolled else None)
-            learn(form)
-            told = msgspec.json.decode(answer, type=form)
-            messages.must_fit(told)
-            return told
+            return messages.read(msgspec.json.decode(answer), form)
         except Failure as failure:
             raise PeerFailed(f"{self._link.name} {failure.what}.", retryable=failure.retryable) from None
         except (Invalid, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

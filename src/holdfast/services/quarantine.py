@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from ..domain.clock import STATE
 from ..domain.scope import ALL, Scope
-from ..domain.state import from_change
 from ..storage import peers, quarantine
-from ..storage.exchange import Greeting, Page
 from ..storage.port import Session
 from ..storage.quarantine import Quarantined
-from ..storage.records import Writing
 from .backup import must_reach_all
-from .exchange import Taken, take_page
+from .exchange import Taken
 from .hold import Hold
+from .retry_quarantined import QuarantineRetry
 
 
 class Retried(NamedTuple):
@@ -44,14 +41,16 @@ def show(hold: Hold, id: str) -> Quarantined:
 
 
 def retry(hold: Hold, ids: Sequence[str], *, trust_source: bool = False) -> list[Retried]:
-    """Take changes as if they had just come, in one transaction; without ids, all that there are."""
+    """Take changes as if they had just come, each sender's apart from the others'; without ids, all that there are."""
     must_reach_all(hold)
     owner = None if trust_source else hold.caller.agent
-    with hold.writing() as write:
-        held = [quarantine.one(write.session, id) for id in dict.fromkeys(ids)] or quarantine.every(write.session)
-        for (peer, beyond), many in groupby(sorted(held, key=_sender), key=_sender):
-            _take_again(write, peer, _scope(write.session, peer, beyond=beyond), list(many), owner)
-        left = {one.id: one for one in quarantine.every(write.session)}
+    with hold.reading() as session:
+        held = [quarantine.one(session, id) for id in dict.fromkeys(ids)] or quarantine.every(session)
+        scopes = {sender: _scope(session, sender[0], beyond=sender[1]) for sender in map(_sender, held)}
+    for sender, many in groupby(sorted(held, key=_sender), key=_sender):
+        QuarantineRetry(hold, Taken(), owner=owner, scope=scopes[sender]).retry(list(many))
+    with hold.reading() as session:
+        left = {one.id: one for one in quarantine.every(session)}
     return [Retried(one, left.get(one.id)) for one in held]
 
 
@@ -68,22 +67,13 @@ def _scope(session: Session, node: str, *, beyond: bool) -> Scope:
     return peer.scope
 
 
-def _take_again(write: Writing, peer: str, scope: Scope, held: list[Quarantined], owner: str | None) -> None:
-    """Under the name of who sent them, and by the keys that are known by now."""
-    sender = Greeting(node=peer, origin="", seq=0, now=write.now, vector={}, authors={})
-    states = [from_change(one.change) for one in held if one.change.origin == STATE]
-    changes = [one.change for one in held if one.change.origin != STATE]
-    page = Page(changes, 0, more=False, states=states)
-    take_page(write, page, sender, Taken(), owner=owner, scope=scope)
-
-
 def take_due(hold: Hold) -> None:
     """Take what came from clocks that were ahead and whose time has come, though nothing new is told."""
     with hold.reading() as session:
-        held = [one for one in quarantine.every(session) if one.reason == "future"]
-    for peer in sorted({one.peer for one in held}):
-        with hold.writing() as write:
-            _take_again(write, peer, _scope(write.session, peer, beyond=False), [], None)
+        senders = {one.peer for one in quarantine.of_reasons(session, ["future"])}
+        scopes = {_scope(session, peer, beyond=False) for peer in senders}
+    for scope in sorted(scopes):
+        QuarantineRetry(hold, Taken(), owner=None, scope=scope).due()
 
 
 def drop(hold: Hold, ids: Sequence[str]) -> list[Quarantined]:

@@ -1,15 +1,21 @@
 """Changes that could not be taken, each with its reason; and those that nobody here wants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ..domain import ids
-from ..domain.change import Change, signed
+from ..domain.change import Change, Name, digest, signed
 from ..domain.errors import NotFound
 from .port import Row, Session
+
+RETRIED = ("waits", "future", "unknown_kind")
+"""Why a change was put aside that may be taken later."""
+VOUCHED = (*RETRIED, "scope", "governance")
+"""Why a change was put aside that its author did make."""
 
 
 class Quarantined(NamedTuple):
@@ -23,6 +29,10 @@ class Quarantined(NamedTuple):
     kept_at: int
     tried_at: int
     tries: int
+
+    @property
+    def name(self) -> Name:
+        return Name(self.change.origin, self.change.n)
 
     @property
     def id(self) -> str:
@@ -43,6 +53,16 @@ def page(session: Session, *, limit: int, skip: int) -> tuple[list[Quarantined],
 def every(session: Session) -> list[Quarantined]:
     """All of it, in the order in which it came."""
     return [_quarantined(row) for row in session.rows("quarantine_list")]
+
+
+def of_reasons(session: Session, reasons: Sequence[str]) -> list[Quarantined]:
+    """What was put aside for one of some reasons, in the order in which it came."""
+    return [_quarantined(row) for row in session.rows("quarantine_of", reasons=list(reasons))]
+
+
+def out_of_scope(session: Session, limit: int) -> list[Quarantined]:
+    """What went beyond its sender's namespaces, the newest of it, in the order in which it came."""
+    return [_quarantined(row) for row in reversed(session.rows("quarantine_refused", limit=limit))]
 
 
 def one(session: Session, id: str) -> Quarantined:
@@ -68,10 +88,20 @@ def dropped(session: Session) -> frozenset[str]:
 
 
 def purge(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
-    """Take away what changes of a record say that whoever purged it had seen."""
+    """Erase what changes of a record say that whoever purged it had seen.
+
+    Of one that its author vouches for the number stays: it is taken later, like any change whose words were erased.
+    """
     for held in every(session):
         change = held.change
-        if (change.kind, change.record) == (kind, record) and change.at <= seen.get(change.origin, -1):
+        if (change.kind, change.record) != (kind, record) or change.at > seen.get(change.origin, -1):
+            continue
+        if held.reason in VOUCHED and change.erased is None:
+            erased = replace(change, body=None, delta=None, erased=digest(change.body, change.delta))
+            session.do(
+                "quarantine_erase", origin=change.origin, n=change.n, change=msgspec.json.encode(erased).decode()
+            )
+        elif held.reason not in VOUCHED:
             session.do("quarantine_drop", origin=change.origin, n=change.n)
 
 

@@ -10,8 +10,8 @@ from holdfast.domain import cells, merge
 from holdfast.domain.clock import Stamp, tick
 from holdfast.domain.memory import MEMORY_SHAPE
 from holdfast.domain.merge import Cell, canonical
-from holdfast.services import exchange as taking_pages
 from holdfast.services.ends import StoreEnd
+from holdfast.services.retry_quarantined import QuarantineRetry
 from holdfast.storage import conflicts, exchange, taking, titles
 from holdfast.storage.records import Writing, body_text
 from holdfast.storage.taking import Taking
@@ -160,7 +160,7 @@ def let_a_removal_beat_an_addition(patch: Patch) -> None:
 
 
 def never_try_again(patch: Patch) -> None:
-    patch.setattr(taking_pages, "_waiting", lambda *given: [])
+    patch.setattr(QuarantineRetry, "retry", lambda *given: None)
 
 
 def move_the_cursor_too_far(patch: Patch) -> None:

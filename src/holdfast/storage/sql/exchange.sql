@@ -45,10 +45,15 @@ on conflict (origin, n) do update set reason = excluded.reason, detail = exclude
   peer = excluded.peer, tried_at = excluded.tried_at, tries = quarantine.tries + 1
 -- name: quarantine_drop
 delete from quarantine where origin = :origin and n = :n returning n
+-- name: quarantine_erase
+update quarantine set change = :change where origin = :origin and n = :n
 -- name: quarantine_future
 select 1 from quarantine where reason = 'future' limit 1
 -- name: quarantine_list
 select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine order by kept_at, origin, n
+-- name: quarantine_of
+select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine where reason = any(:reasons)
+order by kept_at, origin, n
 -- name: conflict_clear
 delete from conflict where record = :record and kind = :kind
 -- name: conflict_put

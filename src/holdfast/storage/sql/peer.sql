@@ -15,7 +15,8 @@ on conflict (name) do update set node = excluded.node, public_key = excluded.pub
 delete from peer where name = :name
 -- name: quarantine_refused
 -- What went beyond its sender's namespaces, the newest first.
-select change, peer from quarantine where reason = 'scope' order by kept_at desc, origin, n desc limit :limit
+select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine where reason = 'scope'
+order by kept_at desc, origin, n desc limit :limit
 -- name: peer_put_aside_drop
 delete from quarantine where peer = :node
 -- name: nonce_add

@@ -1,0 +1,67 @@
+"""A peer that signs whatever it likes, and how it sends that."""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+import holdfast
+from holdfast.domain.caller import Caller
+from holdfast.domain.change import FORM, Change, digest
+from holdfast.services.messages import Take
+from holdfast.storage import exchange as telling
+from holdfast.storage import signer
+from holdfast.storage.exchange import Greeting, Page
+
+Json = dict[str, Any]
+NAMED = ("origin", "n", "at", "actor", "op", "kind", "record", "about")
+
+
+def key_of(store: holdfast.Holdfast) -> bytes:
+    with store.hold.reading() as session:
+        key = store.hold.store.signing_key(session)
+    assert key is not None
+    return key
+
+
+def page_of(store: holdfast.Holdfast, after: int = 0) -> tuple[Greeting, Page]:
+    """What a store tells behind a place of its journal, and what it says of itself."""
+    with store.hold.reading() as session:
+        return telling.greet(session, store.hold.now()), telling.feed(session, key_of(store), after, {}, 1000)
+
+
+def wire(change: Change, **altered: Any) -> Json:
+    """A change as JSON, with some of its fields altered."""
+    said: Json = msgspec.to_builtins(change)
+    return {**said, **altered}
+
+
+def signed(store: holdfast.Holdfast, said: Json) -> Json:
+    """A change under the signature of a store, whatever it says."""
+    words = said.get("erased") or digest(said.get("body"), said.get("delta"))
+    text = msgspec.json.encode([FORM, *(said.get(name) for name in NAMED), words])
+    return {**said, "signature": signer.sign(key_of(store), text).hex()}
+
+
+def send(
+    here: holdfast.Holdfast,
+    store: holdfast.Holdfast,
+    changes: list[Json],
+    states: list[Json] | None = None,
+    authors: dict[str, str] | None = None,
+    files: dict[str, bytes] | None = None,
+) -> Any:
+    """What a store answers to a page of another one, which is enrolled there or not."""
+    sender, page = page_of(store)
+    sender = replace(sender, authors={**sender.authors, **(authors or {})})
+    told: Json = msgspec.to_builtins(Take(sender=sender, changes=[], upto=page.upto, files=files or {}))
+    message = {**told, "changes": changes, "states": states or []}
+    names = {peer.node: peer.name for peer in here.peer_list().peers}
+    more = {"caller": Caller("ai:peer@x", peer=names[sender.node])} if sender.node in names else {}
+    return here.call("peer_take", {"message": msgspec.json.decode(msgspec.json.encode(message))}, **more)
+
+
+def tell(here: holdfast.Holdfast, store: holdfast.Holdfast, after: int = 0) -> Any:
+    """Everything that a store tells behind a place, sent as its peers would send it."""
+    _, page = page_of(store, after)
+    return send(here, store, [wire(change) for change in page.changes], files=page.files)

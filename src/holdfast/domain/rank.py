@@ -5,7 +5,9 @@ summed. Priority, confidence, age and use only adjust the sum. Everything here i
 the same ones give the same order, whoever fetched them.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from math import log
 from operator import mul
 from typing import NamedTuple
@@ -14,6 +16,7 @@ from msgspec import Struct
 
 from .dates import Event, sidedness
 from .moment import DAY
+from .monotone import fit_monotone
 from .passages import ROLES
 
 
@@ -58,6 +61,8 @@ OTHERS_VOICE = 0.25
 """What somebody says whom the question names, but not first."""
 RELATED = 0.25
 """What no word found must be so near at least."""
+EXACT_LEAD = 0.1
+"""The share of its lead that an exact match without a vector keeps at least, whatever vectors others have."""
 
 PRIORITY_WEIGHT = 0.05
 CONFIDENCE_WEIGHT = 0.10
@@ -303,9 +308,11 @@ def ranked(
 ) -> list[Ranked]:
     """So many in order, best first; of equals, the newer. `around` are neighbours that are no candidates."""
     order = Order(candidates, around, stems, scope)
+    adjustment = {one.id: adjustments(one, now) for one in candidates}
+    measured = order.all_parts(candidates, {id: _factor(adjusted) for id, adjusted in adjustment.items()})
     scored = []
     for one in candidates:
-        parts, adjusted = order.parts(one), adjustments(one, now)
+        parts, adjusted = measured[one.id], adjustment[one.id]
         scored.append((-_sum(parts, weights) * _factor(adjusted), -one.updated_at, one.id, parts, adjusted, one))
     scored.sort()
     return [
@@ -333,7 +340,9 @@ class Order:
         self._words: dict[str | None, float] = {id: min(1.0, value / best) for id, value in raw.items()}
         self._asking = {one.id for one in everyone if one.asks and self.bm25[one.id]}
         self._cosine = {one.id: nearness(one, voices) for one in candidates}
-        self._vector = self._calibrated()
+        known = self._calibrated()
+        self._estimated = self._estimate_missing(known)
+        self._vector = known | self._estimated
         self._threads = self._best_of_threads(candidates)
         self._told = [(event, _times_of(stems, candidates)) for event, stems in scope.events]
 
@@ -343,6 +352,22 @@ class Order:
         span = max(SPAN, max(known.values(), default=0.0) - UNRELATED)
         return {id: max(0.0, (near - UNRELATED) / span) for id, near in known.items()}
 
+    def _estimate_missing(self, known: Mapping[str, float]) -> dict[str, float]:
+        """Estimate the vector parts of candidates without a vector from those of candidates with about as many words.
+
+        A missing vector is unknown, not zero. More words never give a lower estimate, none give zero.
+        """
+        if not known:
+            return {}
+        curve = fit_monotone((self._words[id], near) for id, near in known.items() if self._words[id])
+        return {id: curve.at(self._words[id]) for id, near in self._cosine.items() if near is None}
+
+    def _find_exact(self, candidates: Sequence[Candidate]) -> frozenset[str]:
+        """The candidates that hold every asked stem which any candidate holds."""
+        held = {one.id: _together(one).keys() & self._weights.keys() for one in candidates}
+        every = frozenset[str]().union(*held.values())
+        return frozenset(id for id, stems in held.items() if every and len(stems) == len(every))
+
     def _best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str | None, tuple[float, float]]:
         """The best word and vector part in each thread of more than one memory."""
         found: dict[str | None, tuple[float, float]] = {}
@@ -350,6 +375,25 @@ class Order:
             if one.group is not None and (one.before or one.after):
                 words, vector = found.get(one.group, NO_THREAD)
                 found[one.group] = (max(words, self._words[one.id]), max(vector, self._vector.get(one.id, 0.0)))
+        return found
+
+    def _best_of_thread(self, one: Candidate) -> tuple[float, float]:
+        """The best word and vector part in a candidate's thread.
+
+        Where others are in threads, a candidate that stands alone is the best of its own: otherwise the same words
+        would count for less because nothing was said beside them.
+        """
+        if one.group in self._threads:
+            return self._threads[one.group]
+        return (self._words[one.id], self._vector.get(one.id, 0.0)) if self._threads else NO_THREAD
+
+    def all_parts(self, candidates: Sequence[Candidate], factors: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
+        """The parts of each candidate, by its id; `factors` are what will multiply the sums."""
+        found = {one.id: self.parts(one) for one in candidates}
+        if self._estimated:
+            exact = self._find_exact(candidates)
+            if lacking := exact & self._estimated.keys():
+                found |= _raise_exact(found, factors, exact, lacking, threads=bool(self._threads))
         return found
 
     def parts(self, one: Candidate) -> tuple[float, ...]:
@@ -363,7 +407,7 @@ class Order:
             words.get(one.long_before, 0.0),
             words.get(one.after, 0.0),
             words[before] if before in self._asking else 0.0,
-            *self._threads.get(one.group, NO_THREAD),
+            *self._best_of_thread(one),
             float(one.asks),
             one.date + self._beside_events(one) if self._told else one.date,
             max([words.get(id, 0.0) for id in one.linked], default=0.0) if one.linked else 0.0,
@@ -395,6 +439,47 @@ class Order:
             return passage_words(one, piece, self._weights) / self._most + (piece.cosine or 0.0)
 
         return max(one.pieces, key=bearing, default=None)
+
+
+def _raise_exact(
+    parts: Mapping[str, tuple[float, ...]],
+    factors: Mapping[str, float],
+    exact: Collection[str],
+    lacking: Collection[str],
+    *,
+    threads: bool,
+) -> dict[str, tuple[float, ...]]:
+    """Raise the estimates of exact matches that lack a vector until each stays ahead of the other candidates that all
+    parts but the vectors put behind it: the vectors of others never move an exact match below them."""
+    sums = {id: _sum(one, WEIGHTS) for id, one in parts.items()}
+    rest = {id: (sums[id] - _sum_of_vectors(one)) * factors[id] for id, one in parts.items()}
+    others = sorted((rest[id], sums[id] * factors[id]) for id in parts if id not in exact)
+    behind = [value for value, _ in others]
+    highest = list(accumulate((score - EXACT_LEAD * value for value, score in others), max))
+    raised = {}
+    for id in lacking:
+        if at := bisect_left(behind, rest[id]):
+            missing = (highest[at - 1] + EXACT_LEAD * rest[id]) / factors[id] - sums[id]
+            if missing > 0:
+                raised[id] = _raise_vectors(parts[id], missing, threads=threads)
+    return raised
+
+
+_VECTOR, _THREAD_VECTOR = Parts._fields.index("vector"), Parts._fields.index("thread_vector")
+
+
+def _sum_of_vectors(parts: Sequence[float]) -> float:
+    return parts[_VECTOR] * WEIGHTS.vector + parts[_THREAD_VECTOR] * WEIGHTS.thread_vector
+
+
+def _raise_vectors(parts: tuple[float, ...], missing: float, *, threads: bool) -> tuple[float, ...]:
+    """Parts whose sum is larger by what is missing, as far as the vector parts can give it: no part is above 1."""
+    found = list(parts)
+    for place in (_VECTOR, _THREAD_VECTOR) if threads else (_VECTOR,):
+        before = found[place]
+        found[place] = min(1.0, before + max(0.0, missing) / WEIGHTS[place])
+        missing -= (found[place] - before) * WEIGHTS[place]
+    return tuple(found)
 
 
 def _times_of(stems: Collection[str], candidates: Sequence[Candidate]) -> list[int]:

@@ -86,6 +86,7 @@ class LoggedHit(Struct, frozen=True, kw_only=True):
     verdicts: dict[str, Verdict]
     """By agent."""
     cosine: float | UnsetType = UNSET
+    """Of its nearest passage. Without a vector there is none, and the part `vector` is an estimate."""
 
 
 class LoggedRecall(Struct, frozen=True, kw_only=True):

@@ -125,6 +125,7 @@ class Why(Struct, frozen=True, kw_only=True):
     words: float
     """What its words are worth by themselves, before they are a share of the best."""
     cosine: float | UnsetType = UNSET
+    """Of its nearest passage. Without a vector there is none, and the part `vector` is an estimate."""
     terms: list[str]
     """The words of it that were asked for, as they stand in it."""
 

@@ -477,7 +477,10 @@ def explained(answer: Any) -> Iterator[str]:
 
 def _weighed(why: Any, indent: str) -> Iterator[str]:
     """What a score is made of."""
-    parts = [f"{name.replace('_', ' ')} {part.value:.2f} x {part.weight:g}" for name, part in why.parts.items()]
+    names = {name: name.replace("_", " ") for name in why.parts}
+    if why.cosine is msgspec.UNSET:
+        names["vector"] = "estimated vector"
+    parts = [f"{names[name]} {part.value:.2f} x {part.weight:g}" for name, part in why.parts.items()]
     total = " + ".join(parts) or "nothing"
     adjusted = ", ".join(
         f"{name} {value:{'g' if name == 'over' else '+.3f'}}" for name, value in why.adjustments.items()

@@ -326,6 +326,93 @@ def test_an_event_that_nobody_tells_of_changes_nothing(many: list[Candidate]) ->
     assert ranked(many, (), STEMS, scope, NOW) == order(many)
 
 
+# A candidate without a vector
+
+
+def vectors_of(found: Sequence[Ranked]) -> dict[str, float]:
+    return {one.id: one.parts.vector for one in found}
+
+
+def test_a_missing_vector_is_estimated_from_candidates_with_as_many_words() -> None:
+    known = [said("near", plum=1, cosine=0.8), said("far", plum=1, cosine=0.4), said("other", cosine=0.6)]
+    found = {one.id: one for one in order([*known, said("unknown", plum=1), said("silent")])}
+    near, far = found["near"].parts.vector, found["far"].parts.vector
+    assert (found["unknown"].parts.vector, found["unknown"].cosine) == (pytest.approx((near + far) / 2), None)
+    assert found["silent"].score == 0, "nothing speaks for it"
+
+
+@given(MANY)
+def test_more_words_never_give_a_lower_estimate_and_none_give_zero(many: list[Candidate]) -> None:
+    found = order([said("exact", plum=9, oven=9, ada=9, tree=9, cosine=0.0), *many])
+    unknown = [one for one in found if one.cosine is None and len(one.terms) < len(STEMS)]
+    estimates = [(one.parts.words, one.parts.vector) for one in unknown]
+    assert [vector for _, vector in sorted(estimates)] == sorted(vector for _, vector in estimates)
+    assert all(vector == 0 for words, vector in estimates if not words)
+
+
+def without_vectors(many: Sequence[Candidate]) -> list[Candidate]:
+    return [replace(one, pieces=[replace(piece, cosine=None) for piece in one.pieces], reply=None) for one in many]
+
+
+@given(MANY)
+def test_where_no_candidate_has_a_vector_words_alone_decide(many: list[Candidate]) -> None:
+    found = order(without_vectors(many))
+    assert all(one.parts.vector == one.parts.thread_vector == 0 for one in found)
+
+
+others = st.builds(
+    Candidate,
+    id=ids,
+    pieces=st.tuples(
+        st.builds(
+            Piece,
+            st.just(0),
+            st.just(50),
+            st.dictionaries(st.sampled_from(("oven", "ada", "plum")), st.integers(1, 9), max_size=3),
+            cosine=st.none() | st.floats(0.2, 1),
+        )
+    ),
+    length=st.just(10),
+    reply=st.none() | st.floats(0.2, 1),
+    group=st.none() | st.sampled_from(("one", "two")),
+    before=st.none() | ids,
+    after=st.none() | ids,
+    updated_at=st.just(NOW),
+)
+
+
+@given(st.lists(others, min_size=1, max_size=6, unique_by=lambda one: one.id), st.sampled_from((None, "one", "three")))
+def test_vectors_of_others_never_move_an_exact_match_below_them(many: list[Candidate], group: str | None) -> None:
+    exact = said("exact", plum=1, oven=1, ada=1, tree=1, group=group, after="id-00")
+    before = {one.id: one.score for one in order([exact, *without_vectors(many)])}
+    after = {one.id: one.score for one in order([exact, *many])}
+    assert all(after[id] < after["exact"] for id, score in before.items() if score < before["exact"])
+
+
+def test_the_vectors_of_a_whole_thread_do_not_move_an_exact_match_below_it_either() -> None:
+    exact = said("exact", plum=1, oven=1, ada=1, tree=1)
+    near = said("near", plum=5, oven=5, ada=1, date=0.2, cosine=0.9, group="t", before="far")
+    far = said("far", plum=6, oven=6, ada=1, cosine=0.2, group="t", after="near")
+    assert ids_of(order([exact, *without_vectors([near, far])])) == ["exact", "near", "far"]
+    assert ids_of(order([exact, near, far])) == ["exact", "near", "far"]
+
+
+def test_an_exact_match_without_a_vector_is_raised_no_further_than_it_must_be() -> None:
+    many = [said("peer", plum=1, cosine=0.4), said("unknown", plum=1), said("meant", cosine=0.9)]
+    found = ranked(many, (), ("plum",), SCOPE, NOW)
+    near = vectors_of(found)
+    assert found[-1].id == "meant"
+    assert near["peer"] == near["unknown"] < near["meant"]
+
+
+def test_a_memory_that_stands_alone_beside_threads_counts_as_the_best_of_its_own() -> None:
+    alone = said("alone", plum=1, oven=1, updated_at=1)
+    thread = [said("first", plum=1, group="t", after="next"), said("next", oven=1, group="t", before="first")]
+    found = order([alone, *thread])
+    assert (found[0].id, found[0].parts.thread_words) == ("alone", found[0].parts.words)
+    assert order([alone])[0].parts.thread_words == 0, "where nothing is in a thread"
+
+
 # The adjustment
 
 

@@ -216,6 +216,7 @@ function why(reasons) {
       `Together, times ${reasons.adjustment.toFixed(3)} for priority, confidence, age and use: `,
       el("strong", {}, reasons.score.toFixed(3)),
       reasons.cosine !== undefined && ` · nearness ${reasons.cosine.toFixed(2)}`,
+      reasons.cosine === undefined && reasons.parts.vector !== undefined && " · nearness estimated: no vector yet",
     ),
     reasons.terms.length > 0 && el("p", {}, "Holds ", reasons.terms.map((term) => chip(term))),
   ];

@@ -1,0 +1,171 @@
+"""A memory is found by its own words, whether it, the others, some or none have vectors yet."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+import holdfast
+from holdfast.domain.host import happened
+from holdfast.services import embed, host_hooks
+from holdfast.surfaces.human import recalled
+
+pytestmark = pytest.mark.usefixtures("vectors_made")
+
+ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "br", "gr", "kl", "pl", "st")
+VOWELS = ("a", "e", "i", "o", "u", "ai", "ou", "ee")
+ENDINGS = ("", "l", "n", "r", "s", "m", "nd", "rk")
+TEMPLATES = (
+    "Ticket {code} for {name} was closed on {date} because the {thing} of the {other} had failed.",
+    "The {thing} with number {code} belongs to {name} and is kept in the {other} room since {date}.",
+    "{name} moved {code} to the {thing} on {date}; the {other} stays where it is.",
+    "{name} reported error {code} in the {thing} service, and restarted the {other} on {date}.",
+    "Customer {name} ordered {code} and asked for a {thing} with a blue {other} by {date}.",
+    "We decided to release {code} with the {thing} on {date}, said {name} about the {other}.",
+    "{thing} {other} {code} {name} {thing} {date} {other}",
+)
+NUMBERS = count()
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+
+
+def coined(random: Random, syllables: int) -> str:
+    parts = (random.choice(ONSETS) + random.choice(VOWELS) + random.choice(ENDINGS) for _ in range(syllables))
+    return "".join(parts)
+
+
+def code(random: Random) -> str:
+    letters = "".join(random.choices(LETTERS, k=3))
+    return random.choice(
+        (
+            f"{letters[:2]}-{random.randint(1000, 9999)}",
+            f"{random.getrandbits(28):07x}",
+            f"{letters}-{random.randint(10, 99)}-{random.randint(100, 999)}",
+            f"{random.randint(10**6, 10**7)}",
+            f"{letters}{random.randint(1000, 9999)}",
+            f"PROJ-{random.randint(1, 99999)}",
+        )
+    )
+
+
+def texts(number: int, seed: int) -> list[str]:
+    """Texts of coined words and names that share all but a code, which is among the first eight words of each."""
+    random = Random(seed)
+    words, names = [coined(random, 3) for _ in range(60)], [coined(random, 2).title() for _ in range(50)]
+    found: dict[str, str] = {}
+    while len(found) < number:
+        thing, other = random.sample(words, 2)
+        date = f"2025-{random.randint(1, 12):02}-{random.randint(1, 28):02}"
+        name, unique = " ".join(random.sample(names, 2)), code(random)
+        sentences = random.choice((1, 1, 4))
+        first = random.choice(TEMPLATES).format(code=unique, name=name, thing=thing, other=other, date=date)
+        more = (
+            random.choice(TEMPLATES).format(
+                code=coined(random, 2), name=name, thing=random.choice(words), other=random.choice(words), date=date
+            )
+            for _ in range(sentences - 1)
+        )
+        found[unique] = " ".join((first, *more))
+    return list(found.values())
+
+
+def beginning(text: str) -> str:
+    return " ".join(text.split()[:8])
+
+
+def places(hold: holdfast.Holdfast, asked: Sequence[str]) -> list[int | None]:
+    """The place of each text among the first five hits of a question by its first eight words."""
+    found: list[int | None] = []
+    for text in asked:
+        hits = [hit.content for hit in hold.recall(beginning(text), limit=5).memories]
+        found.append(hits.index(text) + 1 if text in hits else None)
+    return found
+
+
+def keep(hold: holdfast.Holdfast, many: Sequence[str]) -> None:
+    """Store texts, each as a memory of its own: titles of which two are the same would be one memory."""
+    hold.bulk_store(memories=[{"title": f"Note {next(NUMBERS)}", "content": text} for text in many])
+
+
+def make_vectors(hold: holdfast.Holdfast, at_least: int) -> None:
+    """Make the next vectors, by steps of the background worker, until so many memories have some."""
+    while vectors_kept(hold) < at_least:
+        assert hold.hold.embedder is not None
+        assert embed.step(hold.hold, hold.hold.embedder) is not None
+
+
+def vectors_kept(hold: holdfast.Holdfast) -> int:
+    return sum(count.memories for count in hold.stats().embeddings)
+
+
+@pytest.fixture
+def hold(db: str) -> Iterator[holdfast.Holdfast]:
+    """A store in which no vectors are made on the side: a test says when."""
+    with holdfast.open(db, agent_id="ai:tester@here", once=True) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("number", "asked"), [(120, 40), pytest.param(420, 60, marks=pytest.mark.full)], ids=["120", "420"]
+)
+def test_a_memory_comes_first_by_its_first_words_however_many_have_vectors(
+    hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch, number: int, asked: int
+) -> None:
+    monkeypatch.setattr(embed, "BATCH", number // 6)
+    many = texts(number, seed=11)
+    sample = Random(12).sample(many, asked)
+    keep(hold, many)
+    first = {}
+    for with_vectors in (0, number // 6, number // 2, number):
+        make_vectors(hold, with_vectors)
+        first[vectors_kept(hold)] = places(hold, sample).count(1)
+    assert list(first) == [0, number // 6, number // 2, number]
+    assert min(first.values()) >= 0.99 * asked, first
+
+
+def test_what_was_just_kept_by_any_route_comes_first_before_it_has_vectors(
+    hold: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    many = texts(64 + 3 * 20, seed=13)
+    older, stored, mined, captured = many[:64], many[64:84], many[84:104], many[104:]
+    keep(hold, older)
+    make_vectors(hold, 64)
+    keep(hold, stored)
+    hold.mine(content=transcript(mined), format="claude-code")
+    for place, text in enumerate(captured):
+        raw = {"session_id": f"s-{place // 7}", "cwd": str(tmp_path), "prompt": text}
+        host_hooks.keep(hold.hold, happened("prompt", msgspec.json.encode(raw), None), hold.call)
+    assert vectors_kept(hold) == 64
+    assert places(hold, stored + mined + captured) == [1] * 60
+    assert places(hold, older) == [1] * 64
+
+
+def transcript(said: Sequence[str]) -> str:
+    turns = (
+        {
+            "type": "user",
+            "sessionId": "mined",
+            "uuid": f"turn-{number}",
+            "timestamp": f"2026-01-05T10:{number:02}:00Z",
+            "message": {"role": "user", "content": text},
+        }
+        for number, text in enumerate(said)
+    )
+    return "\n".join(map(json.dumps, turns))
+
+
+def test_an_estimate_is_told_from_a_measured_vector_by_its_missing_cosine(hold: holdfast.Holdfast) -> None:
+    many = texts(64 + 40, seed=14)
+    keep(hold, many[:64])
+    make_vectors(hold, 64)
+    keep(hold, many[64:])
+    for text, is_measured in ((many[0], True), (many[-1], False)):
+        answer = hold.recall(beginning(text), limit=1, explain=True)
+        (hit,) = answer.memories
+        assert hit.content == text
+        assert hit.why.parts["vector"].value > 0
+        assert (hit.why.cosine is not msgspec.UNSET) == is_measured
+        assert ("estimated vector" in "\n".join(recalled(answer))) == (not is_measured)

@@ -54,6 +54,8 @@ MAX_LOOKED_AT = 2000
 MOST_NAMES = 16
 DATED = 10
 """If fewer of what was found were said at a time that the question names, more of that time is looked at."""
+RARE = 5
+"""Every memory with a word that at most so many hold is a candidate, though the index may rank a long one low."""
 NOWHERE = Around(None, None, None, None)
 UNUSED = (0, 0)
 REPLIES = (REPLY, REPLY)
@@ -131,28 +133,51 @@ def speakers(look: Looked, question: Question) -> set[str]:
 
 
 def listen(
-    look: Looked, question: Question, known: set[str], model: str | None, *, without: Collection[str] = ()
+    look: Looked,
+    question: Question,
+    known: set[str],
+    model: str | None,
+    *,
+    without: Collection[str] = (),
+    beside_vectors: bool = False,
 ) -> Heard:
     """What the words of a question find, and whom it names, of the speakers that are known and of those found.
 
-    While a model makes the question's vector, there is time to read those of what was found.
+    While a model makes the question's vector, there is time to read those of what was found. `beside_vectors`: every
+    memory has some, so that words need not find everything.
     """
-    hold, session, which, now = look
+    session = look.session
     last = session.newest_row()
     breadth = WIDE if last <= SMALL else NARROW
-    put = asking.question(session, question.words, last, beside_vectors=model is not None)
-
-    def find(limit: int) -> list[str]:
-        return [hit.id for hit in asking.candidates(session, hold.caller, put, which, now, limit=limit)]
-
-    ids, repeated, rows = find_new(look, question, find, breadth.found, without=without)
-    named = voices(question, known | _speakers(rows.values()))
+    put = asking.question(session, question.words, last, beside_vectors=beside_vectors)
     stems = stems_of(question.words)
-    scope = _scope(look, question, stems, named, last, put.held)
-    around, asked = _around(look, rows.values()), _asked(stems)
+    asked, held = _asked(stems), put.held or session.holding(list(stems), last)
+    ids, repeated, rows = find_new(look, question, _finder(look, put), breadth.found, without=without)
     said = {id: _said(row.parsed, asked) for id, row in rows.items()}
-    kept = vectors.kept(session, rows, model) if model else {}
+    if missed := _rare_words_missed(stems, held, said.values()):
+        find = _finder(look, asking.Question(missed))
+        more = find_new(look, question, find, breadth.found, without={*without, *rows})
+        ids, repeated, rows = [*ids, *more.new], [*repeated, *more.repeated], rows | more.rows
+        said |= {id: _said(row.parsed, asked) for id, row in more.rows.items()}
+    named = voices(question, known | _speakers(rows.values()))
+    scope = _scope(look, question, stems, named, last, held)
+    around, kept = _around(look, rows.values()), vectors.kept(session, rows, model) if model else {}
     return Heard(breadth, put, ids, rows, stems, said, named, scope, around, kept, repeated)
+
+
+def _finder(look: Looked, asked: asking.Question) -> Callable[[int], list[str]]:
+    """What finds so many of the memories that fit some words, best first."""
+    hold, session, which, now = look
+    return lambda limit: [hit.id for hit in asking.candidates(session, hold.caller, asked, which, now, limit=limit)]
+
+
+def _rare_words_missed(words: Mapping[str, str], held: Mapping[str, int], found: Collection[Said]) -> tuple[str, ...]:
+    """The asked words that few memories of the store hold, and more of them than were found."""
+    rare = [stem for stem in words if 0 < held.get(stem, 0) <= RARE]
+    counted = {
+        stem: sum(stem in said.labels or any(stem in one for one in said.passages) for said in found) for stem in rare
+    }
+    return tuple(words[stem] for stem in rare if counted[stem] < held[stem])
 
 
 class FoundNew(NamedTuple):

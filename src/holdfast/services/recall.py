@@ -149,8 +149,9 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
             if embedder := _maker(hold, ask, asked):
                 ahead.begin(embedder, _put(asked, voices(asked, known)))
             dim = _checked(hold, session, ask)
-            heard = listen(look, asked, known, embedder.model if embedder and dim else None, without=ask.without)
             due = _due(hold, session, ask, now)
+            model, whole = embedder.model if embedder and dim else None, len(due) <= FRESH
+            heard = listen(look, asked, known, model, without=ask.without, beside_vectors=bool(model) and whole)
         vector, fresh, degraded = _embedded(hold, ask, asked, heard, due, dim, ahead)
     if when is not None and when.degraded is not None:
         degraded = when.degraded

@@ -11,7 +11,8 @@ import pytest
 
 import holdfast
 from holdfast.domain.host import happened
-from holdfast.services import embed, host_hooks
+from holdfast.services import embed, gather, host_hooks
+from holdfast.storage import asking
 from holdfast.surfaces.human import recalled
 
 pytestmark = pytest.mark.usefixtures("vectors_made")
@@ -169,3 +170,26 @@ def test_an_estimate_is_told_from_a_measured_vector_by_its_missing_cosine(hold: 
         assert hit.why.parts["vector"].value > 0
         assert (hit.why.cosine is not msgspec.UNSET) == is_measured
         assert ("estimated vector" in "\n".join(recalled(answer))) == (not is_measured)
+
+
+def test_words_are_looked_for_as_if_there_were_no_vectors_while_many_are_missing(
+    hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "ROW_BUDGET", 20)
+    keep(hold, [f"The kettle stands in room {number}." for number in range(64)])
+    make_vectors(hold, 64)
+    lanterns = [f"Lantern number {number}." for number in range(12)]
+    keep(hold, ["A blue zebra.", "A green zebra.", *lanterns, *(f"Room {number} is empty." for number in range(30))])
+    found = [hit.content for hit in hold.recall("zebra, green, lantern", limit=50).memories]
+    assert set(lanterns) <= set(found)
+
+
+def test_a_long_memory_with_a_word_of_its_own_is_a_candidate_in_a_large_store(
+    hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gather, "SMALL", 0)
+    words = ("kettle", "lantern", "zebra", "bicycle", "harbour")
+    long = f"QX7781 {' '.join(words)} again. " + "The fence around the garden is not painted yet. " * 150
+    short = [f"A {words[number % len(words)]} in room {number}." for number in range(200)]
+    keep(hold, [long.strip(), *short])
+    assert places(hold, [long.strip()]) == [1]

@@ -27,7 +27,7 @@ TEMPLATES = (
     "{name} reported error {code} in the {thing} service, and restarted the {other} on {date}.",
     "Customer {name} ordered {code} and asked for a {thing} with a blue {other} by {date}.",
     "We decided to release {code} with the {thing} on {date}, said {name} about the {other}.",
-    "{thing} {other} {code} {name} {thing} {date} {other}",
+    "{thing} {other} {code} {name} {thing} {date} {other}, confirmed",
 )
 NUMBERS = count()
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"
@@ -53,7 +53,10 @@ def code(random: Random) -> str:
 
 
 def texts(number: int, seed: int) -> list[str]:
-    """Texts of coined words and names that share all but a code, which is among the first eight words of each."""
+    """Texts of coined words and names that share all but a code, which is among the first eight words of each.
+
+    Each has a ninth word: a captured prompt that a question repeats whole is no hit.
+    """
     random = Random(seed)
     words, names = [coined(random, 3) for _ in range(60)], [coined(random, 2).title() for _ in range(50)]
     found: dict[str, str] = {}

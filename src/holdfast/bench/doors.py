@@ -119,7 +119,7 @@ def _greeted(process: "subprocess.Popen[str]") -> str:
     """Where it serves, once it does."""
     assert process.stderr is not None
     greeting = process.stderr.readline()
-    found = re.search(r"http://\S+:[0-9]+", greeting)
+    found = re.search(r"http://[^\s:]+:[0-9]+", greeting)
     if not found:
         raise HoldfastError(f"`holdfast serve` did not start: {greeting}{process.stderr.read()}")
     return found[0]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from .errors import Invalid
 from .scope import EVERYTHING, Scope, admit_patterns
+from .wildcard import is_match
 
 MEMORY_EVENTS = (
     "memory_store",
@@ -83,7 +84,7 @@ class Wanted(NamedTuple):
     """Only what this agent did."""
 
     def wants(self, event: str) -> bool:
-        return any(_like(pattern).fullmatch(event) for pattern in self.events)
+        return any(is_match(pattern, event) for pattern in self.events)
 
     def wants_of(self, actor: str) -> bool:
         return self.agent is None or self.agent == actor
@@ -95,10 +96,6 @@ class Wanted(NamedTuple):
         return namespace is not None and Scope((self.namespace,), ()).tells(namespace)
 
 
-def _like(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("*", ".*"))
-
-
 def admit(events: list[str], namespace: str | None, agent: str | None) -> Wanted:
     """What is asked for, if there can be such a thing: a name that no event has would be waited for in vain."""
     wanted = tuple(dict.fromkeys(event for event in events if event)) or (ANY,)
@@ -107,7 +104,7 @@ def admit(events: list[str], namespace: str | None, agent: str | None) -> Wanted
             raise Invalid(
                 "events: approval_requested is no change, and not told: ask `pending_list`", fields=["events"]
             )
-        if not _PATTERN.fullmatch(event) or not any(_like(event).fullmatch(one) for one in EVENTS):
+        if not _PATTERN.fullmatch(event) or not any(is_match(event, one) for one in EVENTS):
             raise Invalid(
                 f"events: there is no event {event!r}; choose among *, {', '.join(EVENTS)}", fields=["events"]
             )

@@ -182,7 +182,7 @@ def _sign(kind: FactKind, weight: int, pattern: str) -> Sign:
 
 _SIGNS = (
     _sign("procedural", 2, _NUMBERED + r".*\n(?:.*\n)*?\s{0,3}(?:\d{1,3}[.)]|step\s+\d+\b)"),
-    _sign("procedural", 2, r"\bfirst(?:ly)?,.*\b(?:then|next|after that|finally)\b"),
+    _sign("procedural", 2, r"\bfirst(?:ly)?,(?:(?!\bfirst(?:ly)?,).)*\b(?:then|next|after that|finally)\b"),
     _sign("procedural", 2, r"\bhow to\b"),
     _sign("procedural", 1, r"\bsteps?\b"),
     _sign("procedural", 1, r"\bfirst(?:ly)?,"),
@@ -198,7 +198,7 @@ _SIGNS = (
     _sign(
         "episodic", 1, r"\b(?:we|i|he|she|they) (?:met|went|visited|fixed|decided|moved|shipped|released|saw|found)\b"
     ),
-    _sign("procedural", 2, r"首先.*(?:然后|接着|最后)|步骤|まず.*(?:次に|最後に)|手順"),
+    _sign("procedural", 2, r"首先(?:(?!首先).)*(?:然后|接着|最后)|步骤|まず(?:(?!まず).)*(?:次に|最後に)|手順"),
     _sign("episodic", 2, r"昨天|前天|上周|上个月|发生了|昨日|先週|先月|어제|지난주"),
     _sign("episodic", 1, r"今天|今日|오늘"),
 )

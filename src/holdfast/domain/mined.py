@@ -25,10 +25,12 @@ MOST_NAME = 200
 _OPENED = re.compile(
     r"(?:Memories recalled from a store stand between the two marks\.[^\n]{0,400}\n"
     r"|Between the marks [0-9a-f]{16} stands what the store holds:[^\n]{0,400}\n)?"
-    r"<(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,64})(?: [^\n]{0,8000})?>\n"
+    r"<(?P<kind>recalled|memory|answer|toon|text) (?P<id>[0-9A-Za-z]{6,64})(?=[ >])"
 )
 _CLOSED = re.compile(r"</(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,64})>\n?")
 """The marks between which a memory gives out what it holds, and what it says before them."""
+MAX_MARK_REST = 8_000
+"""Characters of an opening mark between the blank behind its id and its `>`."""
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -149,17 +151,37 @@ def recalled_in(text: str) -> list[tuple[int, int]]:
     for closed in _CLOSED.finditer(text):
         ends.setdefault((closed[1], closed[2]), []).append(closed)
     found, at = list[tuple[int, int]](), 0
-    for opened in _OPENED.finditer(text) if ends else ():
-        if opened.start() >= at and (end := _end_of(opened, ends)) is not None:
-            found.append((opened.start(), end))
+    for opened in _openings(text) if ends else ():
+        if opened.start >= at and (end := _end_of(opened, ends)) is not None:
+            found.append((opened.start, end))
             at = end
     return found
 
 
-def _end_of(opened: re.Match[str], ends: dict[tuple[str, str], list[re.Match[str]]]) -> int | None:
+class _Opening(NamedTuple):
+    """An opening mark: from where to where, of which kind, and of what."""
+
+    start: int
+    end: int
+    kind: str
+    id: str
+
+
+def _openings(text: str) -> Iterator[_Opening]:
+    """The opening marks of a text; what is behind the id goes to the end of the line, and is looked for only there."""
+    at = 0
+    while opened := _OPENED.search(text, at):
+        at, rest = opened.start() + 1, opened.end()
+        end = text.find("\n", rest, rest + MAX_MARK_REST + 3)
+        if end > rest and text[end - 1] == ">" and (text[rest] == " " or end == rest + 1):
+            at = end + 1
+            yield _Opening(opened.start(), at, opened["kind"], opened["id"])
+
+
+def _end_of(opened: _Opening, ends: dict[tuple[str, str], list[re.Match[str]]]) -> int | None:
     """Where the first closing mark after an opening one ends."""
-    found = ends.get((opened[1], opened[2]), [])
-    place = bisect_left(found, opened.end(), key=lambda closed: closed.start())
+    found = ends.get((opened.kind, opened.id), [])
+    place = bisect_left(found, opened.end, key=lambda closed: closed.start())
     return found[place].end() if place < len(found) else None
 
 

@@ -25,7 +25,7 @@ SHORTEST_CITE = 8
 MOST_RIVALS = 3
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MARK = re.compile(r"<(?=\s*/?\s*recalled)", re.IGNORECASE)
+_MARK = re.compile(r"<(?=\s*+(?:/\s*+)?recalled)", re.IGNORECASE)
 _HIDDEN = re.compile(
     "[\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )

@@ -1,6 +1,5 @@
 """Of which namespaces a peer hears, of which it may tell, and whether it may govern."""
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
@@ -8,6 +7,7 @@ from typing import NamedTuple
 
 from . import admit
 from .errors import Invalid
+from .wildcard import is_match
 
 EVERYTHING = "**"
 EVERYWHERE = "*"
@@ -44,22 +44,14 @@ ALL = Scope((EVERYTHING,), (EVERYTHING,), admin=True)
 @lru_cache(maxsize=4096)
 def _fits(patterns: tuple[str, ...], namespace: str) -> bool:
     segments = namespace.split("/")
-    return EVERYTHING in patterns or any(_matches(pattern.split("/"), segments) for pattern in patterns)
+    return EVERYTHING in patterns or any(
+        is_match(pattern.split("/"), segments, EVERYTHING, _fits_segment) for pattern in patterns
+    )
 
 
-def _matches(pattern: list[str], segments: list[str]) -> bool:
-    """`*` stands for any part of a segment; `**` for any number of segments, also none."""
-    if not pattern:
-        return not segments
-    first, *rest = pattern
-    if first == EVERYTHING:
-        return any(_matches(rest, segments[skipped:]) for skipped in range(len(segments) + 1))
-    return bool(segments) and _like(first).fullmatch(segments[0]) is not None and _matches(rest, segments[1:])
-
-
-@lru_cache(maxsize=256)
-def _like(segment: str) -> re.Pattern[str]:
-    return re.compile(re.escape(segment).replace(r"\*", "[^*]*"), re.DOTALL)
+def _fits_segment(pattern: str, segment: str) -> bool:
+    """`*` stands for any part of a segment, but not for the `*` that stands for all namespaces."""
+    return EVERYWHERE not in segment and is_match(pattern, segment)
 
 
 def admit_patterns(given: Iterable[str], field: str) -> tuple[str, ...]:

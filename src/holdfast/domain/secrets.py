@@ -1,7 +1,7 @@
 """Secrets in a text: keys, tokens and passwords, told by the shapes that their makers publish.
 
-Every pattern has bounded repetitions and is tried only where a part of it occurs, so that the time grows with the text
-and with nothing else.
+Every pattern has bounded repetitions or begins only where a run of its signs does, and is tried only where a part of
+it occurs, so that the time grows with the text and with nothing else.
 """
 
 import re
@@ -22,13 +22,18 @@ class Secret(NamedTuple):
     end: int
 
 
+_URL_SAFE = "[A-Za-z0-9_-]"
 _PREFIXED = (
     (
         "private key",
         "-----BEGIN",
         r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]{0,20000}(?:-----END[A-Z ]{0,60}-----)?",
     ),
-    ("json web token", "eyJ", r"eyJ[\w-]{8,4000}\.eyJ[\w-]{8,8000}\.[\w-]{8,2000}"),
+    (
+        "json web token",
+        "eyJ",
+        rf"(?<!-)(?>(?:{_URL_SAFE}*?-)??(?=eyJ))(eyJ{_URL_SAFE}{{8,}}+\.eyJ{_URL_SAFE}{{8,}}+\.{_URL_SAFE}{{8,}}+)",
+    ),
     ("aws access key", ("AKIA", "ASIA", "ABIA", "ACCA"), r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Z0-9])"),
     ("github token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}"),
     ("github token", "github_pat_", r"github_pat_[A-Za-z0-9_]{22,255}"),
@@ -62,7 +67,7 @@ _PREFIXED = (
     ("twilio key", ("twilio", "Twilio", "TWILIO"), r"SK[0-9a-f]{32}(?![0-9A-Za-z])"),
     ("azure storage key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{60,100}={0,2}"),
 )
-"""What a secret is called, what must occur for it to be looked for, and its shape."""
+"""What a secret is called, what must occur for it to be looked for, and its shape; a group is the secret alone."""
 
 _URL = r"[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"]{0,128}:(?P<value>[^\s/@'\"]{3,256})@"
 _NAMES = (
@@ -116,7 +121,7 @@ def _by_shape(text: str) -> Iterator[Secret]:
     for number, (kind, hints, _) in enumerate(_PREFIXED):
         if any(hint in text for hint in ((hints,) if isinstance(hints, str) else hints)):
             for match in _compiled(number).finditer(text):
-                yield Secret(kind, match.start(), match.end())
+                yield Secret(kind, *match.span(match.lastindex or 0))
 
 
 @cache

@@ -20,12 +20,14 @@ LONGEST_HEADING = 200
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+([^\r\n]*?))?(?:[ \t]+#+)?[ \t]*[\r\n]*\Z")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]++([^\r\n]*+))?[\r\n]*+\Z")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*[\r\n]*\Z")
 _RULER = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*[\r\n]*\Z")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]+\S")
 _ROW = re.compile(r"[ \t]*\|")
-_TABLE_RULER = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*[\r\n]*\Z")
+_TABLE_RULER = re.compile(
+    r"[ \t]*+(?:\|[ \t]*+)?:?-{2,}+:?[ \t]*+(?:\|[ \t]*+:?-{2,}+:?[ \t]*+)++(?:\|[ \t]*+)?[\r\n]*+\Z"
+)
 _INDENT = re.compile(r" {4}|\t")
 _INNER = re.compile(r" {2,}|\t")
 _BLANK = re.compile(r"\s*\Z")
@@ -33,6 +35,9 @@ _SENTENCE = re.compile(r"(?<=[.!?…؟۔])[\"'”’»)\]]*\s+|(?<=[。！？｡
 _WORD = re.compile(r"\s+")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _NEW_ITEM = re.compile(r"(?:\r\n|\n|\r)(?=[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]+\S)")
+_OPENING = re.compile(r"---[ \t]*(?:\r\n|\n|\r)")
+_CLOSING = re.compile(r"(?:^|(?<=[\r\n]))(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
+_FRONT = re.compile(r"[\w-]+[ \t]*:|\s*#|---|\.\.\.")
 _TITLE = re.compile(r"^title[ \t]*:[ \t]*(\S[^\r\n]*)", re.MULTILINE | re.IGNORECASE)
 
 
@@ -86,12 +91,19 @@ def segments(text: str, longest: int = LONGEST) -> Iterator[Segment]:
 def front_matter(text: str) -> tuple[tuple[int, int] | None, int]:
     """Where a head between lines of three dashes stands, if there is one, and where the text itself begins."""
     begins = 1 if text.startswith("\ufeff") else 0
-    opening = re.compile(r"---[ \t]*(?:\r\n|\n|\r)").match(text, begins)
+    opening = _OPENING.match(text, begins)
     if opening:
-        closing = re.compile(r"(?:^|(?<=[\r\n]))(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)").search(text, opening.end())
-        if closing and re.compile(r"[\w-]+[ \t]*:|\s*#|---|\.\.\.").match(text, opening.end()):
+        closing = _CLOSING.search(text, opening.end())
+        if closing and _FRONT.match(text, opening.end()):
             return (begins, closing.end()), closing.end()
     return None, begins
+
+
+def _without_closing_marks(title: str) -> str:
+    """A title without the number signs that may stand behind it, after a blank."""
+    said = title.rstrip(" \t")
+    before = said.rstrip("#")
+    return before if before[-1:] in (" ", "\t") else said
 
 
 class _Reading:
@@ -150,7 +162,7 @@ class _Reading:
     def _heading(self, line: Line) -> Heading | None:
         if line.end - line.start > LONGEST_HEADING or not (found := self._is(_HEADING, line)):
             return None
-        return Heading(len(found[1]), (found[2] or "").strip(), line.start, line.end)
+        return Heading(len(found[1]), _without_closing_marks(found[2] or "").strip(), line.start, line.end)
 
     def _fenced(self, lines: "_Lines", line: Line, fence: str) -> int:
         """To the line that closes a fence, or to the end of the text if none does."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 Span = tuple[int, int]
 
-_END = re.compile(r"(?<=[.!?…؟۔])[\"'”’»)\]]*\s+|(?<=[。！？｡।॥།။။។])[」』”’）》】\s]*|[ \t]*[\n\r]+\s*")
+_END = re.compile(r"(?<=[.!?…؟۔])[\"'”’»)\]]*\s+|(?<=[。！？｡।॥།။။។])[」』”’）》】\s]*|(?<![ \t])[ \t]*+[\n\r]+\s*")
 _SHORT = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|cf|No|Nr|approx|ca|Inc|Ltd|Co|Fig|e\.g|i\.e|z\.B|d\.h))\.\s+\Z"
 )

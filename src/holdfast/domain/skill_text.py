@@ -34,7 +34,7 @@ MARK = "---"
 _BY_LINES = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 
 _SEPARATORS = "\u0085\u2028\u2029"
-_SEPARATOR = re.compile(rf"[{_SEPARATORS}]+(?=\S)")
+_SEPARATOR = re.compile(rf"(?<![{_SEPARATORS}])[{_SEPARATORS}]++(?=\S)")
 """Signs that end a line in YAML. The reference lets a value go on after one, as if it were indented there."""
 _PAD = " " * 2 * MOST_LEVELS
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")

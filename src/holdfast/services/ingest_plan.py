@@ -218,7 +218,7 @@ def lead_of(text: str) -> str:
     return ""
 
 
-_LINKED = re.compile(r"!?\[([^\]\n]{1,200})\]\([^)\s]{1,400}\)")
+_LINKED = re.compile(r"!?\[([^\]\n]{1,200}+)\]\([^)\s]{1,400}+\)")
 _FORMAT = re.compile(r"\*\*|<!--|-->")
 
 

@@ -1,14 +1,13 @@
 """Messages in blocks, as models and their hosts write them: texts, thoughts, calls of tools and their results."""
 
 import json
-import re
 from collections.abc import Iterator
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from ...domain.mined import Problem, Sort
 
-_OURS = re.compile(r"(?:.*(?:__|[./:]))?memory_[a-z_]+", re.DOTALL)
-"""However a host writes the name of the server before it."""
+_OURS = "memory_"
 
 
 class Block(NamedTuple):
@@ -22,8 +21,14 @@ class Block(NamedTuple):
 
 
 def is_ours(tool: str | None) -> bool:
-    """Whether a tool is one of this memory's own: what it answered is here already."""
-    return bool(tool and _OURS.fullmatch(tool))
+    """Whether a tool is one of this memory's own: what it answered is here already.
+
+    A host may write the name of the server before it, with `__`, `.`, `/` or `:` between the two.
+    """
+    before = (tool or "").rstrip(ascii_lowercase + "_")
+    name = (tool or "")[len(before) :]
+    is_whole = name.startswith(_OURS) and name != _OURS and before[-1:] in ("", ".", "/", ":")
+    return is_whole or f"__{_OURS}" in name[:-1]
 
 
 def blocks(content: Any) -> Iterator[Block]:

@@ -24,7 +24,7 @@ _WIKI = re.compile(r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\
 _FILE = re.compile(r"!\[\[[^\[\]|#\n]{1,300}\.(?!md\b)\w{1,8}(?:[#|][^\[\]\n]*)?\]\]")
 """A picture or another file that a note shows: no note."""
 _TAG = re.compile(r"(?<![\w/&#\[(])#([^\W\d_][\w/-]{0,60})")
-_CATEGORY = re.compile(r"^\s*[-*] \[([^\W\d_][\w -]{1,30})\] \S", re.MULTILINE)
+_CATEGORY = re.compile(r"^[^\S\n]*+[-*] \[([^\W\d_][\w -]{1,30})\] \S", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]{1,9}(\S[^\n]{0,500})", re.MULTILINE)
 
 

@@ -73,8 +73,8 @@ _BY_STATE: tuple[tuple[str, Meaning], ...] = (
 
 _BY_WORDS: tuple[tuple[str, Meaning], ...] = (
     ("password authentication failed|no password supplied|authentication failed|no pg_hba.conf entry", REFUSED),
-    ('role ".*" (does not exist|is not permitted)', REFUSED),
-    ('database ".*" does not exist', NO_DATABASE),
+    ('role ".{0,255}" (does not exist|is not permitted)', REFUSED),
+    ('database ".{0,255}" does not exist', NO_DATABASE),
     ("too many (clients|connections)|connection slots are reserved", FULL_OF_CLIENTS),
     ("starting up|shutting down|in recovery mode|not (yet )?accepting connections", TURNING),
 )

@@ -13,7 +13,8 @@ from .text import Ours, Path, Splice, Step, indent_of, line_end, line_start, mal
 
 DEPTH = 100
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)
-_COMMENT = re.compile(r"//[^\r\n]*+|/\*.*?\*/", re.S)
+_COMMENT = re.compile(r"//[^\r\n]*+|/\*")
+"""A comment up to the end of its line, or where one begins that goes on until `*/`."""
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _WORD = re.compile(r"(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.+-])", re.A)
 
@@ -173,22 +174,30 @@ def _fill(text: str, node: Node, name: str, value: Any, unit: str) -> Splice:
     newline, outer, opened, closing = newline_of(text), indent_of(text, node.start), node.start + 1, node.end - 1
     if "\n" not in text.strip() and text.strip() != text[node.start : node.end]:
         return Splice(opened, opened, f"{name}{json.dumps(value, ensure_ascii=False)}")
-    comments = list(_COMMENT.finditer(text, opened, closing))
-    start = comments[-1].end() if comments else opened
+    start = max((end for _, end in _comments(text, opened, closing)), default=opened)
     inner = outer + unit
     return Splice(start, closing, f"{newline}{inner}{name}{_render(value, inner, unit, newline)}{newline}{outer}")
 
 
 def _first_newline(text: str, start: int, end: int) -> int | None:
     """Where the first line ends between two places, not counting lines inside of comments."""
-    while start < end:
-        if comment := _COMMENT.match(text, start, end):
-            start = comment.end()
-        elif text[start] == "\n":
-            return start - 1 if text[start - 1] == "\r" else start
-        else:
-            start += 1
+    for begun, ended in [*_comments(text, start, end), (end, end)]:
+        if (newline := text.find("\n", start, begun)) != -1:
+            return newline - 1 if text[newline - 1] == "\r" else newline
+        start = ended
     return None
+
+
+def _comments(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """From where to where each comment is between two places."""
+    last = text.rfind("*/", start, end)
+    while comment := _COMMENT.search(text, start, end):
+        start = comment.end()
+        if comment[0] == "/*":
+            if last < start:
+                continue
+            start = text.index("*/", start, end) + 2
+        yield comment.start(), start
 
 
 def _render(value: Any, indent: str, unit: str, newline: str) -> str:
@@ -226,12 +235,12 @@ def _way(text: str, node: Node, path: Path) -> Iterator[tuple[Node, Member]]:
 
 def _is_commented(text: str, holder: Member, member: Member) -> bool:
     """Whether something is remarked about what holds a member."""
-    return _has_comments(text, holder.node, member) or bool(_COMMENT.search(text, holder.start, holder.node.start))
+    return _has_comments(text, holder.node, member) or any(_comments(text, holder.start, holder.node.start))
 
 
 def _has_comments(text: str, node: Node, member: Member) -> bool:
     around = text[node.start + 1 : member.start] + " " + text[member.node.end : node.end - 1]
-    return _COMMENT.search(around) is not None
+    return any(_comments(around, 0, len(around)))
 
 
 def _cut(text: str, node: Node, member: Member) -> list[Splice]:

@@ -84,7 +84,7 @@ class Command:
 def this_command(db: str | None) -> Command:
     """The program that runs, by a path that holds in every folder, and the store that was chosen for it."""
     chosen = db or os.environ.get("HOLDFAST_DB") or None
-    if chosen and re.search(r"://([^/@]*:[^/@]*@|.*password=)", chosen):
+    if chosen and ("password=" in chosen.partition("://")[2] or re.search(r"://[^/@:]*:[^/@]*@", chosen)):
         raise Invalid(
             "The address of the store has a password in it, which other programs' files are no place for: "
             "write it into the settings file as `db`, and leave --db and HOLDFAST_DB out."
@@ -277,7 +277,7 @@ def hook_wants(target: str, command: Command) -> list[Want]:
 
 def _hook(event: str, name: str, hook: Value) -> Want:
     """A group with our one command, or our command in a group that somebody made of several."""
-    ours = re.compile(rf"holdfast\S* hook {name}(\s|\Z)")
+    ours = re.compile(rf"holdfast(?:(?!holdfast)\S)*+ hook {name}(\s|\Z)")
 
     def is_ours(one: Any) -> bool:
         return isinstance(one, dict) and isinstance(one.get("command"), str) and bool(ours.search(one["command"]))

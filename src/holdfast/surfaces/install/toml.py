@@ -13,7 +13,7 @@ from ...domain.errors import FileRefused
 from .text import Ours, Path, Splice, found, line_end, line_start, malformed, newline_of, unsafe, wrong_kind
 
 _BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
-_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
+_PLACE = re.compile(r"(?<!\s)\s*+\(at (?:line (\d+), column (\d+)|end of document)\)")
 _KEY = re.compile(r"""[ \t]*(?:([A-Za-z0-9_-]+)|("(?:[^"\\]|\\.)*")|'([^']*)')[ \t]*(\.)?""")
 _PIECE = re.compile(
     r'''"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[\[{]|[\]}]|\n|[^"'#\[\]{}\n]+''',

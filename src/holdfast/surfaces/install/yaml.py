@@ -16,6 +16,7 @@ from .text import Ours, Path, Splice, Step, line_end, line_start, malformed, new
 _WORDS = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z/][\w./-]*", re.I | re.A)
 """Texts that need no quotes, whatever a program takes for a flag."""
 _TEXT, _NULL, _FLAG, _NUMBER = ("tag:yaml.org,2002:" + name for name in ("str", "null", "bool", "int"))
+_COMMA = re.compile(r"\s*,[ \t]*")
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]*")
 NESTED = 100
 
@@ -220,7 +221,7 @@ def _cut(text: str, node: Node, held: Held) -> Splice:
 
 
 def _cut_flow(text: str, start: int, end: int) -> Splice:
-    if after := re.compile(r"\s*,[ \t]*").match(text, end):
+    if after := _COMMA.match(text, end):
         return Splice(start, after.end(), "")
-    before = re.search(r",\s*\Z", text[:start])
-    return Splice(before.start() if before else start, end, "")
+    before = text[:start].rstrip()
+    return Splice(len(before) - 1 if before.endswith(",") else start, end, "")

@@ -34,9 +34,12 @@ $(MCP_TOOLS): tests/acceptance/package.json
 check: lint types
 
 lint: $(READY)
-	$(BIN)/ruff format --check src tests tools
-	$(BIN)/ruff check src tests tools
+	$(BIN)/ruff format --check src benchmarks tests tools
+	$(BIN)/ruff check src benchmarks tests tools
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_imports.py
+	$(BIN)/python tools/make_operation_index.py --check
+	$(BIN)/python tools/count_names.py
 	$(BIN)/python -m holdfast.surfaces.reference --check docs/reference
 
 types: $(READY)
@@ -83,10 +86,11 @@ run: $(READY)
 	$(BIN)/holdfast serve
 
 format: $(READY)
-	$(BIN)/ruff format src tests tools
-	$(BIN)/ruff check --fix src tests tools
+	$(BIN)/ruff format src benchmarks tests tools
+	$(BIN)/ruff check --fix src benchmarks tests tools
 
 docs: $(READY)
+	$(BIN)/python tools/make_operation_index.py
 	$(BIN)/python -m holdfast.surfaces.reference docs/reference
 
 bench: $(READY)

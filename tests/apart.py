@@ -5,8 +5,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.services.sync import sync
+from holdfast.features.sync.exchange import sync
+from holdfast.kernel.caller import Caller
 
 
 def disagree(hold: holdfast.Holdfast, id: str, content: str, *, owner: str) -> None:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import holdfast
-from holdfast.storage.postgres.address import address_of
+from holdfast.kernel.storage.postgres.address import address_of
 
 ENGINES = ("sqlite", "postgres")
 """For what each engine must do itself: both are tried in either ring."""

@@ -1,8 +1,8 @@
 """The vectors that a store keeps, as they lie in their table."""
 
-from holdfast.domain.vector import Vector
-from holdfast.storage.port import Session
-from holdfast.storage.vectors import Kept
+from holdfast.features.embeddings.store import Kept
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.vector import Vector
 
 
 def page(session: Session, limit: int = 100) -> list[Kept]:

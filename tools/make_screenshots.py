@@ -13,8 +13,10 @@ from tempfile import TemporaryDirectory
 from furnished import furnish
 from playwright.sync_api import Browser, Page
 
-from holdfast.bench.browser import browser
-from holdfast.bench.doors import served
+from holdfast.surfaces.bench.clients import serve
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.browser import browser
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDE = {"width": 1100, "height": 740}
@@ -59,7 +61,7 @@ def picture(opened: Browser, url: str, name: str, folder: Path) -> None:
 def main(arguments: list[str]) -> int:
     folder = Path(arguments[0]) if arguments else IMAGES
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as place, served(furnish(Path(place))) as server, browser() as opened:
+    with TemporaryDirectory() as place, serve(furnish(Path(place))) as server, browser() as opened:
         for name in PICTURES:
             picture(opened, server.url, name, folder)
             print(f"{folder / name}: {(folder / name).stat().st_size:,} bytes")

@@ -3,16 +3,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__
+from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from .app import Holdfast, open
-    from .domain.errors import HoldfastError
-    from .domain.memory import Memory
+    from holdfast.app import Holdfast, open
+    from holdfast.kernel.errors import HoldfastError
+    from holdfast.kernel.records.memory import Memory
 
 __all__ = ["Holdfast", "HoldfastError", "Memory", "__version__", "open"]
 
-_HOME = {"Holdfast": ".app", "open": ".app", "HoldfastError": ".domain.errors", "Memory": ".domain.memory"}
+_HOME = {"Holdfast": ".app", "open": ".app", "HoldfastError": ".kernel.errors", "Memory": ".kernel.records.memory"}
 
 
 def __getattr__(name: str) -> Any:

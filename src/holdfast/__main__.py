@@ -13,7 +13,7 @@ def main() -> None:
     gc.disable()
     # What numpy multiplies here is small: starting its threads would take longer than the whole of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from .surfaces.cli import run
+    from holdfast.surfaces.cli.app import run
 
     gc.freeze()
     gc.enable()

@@ -6,26 +6,27 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from .domain import moment
-from .domain.caller import Caller, admit_agent
-from .domain.errors import Invalid
-from .domain.lifetime import Keep
-from .domain.spending import Allowance
-from .embedding.choose import chosen as chosen_embedder
-from .llm.choose import chosen as chosen_model
-from .net.access import Access, Outbound
-from .operations import REGISTRY
-from .services import embed, use
-from .services.hold import Hold, Progress
-from .services.making import Making
-from .settings import Settings, load
-from .storage.locate import Later, open_existing, open_store
-from .storage.port import Store
+from holdfast.features.embeddings import service as embed
+from holdfast.features.embeddings.choose import chosen as chosen_embedder
+from holdfast.features.embeddings.worker import Making
+from holdfast.features.llm.choose import chosen as chosen_model
+from holdfast.features.recall import flush_access as use
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.caller import Caller, admit_agent
+from holdfast.kernel.context import Hold, Interceptor, Progress
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.model_allowance import Allowance
+from holdfast.kernel.net.access import Access, Outbound
+from holdfast.kernel.records.lifetime import Keep
+from holdfast.kernel.storage.locate import Later, open_existing, open_store
+from holdfast.kernel.storage.port import Store
+from holdfast.operations import REGISTRY
+from holdfast.settings import Settings, load
+from holdfast.wiring import connect_features
 
-if TYPE_CHECKING:
-    from .services.hooks import Hooks
+connect_features()
 
 
 class Holdfast:
@@ -43,7 +44,7 @@ class Holdfast:
         return REGISTRY[name].call(self.hold, caller or self.hold.caller, arguments, progress or self.hold.progress)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in REGISTRY.operations:
+        if name not in REGISTRY:
             raise AttributeError(f"Holdfast has no operation {name!r}")
 
         def operation(*positional: Any, **arguments: Any) -> Any:
@@ -56,7 +57,7 @@ class Holdfast:
         return operation
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *REGISTRY.operations]
+        return [*super().__dir__(), *REGISTRY.entries]
 
     def settle(self, progress: Progress, *, wholly: bool) -> None:
         """Make vectors before a process ends, if many memories wait for them."""
@@ -65,8 +66,8 @@ class Holdfast:
 
     def close(self) -> None:
         """Write down what was used, let hooks hear of what was done, and let go of the store."""
-        if self.hold.hooks is not None:
-            self.hold.hooks.close()
+        for interceptor in self.hold.interceptors:
+            interceptor.close()
         use.flush(self.hold)
         if self.making is not None:
             self.making.close()
@@ -100,7 +101,6 @@ def open(
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
     store = cast(Store, Later(chosen.db)) if later else open_store(chosen.db) if make else open_existing(chosen.db)
-    hooks = hooks_of(chosen)
     hold = Hold(
         store=store,
         caller=caller,
@@ -113,21 +113,27 @@ def open(
         allowance=Allowance(chosen.llm_daily_tokens, chosen.llm_price_in, chosen.llm_price_out),
         keep_recalls=chosen.keep_recalls,
         keep=Keep(chosen.keep_usage, chosen.keep_task_runs, chosen.keep_runs),
-        audited=chosen.audit,
         access=access_of(chosen),
-        hooks=hooks,
+        interceptors=interceptors_of(chosen),
         outbound=Outbound(chosen.webhook_networks, chosen.webhook_timeout_secs, chosen.webhook_attempts),
     )
     return Holdfast(hold, chosen, makes_vectors=not once)
 
 
-def hooks_of(settings: Settings) -> Hooks | None:
-    """What runs before and after operations, if the settings name anything."""
-    if not settings.hooks:
-        return None
-    from .services import hooks
+def interceptors_of(settings: Settings) -> tuple[Interceptor, ...]:
+    """What the settings put around operations: the audit log outside, then lifecycle hooks."""
+    found: list[Interceptor] = []
+    if settings.audit != "none":
+        from holdfast.features.access.interactions import AuditInterceptor
 
-    return hooks.of(settings.hooks)
+        found.append(AuditInterceptor(settings.audit))
+    if settings.hooks:
+        from holdfast.features.hooks import service as hooks
+        from holdfast.features.hooks.intercept import HookInterceptor
+
+        if (runner := hooks.of(settings.hooks)) is not None:
+            found.append(HookInterceptor(runner))
+    return tuple(found)
 
 
 def access_of(settings: Settings) -> Access:

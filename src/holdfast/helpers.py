@@ -1,6 +1,6 @@
 """The deterministic helpers of a pipeline, for whoever wants them by themselves."""
 
-from .domain.helpers import (
+from holdfast.features.ingest.helpers import (
     Classified,
     Evidence,
     FactKind,

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from .domain.errors import Misconfigured
-from .domain.hook import Rule
-from .domain.lifetime import Lifetimes
-from .domain.memory import Tier
+from holdfast.features.hooks.model import Rule
+from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.records.lifetime import Lifetimes
+from holdfast.kernel.records.memory import Tier
 
 _PATH = re.compile(r"(sqlite://)?(?!\s*postgres|.*://)[^@=]*", re.IGNORECASE | re.DOTALL)
 """A store's address that is surely no database's."""

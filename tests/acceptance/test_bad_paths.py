@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Misconfigured
-from holdfast.storage.locate import open_store
+from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.storage.locate import open_store
 from timeouts import TIMEOUT
 
 pytestmark = pytest.mark.full

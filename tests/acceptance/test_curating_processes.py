@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.domain import moment
-from holdfast.domain.errors import CuratorBusy
-from holdfast.services.curate import LEASE, LEASE_MICROSECONDS
-from holdfast.storage import leases
+from holdfast.features.curation.run import LEASE, LEASE_MICROSECONDS
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.errors import CuratorBusy
+from holdfast.kernel.storage import leases
 from timeouts import TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full

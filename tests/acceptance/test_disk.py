@@ -15,12 +15,12 @@ import pytest
 from disks import RefusedCalls, RefusedSyncs
 
 from holdfast.app import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import HoldfastError, StoreError, StoreFull
-from holdfast.services import history
-from holdfast.services.hold import Hold
+from holdfast.features.history import service as history
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import HoldfastError, StoreError, StoreFull
+from holdfast.kernel.storage.sqlite.open_store import open_store
 from holdfast.settings import Settings
-from holdfast.storage.sqlite.opening import open_store
 from timeouts import TIMEOUT
 
 
@@ -204,7 +204,7 @@ def test_a_commit_whose_sync_is_refused_is_an_error_and_leaves_nothing(
 
 WRITER = """
 import sys, holdfast
-from holdfast.domain.errors import StoreError
+from holdfast.kernel.errors import StoreError
 def attempt(number):
     try:
         hold.store(title=f"t{number}", content="word " * 3000)

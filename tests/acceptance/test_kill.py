@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import holdfast
-from holdfast.services import history
+from holdfast.features.history import service as history
 from timeouts import TIMEOUT
 
 LIBRARY = """

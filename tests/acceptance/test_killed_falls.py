@@ -9,7 +9,8 @@ import pytest
 
 import holdfast
 from engines import ENGINES
-from holdfast.services import history, relate
+from holdfast.features.graph import service as relate
+from holdfast.features.history import service as history
 
 pytestmark = pytest.mark.full
 

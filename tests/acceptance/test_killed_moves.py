@@ -19,9 +19,9 @@ import pytest
 
 import holdfast
 from engines import ENGINES, Postgres
-from holdfast.domain.errors import HoldfastError
-from holdfast.storage.locate import open_existing, tables
-from holdfast.storage.postgres.address import address_of
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.storage.locate import open_existing, tables
+from holdfast.kernel.storage.postgres.address import address_of
 from timeouts import TEST_TIMEOUT, TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full

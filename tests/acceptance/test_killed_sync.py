@@ -10,7 +10,7 @@ import pytest
 from serving_processes import HOLDFAST, Served
 
 import holdfast
-from holdfast.storage.status import followed
+from holdfast.features.sync.status_store import followed
 from timeouts import wait_until
 
 EACH = 300

@@ -19,8 +19,8 @@ KILLED_AT = (3, 8, 13)
 DISPATCHER = """
 import sys, holdfast
 from dataclasses import replace
-from holdfast.net.access import Outbound
-from holdfast.services.deliver import Dispatcher
+from holdfast.kernel.net.access import Outbound
+from holdfast.features.webhooks.deliver import Dispatcher
 with holdfast.open(sys.argv[1]) as hold:
     dispatcher = Dispatcher(replace(hold.hold, outbound=Outbound(("127.0.0.0/8",), timeout=1.0)), spare=0.5)
     dispatcher.start()

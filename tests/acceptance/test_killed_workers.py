@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 import holdfast
+from benchmarks.agents import plan
 from engines import ENGINES_BY_RING
-from holdfast.bench.agents import plan
 from timeouts import TEST_TIMEOUT, TIMEOUT, wait_until
 
 TASKS = int(os.environ.get("TRIED_TASKS", "800"))
@@ -35,8 +35,8 @@ POISON = "Poison"
 
 CLAIMANT = """
 import os, sys, time, holdfast
-from holdfast.domain import moment
-from holdfast.domain.errors import LeaseLost, StoreBusy
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.errors import LeaseLost, StoreBusy
 owner, lease, skew = sys.argv[2], int(sys.argv[3]), int(sys.argv[5]) * 3600 * moment.SECOND
 def patiently(work, **said):
     while True:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from holdfast.embedding.minilm import FILES, HERE
+from holdfast.features.embeddings.minilm import FILES, HERE
 from timeouts import TEST_TIMEOUT, TIMEOUT
 
 TOOL = Path(__file__).parents[2] / "tools" / "make_model.py"

@@ -16,8 +16,8 @@ import pytest
 from serving_processes import Served, served
 
 import holdfast
-from holdfast.domain import moment
-from holdfast.services import history
+from holdfast.features.history import service as history
+from holdfast.kernel import timestamps as moment
 from timeouts import TIMEOUT, wait_until
 
 SERVERS = 3

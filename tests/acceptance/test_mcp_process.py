@@ -97,9 +97,9 @@ def test_the_official_client_drives_it_in_every_era(db: str, mode: str) -> None:
 LOUD = """
 import os, subprocess, sys
 import holdfast
-from holdfast.operations import core
-from holdfast.operations.registry import REGISTRY, Effect, Nothing, operation
-from holdfast.services.hold import Hold
+import holdfast.operations
+from holdfast.kernel.registry.operation import REGISTRY, Effect, Nothing, operation
+from holdfast.kernel.context import Hold
 from msgspec import Struct
 from holdfast.surfaces.mcp.stdio import serve
 

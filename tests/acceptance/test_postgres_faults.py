@@ -18,10 +18,12 @@ from clusters import Cluster, Wire, cluster, wire
 
 import holdfast
 from holdfast import Holdfast
-from holdfast.domain.errors import OutcomeUnknown, StoreBusy, StoreError, StoreFull, StoreUnreachable
-from holdfast.services import history, use
-from holdfast.services import hold as holding
-from holdfast.storage import journal, turns
+from holdfast.features.history import service as history
+from holdfast.features.recall import flush_access as use
+from holdfast.kernel import context as holding
+from holdfast.kernel.errors import OutcomeUnknown, StoreBusy, StoreError, StoreFull, StoreUnreachable
+from holdfast.kernel.journal import journal
+from holdfast.kernel.storage import write_lock as turns
 from timeouts import TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full
@@ -315,7 +317,7 @@ def fill_a_disk(server: Cluster, small: Path) -> None:
 
 HOLDS = """
 import sys, holdfast
-from holdfast.storage.postgres import engine
+from holdfast.kernel.storage.postgres import engine
 engine.IDLE_SECONDS = 1
 hold = holdfast.open(sys.argv[1])
 try:

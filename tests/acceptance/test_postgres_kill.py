@@ -15,7 +15,7 @@ from clusters import Cluster, cluster
 from serving_processes import served
 
 import holdfast
-from holdfast.services import history
+from holdfast.features.history import service as history
 from timeouts import TIMEOUT, wait_until
 
 SERVERS = 2

@@ -11,13 +11,13 @@ from disks import PowerDisk
 
 import holdfast
 from holdfast.app import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import HoldfastError
-from holdfast.services import history
-from holdfast.services.hold import Hold
+from holdfast.features.history import service as history
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.storage.sqlite import open_store as opening
+from holdfast.kernel.storage.sqlite.engine import SqliteStore
 from holdfast.settings import Settings
-from holdfast.storage.sqlite import opening
-from holdfast.storage.sqlite.engine import SqliteStore
 
 OPERATIONS = 3000
 """A cut falls on one of so many operations of the disk: some on the first opening, most on later writes."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.domain.errors import NotFound
-from holdfast.domain.moment import from_text, to_text
+from holdfast.kernel.errors import NotFound
+from holdfast.kernel.timestamps import from_text, to_text
 
 HOUR = 3600 * 1_000_000
 TEN = from_text("2026-03-01T10:00:00Z", "ten")

@@ -27,7 +27,7 @@ from documented import (
 from warm import warm_command
 
 from holdfast.settings import Settings
-from holdfast.surfaces.cli import cli
+from holdfast.surfaces.cli.app import cli
 
 RUN = ("console", "sh", "python", "sql")
 FOLLOWED = [page for page in WRITTEN if any(block.language in RUN and block.runs for block in blocks_of(page))]

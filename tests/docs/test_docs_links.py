@@ -7,6 +7,11 @@ from pathlib import Path
 
 from documented import PAGES, ROOT, WRITTEN, blocks_of
 
+FEATURES = sorted(path for path in (ROOT / "src/holdfast/features").iterdir() if (path / "__init__.py").exists())
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", *(feature / "README.md" for feature in FEATURES)]
+"""The pages, and those beside the code."""
+LONGEST_README = 10
+
 _FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.M)
@@ -35,9 +40,16 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def test_every_link_inside_the_documentation_leads_somewhere() -> None:
-    links = [(page, link) for page in PAGES for link in _LINK.findall(prose_of(page))]
+    links = [(page, link) for page in LINKED for link in _LINK.findall(prose_of(page))]
     inside = [(page, link) for page, link in links if not link.startswith(("http://", "https://"))]
     assert [(name_of(page), link) for page, link in inside if not leads_somewhere(page, link)] == []
+
+
+def test_every_feature_has_a_short_readme_and_a_line_in_the_architecture() -> None:
+    lines = {feature.name: len((feature / "README.md").read_text("utf-8").splitlines()) for feature in FEATURES}
+    assert {name: count for name, count in lines.items() if count > LONGEST_README} == {}
+    listed = re.findall(r"^\| \[(\w+)\]\(\.\./src/holdfast/features/", prose_of(ROOT / "docs/architecture.md"), re.M)
+    assert sorted(listed) == [feature.name for feature in FEATURES]
 
 
 def test_no_two_headings_of_a_page_have_the_same_anchor() -> None:

@@ -12,8 +12,8 @@ from documented import ROOT
 
 from holdfast.operations import REGISTRY
 from holdfast.settings import Settings
-from holdfast.surfaces import wire
-from holdfast.surfaces.cli import cli
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.cli.app import cli
 from holdfast.surfaces.reference import main, pages, stale
 
 REFERENCE = ROOT / "docs" / "reference"

@@ -16,14 +16,14 @@ from documented import ROOT, Shell, blocks_of, documented_server, steps_of
 import holdfast
 from apart import disagree
 from engines import Postgres
-from holdfast.domain import moment
-from holdfast.domain.errors import HoldfastError, StoreUnreachable
-from holdfast.net.access import Outbound
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.wire import Hello, Take
+from holdfast.features.webhooks.deliver import Dispatcher
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.errors import HoldfastError, StoreUnreachable
+from holdfast.kernel.net.access import Outbound
+from holdfast.kernel.registry.operation import Example
 from holdfast.operations import REGISTRY, Effect
-from holdfast.operations.registry import Example
-from holdfast.services.deliver import Dispatcher
-from holdfast.services.messages import Hello, Take
-from holdfast.storage import exchange as telling
 from provider_server import provider
 
 PAGE = ROOT / "docs" / "how-to" / "postgresql.md"

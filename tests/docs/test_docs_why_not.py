@@ -6,7 +6,7 @@ import re
 
 from documented import ROOT
 
-from holdfast.services import why_not
+from holdfast.features.recall import why_not
 
 PAGE = ROOT / "docs" / "how-to" / "explain-recall.md"
 NOT_OF_A_QUESTION = {"namespace", "under", "agent", "min_priority", "source_uri"}

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-LOADED = ("holdfast.surfaces.cli", "holdfast.app", "holdfast.storage.sqlite.opening")
+LOADED = ("holdfast.surfaces.cli.app", "holdfast.app", "holdfast.kernel.storage.sqlite.open_store")
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 COMMAND = """#!{python} -IS

@@ -1,6 +1,6 @@
 """A clock for tests."""
 
-from holdfast.domain.moment import SECOND, from_text, to_text
+from holdfast.kernel.timestamps import SECOND, from_text, to_text
 
 
 class Clock:

@@ -6,8 +6,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from holdfast.domain.mined import Record
-from holdfast.services.mining import formats, places
+from holdfast.features.importers import sources as places
+from holdfast.features.importers.model import Record
+from holdfast.features.importers.readers import formats
 
 
 def records(path: Path, form: formats.Format | None = None) -> list[Record]:

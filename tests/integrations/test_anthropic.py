@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.adapters import AsyncHoldfastMemoryTool, HoldfastMemoryTool
+from holdfast.integrations import AsyncHoldfastMemoryTool, HoldfastMemoryTool
 from provider_server import Asked, Handler, provider
 
 numbers = count()

@@ -22,9 +22,9 @@ from langgraph.store.memory import InMemoryStore
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.adapters import HoldfastStore
-from holdfast.adapters.names import name_of, segment
-from holdfast.domain.errors import Invalid
+from holdfast.integrations import HoldfastStore
+from holdfast.integrations.names import name_of, segment
+from holdfast.kernel.errors import Invalid
 
 numbers = count()
 odd = st.text(st.characters(exclude_characters="."), min_size=1, max_size=8)

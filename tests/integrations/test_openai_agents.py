@@ -15,8 +15,8 @@ from openai import AsyncOpenAI
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.adapters import HoldfastSession
-from holdfast.domain.errors import Invalid
+from holdfast.integrations import HoldfastSession
+from holdfast.kernel.errors import Invalid
 from model_server import saying
 from provider_server import provider
 

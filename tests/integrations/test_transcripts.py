@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import adapters
-from holdfast.adapters import read_transcript
-from holdfast.domain.errors import Invalid
+from holdfast import integrations as adapters
+from holdfast.integrations import read_transcript
+from holdfast.kernel.errors import Invalid
 
 
 def code(kind: str, id: str, content: object) -> str:
@@ -50,7 +50,7 @@ def test_a_transcript_of_codex_is_read_and_nothing_else_is(tmp_path: Path) -> No
 
 
 def test_an_adapter_without_its_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("langgraph", "langgraph.store", "langgraph.store.base", "holdfast.adapters.langgraph"):
+    for module in ("langgraph", "langgraph.store", "langgraph.store.base", "holdfast.integrations.langgraph"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "langgraph", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'holdfast\[langgraph\]'"):
@@ -59,6 +59,6 @@ def test_an_adapter_without_its_framework_says_what_to_install(monkeypatch: pyte
 
 
 def test_nobody_else_loads_a_framework() -> None:
-    loaded = "import sys, holdfast, holdfast.adapters as a; a.read_transcript; holdfast.open; print(*sys.modules)"
+    loaded = "import sys, holdfast, holdfast.integrations as a; a.read_transcript; holdfast.open; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
     assert not {"agents", "anthropic", "langgraph"} & set(modules)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.domain.aside import PORTION, Aside
+from holdfast.kernel.compressed_list import PORTION, Aside
 
 MANY = [0, 1, PORTION - 1, PORTION, PORTION + 1, 3 * PORTION + 7]
 

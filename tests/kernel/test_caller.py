@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.domain.caller import RESERVED_AGENTS, Caller, admit_agent, admit_agent_type, client_agent, under
-from holdfast.domain.errors import Forbidden, Invalid
+from holdfast.kernel.caller import RESERVED_AGENTS, Caller, admit_agent, admit_agent_type, client_agent, under
+from holdfast.kernel.errors import Forbidden, Invalid
 
 
 @pytest.mark.parametrize(

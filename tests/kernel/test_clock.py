@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.clock import FUTURE_BOUND_MS, Stamp, latest, tick, too_far
+from holdfast.kernel.clock import FUTURE_BOUND_MS, Stamp, latest, tick, too_far
 
 TIMES = st.integers(0, 1 << 62)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.errors import Invalid
-from holdfast.domain.moment import from_text, now, to_text
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.timestamps import from_text, now, to_text
 
 FIRST = -62_135_596_800_000_000
 LAST = 253_402_300_799_999_999

@@ -19,10 +19,10 @@ from starlette.testclient import TestClient
 
 import holdfast
 from engines import Postgres
-from holdfast.domain.errors import HoldfastError
+from holdfast.kernel.errors import HoldfastError
 from holdfast.operations import REGISTRY, Operation
-from holdfast.surfaces import wire
-from holdfast.surfaces.cli import run
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.cli.app import run
 from holdfast.surfaces.http.app import build
 
 AGENT = "ai:tester@here"

@@ -12,9 +12,9 @@ from four_surfaces import AGENT, Json, Outcome
 from twins import Twins, comparable, twins
 
 from engines import Postgres
-from holdfast.domain.skill import digest_of, file_of
+from holdfast.features.skills.model import digest_of, file_of
+from holdfast.kernel.registry.operation import bare
 from holdfast.operations import REGISTRY, Effect, Operation
-from holdfast.operations.registry import bare
 
 _letters = random.Random(7)
 

@@ -15,9 +15,10 @@ import pytest
 from four_surfaces import new_store, typed
 
 import holdfast
+from holdfast.kernel.terminal import escape
 from holdfast.operations import REGISTRY, Operation
-from holdfast.surfaces import human, wire
-from holdfast.surfaces.cli import MOST_TYPED, command_of
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.cli.app import MOST_TYPED, command_of
 from timeouts import TIMEOUT
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
@@ -359,7 +360,7 @@ def test_stored_text_cannot_move_the_cursor_colour_the_screen_or_turn_the_line(r
 
 
 def test_text_is_made_harmless_and_stays_readable() -> None:
-    assert human.safe("a\x1b[31mb\u202ec\nd\te\ud800") == "a\\x1b[31mb\\u202ec\nd\te\\ud800"
+    assert escape("a\x1b[31mb\u202ec\nd\te\ud800") == "a\\x1b[31mb\\u202ec\nd\te\\ud800"
 
 
 def test_an_error_that_repeats_what_was_typed_is_harmless_too(run: Run) -> None:

@@ -31,8 +31,8 @@ from starlette.testclient import TestClient
 
 from engines import ENGINES_BY_RING
 from holdfast import Holdfast
-from holdfast.net.access import Outbound
-from holdfast.surfaces.http import compat
+from holdfast.integrations.ai_memory import http as compat
+from holdfast.kernel.net.access import Outbound
 from holdfast.surfaces.http.app import build
 from provider_server import Asked, Handler, provider
 from timeouts import TIMEOUT
@@ -448,9 +448,9 @@ def test_a_namespaces_standard_is_set_and_cleared_at_the_older_route(raw: TestCl
 
 
 def test_an_entry_for_an_operation_that_is_not_there_is_not_used(hold: Holdfast) -> None:
-    from holdfast.operations.registry import REGISTRY
+    from holdfast.kernel.registry.operation import REGISTRY
 
     with reached(hold, [REGISTRY["store"], REGISTRY["get"]]) as client:
         assert client.get("/api/v1/recall?q=x").status_code == 404
         assert client.get("/openapi.json").status_code == 200
-    assert set(compat.ANSWERS) <= set(REGISTRY.operations)
+    assert set(compat.ANSWERS) <= set(REGISTRY.entries)

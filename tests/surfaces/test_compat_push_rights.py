@@ -13,10 +13,10 @@ from serving import reached
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import Holdfast
-from holdfast.domain import moment
-from holdfast.domain.caller import Caller
-from holdfast.domain.request_signature import Signed, digest, headers, message
-from holdfast.storage import journal, signer
+from holdfast.features.sync.peers.request_signature import Signed, digest, headers, message
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.journal import journal, signer
 
 Json = dict[str, Any]
 Push = Callable[..., list[tuple[str, str | None]]]

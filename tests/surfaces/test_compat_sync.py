@@ -10,8 +10,8 @@ from serving import reached
 
 import holdfast
 from holdfast import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.services.sync import sync
+from holdfast.features.sync.exchange import sync
+from holdfast.kernel.caller import Caller
 
 Json = dict[str, Any]
 LATER, LATEST = "2031-01-31T09:00:00.123456789+00:00", "2032-01-31T09:00:00+00:00"

@@ -8,7 +8,7 @@ import pytest
 CROWD = """
 import sys, threading
 from holdfast.operations import REGISTRY
-from holdfast.domain.errors import HoldfastError
+from holdfast.kernel.errors import HoldfastError
 
 sys.setswitchinterval(1e-6)
 for op in REGISTRY:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, NotFound, TitleTaken
-from holdfast.services import keys
-from holdfast.surfaces.http.guard import authenticate
+from holdfast.features.access import keys
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, NotFound, TitleTaken
+from holdfast.surfaces.http.authentication import authenticate
 
 
 def confined(right: str = "write", agent: str = "key:confined") -> Caller:
@@ -76,7 +76,7 @@ def test_a_purged_entity_leaves_its_names_nowhere(hold: holdfast.Holdfast, db: s
 
 
 def test_a_promotion_by_use_is_told_of_who_used_it(hold: holdfast.Holdfast) -> None:
-    from holdfast.services import use
+    from holdfast.features.recall import flush_access as use
 
     memory = hold.store("Often", "asked for", tier="mid")
     reader = Caller(agent="ai:reader@here", right="read")

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Invalid
-from holdfast.surfaces.cli import run
-from holdfast.surfaces.hooking import switch
-from holdfast.surfaces.wrapping import Way, strategy_of
+from holdfast.kernel.errors import Invalid
+from holdfast.surfaces.cli.app import run
+from holdfast.surfaces.cli.hook_command import switch
+from holdfast.surfaces.cli.wrap_command import Way, strategy_of
 from timeouts import TIMEOUT
 
 ASK = "may we deploy to production on a Friday?"
@@ -236,8 +236,8 @@ def test_what_a_host_tells_asks_the_hooks_of_the_settings(
 LATE = """
 import sys, threading
 from pathlib import Path
-from holdfast.services import child
-from holdfast.surfaces.hooking import Deadline
+from holdfast.features.tasks import subprocess_runner as child
+from holdfast.surfaces.cli.hook_command import Deadline
 
 pid, argv = Path(sys.argv[1]), ["/bin/sh", "-c", "echo $$ > pid.new; mv pid.new pid; sleep 600"]
 threading.Thread(target=child.run, args=(argv,), kwargs={"words": b"", "environment": {}, "timeout": 600}).start()

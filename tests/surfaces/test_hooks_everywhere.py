@@ -15,8 +15,8 @@ from four_surfaces import surface
 from serving import listening
 
 import holdfast
+from holdfast.kernel.registry.operation import Effect
 from holdfast.operations import REGISTRY
-from holdfast.operations.registry import Effect
 from holdfast.settings import load
 from holdfast.surfaces.http.app import build
 from timeouts import TIMEOUT, wait_until

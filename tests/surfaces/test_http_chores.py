@@ -6,8 +6,8 @@ from serving import with_settings
 
 import holdfast
 from holdfast import Holdfast
-from holdfast.domain.errors import StoreBusy
-from holdfast.surfaces.http.chores import chores, every
+from holdfast.kernel.errors import StoreBusy
+from holdfast.surfaces.http.background_jobs import chores, every
 from timeouts import wait_until
 
 

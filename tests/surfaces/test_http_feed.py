@@ -15,8 +15,8 @@ from serving import listening
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import Holdfast
-from holdfast.domain.errors import StoreUnreachable
-from holdfast.surfaces.http import feed
+from holdfast.kernel.errors import StoreUnreachable
+from holdfast.surfaces.http import event_stream as feed
 from holdfast.surfaces.http.app import build
 from timeouts import TIMEOUT
 

@@ -7,7 +7,7 @@ import pytest
 from serving import reached
 
 from holdfast import Holdfast
-from holdfast.surfaces.http.seldom import SECONDS, Seldom
+from holdfast.surfaces.http.log_throttle import SECONDS, Seldom
 
 
 def test_an_outage_is_told_once_and_not_for_every_request(

@@ -9,7 +9,7 @@ from serving import kept, listening
 import holdfast
 from holdfast.settings import Settings
 from holdfast.surfaces.http.app import ASKERS, build
-from holdfast.surfaces.http.threads import THREADS
+from holdfast.surfaces.http.thread_pool import THREADS
 from model_server import Asked, Handler, provider, said
 from timeouts import TIMEOUT
 

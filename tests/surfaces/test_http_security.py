@@ -10,8 +10,8 @@ from serving import kept, reached
 from starlette.testclient import TestClient
 
 from holdfast import Holdfast
-from holdfast.operations.registry import Effect, Nothing, Registry
-from holdfast.services.hold import Hold
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.operation import Effect, Nothing, Registry
 
 PATHS = ("/health", "/api/v1/memories", "/metrics", "/openapi.json", "/api/v1/events", "/nothing")
 

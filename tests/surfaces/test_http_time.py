@@ -12,17 +12,17 @@ import pytest
 from serving import LOCAL, kept, listening, reached, with_settings
 
 from holdfast import Holdfast
-from holdfast.domain.errors import Cancelled, OutcomeUnknown
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.errors import Cancelled, OutcomeUnknown
+from holdfast.kernel.registry.operation import Effect, Nothing, Registry
 from holdfast.operations import REGISTRY
-from holdfast.operations.registry import Effect, Nothing, Registry
-from holdfast.services.hold import Hold, Progress
 from holdfast.surfaces.http.app import build
-from holdfast.surfaces.http.threads import Threads
+from holdfast.surfaces.http.thread_pool import Threads
 from timeouts import TIMEOUT
 
 begun = threading.Event()
 slow = Registry()
-slow.operations.update(REGISTRY.operations)
+slow.add(REGISTRY)
 
 
 def told_to_stop(progress: Progress) -> None:

@@ -10,7 +10,7 @@ from four_surfaces import steady
 from twins import START, twins
 
 from engines import Postgres
-from holdfast.domain.moment import SECOND
+from holdfast.kernel.timestamps import SECOND
 
 SHIPS = ("Anna", "Berta", "Clara", "Dora")
 PORTS = ("Oslo", "Bergen", "Turku", "Riga", "Gdansk", "Kiel", "Malmo", "Tallinn")

@@ -17,7 +17,7 @@ import yaml
 from four_surfaces import typed
 from mcp_wire import call, initialize, notification
 
-from holdfast.surfaces.cli import cli
+from holdfast.surfaces.cli.app import cli
 from holdfast.surfaces.install import files
 from holdfast.surfaces.install.connect import Wish, connect
 from holdfast.surfaces.install.edit import JSONC

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.errors import FileMalformed, FileRefused
+from holdfast.kernel.errors import FileMalformed, FileRefused
 from holdfast.surfaces.install.edit import JSONC, TOML, YAML, Format
 from holdfast.surfaces.install.text import Path, found, placed, spliced, without_empty
 

@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, Invalid, Misconfigured, NotFound
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, Invalid, Misconfigured, NotFound
 from holdfast.surfaces.http import page
-from holdfast.surfaces.http.guard import is_loopback
+from holdfast.surfaces.http.authentication import is_loopback
 from holdfast.surfaces.serve import serve
 
 

@@ -10,7 +10,7 @@ from mcp_wire import connected as connect
 import holdfast
 from holdfast.operations import REGISTRY
 from holdfast.settings import Settings
-from holdfast.surfaces import wire
+from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.mcp.answers import PAGE
 
 CORE = ["store", "get", "update", "list", "recall", "context", "capabilities"]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from mcp_wire import call, initialize, notification, stateless
 
-from holdfast.domain.errors import ModelFailed
-from holdfast.surfaces.mcp.asking import Asking
+from holdfast.kernel.errors import ModelFailed
+from holdfast.surfaces.mcp.client_requests import Asking
 from holdfast.surfaces.mcp.stdio import Call
 from timeouts import TIMEOUT
 

@@ -9,7 +9,7 @@ import pytest
 from mcp_wire import Client, connected, initialize, request, shaken, stateless
 
 import holdfast
-from holdfast.domain.caller import Caller
+from holdfast.kernel.caller import Caller
 from holdfast.surfaces.mcp.answers import Answers, Asked
 from holdfast.surfaces.mcp.protocol import HANDSHAKE, Refused
 

@@ -7,9 +7,9 @@ import pytest
 import tiktoken
 
 import holdfast
-from holdfast.domain.errors import Misconfigured
+from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.registry.operation import FAMILIES
 from holdfast.operations import REGISTRY, Effect, Operation
-from holdfast.operations.registry import FAMILIES
 from holdfast.surfaces.mcp import tools
 from holdfast.surfaces.mcp.answers import Answers
 from holdfast.surfaces.mcp.schema import input_schema, output_schema

@@ -11,9 +11,9 @@ from four_surfaces import Cli, typed
 
 import holdfast
 from engines import ENGINES_BY_RING, past_holdfast
-from holdfast.domain.errors import StoreNotFound
+from holdfast.kernel.errors import StoreNotFound
 from holdfast.operations import REGISTRY, Effect, Operation
-from holdfast.surfaces.cli import run
+from holdfast.surfaces.cli.app import run
 
 MAKING = ("boot", "peer_token")
 """A command of its own, which never fails; and what says who a store is."""

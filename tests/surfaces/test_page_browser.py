@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from serving import listening, with_settings
 
 import holdfast
-from holdfast.bench.browser import browser as launched
+from benchmarks.browser import browser as launched
 from holdfast.surfaces.http.app import build
 from timeouts import TIMEOUT
 

@@ -13,10 +13,10 @@ from twins import comparable
 
 import holdfast
 from engines import Postgres
-from holdfast.domain import moment
-from holdfast.domain.peer_token import Token, written
+from holdfast.features.sync.peers.token import Token, written
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.registry.operation import SURFACES, Example
 from holdfast.operations import REGISTRY, Effect, Operation
-from holdfast.operations.registry import SURFACES, Example
 from model_server import provider, repeating
 
 ON_POSTGRES = "the library on PostgreSQL"

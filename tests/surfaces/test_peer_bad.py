@@ -13,11 +13,11 @@ import pytest
 from serving import listening, reached
 
 import holdfast
-from holdfast.domain.errors import PeerFailed
-from holdfast.net.access import Access
-from holdfast.net.peer import MOST_BYTES, Link
-from holdfast.services.peer_end import exchange
-from holdfast.surfaces import wire
+from holdfast.features.sync.peers.client import MOST_BYTES, Link
+from holdfast.features.sync.remote_endpoint import exchange
+from holdfast.kernel.errors import PeerFailed
+from holdfast.kernel.net.access import Access
+from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.http.app import build
 from timeouts import TIMEOUT
 

@@ -14,12 +14,12 @@ import pytest
 from serving import listening, reached, with_settings
 
 import holdfast
-from holdfast.domain.errors import Invalid, PeerFailed
-from holdfast.net.access import Access
-from holdfast.services.daemon import LONGEST_PAUSE, Daemon, must_be_set, pause_after
-from holdfast.services.sync import sync_with
-from holdfast.storage import exchange as telling
-from holdfast.surfaces.cli import run
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.daemon import LONGEST_PAUSE, Daemon, must_be_set, pause_after
+from holdfast.features.sync.service import sync_with
+from holdfast.kernel.errors import Invalid, PeerFailed
+from holdfast.kernel.net.access import Access
+from holdfast.surfaces.cli.app import run
 from holdfast.surfaces.http.app import build
 from timeouts import TIMEOUT, wait_until
 

@@ -11,11 +11,11 @@ from serving import listening
 import fates
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.domain.errors import Conflict, Invalid, PeerFailed
-from holdfast.services import sync
+from holdfast.features.sync import exchange as sync
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.render import render_sync_status
+from holdfast.kernel.errors import Conflict, Invalid, PeerFailed
 from holdfast.settings import Settings
-from holdfast.storage import exchange as telling
-from holdfast.surfaces import human_sync
 from holdfast.surfaces.http.app import build
 
 OWNER = "human:ann@home"
@@ -124,7 +124,7 @@ def test_the_status_tells_conflicts_that_were_met_from_those_that_stand(
     here.sync(remote=url)
     after = here.sync_status()
     assert [(one.conflicts, one.peers[0].conflicts) for one in (before, after)] == [(1, 1), (0, 1)]
-    heading, _, last = human_sync.status(after)
+    heading, _, last = render_sync_status(after)
     assert "CONFLICTS MET" in heading
     assert last.startswith("0 conflicts not resolved now")
 

@@ -21,7 +21,7 @@ from serving import kept
 
 import holdfast
 from engines import Postgres
-from holdfast.surfaces import wire
+from holdfast.surfaces import error_responses as wire
 from timeouts import TIMEOUT
 
 HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")

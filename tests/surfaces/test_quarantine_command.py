@@ -5,7 +5,7 @@ from pathlib import Path
 from four_surfaces import typed
 
 import holdfast
-from holdfast.domain import moment
+from holdfast.kernel import timestamps as moment
 
 
 def said(db: Path, *words: str) -> tuple[int, str]:

@@ -17,9 +17,11 @@ from serving import listening, with_settings
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.domain.errors import Misconfigured
-from holdfast.services import courier, quorum
-from holdfast.storage import journal, unreplicated
+from holdfast.features.sync.quorum import pusher as courier
+from holdfast.features.sync.quorum import service as quorum
+from holdfast.features.sync.quorum import store as unreplicated
+from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.journal import journal
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.mcp.streamable import endpoint
 from timeouts import TIMEOUT, wait_until

@@ -1,16 +1,17 @@
 """The one declaration of each operation: what it takes, how words become it, and what it refuses."""
 
+from importlib import import_module
 from typing import Annotated, Any, Literal
 
 import pytest
 from msgspec import Meta, Struct
 
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import FilterRequired, Forbidden, Invalid
-from holdfast.domain.link import RELATIONS
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.errors import FilterRequired, Forbidden, Invalid
+from holdfast.kernel.records.link import RELATIONS
+from holdfast.kernel.registry.operation import FAMILIES, Registry, Request, from_words
 from holdfast.operations import REGISTRY, Effect, Operation
-from holdfast.operations.registry import FAMILIES, Registry, Request, from_words
-from holdfast.services.hold import Hold, Progress
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
@@ -252,6 +253,14 @@ def test_every_operation_says_in_one_sentence_what_it_does() -> None:
     assert [op.name for op in REGISTRY if op.family not in FAMILIES] == []
 
 
+def test_every_renderer_that_an_operation_names_exists() -> None:
+    def is_missing(renderer: str) -> bool:
+        module, function = renderer.split(":")
+        return not hasattr(import_module(module), function)
+
+    assert [op.name for op in REGISTRY if op.human and is_missing(op.human)] == []
+
+
 def test_no_two_operations_share_a_route_or_a_command() -> None:
     operations = list(REGISTRY)
     assert len({(op.method, op.path) for op in operations}) == len(operations)
@@ -283,7 +292,7 @@ def test_a_call_checks_the_right_before_it_looks_at_anything_else(hold: Any) -> 
 def test_a_call_that_is_not_wanted_any_more_has_written_nothing(hold: Any) -> None:
     from threading import Event
 
-    from holdfast.domain.errors import Cancelled
+    from holdfast.kernel.errors import Cancelled
 
     stop = Event()
     stop.set()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench import cold
+from benchmarks import cold
+from holdfast.surfaces.bench.clients import holdfast_command
 from holdfast.surfaces.install.connect import Wish, connect
 from holdfast.surfaces.install.targets import Command, Machine, this_command
 
@@ -37,7 +38,7 @@ def without_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [lambda: cold.holdfast("--version"), lambda: this_command(None).words("--version"), lambda: cold.IMPORT_CLICK],
+    [lambda: holdfast_command("--version"), lambda: this_command(None).words("--version"), lambda: cold.IMPORT_CLICK],
     ids=["measured", "of an agent", "floor"],
 )
 @pytest.mark.usefixtures("project", "without_script")

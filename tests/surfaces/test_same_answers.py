@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from twins import START, Twin, Twins, comparable, twins
 
 from engines import Postgres
-from holdfast.domain.caller import Caller
-from holdfast.domain.link import RELATIONS
-from holdfast.domain.moment import SECOND
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.records.link import RELATIONS
+from holdfast.kernel.timestamps import SECOND
 
 CALLERS = (
     Caller("ai:tester@here"),

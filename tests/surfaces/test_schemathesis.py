@@ -35,7 +35,7 @@ import holdfast
 from engines import Postgres
 from holdfast import Holdfast, __version__
 from holdfast.operations import REGISTRY
-from holdfast.surfaces import wire
+from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.http.openapi import describe, routes_of
 from timeouts import TIMEOUT
@@ -118,7 +118,7 @@ def is_changed(operation: APIOperation) -> bool:
 def changed_files() -> frozenset[str]:
     """None where there is no git, or no commit before the last."""
     try:
-        command = ["git", "diff", "--name-only", "HEAD~1", "--", "src/holdfast/operations"]
+        command = ["git", "diff", "--name-only", "HEAD~1", "--", "src/holdfast"]
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
     except OSError:
         return frozenset()

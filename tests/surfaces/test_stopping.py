@@ -7,7 +7,7 @@ from timeouts import TIMEOUT
 
 HELD = """
 import os, signal, threading
-from holdfast.surfaces.stopping import when_told
+from holdfast.surfaces.cli.stop_signal import when_told
 
 stop = threading.Event()
 when_told(stop.set)

@@ -16,19 +16,19 @@ from msgspec.structs import replace
 from serving import listening, with_settings
 
 import holdfast
-from holdfast.domain import moment
-from holdfast.domain.change import Change, signed
-from holdfast.domain.errors import PeerFailed
-from holdfast.domain.request_signature import Signed, digest, headers, message
-from holdfast.net.access import Access
-from holdfast.net.peer import Link
-from holdfast.net.tls import client_context, fingerprint_of
-from holdfast.services.messages import Feed, Hello, Take
-from holdfast.services.peer_end import exchange
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.peers.client import Link
+from holdfast.features.sync.peers.request_signature import Signed, digest, headers, message
+from holdfast.features.sync.read_changes import Greeting, Reached
+from holdfast.features.sync.remote_endpoint import exchange
+from holdfast.features.sync.wire import Feed, Hello, Take
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.errors import PeerFailed
+from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.net.access import Access
+from holdfast.kernel.net.tls import client_context, fingerprint_of
+from holdfast.kernel.records.change import Change, signed
 from holdfast.settings import Settings
-from holdfast.storage import exchange as telling
-from holdfast.storage import journal, signer
-from holdfast.storage.exchange import Greeting, Reached
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.http.tls import context_of
 from timeouts import TIMEOUT

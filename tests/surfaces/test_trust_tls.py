@@ -12,8 +12,8 @@ import trustme
 from serving import listening, with_settings
 
 import holdfast
-from holdfast.domain.errors import Misconfigured
-from holdfast.net.tls import client_context, fingerprint_of
+from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.net.tls import client_context, fingerprint_of
 from holdfast.settings import Settings
 from holdfast.surfaces.http.app import build
 from holdfast.surfaces.http.tls import Allowlist, context_of

@@ -7,10 +7,10 @@ import re
 import msgspec
 import pytest
 
-from holdfast.domain import errors
-from holdfast.domain.errors import HoldfastError, Invalid
-from holdfast.surfaces import wire
-from holdfast.surfaces.http.front import refusal
+from holdfast.kernel import errors
+from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.http.middleware import refusal
 
 ERRORS = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, HoldfastError)]
 CODES = {error.code for error in ERRORS}

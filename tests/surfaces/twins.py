@@ -12,10 +12,10 @@ from four_surfaces import AGENT, Json, Outcome, new_store, steady
 
 import holdfast
 from engines import Postgres
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import HoldfastError
-from holdfast.domain.moment import from_text
-from holdfast.surfaces import wire
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.timestamps import from_text
+from holdfast.surfaces import error_responses as wire
 
 OF_THE_ENGINE = ("score", "sha256", "snapshot", "signers")
 """Each engine ranks by its own measure and writes its own kind of snapshot; a file that was copied has a new signer."""

@@ -1,55 +1,5 @@
-"""What frameworks for agents keep, kept in Holdfast: each adapter follows the contract of its framework.
+"""The former name of `holdfast.integrations`. Imports from here keep working."""
 
-They stand on the library alone, so that what goes through them is journalled, recalled and synced like all else. The
-framework of an adapter is imported when the adapter is asked for, and comes with the extra of its name.
-"""
+from holdfast.integrations import __all__, __dir__, __getattr__  # noqa: F401 - what makes the imports lazy
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .anthropic import AsyncHoldfastMemoryTool, HoldfastMemoryTool
-    from .langgraph import HoldfastStore
-    from .openai_agents import HoldfastSession
-    from .transcripts import Transcript, TranscriptTurn, read_transcript
-
-__all__ = [
-    "AsyncHoldfastMemoryTool",
-    "HoldfastMemoryTool",
-    "HoldfastSession",
-    "HoldfastStore",
-    "Transcript",
-    "TranscriptTurn",
-    "read_transcript",
-]
-
-_HOME = {
-    "AsyncHoldfastMemoryTool": "anthropic",
-    "HoldfastMemoryTool": "anthropic",
-    "HoldfastSession": "openai_agents",
-    "HoldfastStore": "langgraph",
-    "Transcript": "transcripts",
-    "TranscriptTurn": "transcripts",
-    "read_transcript": "transcripts",
-}
-_NEEDS = {"anthropic": "anthropic", "openai_agents": "agents", "langgraph": "langgraph"}
-"""Which package each adapter is for."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOME[name]
-    try:
-        return getattr(import_module(f".{home}", __name__), name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != _NEEDS.get(home):
-            raise
-        extra = home.replace("_", "-")
-        raise ModuleNotFoundError(
-            f"{name} needs the package {error.name}: install it with pip install 'holdfast[{extra}]'", name=error.name
-        ) from None
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = [*__all__]

@@ -7,12 +7,12 @@ from types import FrameType
 
 import uvicorn
 
-from ..app import Holdfast
-from ..domain.errors import Misconfigured
-from ..settings import Settings
-from .http.app import build
-from .http.guard import must_have_a_key
-from .http.tls import context_of
+from holdfast.app import Holdfast
+from holdfast.kernel.errors import Misconfigured
+from holdfast.settings import Settings
+from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.authentication import must_have_a_key
+from holdfast.surfaces.http.tls import context_of
 
 GRACE_SECONDS = 3
 """How long an answer that is under way may take once the server is told to stop."""
@@ -32,17 +32,17 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
             "make one with `holdfast keys create NAME`, or serve on 127.0.0.1."
         )
     if settings.quorum_writes or settings.quorum_peers:
-        from ..services.quorum import must_be_set
+        from holdfast.features.sync.quorum.service import must_be_set
 
         must_be_set(settings.quorum_writes, settings.quorum_peers)
         if settings.quorum_timeout_ms >= settings.timeout_secs * 1000:
             raise Misconfigured("quorum_timeout_ms: less than timeout_secs, within which a request must be answered.")
     if settings.sync_peers:
-        from ..services import daemon
+        from holdfast.features.sync import daemon
 
         daemon.must_be_set(settings.sync_peers, holdfast.hold.access)
     tls = context_of(settings)
-    from .mcp.streamable import endpoint
+    from holdfast.surfaces.mcp.streamable import endpoint
 
     app = build(holdfast, endpoint(holdfast))
     config = uvicorn.Config(

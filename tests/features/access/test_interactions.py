@@ -9,8 +9,8 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Conflict, Forbidden, Invalid, NotFound
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from holdfast.settings import load
 
 EVERY: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 import holdfast
 from apart import disagree
 from engines import Postgres
-from holdfast.domain.caller import Caller
+from holdfast.kernel.caller import Caller
 from holdfast.operations import REGISTRY, Effect, Operation
 
 CONFINED = Caller("ai:key@here", right="admin", namespaces=("open", "shared/team", "people"))

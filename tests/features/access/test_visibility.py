@@ -13,11 +13,11 @@ import pytest
 import holdfast
 from apart import disagree
 from engines import ENGINES_BY_RING
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, HoldfastError, NotFound
-from holdfast.domain.moment import from_text
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, HoldfastError, NotFound
+from holdfast.kernel.registry.operation import bare
+from holdfast.kernel.timestamps import from_text
 from holdfast.operations import REGISTRY, Effect, Operation
-from holdfast.operations.registry import bare
 
 CANARY = "CANARY7f3a"
 """Is in everything that is hidden and in nothing that is asked."""

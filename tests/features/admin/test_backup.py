@@ -18,10 +18,10 @@ import apsw
 import pytest
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound
-from holdfast.domain.moment import DAY, SECOND
-from holdfast.services import backup
+from holdfast.features.admin import backup
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound
+from holdfast.kernel.timestamps import DAY, SECOND
 from timeouts import TIMEOUT
 
 CHILD = """
@@ -47,7 +47,7 @@ with holdfast.open(sys.argv[1], agent_id="ai:writer@here") as hold:
 
 KILLED = """
 import os, signal, sys, holdfast
-from holdfast.storage import journal
+from holdfast.kernel.journal import journal
 journal.renew = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 with holdfast.open(sys.argv[1], agent_id="ai:killed@here", now=lambda: int(sys.argv[3])) as hold:
     hold.restore(sys.argv[2])

@@ -10,12 +10,13 @@ import pytest
 
 import holdfast
 from engines import past_holdfast
-from holdfast.domain.moment import DAY, SECOND
-from holdfast.embedding.choose import chosen
-from holdfast.embedding.minilm import MiniLm
-from holdfast.services import backup
+from holdfast.features.admin import backup
+from holdfast.features.embeddings.choose import chosen
+from holdfast.features.embeddings.minilm import MiniLm
+from holdfast.features.sync.quorum import store as unreplicated
+from holdfast.kernel.journal import journal
+from holdfast.kernel.timestamps import DAY, SECOND
 from holdfast.settings import Settings
-from holdfast.storage import journal, unreplicated
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from test_doctor import by_hand, filled, said, severities, well
 
 import holdfast
-from holdfast.domain.errors import StoreDamaged
+from holdfast.kernel.errors import StoreDamaged
 
 __all__ = ["filled", "well"]
 

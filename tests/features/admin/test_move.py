@@ -15,18 +15,25 @@ import pytest
 import holdfast
 from apart import disagree
 from engines import ENGINES, Postgres
-from holdfast.domain.caller import Caller
-from holdfast.domain.change import Change
-from holdfast.domain.errors import Cancelled, Forbidden, HoldfastError
-from holdfast.domain.moment import SECOND, from_text, to_text
-from holdfast.domain.peer_token import Token, written
-from holdfast.domain.vector import unit
+from holdfast.features.agent_hosts import store as hook_sessions
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.llm import store as consulted
+from holdfast.features.recall import flush_access as use
+from holdfast.features.sync import status_store as status
+from holdfast.features.sync.peers import store as peers
+from holdfast.features.sync.peers.token import Token, written
+from holdfast.features.sync.quorum import store as unreplicated
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, Forbidden, HoldfastError
+from holdfast.kernel.journal import journal
+from holdfast.kernel.records.change import Change
+from holdfast.kernel.storage import leases
+from holdfast.kernel.storage.locate import open_store, tables
+from holdfast.kernel.storage.postgres.address import address_of
+from holdfast.kernel.timestamps import SECOND, from_text, to_text
+from holdfast.kernel.vector import unit
 from holdfast.operations import REGISTRY
-from holdfast.services import use
-from holdfast.services.hold import Progress
-from holdfast.storage import consulted, hook_sessions, journal, leases, peers, status, unreplicated, vectors
-from holdfast.storage.locate import open_store, tables
-from holdfast.storage.postgres.address import address_of
 
 
 class Clock:

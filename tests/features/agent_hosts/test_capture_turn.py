@@ -9,7 +9,7 @@ import exports
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Invalid, NotFound
+from holdfast.kernel.errors import Invalid, NotFound
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Invalid, NotFound
-from holdfast.domain.host import Event, Happened, happened
-from holdfast.services import host_hooks
+from holdfast.features.agent_hosts import service as host_hooks
+from holdfast.features.agent_hosts.host import Event, Happened, happened
+from holdfast.kernel.errors import Invalid, NotFound
 
 WEB = "team/web"
 ASK = "may we deploy to production on a Friday?"
@@ -66,7 +66,7 @@ def test_what_a_session_begins_with_is_not_told_again(timed: holdfast.Holdfast, 
 def test_a_session_of_which_all_was_said_is_told_no_more(
     timed: holdfast.Holdfast, web: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.storage.hook_sessions.MOST_GIVEN", 1)
+    monkeypatch.setattr("holdfast.features.agent_hosts.store.MOST_GIVEN", 1)
     assert asked(timed, web)
     timed.store(title="Production", content="To deploy to production on a Friday, ask Priya.", namespace=WEB)
     assert asked(timed, web) == ""

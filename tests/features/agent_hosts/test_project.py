@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain import admit
-from holdfast.domain.errors import Invalid
-from holdfast.domain.project import (
+from holdfast.features.agent_hosts.project import (
     LONGEST,
     Override,
     admit_override,
@@ -16,6 +14,8 @@ from holdfast.domain.project import (
     remote_of,
     remotes,
 )
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records import validate as admit
 
 SAME = (
     "git@github.com:Ann/App.git",

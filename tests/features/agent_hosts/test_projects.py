@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Conflict, Invalid, NotFound
-from holdfast.services.projects import identify
+from holdfast.features.agent_hosts.projects import identify
+from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 APP = "projects/github.com/ann/app"
 

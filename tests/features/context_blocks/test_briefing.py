@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Conflict, StoreError
-from holdfast.domain.portions import Part, portions
-from holdfast.domain.tokens import count
-from holdfast.services import briefing, conversations
+from holdfast.features.context_blocks import for_reply as briefing
+from holdfast.features.context_blocks.allocate import Part, portions
+from holdfast.features.conversations import service as conversations
+from holdfast.kernel.errors import Conflict, StoreError
+from holdfast.kernel.text.token_count import count
 
 WHO = {"channel": "cli", "principal": "ann", "namespace": "shop"}
 

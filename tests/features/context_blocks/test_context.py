@@ -8,8 +8,9 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain import pack, tokens
-from holdfast.services.context import DIGITS, MOST, new_fence
+from holdfast.features.context_blocks import context_packing as pack
+from holdfast.features.context_blocks.for_query import DIGITS, MOST, new_fence
+from holdfast.kernel.text import token_count as tokens
 
 QUESTION = "when do we deploy?"
 FIRST = date(2024, 1, 31)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain import moment, tokens
-from holdfast.domain.pack import INTRO, Block, Hit, block, clean, shortest
+from holdfast.features.context_blocks.context_packing import INTRO, Block, Hit, block, clean, shortest
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.text import token_count as tokens
 
 FENCE = "k7w2q9"
 NOISE = [

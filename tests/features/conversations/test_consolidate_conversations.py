@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 import holdfast
-from holdfast.domain.moment import SECOND
-from holdfast.storage import leases
+from holdfast.kernel.storage import leases
+from holdfast.kernel.timestamps import SECOND
 
 SAID = [
     {"role": "user", "content": "The till prints two receipts."},

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Conflict, Invalid, NotFound
-from holdfast.services import conversations
+from holdfast.features.conversations import service as conversations
+from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
 def say(hold: Any, *said: str, **more: Any) -> Any:

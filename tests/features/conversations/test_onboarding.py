@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.onboarding import DONE, HINTS, STEPS, Known, next_step, stage_after
+from holdfast.features.conversations.onboarding import DONE, HINTS, STEPS, Known, next_step, stage_after
 
 
 @pytest.mark.parametrize(

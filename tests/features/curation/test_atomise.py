@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import AlreadyAtomised, Forbidden, NotFound, SourceTooSmall
-from holdfast.domain.moment import to_text
-from holdfast.domain.tokens import count
+from holdfast.kernel.errors import AlreadyAtomised, Forbidden, NotFound, SourceTooSmall
+from holdfast.kernel.text.token_count import count
+from holdfast.kernel.timestamps import to_text
 
 SENTENCES = [f"Part {number} of the report tells how the gate {number} was built and by whom." for number in range(24)]
 TEXT = " ".join(SENTENCES)

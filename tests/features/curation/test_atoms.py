@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.atoms import atoms, title_of
-from holdfast.domain.tokens import count
+from holdfast.features.curation.split import atoms, title_of
+from holdfast.kernel.text.token_count import count
 
 
 def told(text: str, most: int, **more: object) -> list[str]:

@@ -8,10 +8,10 @@ import pytest
 
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.surfaces.cli import verdict
-from holdfast.surfaces.human_auditing import audited
-from holdfast.surfaces.wire import PARTLY_REJECTED, encode
+from holdfast.features.curation.render import render_audit
+from holdfast.kernel.caller import Caller
+from holdfast.surfaces.cli.app import verdict
+from holdfast.surfaces.error_responses import PARTLY_REJECTED, encode
 
 SAID = "The session tokens are kept in the cookie header of every reply"
 TOKEN = "ghp_" + "aB3d" * 9
@@ -134,4 +134,4 @@ def test_what_of_an_export_is_left_out_of_the_score_is_counted_and_no_success(ho
     path.write_text('{"type": "entity", "name": "Anna", "observations": ["x"]}\n{"type": "entity", "name": 5}\n')
     answer = hold.audit(path=str(path))
     assert (answer.total, answer.rejected, verdict(answer)) == (1, 1, PARTLY_REJECTED)
-    assert next(audited(answer)) == "100 of 100 points, 1 memory, without 1 that could not be read."
+    assert next(render_audit(answer)) == "100 of 100 points, 1 memory, without 1 that could not be read."

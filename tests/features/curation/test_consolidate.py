@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, Invalid, NotFound, TitleTaken
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, Invalid, NotFound, TitleTaken
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.contradiction import contradictions
+from holdfast.features.curation.contradiction import contradictions
 
 
 def sorts(a: str, b: str) -> list[str]:

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain import cells
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Cancelled, CuratorBusy, Forbidden, Invalid, NotFound
-from holdfast.domain.moment import DAY, SECOND
-from holdfast.services.curate import LEASE_MICROSECONDS, alone
-from holdfast.services.hold import Progress
-from holdfast.storage import curation, leases
-from holdfast.storage.records import MEMORY, memory_of
+from holdfast.features.curation import service as curate_service
+from holdfast.features.curation import store as curation
+from holdfast.features.curation.run import LEASE_MICROSECONDS, alone
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, CuratorBusy, Forbidden, Invalid, NotFound
+from holdfast.kernel.journal.kinds import MEMORY, memory_of
+from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.storage import leases
+from holdfast.kernel.timestamps import DAY, SECOND
 
 POOL = "The connection pool keeps ten connections for all of the workers of the server."
 ALIKE = (POOL, POOL.replace("all of the", "all the"), POOL.replace("all of the workers", "all workers"))
@@ -379,7 +381,7 @@ def test_a_run_looks_at_nothing_twice_until_it_has_come_around(timed: holdfast.H
 
 
 def test_more_than_a_page_is_looked_at(timed: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.services.curate.PAGE", 2)
+    monkeypatch.setattr("holdfast.features.curation.run.PAGE", 2)
     for number in range(7):
         timed.store(title=f"N{number}", content=f"Number {number} is alone.")
     assert timed.curate(apply=True).scanned == 7
@@ -399,9 +401,7 @@ def test_a_curator_that_lost_its_lease_changes_nothing_more(
     timed: holdfast.Holdfast, clock: Any, pools: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that hung for so long that another took over."""
-    from holdfast.services import curate_steps
-
-    whole = curate_steps.perform
+    whole = curate_service.perform
 
     def slow(run: Any, *rest: Any) -> None:
         clock.move(seconds=120)
@@ -409,7 +409,7 @@ def test_a_curator_that_lost_its_lease_changes_nothing_more(
             assert leases.take(session, "curate", "another", clock() + 60 * SECOND, clock())
         whole(run, *rest)
 
-    monkeypatch.setattr(curate_steps, "perform", slow)
+    monkeypatch.setattr(curate_service, "perform", slow)
     with pytest.raises(CuratorBusy):
         timed.curate(apply=True)
     assert set(live(timed)) == set(pools)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.domain.caller import Caller
-from holdfast.domain.moment import DAY, SECOND
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.timestamps import DAY, SECOND
 
 BASES = (
     "The connection pool keeps ten connections for all of the workers of the server.",

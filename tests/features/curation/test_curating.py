@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.domain.admit import Draft, admit
-from holdfast.domain.alike import compare
-from holdfast.domain.curating import IDLE, lasting, moved, united
-from holdfast.domain.lifetime import Lifetimes
-from holdfast.domain.memory import Memory
-from holdfast.domain.moment import DAY
-from holdfast.domain.sentences import sentences
-from holdfast.domain.words import runs
+from holdfast.features.curation.rules import IDLE, lasting, moved, united
+from holdfast.kernel.records.lifetime import Lifetimes
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.validate import Draft, admit
+from holdfast.kernel.text.sentences import sentences
+from holdfast.kernel.text.similarity import compare
+from holdfast.kernel.text.words import runs
+from holdfast.kernel.timestamps import DAY
 
 NOW = 400 * DAY
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Invalid, NotFound, VersionConflict
+from holdfast.kernel.errors import Invalid, NotFound, VersionConflict
 
 POOL = "The connection pool keeps ten connections. The connection pool is shared by all workers."
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.tokens import count
+from holdfast.kernel.text.token_count import count
 from holdfast.settings import Settings
 from model_server import Provider, prompt_of, provider, replying, saying
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.summary import fitting, summary
+from holdfast.features.curation.summary import fitting, summary
 
 ENGINE = (
     "Ada wrote the first program. It rained. The program computed Bernoulli numbers for the engine. Lunch was soup. "

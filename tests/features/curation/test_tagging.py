@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.tagging import labels
-from holdfast.domain.words import STOP
+from holdfast.features.curation.tagging import labels
+from holdfast.kernel.text.words import STOP
 
 POOL = (
     "The connection pool of PostgreSQL keeps ten connections. The connection pool is shared by the workers of the "

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.errors import Misconfigured
-from holdfast.embedding.choose import chosen
-from holdfast.embedding.minilm import MiniLm
+from holdfast.features.embeddings.choose import chosen
+from holdfast.features.embeddings.minilm import MiniLm
+from holdfast.kernel.errors import Misconfigured
 from holdfast.settings import Settings, load
 
 

@@ -9,9 +9,9 @@ from threading import Barrier
 import pytest
 from providers import honest, provider
 
-from holdfast.domain.vector import Vector
-from holdfast.embedding.choose import chosen
-from holdfast.embedding.port import Embedder
+from holdfast.features.embeddings.choose import chosen
+from holdfast.kernel.embedder import Embedder
+from holdfast.kernel.vector import Vector
 from holdfast.settings import Settings
 
 TEXTS = [

@@ -12,10 +12,10 @@ from shutil import copytree
 import numpy
 import pytest
 
-from holdfast.domain.errors import EmbedderFailed
-from holdfast.domain.vector import Vector
-from holdfast.embedding.minilm import FILES, HERE, MiniLm
-from holdfast.embedding.minilm.runtime import runtime
+from holdfast.features.embeddings.minilm import FILES, HERE, MiniLm
+from holdfast.features.embeddings.minilm.runtime import runtime
+from holdfast.kernel.errors import EmbedderFailed
+from holdfast.kernel.vector import Vector
 
 TEXTS = [
     "A cat sits on the mat.",
@@ -134,7 +134,7 @@ def test_an_onnxruntime_without_its_library_is_to_be_installed_again(
 
 ONLY_WHAT_IS_NEEDED = """
 import sys
-from holdfast.embedding.choose import chosen
+from holdfast.features.embeddings.choose import chosen
 from holdfast.settings import Settings
 model = chosen(Settings())
 print("ctypes" in sys.modules)
@@ -150,7 +150,7 @@ def test_a_question_is_embedded_without_numpy_and_nothing_is_loaded_before_one_c
 
 
 ENDS_AT_ONCE = """
-from holdfast.embedding.minilm import MiniLm
+from holdfast.features.embeddings.minilm import MiniLm
 MiniLm().warm()
 """
 

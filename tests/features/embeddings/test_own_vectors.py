@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.domain.errors import Invalid
-from holdfast.storage import vectors
+from holdfast.features.embeddings import store as vectors
+from holdfast.kernel.errors import Invalid
 from kept_vectors import page
 
 

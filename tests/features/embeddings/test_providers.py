@@ -15,10 +15,10 @@ import trustme
 from providers import DIM, Asked, Behaviour, Handler, Provider, as_ollama, as_openai, honest, numbers, provider
 
 import holdfast
-from holdfast.domain.errors import EmbedderFailed
-from holdfast.domain.vector import unit
-from holdfast.embedding.choose import chosen
-from holdfast.embedding.port import Embedder
+from holdfast.features.embeddings.choose import chosen
+from holdfast.kernel.embedder import Embedder
+from holdfast.kernel.errors import EmbedderFailed
+from holdfast.kernel.vector import unit
 from holdfast.settings import Settings
 
 KEY = "sk-hunter2"

@@ -4,8 +4,8 @@ import resource
 
 import pytest
 
-from holdfast.domain.vector import Vector, unit
-from holdfast.services.spool import IN_MEMORY, Spool
+from holdfast.features.embeddings.spool import IN_MEMORY, Spool
+from holdfast.kernel.vector import Vector, unit
 
 
 def test_vectors_come_back_as_they_were_once_they_are_too_many_for_memory() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.errors import Invalid
-from holdfast.domain.vector import MOST_NUMBERS, Embedding, Vector, embedding, must_fit, unit
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.vector import MOST_NUMBERS, Embedding, Vector, embedding, must_fit, unit
 
 numbers = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20).filter(any)
 

@@ -14,16 +14,16 @@ from msgspec import UNSET
 
 import holdfast
 from holdfast.app import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Cancelled, EmbedderFailed
-from holdfast.domain.vector import Embedding, Vector, unit
-from holdfast.embedding.port import Embedder
-from holdfast.services import embed
-from holdfast.services.hold import Hold, Progress
+from holdfast.features.embeddings import service as embed
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.memories.store import EVERYTHING
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.embedder import Embedder
+from holdfast.kernel.errors import Cancelled, EmbedderFailed
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.vector import Embedding, Vector, unit
 from holdfast.settings import Settings
-from holdfast.storage import vectors
-from holdfast.storage.locate import open_store
-from holdfast.storage.memories import EVERYTHING
 
 ME = Caller("ai:tester@here")
 MODEL = "all-MiniLM-L6-v2-int8"
@@ -254,7 +254,7 @@ def test_memories_that_are_gone_need_no_vectors(opened: Callable[..., Holdfast])
 def test_a_process_that_was_killed_while_it_made_vectors_leaves_them_to_the_next(db: str, tmp_path: Path) -> None:
     script = """
 import os, sys, holdfast
-from holdfast.services import embed
+from holdfast.features.embeddings import service as embed
 hold = holdfast.open(sys.argv[1], once=True)
 made = embed.step(hold.hold, hold.hold.embedder)
 print(made.memories, flush=True)

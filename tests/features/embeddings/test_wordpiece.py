@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.embedding.minilm import HERE
-from holdfast.embedding.minilm.wordpiece import WordPiece
+from holdfast.features.embeddings.minilm import HERE
+from holdfast.features.embeddings.minilm.wordpiece import WordPiece
 
 PIECES = WordPiece(HERE / "vocab.txt")
 MADE = json.loads((Path(__file__).parent / "pieces.json").read_text("utf-8"))

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.drawing import Arrow, Node, dot, label, mermaid
+from holdfast.features.graph.export import Arrow, Node, dot, label, mermaid
 
 A, B = Node("a", "One", "shop", "fact"), Node("b", "Two", "shop", "fact")
 NASTY = [

@@ -5,9 +5,9 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Conflict, Invalid, TitleTaken
-from holdfast.operations.graph import EntityFound
+from holdfast.features.graph.operations import EntityFound
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Conflict, Invalid, TitleTaken
 
 OTHER = Caller("ai:other@here")
 

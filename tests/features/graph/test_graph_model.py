@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.domain.admit import Draft
-from holdfast.domain.caller import Caller
-from holdfast.domain.link import Relation
-from holdfast.domain.moment import DAY, to_text
-from holdfast.services import relate, remember
+from holdfast.features.graph import service as relate
+from holdfast.features.memories import store_memory as remember
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.records.link import Relation
+from holdfast.kernel.records.validate import Draft
+from holdfast.kernel.timestamps import DAY, to_text
 
 OTHER = Caller("ai:other@here")
 NODES = range(6)

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise, permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.paths import Found, simple_paths
+from holdfast.features.graph.paths import Found, simple_paths
 
 NODES = "abcdef"
 EDGES = list(combinations(NODES, 2))

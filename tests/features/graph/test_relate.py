@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound
-from holdfast.domain.moment import SECOND, to_text
-from holdfast.operations.graph import Invalidated, LineageNode, Linked
-from holdfast.storage.records import content_hash
+from holdfast.features.graph.operations import Invalidated, LineageNode, Linked
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound
+from holdfast.kernel.journal.columns import content_hash
+from holdfast.kernel.timestamps import SECOND, to_text
 
 START = 1_800_000_000 * SECOND
 OTHER = Caller("ai:other@here")
@@ -397,7 +397,7 @@ def test_a_memory_is_one_path_to_itself(hold: holdfast.Holdfast, remember: Remem
 def test_paths_in_a_dense_graph_are_found_without_reading_all_of_it(
     hold: holdfast.Holdfast, remember: Remember
 ) -> None:
-    from holdfast.services import relate
+    from holdfast.features.graph import service as relate
 
     nodes = [remember(str(number)) for number in range(40)]
     with hold.hold.writing() as write:
@@ -419,8 +419,9 @@ Join = Callable[..., dict[str, str]]
 def joined(hold: holdfast.Holdfast) -> Join:
     def joined(*arrows: str) -> dict[str, str]:
         """Memories whose ids are in the order of their names, and links between them that began one after another."""
-        from holdfast.domain.admit import Draft
-        from holdfast.services import relate, remember
+        from holdfast.features.graph import service as relate
+        from holdfast.features.memories import store_memory as remember
+        from holdfast.kernel.records.validate import Draft
 
         ends = [arrow.split(">") for arrow in arrows]
         names = sorted({name for pair in ends for name in pair})
@@ -448,7 +449,7 @@ def test_a_walk_that_ends_amid_a_level_tells_nothing_of_it(hold: holdfast.Holdfa
 def test_a_search_for_paths_that_ends_amid_a_level_tells_nothing_of_it(
     hold: holdfast.Holdfast, joined: Join, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.services import relate
+    from holdfast.features.graph import service as relate
 
     # Only t is gone out from, and the first search is spent when it has met one of p and q.
     monkeypatch.setattr(relate, "WIDE", 6)
@@ -464,7 +465,7 @@ def test_a_search_for_paths_that_ends_amid_a_level_tells_nothing_of_it(
 def test_paths_of_an_end_with_many_links_are_looked_for_from_the_other(
     hold: holdfast.Holdfast, joined: Join, clock: Clock, monkeypatch: pytest.MonkeyPatch, ends: tuple[str, str]
 ) -> None:
-    from holdfast.services import relate
+    from holdfast.features.graph import service as relate
 
     monkeypatch.setattr(relate, "WIDE", 6)
     monkeypatch.setattr(relate, "ROUNDS", ((4, 5),))
@@ -485,8 +486,9 @@ def test_paths_of_an_end_with_many_links_are_looked_for_from_the_other(
 def test_paths_are_those_of_the_links_that_hold_between_memories_that_show(
     arrows: list[tuple[int, int]], ended: set[int], hidden: set[int], depth: int, most: int
 ) -> None:
-    from holdfast.domain.admit import Draft
-    from holdfast.services import relate, remember
+    from holdfast.features.graph import service as relate
+    from holdfast.features.memories import store_memory as remember
+    from holdfast.kernel.records.validate import Draft
 
     with tempfile.TemporaryDirectory() as folder, holdfast.open(f"{folder}/m.db", agent_id="ai:tester@here") as hold:
         with hold.hold.writing() as write:

@@ -8,8 +8,8 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Forbidden, Invalid, NotFound
-from holdfast.services import relate
+from holdfast.features.graph import service as relate
+from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 Chain = Callable[..., list[str]]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import ChangedSince, Forbidden, NotFound, TitleTaken
+from holdfast.kernel.errors import ChangedSince, Forbidden, NotFound, TitleTaken
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import HoldfastError, HookAsks, HookDenied, Invalid, Misconfigured, NotFound
-from holdfast.services.sync import sync
+from holdfast.features.sync.exchange import sync
+from holdfast.kernel.errors import HoldfastError, HookAsks, HookDenied, Invalid, Misconfigured, NotFound
 from holdfast.settings import load
 
 Open = Callable[..., holdfast.Holdfast]
@@ -477,7 +477,7 @@ def test_what_a_hook_runs_has_no_hooks_and_no_keys(
     assert "HOLDFAST_IN_HOOK=pre_store" in said
     assert "hunter2" not in said
     monkeypatch.setenv("HOLDFAST_IN_HOOK", "pre_store")
-    assert open_with(rule("pre_store", saying({"decision": "deny"}))).hold.hooks is None
+    assert open_with(rule("pre_store", saying({"decision": "deny"}))).hold.interceptors == ()
 
 
 def test_what_hooks_would_say_is_shown_without_doing_anything(open_with: Open) -> None:

@@ -10,10 +10,10 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, HoldfastError, Invalid
-from holdfast.services.hold import Progress
-from holdfast.services.mining import keep
+from holdfast.features.importers import writer as keep
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid
 
 
 @pytest.fixture

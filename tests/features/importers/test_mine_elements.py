@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.errors import Invalid
-from holdfast.services.mining import elements as splitting
-from holdfast.services.mining.elements import Element, Fault, decoded, elements
-from holdfast.services.mining.lines import Line, lines
+from holdfast.features.importers.readers import json_elements as splitting
+from holdfast.features.importers.readers.json_elements import Element, Fault, decoded, elements
+from holdfast.features.importers.readers.json_lines import Line, lines
+from holdfast.kernel.errors import Invalid
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(['a"b\\', "[{", "\\\\"]),

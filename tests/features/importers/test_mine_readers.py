@@ -10,9 +10,10 @@ import exports
 import pytest
 from exports import records
 
-from holdfast.domain.errors import Invalid, NotFound
-from holdfast.domain.mined import LeftOut, Note, Problem, Rows, Tie, Turn
-from holdfast.services.mining import formats, places
+from holdfast.features.importers import sources as places
+from holdfast.features.importers.model import LeftOut, Note, Problem, Rows, Tie, Turn
+from holdfast.features.importers.readers import formats
+from holdfast.kernel.errors import Invalid, NotFound
 
 
 def turns(found: list[Any], sort: str = "message") -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ import exports
 import pytest
 
 import holdfast
-from holdfast.domain.errors import HoldfastError, Invalid
+from holdfast.kernel.errors import HoldfastError, Invalid
 
 ODD: list[Any] = [None, True, -1, 10**30, "", "\ud800", "\x00", [], {}, [[None]], {"type": "text"}, [1, "a", {}]]
 EVERYTHING = ["tools", "system", "thinking", "sidechains"]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.mined import known_moment, line, moment_of, parts, titled, without_recalled
-from holdfast.domain.moment import SECOND, from_text
+from holdfast.features.importers.model import known_moment, line, moment_of, parts, titled, without_recalled
+from holdfast.kernel.timestamps import SECOND, from_text
 
 NOW = from_text("2026-01-31T09:00:00Z", "now")
 THEN = from_text("2023-11-14T22:13:20Z", "then")

@@ -10,15 +10,16 @@ import pytest
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import app
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Cancelled, Invalid
-from holdfast.domain.helpers import HELPERS
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.ingest import plan as ingest_plan
+from holdfast.features.ingest import store as ingests
+from holdfast.features.ingest.helpers import HELPERS
+from holdfast.features.memories.dedup import times_restated
 from holdfast.helpers import MemoryHandle, cosine_pre_filter, fts_classifier, jaccard_overlap
-from holdfast.services import ingest_plan
-from holdfast.services.hold import Progress
-from holdfast.services.hygiene import times_restated
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, Invalid
 from holdfast.settings import Settings
-from holdfast.storage import ingests, vectors
 
 HANDBOOK = """# Handbook
 

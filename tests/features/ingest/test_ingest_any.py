@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.errors import Invalid
+from holdfast.kernel.errors import Invalid
 
 numbers = count()
 lines = st.sampled_from(

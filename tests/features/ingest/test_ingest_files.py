@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Invalid
-from holdfast.services import ingest_files
-from holdfast.surfaces.cli import run
+from holdfast.features.ingest import files as ingest_files
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Invalid
+from holdfast.surfaces.cli.app import run
 
 SAID = "# Notes\n\nDie Brücke über den Fluss ist gesperrt.\n"
 

@@ -176,7 +176,7 @@ def test_the_tool_of_ai_memory_gives_the_last_answer_and_what_was_kept(db: str) 
 KILLED = """
 import os, signal, sys
 from holdfast import app
-from holdfast.services.hold import Progress
+from holdfast.kernel.context import Progress
 from holdfast.settings import Settings
 
 def report(done, total, what):

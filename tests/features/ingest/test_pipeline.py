@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.domain.errors import Invalid
-from holdfast.domain.pipeline import Asking, Helping, answer_of, from_data, from_text
-from holdfast.domain.pipeline_built import built_in
+from holdfast.features.ingest.builtin_pipelines import built_in
+from holdfast.features.ingest.pipeline import Asking, Helping, answer_of, from_data, from_text
+from holdfast.kernel.errors import Invalid
 
 SCHEMA = {
     "type": "object",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.segment import WHOLE, Segment, outline, places, segments
+from holdfast.features.ingest.segment import WHOLE, Segment, outline, places, segments
 
 lines = st.sampled_from(
     [

@@ -12,7 +12,7 @@ from kernex_file import add, kernex_file
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.domain.errors import Invalid, NotFound
+from holdfast.kernel.errors import Invalid, NotFound
 
 
 @pytest.fixture(params=ENGINES_BY_RING)

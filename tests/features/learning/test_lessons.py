@@ -7,8 +7,8 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Forbidden, Invalid, NotFound
-from holdfast.domain.lesson import Evidence
+from holdfast.features.learning.lesson import Evidence
+from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 RULE = "Run every migration on a copy of the database first."
 SAME = "Run every migration first on a copy of the database."

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Conflict, Invalid, NotFound
+from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
 def save(hold: Any, title: str = "Lock held over a request", **more: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.storage import consulted
+from holdfast.features.llm import store as consulted
 from model_server import Asked, Handler, provider, said
 from timeouts import TIMEOUT
 
@@ -18,7 +18,7 @@ WORK = """
 import sys
 from msgspec import Struct
 from holdfast.app import open as opened
-from holdfast.services.consult import Material, Task, Unhelped, consult
+from holdfast.features.llm.client import Material, Task, Unhelped, consult
 from holdfast.settings import Settings
 
 class Verdict(Struct):

@@ -13,11 +13,11 @@ from msgspec import Struct
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.moment import DAY
-from holdfast.services.consult import Consulted, Material, Task, Unhelped, consult
+from holdfast.features.llm import store as consulted
+from holdfast.features.llm.client import Consulted, Material, Task, Unhelped, consult
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.timestamps import DAY
 from holdfast.settings import Settings
-from holdfast.storage import consulted
 from model_server import Asked, Handler, Provider, in_turn, prompt_of, provider, replying, said, saying, system_of
 from timeouts import TIMEOUT
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.errors import Misconfigured, ModelFailed
-from holdfast.llm.choose import chosen
-from holdfast.llm.port import Completion, Model, Prompt
-from holdfast.net import post
+from holdfast.features.llm.choose import chosen
+from holdfast.kernel.errors import Misconfigured, ModelFailed
+from holdfast.kernel.language_model import Completion, Model, Prompt
+from holdfast.kernel.net import http_client as post
 from holdfast.settings import Settings
 from model_server import Asked, Behaviour, Handler, in_turn, prompt_of, provider, replying, said, saying, system_of
 

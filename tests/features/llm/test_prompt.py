@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from holdfast.domain import prompt as words
-from holdfast.domain.errors import Invalid
-from holdfast.domain.prompt import Material, Prompt, build
+from holdfast.kernel import prompt as words
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.prompt import Material, Prompt, build
 
 SECRET = b"a secret of this process"
 OTHER = b"the secret of another"

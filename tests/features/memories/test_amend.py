@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound, TitleTaken, VersionConflict
+from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound, TitleTaken, VersionConflict
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.operations.digest import DuplicateCheck, Neighbour
+from holdfast.features.memories.operations.digest import DuplicateCheck, Neighbour
+from holdfast.kernel.caller import Caller
 
 TEXT = "The database password is rotated monthly and kept in the vault under ops/db."
 REWORDED = "The database password rotates monthly and is kept in the vault under ops/db."

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import AmbiguousId, FilterRequired, Invalid, NotFound
+from holdfast.kernel.errors import AmbiguousId, FilterRequired, Invalid, NotFound
 
 
 @pytest.fixture

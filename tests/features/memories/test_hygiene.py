@@ -7,10 +7,10 @@ import pytest
 
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import HoldfastError
-from holdfast.domain.moment import SECOND
-from holdfast.services import hygiene
+from holdfast.features.memories import dedup as hygiene
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.timestamps import SECOND
 
 SAID = "The session tokens are kept in the cookie header of every reply"
 TOKEN = "ghp_" + "aB3d" * 9
@@ -369,7 +369,7 @@ def test_of_many_in_one_request_only_the_one_with_a_secret_is_refused(hold: Hold
 
 def everything(hold: Holdfast) -> list[tuple[str, str]]:
     """Every value of every table, as text."""
-    from holdfast.storage.locate import tables
+    from holdfast.kernel.storage.locate import tables
 
     with hold.hold.reading() as session:
         return [(table.name, str(row)) for table in tables() for row in table.rows(session, None)]

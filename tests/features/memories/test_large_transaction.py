@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.domain.aside import PORTION
+from holdfast.kernel.compressed_list import PORTION
 
 
 def test_a_large_transaction_is_journalled_in_its_order_and_merges_into_what_it_wrote_itself(hold: Any) -> None:

@@ -9,8 +9,8 @@ from msgspec import UNSET
 
 import holdfast
 from engines import past_holdfast
-from holdfast.domain.errors import Cancelled, FilterRequired, Invalid, NotFound, TitleTaken, VersionConflict
-from holdfast.services.hold import Progress
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, FilterRequired, Invalid, NotFound, TitleTaken, VersionConflict
 
 
 @pytest.fixture

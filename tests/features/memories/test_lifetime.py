@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.domain.lifetime import Lifetimes
-from holdfast.domain.memory import Tier, higher
-from holdfast.domain.moment import SECOND
+from holdfast.kernel.records.lifetime import Lifetimes
+from holdfast.kernel.records.memory import Tier, higher
+from holdfast.kernel.timestamps import SECOND
 
 NOW = 1_700_000_000_000_000
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.errors import Invalid, TitleTaken
+from holdfast.kernel.errors import Invalid, TitleTaken
 
 
 def test_a_memory_is_copied_to_a_namespace_above_and_linked_to_where_it_came_from(hold: Any) -> None:

@@ -9,8 +9,8 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, HoldfastError, TitleTaken
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, HoldfastError, TitleTaken
 
 
 @pytest.fixture

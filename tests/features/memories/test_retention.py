@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import BudgetExceeded
+from holdfast.kernel.errors import BudgetExceeded
 from holdfast.settings import Settings
 
 

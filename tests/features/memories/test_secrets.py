@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.secrets import cleaned, find, redacted, within
+from holdfast.kernel.text.secrets import cleaned, find, redacted, within
 
 SECRETS = {
     "aws access key": "AKIA" + "IOSFODNN7ABCDEFG"[:16].replace("7", "7"),

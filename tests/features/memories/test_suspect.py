@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.suspect import suspicions
+from holdfast.kernel.text.prompt_injection import suspicions
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 import holdfast
 from engines import taken_away
-from holdfast.domain.lifetime import Lifetimes
-from holdfast.services import use
+from holdfast.features.recall import flush_access as use
+from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.settings import Settings
 
 

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound
-from holdfast.domain.moment import SECOND
-from holdfast.domain.tokens import count
-from holdfast.operations.namespaces import StandardFound, StandardSet
-from holdfast.services import standards
+from holdfast.features.namespaces import service as standards
+from holdfast.features.namespaces.operations.namespaces import StandardFound, StandardSet
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound
+from holdfast.kernel.text.token_count import count
+from holdfast.kernel.timestamps import SECOND
 
 OTHER = Caller("ai:other@here")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.taxonomy import Branch, Taxonomy, taxonomy
+from holdfast.kernel.records.taxonomy import Branch, Taxonomy, taxonomy
 
 COUNTS = [("team", 3), ("team/a", 2), ("team/a/deep", 1), ("teams", 5), ("t_am", 7), ("home/cat", 4)]
 

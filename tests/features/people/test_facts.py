@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Conflict, Invalid, NotFound
+from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
 def tell(hold: Any, key: str, value: str, principal: str = "ann", **more: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Conflict, Forbidden, NotFound
+from holdfast.kernel.errors import Conflict, Forbidden, NotFound
 from people import tell_of
 
 NAMES = ("quetzalcoatlus", "slack:Uxochitl")

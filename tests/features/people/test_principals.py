@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.domain.errors import Conflict, Invalid, NotFound
-from holdfast.domain.principal import canonical, chain_of
+from holdfast.features.people.principal import canonical, chain_of
+from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
 def test_a_name_stands_for_a_person_and_for_itself_again(timed: holdfast.Holdfast) -> None:

@@ -5,9 +5,9 @@ from threading import current_thread, main_thread
 
 import pytest
 
-from holdfast.domain.errors import EmbedderFailed
-from holdfast.domain.vector import Vector, unit
-from holdfast.services.ahead import Ahead
+from holdfast.features.recall.prefetch import Ahead
+from holdfast.kernel.errors import EmbedderFailed
+from holdfast.kernel.vector import Vector, unit
 
 
 class Letters:

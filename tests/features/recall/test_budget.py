@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain import tokens
-from holdfast.domain.budget import Packed, estimate, fill, pack
+from holdfast.features.recall.budget import Packed, estimate, fill, pack
+from holdfast.kernel.text import token_count as tokens
 
 SIZES = st.lists(st.integers(0, 50), max_size=20)
 

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.host import Event, Happened, happened
-from holdfast.services import gather, host_hooks
+from holdfast.features.agent_hosts import service as host_hooks
+from holdfast.features.agent_hosts.host import Event, Happened, happened
+from holdfast.features.recall import features as gather
 
 Capture = Callable[..., str]
 ASK = "may we deploy to production on a Friday?"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.dates import FIRST, LAST, MOST_PERIODS, Event, Period, events, fitness, periods, sidedness
-from holdfast.domain.moment import DAY, from_text, to_text
+from holdfast.features.recall.dates import FIRST, LAST, MOST_PERIODS, Event, Period, events, fitness, periods, sidedness
+from holdfast.kernel.timestamps import DAY, from_text, to_text
 
 NOW = from_text("2023-05-24T15:00:00Z", "now")
 """A Wednesday."""

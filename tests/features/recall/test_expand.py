@@ -1,7 +1,7 @@
 """A question is widened by what it finds."""
 
-from holdfast.domain.contradiction import stem
-from holdfast.domain.expand import expanded
+from holdfast.features.curation.contradiction import stem
+from holdfast.features.recall.query_expansion import expanded
 
 TEXTS = ["The deploy runs on Tuesday through the release pipeline.", "The release pipeline signs what it deploys."]
 

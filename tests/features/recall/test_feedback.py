@@ -7,10 +7,10 @@ from msgspec import UNSET
 
 import holdfast
 from engines import taken_away
-from holdfast.domain.errors import Forbidden, Invalid, NotFound
-from holdfast.services import use
+from holdfast.features.recall import flush_access as use
+from holdfast.features.recall import recall_store as recalls
+from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.settings import Settings
-from holdfast.storage import recalls
 
 QUESTION = "when do we deploy?"
 

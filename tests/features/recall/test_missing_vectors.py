@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.host import happened
-from holdfast.services import embed, gather, host_hooks
-from holdfast.storage import asking
-from holdfast.surfaces.human import recalled
+from holdfast.features.agent_hosts import service as host_hooks
+from holdfast.features.agent_hosts.host import happened
+from holdfast.features.embeddings import service as embed
+from holdfast.features.recall import features as gather
+from holdfast.features.recall import fts_query as asking
+from holdfast.features.recall.render import render_recall
 
 pytestmark = pytest.mark.usefixtures("vectors_made")
 
@@ -172,7 +174,7 @@ def test_an_estimate_is_told_from_a_measured_vector_by_its_missing_cosine(hold: 
         assert hit.content == text
         assert hit.why.parts["vector"].value > 0
         assert (hit.why.cosine is not msgspec.UNSET) == is_measured
-        assert ("estimated vector" in "\n".join(recalled(answer))) == (not is_measured)
+        assert ("estimated vector" in "\n".join(render_recall(answer))) == (not is_measured)
 
 
 def test_words_are_looked_for_as_if_there_were_no_vectors_while_many_are_missing(

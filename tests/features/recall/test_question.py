@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.moment import from_text
-from holdfast.domain.question import MOST_WORDS, Question, first_person, named_in, question, voices
+from holdfast.features.recall.query import MOST_WORDS, Question, first_person, named_in, question, voices
+from holdfast.kernel.timestamps import from_text
 
 NOW = from_text("2023-05-24T15:00:00Z", "now")
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.domain.dates import Event
-from holdfast.domain.moment import DAY
-from holdfast.domain.rank import (
+from holdfast.features.recall.dates import Event
+from holdfast.features.recall.ranking import (
     OVER_FACTOR,
     WEIGHTS,
     Adjusted,
@@ -25,6 +24,7 @@ from holdfast.domain.rank import (
     ranked,
     word_weights,
 )
+from holdfast.kernel.timestamps import DAY
 
 NOW = 1_700_000_000_000_000
 STEMS = ("plum", "oven", "ada", "tree")

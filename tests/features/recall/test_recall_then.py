@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Cancelled, Invalid
-from holdfast.services.hold import Progress
-from holdfast.storage import memories, then
-from holdfast.storage.memories import Filter
+from holdfast.features.history import snapshot as then
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import Filter
+from holdfast.features.recall.recall_log import Recalls
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, Invalid
 
 
 @pytest.fixture
@@ -203,7 +205,7 @@ def test_the_answer_says_of_which_time_it_is_and_counts_as_no_use(hold: Any, clo
     answer = hold.recall("office", as_of=at, known_at="2026-02-01")
     assert (answer.as_of, answer.known_at, answer.recall_id) == (at, "2026-02-01T00:00:00.000000Z", UNSET)
     assert hold.recall("office").as_of is UNSET
-    assert len(hold.hold.recalls.take()) == 1
+    assert len(hold.hold.local(Recalls).take()) == 1
 
 
 def test_what_is_no_time_is_refused(hold: Any) -> None:

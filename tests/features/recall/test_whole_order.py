@@ -9,13 +9,13 @@ import pytest
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.domain.rank import RELATED, Ranked
-from holdfast.domain.vector import embedding
-from holdfast.services import gather
-from holdfast.services.gather import Looked
-from holdfast.services.recall import Ask, Ordered, ordered, prepare
+from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.recall import features as gather
+from holdfast.features.recall.features import Looked
+from holdfast.features.recall.ranking import RELATED, Ranked
+from holdfast.features.recall.service import Ask, Ordered, ordered, prepare
+from holdfast.kernel.vector import embedding
 from holdfast.settings import Settings
-from holdfast.storage.memories import EVERYTHING, Filter
 
 TOPICS = ("plum cake", "oven door", "bicycle repair", "garden fence", "train ticket", "blue kettle")
 VERBS = ("bought", "mended", "lost", "painted", "forgot", "sold")

@@ -6,8 +6,9 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import NotFound
-from holdfast.services import gather
+from holdfast.features.memories.access_log import Uses
+from holdfast.features.recall import features as gather
+from holdfast.kernel.errors import NotFound
 
 SAYING = "We deploy on Tuesdays."
 
@@ -33,7 +34,7 @@ def test_what_is_returned_is_told_with_its_place_and_its_parts(hold: Any) -> Non
 def test_asking_why_counts_no_use(hold: Any) -> None:
     id = hold.store(title="Deploy day", content=SAYING).id
     hold.why_not(id, "deploy")
-    assert hold.hold.uses.take() == {}
+    assert hold.hold.local(Uses).take() == {}
 
 
 OUTSIDE: dict[str, dict[str, Any]] = {

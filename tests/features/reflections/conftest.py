@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.storage import links
-from holdfast.storage.links import Which
+from holdfast.features.graph import store as links
+from holdfast.features.graph.store import Which
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Conflict, DepthExceeded, DepthMismatch, Forbidden, NotFound, TitleTaken
+from holdfast.kernel.errors import Conflict, DepthExceeded, DepthMismatch, Forbidden, NotFound, TitleTaken
 
 Make = Callable[..., str]
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.cluster import groups, jaccard
+from holdfast.kernel.text.cluster import groups, jaccard
 
 WORDS = st.frozensets(st.sampled_from("abcdefgh"), max_size=6)
 TEXTS = st.dictionaries(st.integers(0, 99).map(str), WORDS, max_size=15)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import ApprovalRequired, ChangedSince, CycleDetected, DepthExceeded
+from holdfast.kernel.errors import ApprovalRequired, ChangedSince, CycleDetected, DepthExceeded
 
 Make = Callable[..., str]
 Depth = Callable[[str], int]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.domain.errors import CycleDetected, DepthExceeded, HoldfastError
+from holdfast.kernel.errors import CycleDetected, DepthExceeded, HoldfastError
 
 CAP = 3
 PLACES = st.integers(0, 11)

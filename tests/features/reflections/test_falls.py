@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain import ids
-from holdfast.domain.admit import Draft, admit
-from holdfast.domain.invalidation import Happened, Standing, id_of
-from holdfast.domain.lifetime import Lifetimes
-from holdfast.domain.link import Link
-from holdfast.domain.memory import Memory
+from holdfast.features.reflections.invalidation import ChangeSet, Standing, id_of
+from holdfast.kernel import ids
+from holdfast.kernel.records.lifetime import Lifetimes
+from holdfast.kernel.records.link import Link
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.validate import Draft, admit
 
 NOW = 1_800_000_000_000_000
 
@@ -73,7 +73,7 @@ def test_why_a_memory_is_away(how: dict[str, Any], cause: str | None) -> None:
 def test_a_memory_falls_when_it_was_there_and_is_not_and_comes_back_when_it_is_again(
     before: dict[str, Any], after: dict[str, Any], fell: bool, back: bool
 ) -> None:
-    happened = Happened()
+    happened = ChangeSet()
     happened.memory(memory(**before), memory(**after), NOW)
     assert (happened.gone == {"m"}, happened.back == {"m"}) == (fell, back)
     assert bool(happened) == (fell or back)
@@ -82,7 +82,7 @@ def test_a_memory_falls_when_it_was_there_and_is_not_and_comes_back_when_it_is_a
 @pytest.mark.parametrize("relation", ["reflects_on", "derives_from", "derived_from"])
 def test_a_new_ground_is_no_fall_its_end_is_one_and_its_return_takes_it_back(relation: str) -> None:
     held, over = link(relation), link(relation, valid_until=NOW)
-    happened = Happened()
+    happened = ChangeSet()
     happened.link(None, held, NOW)
     assert happened.grounded == {("t", "s")}
     assert not happened.cut | happened.superseded
@@ -93,14 +93,14 @@ def test_a_new_ground_is_no_fall_its_end_is_one_and_its_return_takes_it_back(rel
 
 
 def test_a_ground_that_was_a_mistake_is_taken_back_without_a_fall() -> None:
-    happened = Happened()
+    happened = ChangeSet()
     happened.link(link("reflects_on"), link("reflects_on", state="deleted"), NOW)
     assert not happened
 
 
 def test_superseding_is_a_fall_once_and_taken_back_with_its_link() -> None:
     held, over = link("supersedes"), link("supersedes", valid_until=NOW)
-    happened = Happened()
+    happened = ChangeSet()
     happened.link(held, held, NOW)
     happened.link(None, over, NOW)
     assert not happened
@@ -112,7 +112,7 @@ def test_superseding_is_a_fall_once_and_taken_back_with_its_link() -> None:
 
 @pytest.mark.parametrize("relation", ["related_to", "contradicts"])
 def test_other_links_make_nothing_fall(relation: str) -> None:
-    happened = Happened()
+    happened = ChangeSet()
     happened.link(None, link(relation), NOW)
     happened.link(link(relation), link(relation, valid_until=NOW), NOW)
     assert not happened

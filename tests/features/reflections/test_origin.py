@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import NotFound
+from holdfast.kernel.errors import NotFound
 
 Make = Callable[..., str]
 

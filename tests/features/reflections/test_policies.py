@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Forbidden, Invalid, NotFound
-from holdfast.domain.policy import Rules
-from holdfast.storage import policies
+from holdfast.features.namespaces import policy_store as policies
+from holdfast.features.namespaces.model import Rules
+from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 
 def resolved(hold: holdfast.Holdfast, namespace: str) -> Rules:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import DepthExceeded, DepthMismatch, Forbidden, HoldfastError, Invalid, NotFound, TitleTaken
+from holdfast.kernel.errors import DepthExceeded, DepthMismatch, Forbidden, HoldfastError, Invalid, NotFound, TitleTaken
 
 Make = Callable[..., str]
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.domain.errors import Forbidden, HoldfastError, Invalid, NotFound
-from holdfast.domain.reflection_text import path_of
+from holdfast.features.reflections.markdown import path_of
+from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound
 
 Make = Callable[..., str]
 

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.errors import Invalid
-from holdfast.domain.reflection_text import path_of, read, render
+from holdfast.features.reflections.markdown import path_of, read, render
+from holdfast.kernel.errors import Invalid
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 PLAIN = st.none() | st.booleans() | st.integers(-(1 << 53), 1 << 53) | TEXTS

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Invalid, NotFound
+from holdfast.kernel.errors import Invalid, NotFound
 
 DEPLOYS = [f"The deploy on Friday failed: the rollback script of service {name} broke." for name in "abcd"]
 OTHERS = ["Soup is served at noon.", "The printer on the third floor hums.", "Ann prefers tea over coffee."]

@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Conflict, Invalid, LeaseLost, NotFound
+from holdfast.kernel.errors import Conflict, Invalid, LeaseLost, NotFound
 
 PHASES = ["build", "test", "publish"]
 

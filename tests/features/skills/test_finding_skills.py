@@ -4,7 +4,7 @@ import pytest
 from written import TEXT, text
 
 import holdfast
-from holdfast.domain.errors import AmbiguousId, NotFound
+from holdfast.kernel.errors import AmbiguousId, NotFound
 
 
 def test_a_query_ranks_skills_by_what_they_are_about(hold: holdfast.Holdfast) -> None:

@@ -8,10 +8,10 @@ import pytest
 from written import FILES, TEXT, entries, text
 
 import holdfast
-from holdfast.domain.errors import HoldfastError, Invalid
-from holdfast.services import skills
-from holdfast.services.hold import Progress
-from holdfast.services.skill_files import Draft
+from holdfast.features.skills import service as skills
+from holdfast.features.skills.files import Draft
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import HoldfastError, Invalid
 
 
 def test_a_skill_is_there_whole_once_it_is_registered(hold: holdfast.Holdfast) -> None:

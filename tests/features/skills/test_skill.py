@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.skill import digest_of, file_of, kind_of, version_id
+from holdfast.features.skills.model import digest_of, file_of, kind_of, version_id
 
 HEAD = {"name": "deploy", "description": "How we deploy.", "metadata": {"level": 2}}
 FILES = [file_of("SKILL.md", b"a"), file_of("scripts/run.sh", b"b"), file_of("references/x.md", b"c")]

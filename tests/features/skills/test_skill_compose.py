@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.domain import tokens
-from holdfast.domain.errors import Invalid, NotFound
-from holdfast.domain.moment import DAY, to_text
-from holdfast.services import use
+from holdfast.features.memories.access_log import Uses
+from holdfast.features.recall import flush_access as use
+from holdfast.kernel.errors import Invalid, NotFound
+from holdfast.kernel.text import token_count as tokens
+from holdfast.kernel.timestamps import DAY, to_text
 
 
 def skill(hold: Any, *composed: tuple[str, int], name: str = "deploy", body: str = "# Deploy\n\nCarefully.") -> str:
@@ -257,7 +258,7 @@ def test_the_newer_and_the_more_used_come_first(timed: holdfast.Holdfast, clock:
     assert [one.title for one in answer.reflections] == ["New", "Middle", "Old"]
     assert [one.score for one in answer.reflections] == pytest.approx([1, 1 - 60 / 365.25, 1 - 260 / 365.25], abs=1e-5)
     use.flush(timed.hold)
-    timed.hold.uses.add("ai:tester@here", {old: (60, clock())})
+    timed.hold.local(Uses).add("ai:tester@here", {old: (60, clock())})
     use.flush(timed.hold)
     best = timed.skill_compositional_context(id).reflections[0]
     assert (best.title, best.score) == ("Old", pytest.approx(1 - 260 / 365.25 + 1, abs=1e-5))
@@ -267,7 +268,7 @@ def test_what_bears_on_the_task_comes_before_what_is_only_fresh_and_used(timed: 
     lesson(timed, "Rolling back", content="A database migration must be reversible before we deploy it.")
     clock.move(days=400)
     fresh = lesson(timed, "Lunch", content="Soup is best at noon.")
-    timed.hold.uses.add("ai:tester@here", {fresh: (99, clock())})
+    timed.hold.local(Uses).add("ai:tester@here", {fresh: (99, clock())})
     use.flush(timed.hold)
     id = skill(timed, ("team", 0))
     assert composed(timed, id) == ["Lunch", "Rolling back"]

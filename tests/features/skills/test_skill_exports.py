@@ -6,7 +6,7 @@ import pytest
 from written import FILES, TEXT, text
 
 import holdfast
-from holdfast.domain.errors import Conflict
+from holdfast.kernel.errors import Conflict
 
 
 def test_what_is_exported_is_what_was_registered(hold: holdfast.Holdfast, tmp_path: Path) -> None:

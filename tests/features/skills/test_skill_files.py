@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.errors import Conflict, HoldfastError, Invalid, NotFound
-from holdfast.domain.skill import MOST_BYTES, MOST_FILES, File, file_of
-from holdfast.services import skill_files
-from holdfast.services.skill_files import Draft
-from holdfast.storage import skills
+from holdfast.features.skills import files as skill_files
+from holdfast.features.skills import store as skills
+from holdfast.features.skills.files import Draft
+from holdfast.features.skills.model import MOST_BYTES, MOST_FILES, File, file_of
+from holdfast.kernel.errors import Conflict, HoldfastError, Invalid, NotFound
 
 TEXT = b"---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain import skill_paths
-from holdfast.domain.errors import Invalid
-from holdfast.domain.skill import MOST_BYTES, MOST_FILES, MOST_MANIFEST
+from holdfast.features.skills import paths as skill_paths
+from holdfast.features.skills.model import MOST_BYTES, MOST_FILES, MOST_MANIFEST
+from holdfast.kernel.errors import Invalid
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from msgspec import UNSET
 from written import text
 
 import holdfast
-from holdfast.domain.errors import Conflict, Forbidden, Invalid
-from holdfast.domain.moment import to_text
+from holdfast.kernel.errors import Conflict, Forbidden, Invalid
+from holdfast.kernel.timestamps import to_text
 
 
 def observed(hold: Any, title: str, **more: Any) -> str:

@@ -6,8 +6,8 @@ import pytest
 from written import FILES, TEXT
 
 import holdfast
-from holdfast.domain.errors import StoreDamaged
-from holdfast.services import history
+from holdfast.features.history import service as history
+from holdfast.kernel.errors import StoreDamaged
 
 
 class Undone(Exception):

@@ -7,7 +7,7 @@ import pytest
 from written import FILES, TEXT, exported, text
 
 import holdfast
-from holdfast.domain.errors import NotFound
+from holdfast.kernel.errors import NotFound
 
 
 def test_a_purge_erases_what_a_skill_said_out_of_its_history_too(hold: holdfast.Holdfast) -> None:

@@ -8,8 +8,8 @@ import pytest
 from written import TEXT, confined, text
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, Invalid, NotFound
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 
 def test_registering_needs_a_key_that_reaches_the_namespace(

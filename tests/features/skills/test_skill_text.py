@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skills_ref import validate
 
-from holdfast.domain import skill_text
-from holdfast.domain.errors import Invalid
-from holdfast.domain.skill import Composes
+from holdfast.features.skills import skill_md as skill_text
+from holdfast.features.skills.model import Composes
+from holdfast.kernel.errors import Invalid
 
 PLAIN = "---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
 

@@ -6,7 +6,7 @@ import pytest
 from written import TEXT, entries, text
 
 import holdfast
-from holdfast.domain.errors import Conflict, Invalid, NotFound
+from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
 def test_a_rollback_uses_the_version_before_again(timed: holdfast.Holdfast, clock: Any) -> None:

@@ -7,12 +7,13 @@ import msgspec
 from world import World
 
 import holdfast
-from holdfast.domain import cells
-from holdfast.domain.change import Change
-from holdfast.domain.clock import Stamp
-from holdfast.domain.memory import MEMORY_SHAPE, Memory
-from holdfast.domain.merge import AWAITED, Cell, canonical
-from holdfast.storage import exchange, titles
+from holdfast.features.sync import read_changes as exchange
+from holdfast.kernel.clock import Stamp
+from holdfast.kernel.journal import title_groups as titles
+from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.records.change import Change
+from holdfast.kernel.records.memory import MEMORY_SHAPE, Memory
+from holdfast.kernel.records.merge import AWAITED, Cell, canonical
 
 
 class Written(NamedTuple):

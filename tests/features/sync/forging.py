@@ -6,12 +6,12 @@ import msgspec
 from msgspec.structs import replace
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.change import FORM, Change, digest
-from holdfast.services.messages import Take
-from holdfast.storage import exchange as telling
-from holdfast.storage import signer
-from holdfast.storage.exchange import Greeting, Page
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.read_changes import Greeting, Page
+from holdfast.features.sync.wire import Take
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.journal import signer
+from holdfast.kernel.records.change import FORM, Change, digest
 
 Json = dict[str, Any]
 NAMED = ("origin", "n", "at", "actor", "op", "kind", "record", "about")

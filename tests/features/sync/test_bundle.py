@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Conflict, Forbidden, HoldfastError, Invalid
-from holdfast.services.compact import compact
-from holdfast.storage import exchange as telling
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.compact import compact
+from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid
 
 Make = Callable[..., holdfast.Holdfast]
 SKILL = "---\nname: deploy\ndescription: How.\n---\nPush the button.\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.domain.errors import HoldfastError, Invalid
-from holdfast.services import bundle_file
+from holdfast.features.sync.bundles import file as bundle_file
+from holdfast.kernel.errors import HoldfastError, Invalid
 
 
 @pytest.fixture

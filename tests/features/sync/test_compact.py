@@ -11,16 +11,16 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.errors import Folded, NotFound
-from holdfast.domain.scope import Scope
-from holdfast.services.compact import compact
-from holdfast.services.ends import StoreEnd
-from holdfast.services.exchange import Taken
-from holdfast.services.messages import Hello
-from holdfast.services.sync import bring
-from holdfast.storage import exchange as telling
-from holdfast.storage import journal
-from holdfast.storage.floor import floor_of
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.compact import compact
+from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync.exchange import bring
+from holdfast.features.sync.receive_changes import Taken
+from holdfast.features.sync.wire import Hello
+from holdfast.kernel.errors import Folded, NotFound
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.checkpoint import floor_of
+from holdfast.kernel.records.namespace_patterns import Scope
 from timeouts import TIMEOUT
 
 DAY = 86_400 * 10**6
@@ -262,9 +262,9 @@ def test_what_an_enrolled_peer_does_not_have_is_kept(old: holdfast.Holdfast, mak
 KILLED = """
 import os, signal, sys
 import holdfast
-from holdfast.services.compact import compact
-from holdfast.services.messages import Hello
-from holdfast.storage import compact as folding
+from holdfast.features.sync.compact import compact
+from holdfast.features.sync.wire import Hello
+from holdfast.features.sync import compact_journal as folding
 
 folding.WINDOW = 2
 left = [int(sys.argv[2])]

@@ -6,7 +6,7 @@ import pytest
 from test_converging import STEPS, WEIGHTS, World, digest_of, view
 
 import holdfast
-from holdfast.services.compact import compact
+from holdfast.features.sync.compact import compact
 
 
 class Folding(World):

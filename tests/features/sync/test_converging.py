@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import HoldfastError
-from holdfast.services import sync as syncing
-from holdfast.services.sync import sync
-from holdfast.storage import exchange
+from holdfast.features.sync import exchange as syncing
+from holdfast.features.sync import read_changes as exchange
+from holdfast.features.sync.exchange import sync
+from holdfast.kernel.errors import HoldfastError
 
 DAY = 86_400 * 10**6
 START = 1_790_000_000_000_000

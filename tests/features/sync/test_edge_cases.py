@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.merge import MOST_LOST
-from holdfast.services.sync import sync
+from holdfast.features.sync.exchange import sync
+from holdfast.kernel.records.merge import MOST_LOST
 
 
 def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:

@@ -9,11 +9,12 @@ import pytest
 from forging import Json
 
 import holdfast
-from holdfast.domain.change import digest, node_of
-from holdfast.services.ends import StoreEnd
-from holdfast.services.exchange import Taken
-from holdfast.services.sync import bring
-from holdfast.storage import journal, states
+from holdfast.features.sync import record_snapshots as states
+from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync.exchange import bring
+from holdfast.features.sync.receive_changes import Taken
+from holdfast.kernel.journal import journal
+from holdfast.kernel.records.change import digest, node_of
 
 DAY = 86_400 * 10**6
 Make = Callable[..., holdfast.Holdfast]

@@ -8,12 +8,12 @@ import pytest
 
 import holdfast
 import people
-from holdfast.domain.errors import NotFound
-from holdfast.domain.moment import from_text
-from holdfast.domain.scope import Scope
-from holdfast.services.ends import StoreEnd
-from holdfast.services.sync import sync, together
-from holdfast.storage.locate import tables
+from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync.exchange import sync, together
+from holdfast.kernel.errors import NotFound
+from holdfast.kernel.records.namespace_patterns import Scope
+from holdfast.kernel.storage.locate import tables
+from holdfast.kernel.timestamps import from_text
 
 WHO, ALIAS = "quetzalcoatlus", "slack:Uxochitl"
 WORDS = ("quetzalcoatlus", "xochitl", "tlaloc")

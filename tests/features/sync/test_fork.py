@@ -10,8 +10,8 @@ import pytest
 
 import holdfast
 from engines import ENGINES_BY_RING, Postgres
-from holdfast.storage import exchange as telling
-from holdfast.storage import journal
+from holdfast.features.sync import read_changes as telling
+from holdfast.kernel.journal import journal
 
 OWNER = "human:ann@home"
 Make = Callable[..., holdfast.Holdfast]

@@ -8,8 +8,8 @@ import pytest
 from test_converging import STEPS, WEIGHTS, World, digest_of, view
 
 import holdfast
-from holdfast.services.compact import compact
-from holdfast.services.sync import sync
+from holdfast.features.sync.compact import compact
+from holdfast.features.sync.exchange import sync
 
 OWNER = "human:ann@home"
 

@@ -10,9 +10,9 @@ from forging import Json
 from msgspec.structs import replace
 
 import holdfast
-from holdfast.domain.change import digest
-from holdfast.domain.skill import skill_id
-from holdfast.storage import signer
+from holdfast.features.skills.model import skill_id
+from holdfast.kernel.journal import signer
+from holdfast.kernel.records.change import digest
 
 DAY = 86_400 * 10**6
 

@@ -12,11 +12,12 @@ from forging import Json
 from msgspec.structs import replace
 
 import holdfast
-from holdfast.domain.change import Change, signed
-from holdfast.domain.errors import Invalid
-from holdfast.domain.memory import Memory
-from holdfast.services.bundle_file import Head, Writer
-from holdfast.storage import signer, states
+from holdfast.features.sync import record_snapshots as states
+from holdfast.features.sync.bundles.file import Head, Writer
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.journal import signer
+from holdfast.kernel.records.change import Change, signed
+from holdfast.kernel.records.memory import Memory
 
 DAY = 86_400 * 10**6
 MISSING = object()

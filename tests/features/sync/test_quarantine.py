@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Forbidden, NotFound
-from holdfast.services import exchange as taking
-from holdfast.storage import exchange as telling
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync import receive_changes as taking
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Forbidden, NotFound
 
 DAY = 86_400 * 10**6
 

@@ -6,15 +6,20 @@ from typing import Any
 import pytest
 from stable import Stable, drive
 
-from holdfast.domain import cells, merge
-from holdfast.domain.clock import Stamp, tick
-from holdfast.domain.memory import MEMORY_SHAPE
-from holdfast.domain.merge import Cell, canonical
-from holdfast.services.ends import StoreEnd
-from holdfast.services.retry_quarantined import QuarantineRetry
-from holdfast.storage import conflicts, exchange, taking, titles
-from holdfast.storage.records import Writing, body_text
-from holdfast.storage.taking import Taking
+from holdfast.features.sync import apply_changes as taking
+from holdfast.features.sync import listener
+from holdfast.features.sync import read_changes as exchange
+from holdfast.features.sync.apply_changes import Taking
+from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync.retry_quarantined import QuarantineRetry
+from holdfast.kernel.clock import Stamp, tick
+from holdfast.kernel.journal import conflicts
+from holdfast.kernel.journal import title_groups as titles
+from holdfast.kernel.journal.transaction import Transaction, body_text
+from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.records import merge
+from holdfast.kernel.records.memory import MEMORY_SHAPE
+from holdfast.kernel.records.merge import Cell, canonical
 
 RUNS = 120
 STEPS = 20
@@ -71,7 +76,7 @@ def let_vectors_pass_gaps(patch: Patch) -> None:
             ((n,),) = session.ask("select max(n) from journal where origin = :origin", {"origin": origin})
             session.do("heard_put", origin=origin, n=n or 0)
 
-    patch.setattr(exchange, "advance", advance)
+    patch.setattr(listener, "advance", advance)
 
 
 def thin_equal_values_when_joining(patch: Patch) -> None:
@@ -88,11 +93,11 @@ def drop_kept_losers_from_a_change(patch: Patch) -> None:
 
 
 def stamp_by_the_wall_clock_alone(patch: Patch) -> None:
-    def stamp(self: Writing, floors: Any, *, tidying: bool = False) -> Stamp:
+    def stamp(self: Transaction, floors: Any, *, tidying: bool = False) -> Stamp:
         self._last = tick(self.now // 1000, self._last)
         return Stamp(self._last, self.origin)
 
-    patch.setattr(Writing, "stamp", stamp)
+    patch.setattr(Transaction, "stamp", stamp)
 
 
 def do_not_journal_what_changed_nothing(patch: Patch) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import holdfast
-from holdfast.domain.moment import to_text
-from holdfast.services.sync import sync
-from holdfast.services.use import flush
+from holdfast.features.recall.flush_access import flush
+from holdfast.features.sync.exchange import sync
+from holdfast.kernel.timestamps import to_text
 
 
 def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:

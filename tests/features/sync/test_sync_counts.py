@@ -8,7 +8,8 @@ import pytest
 
 import fates
 import holdfast
-from holdfast.services import bundle, sync
+from holdfast.features.sync import exchange as sync
+from holdfast.features.sync.bundles import service as bundle
 
 PAGES = pytest.mark.parametrize("page", [1, 500])
 

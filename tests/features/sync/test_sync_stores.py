@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.change import Change
-from holdfast.domain.errors import Conflict, NotAStore, NotFound
-from holdfast.services import ends
-from holdfast.services import exchange as taking
-from holdfast.services import sync as syncing
-from holdfast.services.sync import sync
-from holdfast.storage import exchange as telling
+from holdfast.features.sync import endpoint as ends
+from holdfast.features.sync import exchange as syncing
+from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync import receive_changes as taking
+from holdfast.features.sync.exchange import sync
+from holdfast.kernel.errors import Conflict, NotAStore, NotFound
+from holdfast.kernel.records.change import Change
 
 DAY = 86_400 * 10**6
 

@@ -9,13 +9,13 @@ import pytest
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.domain import moment
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Conflict, Forbidden, HoldfastError, Invalid
-from holdfast.domain.peer_token import Token, read, written
-from holdfast.domain.request_signature import WINDOW_SECONDS, Signed, headers, in_time, message, signed_by
-from holdfast.net.tls import client_context, server_context
-from holdfast.storage import peers
+from holdfast.features.sync.peers import store as peers
+from holdfast.features.sync.peers.request_signature import WINDOW_SECONDS, Signed, headers, in_time, message, signed_by
+from holdfast.features.sync.peers.token import Token, read, written
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid
+from holdfast.kernel.net.tls import client_context, server_context
 
 DESK = written(Token("0123456789ab", bytes(range(32))))
 

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.domain.change import signed
-from holdfast.domain.errors import Forbidden
-from holdfast.domain.scope import ALL, Scope
-from holdfast.services.ends import StoreEnd
-from holdfast.services.exchange import Taken
-from holdfast.services.sync import Synced, bring, together
-from holdfast.storage import signer
-from holdfast.storage.exchange import Greeting, Page, Reached
-from holdfast.storage.records import KINDS
+from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync.exchange import Synced, bring, together
+from holdfast.features.sync.read_changes import Greeting, Page, Reached
+from holdfast.features.sync.receive_changes import Taken
+from holdfast.kernel.errors import Forbidden
+from holdfast.kernel.journal import signer
+from holdfast.kernel.journal.kinds import KINDS
+from holdfast.kernel.records.change import signed
+from holdfast.kernel.records.namespace_patterns import ALL, Scope
 
 TEAM = Scope(("team/**",), ("team/**",))
 SECRET = "Amaranth"

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.domain.scope import Scope
-from holdfast.services.ends import StoreEnd
-from holdfast.services.sync import together
+from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync.exchange import together
+from holdfast.kernel.records.namespace_patterns import Scope
 
 TEAM = Scope(("team/**",), ("team/**",))
 STEPS = 60

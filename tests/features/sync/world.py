@@ -5,14 +5,15 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 import holdfast
-from holdfast.domain.clock import Stamp
-from holdfast.domain.errors import HoldfastError
-from holdfast.domain.moment import to_text
-from holdfast.services.ends import StoreEnd
-from holdfast.services.exchange import Taken
-from holdfast.services.hold import Progress
-from holdfast.services.sync import bring
-from holdfast.storage import conflicts, titles
+from holdfast.features.sync import conflict_store as conflicts
+from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync.exchange import bring
+from holdfast.features.sync.receive_changes import Taken
+from holdfast.kernel.clock import Stamp
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.journal import title_groups as titles
+from holdfast.kernel.timestamps import to_text
 
 DAY = 86_400 * 10**6
 START = 1_790_000_000_000_000

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain import schedule as plan
-from holdfast.domain.errors import Invalid
-from holdfast.domain.moment import DAY, SECOND, from_text, to_text
+from holdfast.features.tasks import schedule as plan
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.timestamps import DAY, SECOND, from_text, to_text
 
 BERLIN = "Europe/Berlin"
 

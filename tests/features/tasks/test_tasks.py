@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast
-from holdfast.domain.errors import AmbiguousId, Conflict, Forbidden, Invalid, LeaseLost, NotFound
-from holdfast.domain.moment import DAY, SECOND, to_text
-from holdfast.services import tasks as service
-from holdfast.storage import tasks as stored
+from holdfast.features.tasks import service
+from holdfast.features.tasks import store as stored
+from holdfast.kernel.errors import AmbiguousId, Conflict, Forbidden, Invalid, LeaseLost, NotFound
+from holdfast.kernel.timestamps import DAY, SECOND, to_text
 
 SOON = "2026-01-31T08:00:00Z"
 

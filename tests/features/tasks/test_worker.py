@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.services import child
-from holdfast.services.worker import Terms, Worker
+from holdfast.features.tasks import subprocess_runner as child
+from holdfast.features.tasks.worker import Terms, Worker
 from timeouts import TIMEOUT, wait_until
 
 PAST = "2020-01-31T09:00"

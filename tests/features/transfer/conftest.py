@@ -6,8 +6,8 @@ import pytest
 from envelopes import Clock, Open
 
 import holdfast
-from holdfast.domain.moment import DAY
-from holdfast.services import use
+from holdfast.features.recall import flush_access as use
+from holdfast.kernel.timestamps import DAY
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import holdfast
-from holdfast.domain.moment import SECOND
-from holdfast.surfaces import wire
+from holdfast.kernel.timestamps import SECOND
+from holdfast.surfaces import error_responses as wire
 
 NOON = 1_790_000_000 * SECOND
 

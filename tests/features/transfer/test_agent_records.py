@@ -10,11 +10,11 @@ import pytest
 from envelopes import Clock, take, text_of
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.envelope import ARRAYS
-from holdfast.domain.ledger import LEDGERS
-from holdfast.domain.moment import DAY
-from holdfast.surfaces import wire
+from holdfast.features.transfer.local_table_rows import LEDGERS
+from holdfast.features.transfer.schema_v1 import ARRAYS
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.timestamps import DAY
+from holdfast.surfaces import error_responses as wire
 
 TURNS = [{"role": "user", "content": "When do we deploy?"}, {"role": "assistant", "content": "On Tuesdays."}]
 

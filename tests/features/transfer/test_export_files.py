@@ -10,9 +10,9 @@ import pytest
 from envelopes import Open, memory, text_of
 
 import holdfast
-from holdfast.domain.errors import Cancelled, Invalid
-from holdfast.services.envelope_file import CHUNK
-from holdfast.services.hold import Progress
+from holdfast.features.transfer.files import CHUNK
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, Invalid
 
 
 def usage(number: int) -> dict[str, Any]:

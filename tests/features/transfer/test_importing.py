@@ -8,12 +8,12 @@ import pytest
 from envelopes import Clock, Open, counts, memory, take, text_of
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Cancelled, Invalid
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, Invalid
+from holdfast.kernel.registry.operation import from_words
 from holdfast.operations import REGISTRY
-from holdfast.operations.registry import from_words
-from holdfast.services.hold import Progress
-from holdfast.surfaces import wire
+from holdfast.surfaces import error_responses as wire
 
 
 @pytest.mark.parametrize(

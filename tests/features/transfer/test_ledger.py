@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.errors import Invalid
-from holdfast.domain.ledger import LEDGERS, MOST_COST, OutcomeRow, parts
-from holdfast.domain.spending import amount
+from holdfast.features.transfer.local_table_rows import LEDGERS, MOST_COST, OutcomeRow, parts
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.model_allowance import amount
 
 MOMENTS = st.integers(-(10**15), 10**17)
 TEXTS = st.text('aü\n"\\😀', max_size=20)

@@ -5,8 +5,8 @@ import pytest
 from envelopes import Open, counts, take, text_of
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.surfaces import wire
+from holdfast.kernel.caller import Caller
+from holdfast.surfaces import error_responses as wire
 
 
 def test_an_export_is_the_same_byte_for_byte_after_a_trip_through_a_fresh_store(

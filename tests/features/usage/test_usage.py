@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.domain.errors import BudgetExceeded, Conflict, Forbidden, Invalid, NotFound
-from holdfast.domain.price import Price, Tokens, price_of
-from holdfast.domain.spending import amount
+from holdfast.features.usage.price import Price, Tokens, price_of
+from holdfast.kernel.errors import BudgetExceeded, Conflict, Forbidden, Invalid, NotFound
+from holdfast.kernel.model_allowance import amount
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from ai_memory.webhooks import verify_webhook_signature
 from clocks import Clock
 
 import holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import HoldfastError, NotFound
-from holdfast.domain.subscription import FIRST_PAUSE, LONGEST_PAUSE, pause
-from holdfast.net.access import Outbound
-from holdfast.services.deliver import Dispatcher
-from holdfast.storage import subscriptions
+from holdfast.features.webhooks import store as subscriptions
+from holdfast.features.webhooks.deliver import Dispatcher
+from holdfast.features.webhooks.model import FIRST_PAUSE, LONGEST_PAUSE, pause
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import HoldfastError, NotFound
+from holdfast.kernel.net.access import Outbound
 from holdfast.surfaces.http.metrics import Metrics
 from provider_server import Asked, Behaviour, Handler, Provider, provider
 from timeouts import TIMEOUT

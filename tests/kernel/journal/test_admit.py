@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.domain import admit as door
-from holdfast.domain.admit import Draft, admit
-from holdfast.domain.errors import Invalid
-from holdfast.domain.lifetime import Lifetimes
-from holdfast.domain.memory import Citation, Memory, Span
-from holdfast.domain.moment import SECOND, from_text
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.lifetime import Lifetimes
+from holdfast.kernel.records.memory import Citation, Memory, Span
+from holdfast.kernel.records.validate import Draft, admit
+from holdfast.kernel.timestamps import SECOND, from_text
 
 NOW = from_text("2026-01-31T09:00:00Z", "now")
 

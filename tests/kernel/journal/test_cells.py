@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.domain.cells import Cells, Shape, changed, decode, edit, encode, flatten, pack, unpack
-from holdfast.domain.clock import Stamp
-from holdfast.domain.merge import AWAITED, Cell, canonical, join, shown
+from holdfast.kernel.clock import Stamp
+from holdfast.kernel.records.field_versions import Cells, Shape, changed, decode, edit, encode, flatten, pack, unpack
+from holdfast.kernel.records.merge import AWAITED, Cell, canonical, join, shown
 
 BASE = Stamp(10, "a.1")
 LATER = Stamp(20, "a.1")

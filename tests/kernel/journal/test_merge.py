@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.clock import Stamp, tick
-from holdfast.domain.merge import AWAITED, Cell, canonical, delta, join, present, shown, write
+from holdfast.kernel.clock import Stamp, tick
+from holdfast.kernel.records.merge import AWAITED, Cell, canonical, delta, join, present, shown, write
 
 EMPTY = Cell({}, {})
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.net.breaker import FAILURES, OPEN_SECONDS, Breaker
-from holdfast.net.failure import Failure
+from holdfast.kernel.net.circuit_breaker import FAILURES, OPEN_SECONDS, Breaker
+from holdfast.kernel.net.failure import Failure
 
 DOWN = Failure("cannot be reached", retryable=True)
 LATE = Failure("did not answer", retryable=True, late=True)

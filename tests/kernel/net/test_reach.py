@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.domain.errors import Invalid, Misconfigured
-from holdfast.net import reach
-from holdfast.net.access import Outbound
-from holdfast.net.failure import Failure
-from holdfast.net.reach import admit_url, is_allowed, is_public, resolve
-from holdfast.net.webhook import Webhook
+from holdfast.kernel.errors import Invalid, Misconfigured
+from holdfast.kernel.net import ssrf_guard as reach
+from holdfast.kernel.net.access import Outbound
+from holdfast.kernel.net.failure import Failure
+from holdfast.kernel.net.ssrf_guard import admit_url, is_allowed, is_public, resolve
+from holdfast.kernel.net.webhook_client import Webhook
 from provider_server import provider
 
 NOT_PUBLIC = """

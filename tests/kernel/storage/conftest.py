@@ -12,12 +12,12 @@ from schemas import SECRET
 import holdfast
 from engines import ENGINES, Postgres
 from holdfast.app import Holdfast
-from holdfast.domain import moment
-from holdfast.domain.caller import Caller
-from holdfast.services.hold import Hold
+from holdfast.kernel import timestamps as moment
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Hold
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.port import Store
 from holdfast.settings import Settings
-from holdfast.storage.locate import open_store
-from holdfast.storage.port import Store
 
 
 @pytest.fixture(params=ENGINES)

@@ -1,6 +1,6 @@
 """The least that a store can keep: texts under names."""
 
-from holdfast.storage.port import Session, Store
+from holdfast.kernel.storage.port import Session, Store
 
 
 def put(store: Store, **values: str) -> None:

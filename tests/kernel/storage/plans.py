@@ -12,13 +12,14 @@ import pytest
 import holdfast
 from engines import past_holdfast
 from holdfast.app import Holdfast
-from holdfast.domain.caller import Caller
+from holdfast.features.memories.store import Part
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.storage.postgres.engine import PLANNING
+from holdfast.kernel.storage.postgres.engine import connect as connect_postgres
+from holdfast.kernel.storage.postgres.store import PostgresStore
+from holdfast.kernel.storage.sqlite.engine import SqliteStore
+from holdfast.kernel.storage.sqlite.engine import connect as connect_sqlite
 from holdfast.settings import Settings
-from holdfast.storage.memories import Part
-from holdfast.storage.postgres.engine import PLANNING, PostgresStore
-from holdfast.storage.postgres.engine import connect as connect_postgres
-from holdfast.storage.sqlite.engine import SqliteStore
-from holdfast.storage.sqlite.engine import connect as connect_sqlite
 
 ME = Caller("ai:tester@here")
 Statement = tuple[str, Any]

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psycopg
 
 from engines import Postgres, past_holdfast
-from holdfast.storage.postgres.address import address_of
+from holdfast.kernel.storage.postgres.address import address_of
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 SECRET = "kept-to-itself-7351"

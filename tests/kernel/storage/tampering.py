@@ -5,9 +5,11 @@ import re
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.domain.link import Agent, Alias, Grant, Link, Standard
-from holdfast.domain.policy import Policy
-from holdfast.storage import records
+from holdfast.features.access.model import AGENT, GRANT, Agent, Grant
+from holdfast.features.graph.model import ALIAS, Alias
+from holdfast.features.namespaces.model import POLICY, STANDARD, Policy, Standard
+from holdfast.kernel.journal.kinds import LINK
+from holdfast.kernel.records.link import Link
 
 KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("chain", "identity")}
 """Where a row lies is the engine's business (`doctor` finds it), which file it was is the machine's."""
@@ -28,12 +30,12 @@ def live_through_everything(hold: Holdfast) -> None:
     hold.delete(id=third)
     with hold.hold.writing() as write:
         now, origin = write.now, write.origin
-        write.add(records.LINK, Link("l", first, second, "related_to", now, None, "a", now, now, origin, 1), "link")
-        write.add(records.ALIAS, Alias("a", first, "Name", "name", now, now, origin, 1), "alias")
-        write.add(records.GRANT, Grant("g", first, "b", "read", "a", now, now, origin, 1), "grant")
-        write.add(records.STANDARD, Standard("ns", first, None, now, now, origin, 1), "standard")
-        write.add(records.AGENT, Agent("ns", "human", ("x",), now, now, origin, 1), "register")
-        write.add(records.POLICY, Policy("ns", {"max_reflection_depth": 2}, "a", now, now, origin, 1), "policy")
+        write.add(LINK, Link("l", first, second, "related_to", now, None, "a", now, now, origin, 1), "link")
+        write.add(ALIAS, Alias("a", first, "Name", "name", now, now, origin, 1), "alias")
+        write.add(GRANT, Grant("g", first, "b", "read", "a", now, now, origin, 1), "grant")
+        write.add(STANDARD, Standard("ns", first, None, now, now, origin, 1), "standard")
+        write.add(AGENT, Agent("ns", "human", ("x",), now, now, origin, 1), "register")
+        write.add(POLICY, Policy("ns", {"max_reflection_depth": 2}, "a", now, now, origin, 1), "policy")
     purged = hold.store(title="Soon purged", content="A secret.").id
     hold.forget(namespace="global", pattern="secret")
     hold.archive_purge(ids=[purged])

@@ -4,9 +4,10 @@ import pytest
 from plans import plans_of
 
 from holdfast import Holdfast
-from holdfast.storage import asking, candidates
-from holdfast.storage.asking import Question
-from holdfast.storage.port import Store
+from holdfast.features.recall import candidates
+from holdfast.features.recall import fts_query as asking
+from holdfast.features.recall.fts_query import Question
+from holdfast.kernel.storage.port import Store
 
 
 @pytest.fixture

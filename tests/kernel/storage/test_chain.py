@@ -9,14 +9,14 @@ import pytest
 
 from engines import past_holdfast
 from holdfast.app import Holdfast
-from holdfast.domain.errors import Cancelled, StoreDamaged
-from holdfast.domain.link import Standard
-from holdfast.services import history
-from holdfast.services.hold import Progress
-from holdfast.storage import journal
-from holdfast.storage.locate import open_store
-from holdfast.storage.port import Store
-from holdfast.storage.records import AGENT, STANDARD
+from holdfast.features.access.model import AGENT
+from holdfast.features.history import service as history
+from holdfast.features.namespaces.model import STANDARD, Standard
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, StoreDamaged
+from holdfast.kernel.journal import journal
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.port import Store
 
 HOUR = 3600 * 1_000_000
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.vector import Vector, unit
-from holdfast.storage import vectors
-from holdfast.storage.memories import Filter
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.memories.store import Filter
+from holdfast.kernel.vector import Vector, unit
 
 MODEL = "own"
 DIM = 384

@@ -13,11 +13,12 @@ from keeping import kept, put, read
 from msgspec.structs import replace
 
 from holdfast.app import Holdfast
-from holdfast.domain.errors import Cancelled, StoreError, VersionConflict
-from holdfast.domain.memory import Memory
-from holdfast.services.hold import Progress
-from holdfast.storage.port import Store
-from holdfast.storage.records import MEMORY, Writing
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, StoreError, VersionConflict
+from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.port import Store
 
 
 class GivenUp(Exception):
@@ -85,7 +86,7 @@ def test_a_stuck_reader_holds_up_no_writer(opened: Callable[[], Store]) -> None:
     assert read(reader) == {"number": "299"}
 
 
-# Writing: all or nothing
+# Transaction: all or nothing
 
 
 @pytest.mark.parametrize("error", [GivenUp, KeyboardInterrupt, GeneratorExit, StoreError])
@@ -190,7 +191,7 @@ def test_a_change_of_an_older_version_is_refused_whole(hold: Holdfast, store: St
     assert read(store) == {}
 
 
-def change_too_late(write: Writing, stale: Memory) -> None:
+def change_too_late(write: Transaction, stale: Memory) -> None:
     write.session.do("kept_put", name="colour", body="red")
     write.change(MEMORY, stale, replace(stale, content="third"), "update")
 
@@ -292,7 +293,7 @@ def test_a_child_of_a_fork_is_refused_and_its_parent_goes_on(store: Store) -> No
 def test_a_snapshot_is_consistent_whole_and_private_while_others_write(
     store: Store, opened: Callable[[], Store], tmp_path: Path
 ) -> None:
-    from holdfast.storage.locate import open_copy
+    from holdfast.kernel.storage.locate import open_copy
 
     put(store, one="0", other="0")
     stop = threading.Event()

@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from holdfast.domain import errors
-from holdfast.storage.postgres.foreign import foreign
+from holdfast.kernel import errors
+from holdfast.kernel.storage.postgres.driver_errors import foreign
 
 
 @pytest.mark.parametrize("kind", [psycopg.DatabaseError, psycopg.OperationalError], ids=lambda kind: kind.__name__)

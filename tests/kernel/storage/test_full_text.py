@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import holdfast
 from engines import Postgres, past_holdfast
-from holdfast.domain.errors import HoldfastError, StoreError
-from holdfast.services import history
-from holdfast.storage import journal
-from holdfast.storage.port import Texts
-from holdfast.storage.postgres.text import vector_of
-from holdfast.storage.sqlite.engine import LOG_LIMIT
+from holdfast.features.history import service as history
+from holdfast.kernel.errors import HoldfastError, StoreError
+from holdfast.kernel.journal import journal
+from holdfast.kernel.storage.port import Texts
+from holdfast.kernel.storage.postgres.full_text import vector_of
+from holdfast.kernel.storage.sqlite.engine import LOG_LIMIT
 
 WORDS = ["deploy", "Tuesday", "café", "naïve", "running", "ran", "run", "日本語", "x1", "don't", "C++", "e-mail"]
 TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)

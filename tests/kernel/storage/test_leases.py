@@ -1,7 +1,7 @@
 """A lease belongs to one owner at a time, on every engine."""
 
-from holdfast.storage import leases
-from holdfast.storage.port import Store
+from holdfast.kernel.storage import leases
+from holdfast.kernel.storage.port import Store
 
 
 def test_a_lease_is_had_by_one_owner_until_it_is_over_or_let_go(store: Store) -> None:

@@ -3,7 +3,7 @@
 from plans import Plans
 
 import holdfast
-from holdfast.storage import mined
+from holdfast.features.importers import store as mined
 
 INDEXES = ("sqlite_autoindex_mined_1", "mined_pkey", "mined_said", "sqlite_autoindex_memory_1", "memory_id_key")
 

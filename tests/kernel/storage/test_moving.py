@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.storage import migrate
-from holdfast.storage.locate import open_copy, tables
-from holdfast.storage.moving import Table, empty, fill
-from holdfast.storage.port import Store
-from holdfast.storage.sqlite import copying
+from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage.copy_tables import Table, empty, fill
+from holdfast.kernel.storage.locate import open_copy, tables
+from holdfast.kernel.storage.port import Store
+from holdfast.kernel.storage.sqlite import copy_store as copying
 
 OF_THE_ENGINE = {
     "postgres": {"memory_text", "node_key"},

@@ -16,10 +16,11 @@ import apsw
 import pytest
 
 import holdfast
-from holdfast.domain import errors
-from holdfast.storage import migrate
-from holdfast.storage.sqlite import engine, opening
-from holdfast.storage.sqlite.opening import open_store
+from holdfast.kernel import errors
+from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage.sqlite import engine
+from holdfast.kernel.storage.sqlite import open_store as opening
+from holdfast.kernel.storage.sqlite.open_store import open_store
 
 LATEST = migrate.known(*engine.FOLDERS)[-1].number
 """The last migration of this release."""

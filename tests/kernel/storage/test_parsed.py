@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.passages import asks, passages
-from holdfast.storage import tokens
-from holdfast.storage.parsed import NOTHING, Line, length_of, pad, parse, read
+from holdfast.kernel.storage import fts_tokens as tokens
+from holdfast.kernel.storage.index_terms import NOTHING, Line, length_of, pad, parse, read
+from holdfast.kernel.text.passages import asks, passages
 
 PIECES = [
     *("run", "runs running", "a", "aa", "x1", "Ada: ", "\nBen Lee: ", "user: ", "[2026-01-04 10:00] ", "0\t1\t2", "-1"),

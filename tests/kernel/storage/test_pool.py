@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from engines import Postgres
-from holdfast.domain.errors import StoreBusy
-from holdfast.storage.postgres.pool import Connection, Pool
+from holdfast.kernel.errors import StoreBusy
+from holdfast.kernel.storage.postgres.pool import Connection, Pool
 from timeouts import TIMEOUT
 
 ROLE = "allowed_one"

@@ -12,9 +12,9 @@ from schemas import READS, SECRET, another_database, grant, schema_of, told
 
 import holdfast
 from engines import Postgres
-from holdfast.domain import errors
-from holdfast.storage.locate import open_store
-from holdfast.storage.postgres.address import address_of
+from holdfast.kernel import errors
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.postgres.address import address_of
 
 
 @pytest.fixture

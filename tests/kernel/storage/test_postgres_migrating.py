@@ -13,11 +13,11 @@ from schemas import WORKS, everything, grant, schema_of
 
 import holdfast
 from engines import Postgres, past_holdfast
-from holdfast.domain import errors
-from holdfast.storage.locate import open_store
-from holdfast.storage.port import Store
-from holdfast.storage.postgres import engine as postgres_engine
-from holdfast.storage.postgres import opening
+from holdfast.kernel import errors
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.port import Store
+from holdfast.kernel.storage.postgres import engine as postgres_engine
+from holdfast.kernel.storage.postgres import open_store as opening
 from timeouts import wait_until
 
 
@@ -96,8 +96,9 @@ def test_servers_that_open_a_store_at_once_migrate_it_once(
 OPEN = """
 import sys
 from pathlib import Path
-from holdfast.storage.locate import open_store
-from holdfast.storage.postgres import engine, opening
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.postgres import engine
+from holdfast.kernel.storage.postgres import open_store as opening
 opening.FOLDERS = (*engine.FOLDERS, Path(sys.argv[2]))
 open_store(sys.argv[1]).close()
 """

@@ -9,10 +9,10 @@ from schemas import another_database, as_user, catalog, everything, schema_of
 
 import holdfast
 from engines import Postgres, past_holdfast
-from holdfast.domain import errors
-from holdfast.storage import migrate
-from holdfast.storage.locate import open_store
-from holdfast.storage.postgres import engine as postgres_engine
+from holdfast.kernel import errors
+from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.postgres import engine as postgres_engine
 
 
 @pytest.fixture

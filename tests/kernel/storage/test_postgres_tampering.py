@@ -12,9 +12,9 @@ from tampering import JOURNALLED, KEPT_OUTSIDE_THE_JOURNAL, flipped, live_throug
 import holdfast
 from engines import Postgres, past_holdfast
 from holdfast import Holdfast
-from holdfast.services import history
-from holdfast.storage import journal, signer
-from holdfast.storage.postgres.engine import PostgresSession
+from holdfast.features.history import service as history
+from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.storage.postgres.engine import PostgresSession
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 UNSIGNED = "the head is not signed by this node's key: the chain was edited or rebuilt"

@@ -10,8 +10,8 @@ from schemas import READS, SECRET, WORKS, as_user, grant, schema_of, told
 
 import holdfast
 from engines import Postgres, past_holdfast
-from holdfast.domain import errors
-from holdfast.storage.locate import open_store
+from holdfast.kernel import errors
+from holdfast.kernel.storage.locate import open_store
 from timeouts import wait_until
 
 

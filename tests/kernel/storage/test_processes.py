@@ -7,11 +7,11 @@ import pytest
 from processes import at_once
 
 from holdfast.app import Holdfast
-from holdfast.domain.errors import TitleTaken
-from holdfast.services import history
-from holdfast.storage import journal
-from holdfast.storage.locate import open_store
-from holdfast.storage.port import Store
+from holdfast.features.history import service as history
+from holdfast.kernel.errors import TitleTaken
+from holdfast.kernel.journal import journal
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.port import Store
 
 
 @pytest.mark.parametrize("round", range(4))

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 from keeping import put, read
 
-from holdfast.storage.locate import open_store
-from holdfast.storage.port import Store
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.port import Store
 
 
 def nothing() -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import holdfast
 from engines import Postgres
 from holdfast import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.words import asked
-from holdfast.storage import memories
-from holdfast.storage.memories import Filter
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import Filter
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.text.words import asked
 
 ME = Caller("ai:tester@here")
 LONG = "x" * 2046

@@ -11,11 +11,11 @@ from plans import SqlitePlans
 
 import holdfast
 from holdfast.app import Holdfast
-from holdfast.domain.vector import Vector
+from holdfast.features.embeddings import store as vectors
+from holdfast.kernel.storage.sqlite.engine import SqliteSession, SqliteStore, database
+from holdfast.kernel.storage.sqlite.vectors import BLOCK, Signs, signs_of
+from holdfast.kernel.vector import Vector
 from holdfast.settings import Settings
-from holdfast.storage import vectors
-from holdfast.storage.sqlite.engine import SqliteSession, SqliteStore, database
-from holdfast.storage.sqlite.vectors import BLOCK, Signs, signs_of
 
 MANY = 2 * BLOCK + 300
 Read = list[tuple[int, int, bytes]]

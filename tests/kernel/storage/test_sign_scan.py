@@ -17,13 +17,13 @@ from plans import SqlitePlans
 
 import holdfast
 from holdfast.app import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.vector import Embedding, Vector, unit
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.storage.sqlite.engine import SqliteStore
+from holdfast.kernel.storage.sqlite.vectors import LEAST, signs_of
+from holdfast.kernel.vector import Embedding, Vector, unit
 from holdfast.settings import Settings
-from holdfast.storage import vectors
-from holdfast.storage.memories import EVERYTHING, Filter
-from holdfast.storage.sqlite.engine import SqliteStore
-from holdfast.storage.sqlite.vectors import LEAST, signs_of
 
 ME = Caller("ai:tester@here")
 

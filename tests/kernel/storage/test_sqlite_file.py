@@ -13,11 +13,11 @@ from keeping import put, read
 from processes import at_once
 
 from holdfast.app import Holdfast
-from holdfast.domain.errors import StoreUnreachable
-from holdfast.storage.locate import open_store
-from holdfast.storage.port import Store
-from holdfast.storage.sqlite import engine as sqlite_engine
-from holdfast.storage.sqlite import opening
+from holdfast.kernel.errors import StoreUnreachable
+from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.port import Store
+from holdfast.kernel.storage.sqlite import engine as sqlite_engine
+from holdfast.kernel.storage.sqlite import open_store as opening
 
 
 @pytest.fixture

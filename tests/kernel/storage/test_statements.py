@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.storage import statements
-from holdfast.storage.postgres.engine import FOLDERS as POSTGRES
-from holdfast.storage.records import KINDS
-from holdfast.storage.sqlite.engine import FOLDERS as SQLITE
+from holdfast.kernel.journal.kinds import KINDS
+from holdfast.kernel.storage import statements
+from holdfast.kernel.storage.postgres.engine import STATEMENTS as POSTGRES
+from holdfast.kernel.storage.sqlite.engine import STATEMENTS as SQLITE
 
 SOURCE = Path(holdfast.__file__).parent
 FOLDERS = {"sqlite": SQLITE, "postgres": POSTGRES}
@@ -144,7 +144,7 @@ def test_every_statement_is_used(engine: str, named: dict[str, str]) -> None:
     patterns = {pattern for pattern in texts(nodes_of(engine)) if len(pattern) < 80}
     words = {re.sub(r"\\(.)", r"\1", pattern) for pattern in patterns} | set(numbers(engine))
     formatted = [re.compile(pattern) for pattern in patterns if r"(\w+)" in pattern and re.search("[a-z]{3}", pattern)]
-    raw = "\n".join(file.read_text("utf-8") for folder in FOLDERS[engine] for file in folder.glob("*.sql"))
+    raw = "\n".join(file.read_text("utf-8") for folder in FOLDERS[engine] for file in statements.sql_files(folder))
     used = words | set(re.findall(r"\{([\w.]+)\}", raw))
     matches = {name: [match for pattern in formatted if (match := pattern.fullmatch(name))] for name in named}
     assert [n for n in named if n not in used and not any(words.issuperset(m.groups()) for m in matches[n])] == []
@@ -206,7 +206,7 @@ ALONE = {
 
 def written_in(folder: Path) -> set[str]:
     """The statements of a folder; the fragments that one is joined from count as one."""
-    texts = (file.read_text("utf-8") for file in folder.glob("*.sql"))
+    texts = (file.read_text("utf-8") for file in statements.sql_files(folder))
     return {name for text in texts for name in re.findall(r"^-- name: (\w+)", text, re.M)}
 
 

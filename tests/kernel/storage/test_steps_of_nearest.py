@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Holdfast
-from holdfast.storage.sqlite import vectors
-from holdfast.storage.sqlite.vectors import _steps
+from holdfast.kernel.storage.sqlite import vectors
+from holdfast.kernel.storage.sqlite.vectors import _steps
 
 DISTANCES = st.lists(st.integers(0, 384), max_size=200)
 

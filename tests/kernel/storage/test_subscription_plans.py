@@ -3,7 +3,7 @@
 from plans import Plans
 
 import holdfast
-from holdfast.storage import subscriptions
+from holdfast.features.webhooks import store as subscriptions
 
 INDEXES = ("subscription_ready", "delivery_waiting", "delivery_number")
 

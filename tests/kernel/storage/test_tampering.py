@@ -12,10 +12,10 @@ import pytest
 from tampering import JOURNALLED, KEPT_OUTSIDE_THE_JOURNAL, flipped, live_through_everything, same
 
 import holdfast
-from holdfast.domain import errors
-from holdfast.services import history
-from holdfast.storage import journal, signer
-from holdfast.storage.sqlite.engine import SqliteSession
+from holdfast.features.history import service as history
+from holdfast.kernel import errors
+from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.storage.sqlite.engine import SqliteSession
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.domain.errors import StoreBusy
-from holdfast.storage import turns
-from holdfast.storage.port import Store
+from holdfast.kernel.errors import StoreBusy
+from holdfast.kernel.storage import write_lock as turns
+from holdfast.kernel.storage.port import Store
 from timeouts import TIMEOUT
 
 WRITERS = 100

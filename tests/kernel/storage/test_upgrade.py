@@ -19,17 +19,19 @@ import pytest
 import holdfast
 from engines import past_holdfast
 from holdfast.app import Holdfast
-from holdfast.domain import emoji
-from holdfast.domain.vector import Embedding, Vector, unit
-from holdfast.storage import filling, migrate, vectors
-from holdfast.storage.locate import open_store, tables
-from holdfast.storage.memories import EVERYTHING
-from holdfast.storage.moving import Table
-from holdfast.storage.parsed import parse
-from holdfast.storage.port import Session, Store, Texts
-from holdfast.storage.postgres import opening as postgres_opening
-from holdfast.storage.sqlite import engine as sqlite_engine
-from holdfast.storage.sqlite import opening as sqlite_opening
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.memories.store import EVERYTHING
+from holdfast.kernel.storage import data_migrations as filling
+from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage.copy_tables import Table
+from holdfast.kernel.storage.index_terms import parse
+from holdfast.kernel.storage.locate import open_store, tables
+from holdfast.kernel.storage.port import Session, Store, Texts
+from holdfast.kernel.storage.postgres import open_store as postgres_opening
+from holdfast.kernel.storage.sqlite import engine as sqlite_engine
+from holdfast.kernel.storage.sqlite import open_store as sqlite_opening
+from holdfast.kernel.text import emoji
+from holdfast.kernel.vector import Embedding, Vector, unit
 
 LATEST = migrate.known(*sqlite_engine.FOLDERS)[-1].number
 ADDED = {
@@ -222,7 +224,7 @@ def test_a_copy_of_the_store_as_it_was_stays_beside_it(new_place: Callable[[], s
 
 OPEN = """
 import sys, holdfast
-from holdfast.storage.locate import open_store
+from holdfast.kernel.storage.locate import open_store
 print("begun", flush=True)
 open_store(sys.argv[1]).close()
 """

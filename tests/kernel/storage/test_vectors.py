@@ -11,17 +11,19 @@ import pytest
 import holdfast
 from engines import ENGINES, Postgres
 from holdfast import Holdfast
-from holdfast.domain.caller import Caller
-from holdfast.domain.errors import Invalid
-from holdfast.domain.vector import Embedding, Vector, unit
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.journal.columns import content_hash
+from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.storage.postgres.engine import STATEMENTS, PostgresSession, joined
+from holdfast.kernel.storage.postgres.vectors import FEW, INDEXED
+from holdfast.kernel.storage.statements import load
+from holdfast.kernel.vector import Embedding, Vector, unit
 from holdfast.settings import Settings
-from holdfast.storage import memories, vectors
-from holdfast.storage.memories import EVERYTHING, Filter
-from holdfast.storage.port import Session
-from holdfast.storage.postgres.engine import FOLDERS, PostgresSession, joined
-from holdfast.storage.postgres.vectors import FEW, INDEXED
-from holdfast.storage.records import MEMORY, content_hash
-from holdfast.storage.statements import load
 from kept_vectors import page
 
 ME = Caller("ai:tester@here")
@@ -402,7 +404,7 @@ def filled(hold: Holdfast, engine: str) -> Crowd:
 
 def cloned(session: Session, template: str, many: int) -> None:
     """Rows like one that is there, the first of them far away: for the plans of a large store, not for its history."""
-    columns = re.findall(r"\w+", re.findall(r"insert into memory \((.*?)\)", load(*FOLDERS)["memory_put"], re.S)[0])
+    columns = re.findall(r"\w+", re.findall(r"insert into memory \((.*?)\)", load(*STATEMENTS)["memory_put"], re.S)[0])
     own = {
         "id": "n.id",
         "title": "n.id",

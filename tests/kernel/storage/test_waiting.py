@@ -9,8 +9,8 @@ import pytest
 import holdfast
 from engines import Postgres
 from holdfast import Holdfast
-from holdfast.storage.postgres import listening
-from holdfast.storage.postgres.engine import connect
+from holdfast.kernel.storage.postgres import notifications as listening
+from holdfast.kernel.storage.postgres.engine import connect
 from timeouts import TIMEOUT
 
 

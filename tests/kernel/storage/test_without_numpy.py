@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Holdfast
-from holdfast.domain.vector import unit
-from holdfast.storage.sqlite.vectors import Search, Signs, signs_of
-from holdfast.storage.vectors import FEW, Plain, cosines
+from holdfast.kernel.cosine import FEW, Plain, cosines
+from holdfast.kernel.storage.sqlite.vectors import Search, Signs, signs_of
+from holdfast.kernel.vector import unit
 
 NUMBERS = st.lists(st.floats(-1, 1, width=32), min_size=5, max_size=5).filter(any)
 ASK = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.bench.alike import Part, measured
-from holdfast.domain.alike import compare, compare_titled, distinct, echoes, gist
+from benchmarks.alike import Part, measured
+from holdfast.kernel.text.similarity import compare, compare_titled, distinct, echoes, gist
 
 LONG = "The session tokens are kept in the cookie header of every reply and rotated nightly. "
 

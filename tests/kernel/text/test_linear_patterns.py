@@ -10,13 +10,21 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.domain import dates, pack, prompt, question, scripts, secrets, segment, suspect, tongue
-from holdfast.services import persona
-from holdfast.storage.postgres import foreign
+from holdfast.features.context_blocks import context_packing as pack
+from holdfast.features.curation import persona
+from holdfast.features.ingest import segment
+from holdfast.features.recall import dates
+from holdfast.features.recall import query as question
+from holdfast.kernel import prompt
+from holdfast.kernel.storage.postgres import driver_errors as foreign
+from holdfast.kernel.text import bigrams as scripts
+from holdfast.kernel.text import language as tongue
+from holdfast.kernel.text import prompt_injection as suspect
+from holdfast.kernel.text import secrets
 from holdfast.surfaces.install import targets
 from patterns import PAIRS, SOLE, Call, Pattern, kept, offenders, strange_imports, written
 
-OWN_FILES = ("holdfast.storage.migrate:", "holdfast.storage.statements:")
+OWN_FILES = ("holdfast.kernel.storage.migrations:", "holdfast.kernel.storage.statements:")
 """Modules whose patterns meet nothing but the SQL files of the package."""
 
 
@@ -41,26 +49,32 @@ def of_dates() -> list[Pattern]:
     named = re.findall(r"\b_pattern\((_[A-Z_]+)\)\.(\w+)", inspect.getsource(dates))
     texts = [(getattr(dates, name), method) for name, method in named]
     texts += [(text, "finditer") for text in (*dates._WRITTEN, *(text for text, _ in dates._TOLD))]
-    return [Pattern("domain.dates", dates._pattern(text), frozenset((method,))) for text, method in texts]
+    return [Pattern("features.recall.dates", dates._pattern(text), frozenset((method,))) for text, method in texts]
 
 
 BUILT: dict[Call, Callable[[], list[re.Pattern[str]]]] = {
-    Call("domain.helpers", "_sign"): list,  # kept by the module
-    Call("domain.pack", "clean"): lambda: made_by(lambda: pack.clean("text", "a1b2c3")),
-    Call("domain.pipeline_answer", "_must_be_pattern"): list,  # never matched with anything
-    Call("domain.prompt", "without"): lambda: made_by(lambda: prompt.without("text", "a1b2c3")),
-    Call("domain.question", "_told"): lambda: [question._told()],
-    Call("domain.question", "first_person"): lambda: made_by(
+    Call("features.ingest.helpers", "_sign"): list,  # kept by the module
+    Call("features.context_blocks.context_packing", "clean"): lambda: made_by(lambda: pack.clean("text", "a1b2c3")),
+    Call("features.ingest.answer_schema", "_must_be_pattern"): list,  # never matched with anything
+    Call("kernel.prompt", "without"): lambda: made_by(lambda: prompt.without("text", "a1b2c3")),
+    Call("features.recall.query", "_told"): lambda: [question._told()],
+    Call("features.recall.query", "first_person"): lambda: made_by(
         lambda: question.first_person("Did Ann Lee meet Bob?", ["Ann Lee", "Bob"])
     ),
-    Call("domain.scripts", "_patterns"): lambda: list(scripts._patterns()),
-    Call("domain.secrets", "_compiled"): lambda: [secrets._compiled(n) for n in range(len(secrets._PREFIXED))],
-    Call("domain.segment", "_Reading._fenced"): lambda: made_by(lambda: list(segment.segments("````\ntext\n````\n"))),
-    Call("domain.suspect", "_compiled"): lambda: [suspect._compiled(n) for n in range(len(suspect._SIGNS))],
-    Call("domain.tongue", "_is_most"): lambda: made_by(lambda: tongue.tongue("это просто текст")),
-    Call("domain.tongue", "tongue"): lambda: made_by(lambda: tongue.tongue("some plain text")),
-    Call("services.persona", "_named"): lambda: made_by(lambda: persona._named("text", "Ann Lee")),
-    Call("storage.postgres.foreign", "_away"): lambda: [re.compile(words) for words, _ in foreign._BY_WORDS],
+    Call("kernel.text.bigrams", "_patterns"): lambda: list(scripts._patterns()),
+    Call("kernel.text.secrets", "_compiled"): lambda: [secrets._compiled(n) for n in range(len(secrets._PREFIXED))],
+    Call("features.ingest.segment", "_Reading._fenced"): lambda: made_by(
+        lambda: list(segment.segments("````\ntext\n````\n"))
+    ),
+    Call("kernel.text.prompt_injection", "_compiled"): lambda: [
+        suspect._compiled(n) for n in range(len(suspect._SIGNS))
+    ],
+    Call("kernel.text.language", "_is_most"): lambda: made_by(lambda: tongue.tongue("это просто текст")),
+    Call("kernel.text.language", "tongue"): lambda: made_by(lambda: tongue.tongue("some plain text")),
+    Call("features.curation.persona", "_named"): lambda: made_by(lambda: persona._named("text", "Ann Lee")),
+    Call("kernel.storage.postgres.driver_errors", "_away"): lambda: [
+        re.compile(words) for words, _ in foreign._BY_WORDS
+    ],
     Call("surfaces.install.targets", "_hook"): lambda: made_by(lambda: targets._hook("Stop", "stop", {})),
 }
 """The patterns that are not written out in the source, by where they are built."""
@@ -85,7 +99,7 @@ def test_no_module_calls_the_patterns_by_another_name() -> None:
 
 
 def test_every_place_is_known_where_a_pattern_is_built_from_what_is_not_in_the_source() -> None:
-    assert written()[1] == {*BUILT, Call("domain.dates", "_pattern")}
+    assert written()[1] == {*BUILT, Call("features.recall.dates", "_pattern")}
 
 
 def test_every_pattern_takes_time_in_proportion_to_the_text() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.moment import from_text
-from holdfast.domain.passages import LONGEST, MOST_ASKED, Head, Passage, asks, head, passages
+from holdfast.kernel.text.passages import LONGEST, MOST_ASKED, Head, Passage, asks, head, passages
+from holdfast.kernel.timestamps import from_text
 
 SAID_AT = from_text("2023-05-08T13:56:00Z", "at")
 SENTENCE = "one two three four five six seven eight nine ten eleven."

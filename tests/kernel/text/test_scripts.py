@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.domain.scripts import HANGUL, UNSEGMENTED, may_lack_blanks, spelled, terms
+from holdfast.kernel.text.bigrams import HANGUL, UNSEGMENTED, may_lack_blanks, spelled, terms
 
 LETTERS = re.findall(f"[{UNSEGMENTED}{HANGUL}]", "".join(map(chr, range(0x110000))))
 MIXED = st.text(st.characters(codec="utf-8") | st.sampled_from(LETTERS))

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.sentences import sentences
+from holdfast.kernel.text.sentences import sentences
 
 
 def told(text: str) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.tongue import tongue
+from holdfast.kernel.text.language import tongue
 
 
 @pytest.mark.parametrize(

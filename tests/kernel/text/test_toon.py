@@ -7,7 +7,7 @@ import toon_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain import toon
+from holdfast.kernel.text import toon
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.wildcard import is_match
+from holdfast.kernel.text.wildcard import is_match
 
 
 @pytest.mark.parametrize(

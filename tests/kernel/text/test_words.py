@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.words import MOST_TERMS, asked, fold, likeness, runs
+from holdfast.kernel.text.words import MOST_TERMS, asked, fold, likeness, runs
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,25 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ...app import Holdfast
-from ...domain.caller import Caller
-from ...domain.errors import HoldfastError, NotAllowed, NotFound
-from ...operations import REGISTRY, Effect, Operation
-from ...operations.views import MemoryView
-from ...services.hold import Progress
-from ...version import __version__
-from .. import wire
-from . import compat, feed, guard_peer, openapi, packing, page
-from .asking import arguments_of, body_of, is_carrying
-from .chores import chores
-from .front import Front
-from .guard import authenticate
-from .metrics import CONTENT_TYPE, Metrics
-from .threads import Threads
+from holdfast.app import Holdfast
+from holdfast.features.memories.views import MemoryView
+from holdfast.integrations.ai_memory import http as compat
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import HoldfastError, NotAllowed, NotFound
+from holdfast.operations import REGISTRY, Effect, Operation
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.http import event_stream as feed
+from holdfast.surfaces.http import gzip as packing
+from holdfast.surfaces.http import openapi, page
+from holdfast.surfaces.http import peer_authentication as guard_peer
+from holdfast.surfaces.http.authentication import authenticate
+from holdfast.surfaces.http.background_jobs import chores
+from holdfast.surfaces.http.metrics import CONTENT_TYPE, Metrics
+from holdfast.surfaces.http.middleware import Front
+from holdfast.surfaces.http.request_parsing import arguments_of, body_of, is_carrying
+from holdfast.surfaces.http.thread_pool import Threads
+from holdfast.version import __version__
 
 OPEN = frozenset({"/health", "/api/v1/health", *(path for path, _ in page.files())})
 """Paths that need no key: they say nothing of what is in the store."""

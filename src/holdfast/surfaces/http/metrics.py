@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...app import Holdfast
-from ...domain.caller import Caller
-from ...storage import memories
-from ...storage.memories import EVERYTHING
-from ...version import __version__
+from holdfast.app import Holdfast
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import EVERYTHING
+from holdfast.kernel.caller import Caller
+from holdfast.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -72,7 +72,7 @@ class Metrics:
 
     def _subscriptions(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
         """Who is not told what they asked for: the reader's own, and everybody's for who administers the store."""
-        from ...services import subscriptions
+        from holdfast.features.webhooks import service as subscriptions
 
         hold = holdfast.hold.seen_by(caller)
         with hold.reading() as session:
@@ -91,7 +91,7 @@ class Metrics:
         """How it stands with other stores, for those who may know of them."""
         if not caller.may("admin") or "*" not in caller.namespaces:
             return
-        from ...services import status
+        from holdfast.features.sync import status
 
         peers = status.overview(holdfast.hold).peers
         for name, help, values in (

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from ...operations import Operation
-from ...operations.registry import order_enums
-from ...operations.views import MemoryView
-from ...version import __version__
-from .. import wire
-from . import compat
-from .asking import hidden
+from holdfast.features.memories.views import MemoryView
+from holdfast.integrations.ai_memory import http as compat
+from holdfast.kernel.registry.operation import order_enums
+from holdfast.operations import Operation
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.http.request_parsing import hidden
+from holdfast.version import __version__
 
 Json = dict[str, Any]
 REF = "#/components/schemas/{name}"

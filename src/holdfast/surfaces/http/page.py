@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...net.packed import pack
+from holdfast.kernel.net.compression import pack
 
 FOLDER = Path(__file__).parent.parent / "web"
 ENTRY = "index.html"

@@ -5,10 +5,10 @@ import ssl
 import sys
 import threading
 
-from ...domain import fingerprint
-from ...domain.errors import Invalid, Misconfigured
-from ...net.tls import server_context
-from ...settings import Settings
+from holdfast.kernel.errors import Invalid, Misconfigured
+from holdfast.kernel.net import fingerprint
+from holdfast.kernel.net.tls import server_context
+from holdfast.settings import Settings
 
 
 def context_of(settings: Settings) -> ssl.SSLContext | None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
-from ...domain.errors import HoldfastError, Invalid
-from ..human import safe, table
-from .connect import Connected, Detected, FileChange, Found, Outcome, Wish, connect, detect
-from .targets import TARGETS, this_command, this_machine
+from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.kernel.terminal import escape, render_table
+from holdfast.surfaces.install.connect import Connected, Detected, FileChange, Found, Outcome, Wish, connect, detect
+from holdfast.surfaces.install.targets import TARGETS, this_command, this_machine
 
 if TYPE_CHECKING:
-    from ...app import Holdfast
+    from holdfast.app import Holdfast
 
 ALIASES = {"claude": "claude-code", "codex-cli": "codex", "gemini-cli": "gemini", "vs-code": "vscode", "code": "vscode"}
 TITLE = "Holdfast is set up"
@@ -68,7 +68,7 @@ def shown(answer: Connected | Detected) -> Iterator[str]:
     """For a person."""
     if isinstance(answer, Detected):
         yield from _agents(answer.agents)
-        yield from (f"{one.title}: {safe(one.reason)}" for one in answer.agents if isinstance(one.reason, str))
+        yield from (f"{one.title}: {escape(one.reason)}" for one in answer.agents if isinstance(one.reason, str))
         return
     for outcome in answer.outcomes:
         yield from _outcome(outcome)
@@ -77,8 +77,8 @@ def shown(answer: Connected | Detected) -> Iterator[str]:
 
 
 def _agents(agents: Sequence[Found]) -> Iterator[str]:
-    rows = [(one.target, "yes" if one.installed else "no", one.state, _hooks(one), safe(one.file)) for one in agents]
-    yield from table(rows, ("agent", "here", "state", "hooks", "file"))
+    rows = [(one.target, "yes" if one.installed else "no", one.state, _hooks(one), escape(one.file)) for one in agents]
+    yield from render_table(rows, ("agent", "here", "state", "hooks", "file"))
 
 
 def _hooks(agent: Found) -> str:
@@ -87,7 +87,7 @@ def _hooks(agent: Found) -> str:
 
 def _outcome(outcome: Outcome) -> Iterator[str]:
     if outcome.outcome == "rejected":
-        yield f"{click.style(outcome.title, bold=True)}: rejected: {safe(str(outcome.reason))} [{outcome.code}]"
+        yield f"{click.style(outcome.title, bold=True)}: rejected: {escape(str(outcome.reason))} [{outcome.code}]"
         return
     said = {"planned": "would be changed", "applied": "changed", "noop": "already so"}[outcome.outcome]
     yield f"{click.style(outcome.title, bold=True)}: {said}"
@@ -99,13 +99,15 @@ def _outcome(outcome: Outcome) -> Iterator[str]:
 
 def _file(file: FileChange, *, done: bool) -> Iterator[str]:
     if file.change == "none":
-        yield f"  {safe(file.file)}: nothing to do"
+        yield f"  {escape(file.file)}: nothing to do"
         return
     if not done:
-        yield from map(_coloured, safe(str(file.diff)).splitlines())
+        yield from map(_coloured, escape(str(file.diff)).splitlines())
         return
     verb = {"create": "made", "edit": "changed", "delete": "taken away"}[file.change]
-    yield f"  {safe(file.file)}: {verb}" + (f"; before: {safe(file.backup)}" if isinstance(file.backup, str) else "")
+    yield f"  {escape(file.file)}: {verb}" + (
+        f"; before: {escape(file.backup)}" if isinstance(file.backup, str) else ""
+    )
 
 
 def _coloured(line: str) -> str:
@@ -175,7 +177,7 @@ def _next(outcomes: Sequence[Outcome]) -> Iterator[str]:
 def shown_setup(answer: SetUp) -> Iterator[str]:
     """The end of it, for a person."""
     yield f"Stored {answer.memory}: {TITLE}"
-    yield f"Recalled: {safe(answer.recalled)}"
+    yield f"Recalled: {escape(answer.recalled)}"
     yield click.style("Next", bold=True)
     for line in answer.next:
         yield f"  {line}"

@@ -12,10 +12,21 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ...domain.errors import FileMalformed, FileRefused, HoldfastError
-from .files import Changed, Document, Piece, Receipt, alone, guard, keep_receipt, read, receipt_of, replace
-from .targets import TARGETS, Command, Machine, Place, Target
-from .text import Ours, missing, removed, spliced, without_empty
+from holdfast.kernel.errors import FileMalformed, FileRefused, HoldfastError
+from holdfast.surfaces.install.files import (
+    Changed,
+    Document,
+    Piece,
+    Receipt,
+    alone,
+    guard,
+    keep_receipt,
+    read,
+    receipt_of,
+    replace,
+)
+from holdfast.surfaces.install.targets import TARGETS, Command, Machine, Place, Target
+from holdfast.surfaces.install.text import Ours, missing, removed, spliced, without_empty
 
 TRIES = 20
 """How often a file is looked at again that its owner keeps writing."""

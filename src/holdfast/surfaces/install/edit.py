@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...domain.errors import FileMalformed
-from . import jsonc, toml, yaml
-from .text import Ours, Path, Splice, placed, removed, spliced, unsafe, without_empty
+from holdfast.kernel.errors import FileMalformed
+from holdfast.surfaces.install import jsonc, toml, yaml
+from holdfast.surfaces.install.text import Ours, Path, Splice, placed, removed, spliced, unsafe, without_empty
 
 
 @dataclass(frozen=True)

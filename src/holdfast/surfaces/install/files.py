@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from ...domain.errors import FileMalformed, FileRefused, FileUnsafe
-from ...storage.locate import data_folder
+from holdfast.kernel.errors import FileMalformed, FileRefused, FileUnsafe
+from holdfast.kernel.storage.locate import data_folder
 
 LARGEST = 32 * 1024 * 1024
 BOM = "\ufeff"

@@ -9,7 +9,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from .text import Ours, Path, Splice, Step, indent_of, line_end, line_start, malformed, newline_of, wrapped, wrong_kind
+from holdfast.surfaces.install.text import (
+    Ours,
+    Path,
+    Splice,
+    Step,
+    indent_of,
+    line_end,
+    line_start,
+    malformed,
+    newline_of,
+    wrapped,
+    wrong_kind,
+)
 
 DEPTH = 100
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)

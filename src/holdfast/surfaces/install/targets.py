@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any, Literal
 
-from ...domain.errors import Invalid, Misconfigured
-from .edit import JSONC, TOML, YAML, Format
-from .text import Path as Way
-from .text import found
+from holdfast.kernel.errors import Invalid, Misconfigured
+from holdfast.surfaces.install.edit import JSONC, TOML, YAML, Format
+from holdfast.surfaces.install.text import Path as Way
+from holdfast.surfaces.install.text import found
 
 NAME = "holdfast"
 Value = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...domain.errors import FileMalformed, FileRefused
+from holdfast.kernel.errors import FileMalformed, FileRefused
 
 Step = str | Callable[[Any], bool]
 """A key of an object, or what says which element of a list is meant."""

@@ -9,8 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...domain.errors import FileRefused
-from .text import Ours, Path, Splice, found, line_end, line_start, malformed, newline_of, unsafe, wrong_kind
+from holdfast.kernel.errors import FileRefused
+from holdfast.surfaces.install.text import (
+    Ours,
+    Path,
+    Splice,
+    found,
+    line_end,
+    line_start,
+    malformed,
+    newline_of,
+    unsafe,
+    wrong_kind,
+)
 
 _BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _PLACE = re.compile(r"(?<!\s)\s*+\(at (?:line (\d+), column (\d+)|end of document)\)")

@@ -11,7 +11,19 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from .text import Ours, Path, Splice, Step, line_end, line_start, malformed, newline_of, unsafe, wrapped, wrong_kind
+from holdfast.surfaces.install.text import (
+    Ours,
+    Path,
+    Splice,
+    Step,
+    line_end,
+    line_start,
+    malformed,
+    newline_of,
+    unsafe,
+    wrapped,
+    wrong_kind,
+)
 
 _WORDS = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z/][\w./-]*", re.I | re.A)
 """Texts that need no quotes, whatever a program takes for a flag."""

@@ -7,19 +7,19 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ...app import Holdfast
-from ...domain.caller import Caller
-from ...domain.errors import Cancelled, HoldfastError, Invalid, NotFound
-from ...domain.memory import Memory
-from ...domain.moment import to_text
-from ...operations import REGISTRY, Effect, Operation
-from ...services.hold import SILENT, Hold, Progress
-from ...storage import memories
-from ...storage.memories import LONGEST_TEXT
-from .. import wire
-from . import prompts, skills
-from .fence import fenced
-from .protocol import (
+from holdfast.app import Holdfast
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import LONGEST_TEXT
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import SILENT, Hold, Progress
+from holdfast.kernel.errors import Cancelled, HoldfastError, Invalid, NotFound
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.timestamps import to_text
+from holdfast.operations import REGISTRY, Effect, Operation
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.mcp import prompts, skills
+from holdfast.surfaces.mcp.fence import fenced
+from holdfast.surfaces.mcp.protocol import (
     CAPABILITIES,
     EXTENSIONS,
     HANDSHAKE,
@@ -33,8 +33,8 @@ from .protocol import (
     params_of,
     stamped,
 )
-from .schema import hidden
-from .tools import beyond, families, listed, offered
+from holdfast.surfaces.mcp.schema import hidden
+from holdfast.surfaces.mcp.tools import beyond, families, listed, offered
 
 SCHEME = "memory://"
 Report = Callable[[int, int, str], None]

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from ...app import Holdfast, host_name
-from ...domain.caller import Caller, client_agent
-from ...domain.errors import Unauthenticated
-from ...services import keys
+from holdfast.app import Holdfast, host_name
+from holdfast.features.access import keys
+from holdfast.kernel.caller import Caller, client_agent
+from holdfast.kernel.errors import Unauthenticated
 
 SOURCE = "nhi"
 """The `source` of what an agent stores."""

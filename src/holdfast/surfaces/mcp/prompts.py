@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...domain import admit
-from ...domain.errors import Invalid
-from .protocol import INVALID_PARAMS, Refused
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records import validate as admit
+from holdfast.surfaces.mcp.protocol import INVALID_PARAMS, Refused
 
 
 class Prompt(Struct, frozen=True):

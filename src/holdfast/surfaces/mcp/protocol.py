@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ...domain.learnt import learn
-from ...version import __version__
+from holdfast.kernel.msgspec_lock import learn
+from holdfast.version import __version__
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Revisions that begin with `initialize`."""

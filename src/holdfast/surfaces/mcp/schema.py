@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from ...operations import Operation
-from ...operations.registry import order_enums
-from ...operations.views import MemoryView
+from holdfast.features.memories.views import MemoryView
+from holdfast.kernel.registry.operation import order_enums
+from holdfast.operations import Operation
 
 Schema = dict[str, Any]
 

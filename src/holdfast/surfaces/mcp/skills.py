@@ -8,12 +8,12 @@ from urllib.parse import quote, unquote
 
 from msgspec import Meta, Struct
 
-from ...domain.skill import File, SkillVersion
-from ...services.hold import Hold
-from ...services.skills import Fallen, fallen
-from ...storage import skills
-from ...storage.port import Session
-from ...storage.skills import Shown
+from holdfast.features.skills import store as skills
+from holdfast.features.skills.model import File, SkillVersion
+from holdfast.features.skills.service import Fallen, fallen
+from holdfast.features.skills.store import Shown
+from holdfast.kernel.context import Hold
+from holdfast.kernel.storage.port import Session
 
 if TYPE_CHECKING:
     from mimetypes import MimeTypes

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...app import Holdfast
-from ...domain.errors import Cancelled
-from ...services import use
-from ...services.hold import Progress
-from .. import wire
-from . import identity
-from .answers import Answers, Asked, progress_token, refusal, reporting, serves
-from .protocol import (
+from holdfast.app import Holdfast
+from holdfast.features.recall import flush_access as use
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.mcp import identity
+from holdfast.surfaces.mcp.answers import Answers, Asked, progress_token, refusal, reporting, serves
+from holdfast.surfaces.mcp.protocol import (
     HANDSHAKE,
     INSTRUCTIONS,
     INVALID_PARAMS,
@@ -40,7 +40,7 @@ from .protocol import (
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from .asking import Asking
+    from holdfast.surfaces.mcp.client_requests import Asking
 
 Id = int | str
 Params = Mapping[str, Any] | None
@@ -318,7 +318,7 @@ class Loop:
 
     @cached_property
     def _asking(self) -> Asking:
-        from .asking import Asking
+        from holdfast.surfaces.mcp.client_requests import Asking
 
         return Asking(self._sink.send)
 
@@ -326,8 +326,8 @@ class Loop:
         """Within this, the client's model can be asked, or it is known why not."""
         if not self._offers_model:
             return nullcontext()
-        from ...llm.sampling import through
-        from .asking import NOT_IN_THIS_REVISION, NOT_OFFERED
+        from holdfast.features.llm.sampling import through
+        from holdfast.surfaces.mcp.client_requests import NOT_IN_THIS_REVISION, NOT_OFFERED
 
         if self._stateless:
             return through(NOT_IN_THIS_REVISION)

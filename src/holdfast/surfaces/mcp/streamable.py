@@ -18,16 +18,16 @@ from mcp.server.models import InitializationOptions
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ...app import Holdfast
-from ...domain.caller import Caller
-from ...domain.errors import Cancelled, OutcomeUnknown, TimedOut
-from ...llm.sampling import through
-from ...services.hold import Progress
-from ...version import __version__
-from . import identity
-from .answers import METHODS, Answers, Asked, failed, refusal, reporting
-from .asking_http import Asking
-from .protocol import EXTENSIONS, INSTRUCTIONS, NAME, TITLE, stamped
+from holdfast.app import Holdfast
+from holdfast.features.llm.sampling import through
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, OutcomeUnknown, TimedOut
+from holdfast.surfaces.mcp import identity
+from holdfast.surfaces.mcp.answers import METHODS, Answers, Asked, failed, refusal, reporting
+from holdfast.surfaces.mcp.client_requests_http import Asking
+from holdfast.surfaces.mcp.protocol import EXTENSIONS, INSTRUCTIONS, NAME, TITLE, stamped
+from holdfast.version import __version__
 
 THREADS = 8
 WRITERS = 4

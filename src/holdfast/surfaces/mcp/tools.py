@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ...domain.errors import Misconfigured
-from ...operations import REGISTRY, Effect, Operation
-from ...operations.registry import FAMILIES
-from .schema import input_schema, output_schema
+from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.registry.operation import FAMILIES, Entry
+from holdfast.operations import REGISTRY, Effect, Operation
+from holdfast.surfaces.mcp.schema import input_schema, output_schema
 
 PREFIX = "memory_"
 ALWAYS = "capabilities"
@@ -34,16 +34,16 @@ def families(profile: str) -> tuple[str, ...]:
     return tuple(family for family in FAMILIES if family in chosen)
 
 
-def on_mcp() -> dict[str, Operation]:
-    """Every operation that may be a tool, by the tool's name."""
-    return {PREFIX + op.name: op for op in REGISTRY if "mcp" in op.surfaces}
+def tool_entries() -> dict[str, Entry]:
+    """What is known of every operation that may be a tool, by the tool's name."""
+    return {PREFIX + name: entry for name, entry in REGISTRY.entries.items() if "mcp" in entry.surfaces}
 
 
 def offered(within: Iterable[str]) -> dict[str, Operation]:
     """The tools of some families, core first."""
-    known = on_mcp()
-    reached = [name for name, op in known.items() if op.family in within or op.name == ALWAYS]
-    return {name: known[name] for name in sorted(reached, key=lambda name: _RANK[known[name].family])}
+    known = tool_entries()
+    reached = [name for name, entry in known.items() if entry.family in within or entry.name == ALWAYS]
+    return {name: REGISTRY[known[name].name] for name in sorted(reached, key=lambda name: _RANK[known[name].family])}
 
 
 def listed(tools: dict[str, Operation]) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ def annotations(operation: Operation) -> dict[str, bool]:
 
 def beyond(name: str, profile: str) -> str:
     """Why a tool cannot be called, and what would change that."""
-    operation = on_mcp().get(name)
+    operation = tool_entries().get(name)
     if operation is None:
         return f"Unknown tool: {name}"
     return (

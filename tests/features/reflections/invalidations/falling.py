@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import holdfast
-from holdfast.storage import journal, records
+from holdfast.features.reflections.invalidation import INVALIDATION
+from holdfast.kernel.journal import journal
 
 Remember = Callable[..., str]
 Told = tuple[str, str, str, int, str, str]
@@ -14,7 +15,7 @@ Told = tuple[str, str, str, int, str, str]
 def told(hold: holdfast.Holdfast) -> set[Told]:
     """Every invalidation that there is: fallen, heir, dependent, hop, cause, status."""
     with hold.hold.reading() as session:
-        rows = [records.INVALIDATION.load(row) for row in session.rows("invalidation_all", after="", limit=10_000)]
+        rows = [INVALIDATION.load(row) for row in session.rows("invalidation_all", after="", limit=10_000)]
     return {
         (one.invalidated, one.invalidating, one.dependent, one.hop, one.cause, one.status)
         for one in rows

@@ -5,7 +5,7 @@ from falling import WAYS, Remember, told
 from msgspec import UNSET
 
 import holdfast
-from holdfast.storage import journal
+from holdfast.kernel.journal import journal
 
 
 @pytest.mark.parametrize("way", ["archived", "deleted", "ended", "superseded"])

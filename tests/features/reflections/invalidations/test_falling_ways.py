@@ -7,6 +7,7 @@ from falling import WAYS, Remember, entries, told
 from msgspec import UNSET
 
 import holdfast
+from holdfast.features.reflections.invalidation import ChangeSet
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -93,7 +94,7 @@ def test_what_a_peer_changed_tells_what_stands_on_it_and_stays_told_when_it_come
     near = remember("near", ground)
     timed.archive(ids=[ground])
     with timed.hold.writing() as write:
-        write.changed_by_peer([ground])
+        write.local(ChangeSet).changed.add(ground)
     timed.archive_restore(ground)
     assert told(timed) == {(ground, ground, near, 1, "changed", "open")}
 

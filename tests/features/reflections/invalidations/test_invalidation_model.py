@@ -9,11 +9,14 @@ from typing import NamedTuple
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import holdfast
-from holdfast.domain.errors import HoldfastError
-from holdfast.services import history
-from holdfast.storage import journal, records
+from holdfast.features.history import service as history
+from holdfast.features.reflections.invalidation import INVALIDATION, ChangeSet
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.kinds import MEMORY
 
 NODES = 5
 GROUNDS = ("reflects_on", "derives_from", "derived_from")
@@ -186,14 +189,14 @@ class World:
                 self.bring_back(one)
             case "change":
                 with self.hold.hold.writing() as write:
-                    write.changed_by_peer([one])
+                    write.local(ChangeSet).changed.add(one)
 
     def bring_back(self, id: str) -> None:
         """Live, and without an end, whatever it was."""
         with self.hold.hold.writing() as write:
-            memory = write.get(records.MEMORY, id)
+            memory = write.get(MEMORY, id)
             assert memory is not None
-            write.change(records.MEMORY, memory, records.replace(memory, state="live", valid_until=None), "restore")
+            write.change(MEMORY, memory, replace(memory, state="live", valid_until=None), "restore")
 
     def settle(self, verb: str, dependent: int) -> None:
         """All that one memory was told; what is settled is not acknowledged."""
@@ -216,7 +219,7 @@ class World:
         place = {id: number for number, id in enumerate(self.ids)}
         with self.hold.hold.reading() as session:
             found = [session.rows("invalidation_ever", dependent=id) for id in self.ids]
-        rows = [records.INVALIDATION.load(row) for many in found for row in many]
+        rows = [INVALIDATION.load(row) for many in found for row in many]
         return {(place[r.invalidated], place[r.invalidating], place[r.dependent]): (r.cause, r.status) for r in rows}
 
 

@@ -7,7 +7,7 @@ from falling import Remember, entries, told
 from msgspec import UNSET
 
 import holdfast
-from holdfast.services import history
+from holdfast.features.history import service as history
 
 
 def test_what_was_told_and_settled_survives_an_export(

@@ -8,7 +8,7 @@ from falling import Remember
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Invalid, NotFound
+from holdfast.kernel.errors import Invalid, NotFound
 
 
 def test_a_stale_memory_is_marked_until_somebody_settles_it(timed: holdfast.Holdfast, remember: Remember) -> None:

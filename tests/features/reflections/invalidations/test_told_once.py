@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 from falling import WAYS, Remember, entries, told
+from msgspec.structs import replace
 
 import holdfast
-from holdfast.domain.errors import HoldfastError, Invalid
-from holdfast.domain.invalidation import id_of
-from holdfast.services import history
-from holdfast.storage import records
+from holdfast.features.history import service as history
+from holdfast.features.reflections.invalidation import id_of
+from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.kernel.journal.kinds import MEMORY
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -101,9 +102,9 @@ def test_a_change_that_fails_tells_nobody(timed: holdfast.Holdfast, remember: Re
 
     def fails() -> None:
         with timed.hold.writing() as write:
-            memory = write.get(records.MEMORY, ground)
+            memory = write.get(MEMORY, ground)
             assert memory is not None
-            write.change(records.MEMORY, memory, records.replace(memory, state="deleted"), "delete")
+            write.change(MEMORY, memory, replace(memory, state="deleted"), "delete")
             raise Invalid("The end is missing.")
 
     with pytest.raises(Invalid):

@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.domain.errors import Conflict
+from holdfast.kernel.errors import Conflict
 
 Made = tuple[str, str, str]
 

@@ -9,8 +9,8 @@ import pytest
 from plans import ME, Plans, SqlitePlans, Statement, ran
 
 import holdfast
-from holdfast.storage import memories
-from holdfast.storage.memories import EVERYTHING, Filter, Part, View
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import EVERYTHING, Filter, Part, View
 
 FILTERS = [
     EVERYTHING,

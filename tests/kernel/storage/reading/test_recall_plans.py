@@ -9,10 +9,12 @@ from plans import ME, Opened, Plans, SqlitePlans, ran
 
 import holdfast
 from engines import past_holdfast
-from holdfast.domain.vector import unit
-from holdfast.storage import candidates, memories, vectors
-from holdfast.storage.memories import EVERYTHING, Filter, Part
-from holdfast.storage.postgres.engine import PostgresStore
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import EVERYTHING, Filter, Part
+from holdfast.features.recall import candidates
+from holdfast.kernel.storage.postgres.store import PostgresStore
+from holdfast.kernel.vector import unit
 
 MANY = 600
 

@@ -7,9 +7,10 @@ import pytest
 from plans import ME, Plans, SqlitePlans
 
 import holdfast
-from holdfast.storage import skill_reflections, skills
-from holdfast.storage.port import Session
-from holdfast.storage.skill_reflections import Within
+from holdfast.features.skills import reflection_store as skill_reflections
+from holdfast.features.skills import store as skills
+from holdfast.features.skills.reflection_store import Within
+from holdfast.kernel.storage.port import Session
 
 HERE = Within("n1", 1, 3)
 

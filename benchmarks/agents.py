@@ -1,0 +1,116 @@
+"""What agents wait for: `python -m benchmarks.agents [--tasks N] [--messages N] [--postgres URL]`.
+
+A claim of 50 tasks is measured against the one statement that could do it, on both engines, and what is built before
+an answer among many messages. Seconds of the latter are those of the processor, which a busy machine changes least.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import process_time
+
+from benchmarks.database import database
+from benchmarks.prose import Prose
+from benchmarks.report import Row, times
+from benchmarks.speed import opened
+from benchmarks.timing import in_turns, took
+from holdfast.app import Holdfast
+from holdfast.features.recall.quality.timing import Spread, spread
+
+TASKS = 10_000
+MESSAGES = 100_000
+BATCH = 50
+ROUNDS = 40
+QUESTIONS = 200
+TURNS = 200
+"""Turns that are kept at once."""
+EACH = 1000
+"""Turns of a conversation."""
+
+BARE = """
+update task set state = 'running', owner = 'bare', token = token + 1, claimed_at = :now, attempts = attempts + 1,
+  ready_at = :until, updated_at = :now
+where id in (select id from task where ready_at <= :now order by ready_at, id limit :limit) returning *
+"""
+
+
+def claiming(hold: Holdfast, tasks: int, rounds: int) -> dict[str, Spread]:
+    """Batches of claims, by the operation and by the bare statement in turns."""
+    plan(hold, tasks)
+
+    def ours(_: int) -> None:
+        assert hold.task_claim(limit=BATCH, seconds=3600).count == BATCH
+
+    def bare(_: int) -> None:
+        with hold.hold.store.writing() as session:
+            now = hold.hold.now()
+            found = session.ask(BARE, {"now": now, "until": now + 3600 * 1_000_000, "limit": BATCH})
+            assert len(found) == BATCH
+
+    return in_turns({"ours": took(ours), "bare": took(bare)}, range(rounds), lambda: None)
+
+
+def plan(hold: Holdfast, tasks: int, most_attempts: int = 50) -> list[str]:
+    """Tasks that are all due, made in one transaction: to plan them is not what is measured. Their ids."""
+    from holdfast.features.tasks import service as planning
+    from holdfast.features.tasks import store as kept
+
+    drafts = (planning.Draft(f"Task {n}", "2020-01-01", most_attempts=most_attempts) for n in range(tasks))
+    drafted = [planning.drafted(hold.hold, draft) for draft in drafts]
+    with hold.hold.store.writing() as session:
+        for one in drafted:
+            kept.put(session, one)
+    return [one.id for one in drafted]
+
+
+def building(hold: Holdfast, messages: int, questions: int) -> Spread:
+    """Contexts before an answer, among so many messages of many conversations."""
+    prose = Prose(8)
+    said = [prose.content() for _ in range(messages)]
+    for begin in range(0, messages, TURNS):
+        part = said[begin : begin + TURNS]
+        turns = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(part)]
+        hold.conversation_say(turns=turns, principal="ann", channel=f"cli-{begin // EACH}", namespace="shop")
+    for n in range(20):
+        hold.fact_set(key=f"key {n}", value=said[n], principal="ann")
+    seconds = []
+    for _ in range(questions):
+        begun = process_time()
+        hold.build_context(prose.question(), principal="ann", channel="cli-0", namespace="shop")
+        seconds.append(process_time() - begun)
+    return spread(seconds)
+
+
+def measured(place: Path, arguments: argparse.Namespace) -> list[Row]:
+    rows = []
+    with database(arguments.postgres, place / "server") as server:
+        stores = {"one file": str(place / "tasks.db")} | ({"PostgreSQL": server.store("ours")} if server else {})
+        for name, address in stores.items():
+            with opened(address) as hold:
+                found = claiming(hold, arguments.tasks, min(ROUNDS, arguments.tasks // BATCH // 2))
+            what = f"claim of {BATCH} tasks on {name}"
+            rows.append(times(what, "the bare statement", found["bare"].p50, found["ours"].p50, at_most=3))
+    with opened(str(place / "messages.db")) as hold:
+        built = building(hold, arguments.messages, QUESTIONS)
+    what = f"build_context among {arguments.messages:,} messages, slowest 5 %"
+    rows.append(times(what, "its median", built.p50, built.p95, most_ms=50))
+    return rows
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the figures; 1 if a target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.agents")
+    parser.add_argument("--tasks", type=int, default=TASKS)
+    parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser.add_argument("--postgres")
+    with TemporaryDirectory() as folder:
+        figures = measured(Path(folder), parser.parse_args(arguments))
+    for row in figures:
+        print(f"{row.what}: {row.ours:,.4g} {row.unit}, {row.ratio:.2f}x of {row.floor_is} ({row.target})")
+    return int(any(row.met is False for row in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,156 @@
+"""Composing a skill over many reflections: `python -m benchmarks.compose [REFLECTIONS] [ADDRESS]`.
+
+Reflections in chains three deep, some used, some superseded, as in a store that was lived in; all of them have their
+vectors. What is measured is the whole operation, with and without a query.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import thread_time
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from benchmarks.prose import Prose
+from benchmarks.timing import Doer, in_turns, took
+from holdfast.app import Holdfast
+from holdfast.app import open as opened
+from holdfast.features.graph import service as relate
+from holdfast.features.recall.quality.timing import Spread
+from holdfast.kernel.embedder import Embedder
+from holdfast.kernel.journal.kinds import LINK, MEMORY
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records.link import Link, Relation
+from holdfast.kernel.records.validate import Draft, admit
+from holdfast.kernel.timestamps import DAY
+
+REFLECTIONS = 10_000
+TIMES = 100
+BATCH = 500
+CENTRES = 100
+"""Texts of which real vectors are made; the others lie around them."""
+NAMES = ("compose", "compose with a query", "compose, of a processor", "compose with a query, of a processor")
+GOAL = 0.050
+"""Seconds, of 95 in 100."""
+NAMESPACE = "team/lessons"
+SKILL = f"""---
+name: lessons
+description: What we learned.
+composes_with_reflections:
+  - namespace: {NAMESPACE}
+    min_depth: 1
+---
+# Lessons
+
+Look at these first.
+"""
+
+
+class Measured(NamedTuple):
+    plain: Spread
+    asked: Spread
+    plain_work: Spread
+    """Of a processor: what is left when others use the machine too."""
+    asked_work: Spread
+
+
+def fill(hold: Holdfast, reflections: int) -> None:
+    """Reflections of depth 1 to 3 over a year and a half: every fifth used, every fiftieth superseded."""
+    prose, made = Prose(1), list[str]()
+    for begun in range(0, reflections, BATCH):
+        with hold.hold.writing() as write:
+            for number in range(begun, min(begun + BATCH, reflections)):
+                made.append(_reflection(hold, write, prose, number))
+                if number % 3:
+                    _link(write, made[-1], made[-2], "reflects_on")
+                if number % 50 == 49:
+                    _link(write, made[-1], made[-26], "supersedes")
+    if hold.hold.embedder is not None:
+        _give_vectors(hold, hold.hold.embedder)
+    with hold.hold.store.writing() as session:
+        session.many(
+            "access_add",
+            (
+                {"memory": id, "origin": "bench", "uses": 1 + number % 60, "used_at": hold.hold.now()}
+                for number, id in enumerate(made[::5])
+            ),
+        )
+
+
+def _reflection(hold: Holdfast, write: Transaction, prose: Prose, number: int) -> str:
+    title, content = prose.text(number)
+    draft = Draft(title=title, content=content, namespace=NAMESPACE, tier="long", kind="reflection")
+    at = write.now - (number % 550) * DAY
+    memory = admit(
+        draft, id=hold.hold.new_id(), agent="ai:bench@here", origin=write.origin, now=at, lifetimes=hold.hold.lifetimes
+    )
+    return write.add(MEMORY, replace(memory, reflection_depth=1 + number % 3), "reflect").id
+
+
+def _give_vectors(hold: Holdfast, embedder: Embedder) -> None:
+    """As if they had been made: who measures meanwhile would measure that, too."""
+    from benchmarks.cloud import Cloud, give_next
+
+    cloud, after = Cloud(embedder, [Prose(3).text(number)[1] for number in range(CENTRES)]), 0
+    while (last := give_next(hold, cloud, after, BATCH)) is not None:
+        after = last
+
+
+def _link(write: Transaction, source: str, target: str, relation: Relation) -> None:
+    at = write.now
+    id = relate.id_of(source, target, relation)
+    write.add(LINK, Link(id, source, target, relation, at, None, "ai:bench@here", at, at, write.origin, 1), "link")
+
+
+def measure(hold: Holdfast, times: int = TIMES) -> Measured:
+    """How long it takes, in turns."""
+    hold.call("skill_register", {"inline_skill": SKILL, "namespace": "team"})
+    prose = Prose(2)
+
+    def compose(**more: str) -> None:
+        hold.call("skill_compositional_context", {"skill_id": "team/lessons", **more})
+
+    compose()
+    compose(query=prose.question())
+    doers: dict[str, Doer] = {
+        "plain": took(lambda _: compose()),
+        "asked": took(lambda query: compose(query=query)),
+        "plain_work": worked(lambda _: compose()),
+        "asked_work": worked(lambda query: compose(query=query)),
+    }
+    return Measured(**in_turns(doers, [prose.question() for _ in range(times)], lambda: None))
+
+
+def worked(work: Callable[[Any], None]) -> Doer:
+    """A piece of work by the time that it kept a processor busy."""
+
+    def timed(item: Any) -> float:
+        begun = thread_time()
+        work(item)
+        return thread_time() - begun
+
+    return timed
+
+
+def main(words: list[str]) -> int:
+    """Print the figures; 1 if the goal is missed."""
+    reflections = int(words[0]) if words else REFLECTIONS
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-compose-")))
+        hold = stack.enter_context(
+            opened(words[1] if words[1:] else str(place / "memory.db"), agent_id="ai:bench@here")
+        )
+        fill(hold, reflections)
+        found = measure(hold)
+    print(f"goal: p95 {GOAL * 1000:.0f} ms")
+    for name, spread in zip(NAMES, found, strict=True):
+        figures = ", ".join(f"{part} {getattr(spread, part) * 1000:.1f} ms" for part in ("p50", "p95", "p99"))
+        print(f"{name} over {reflections} reflections: {figures}")
+    return int(max(found.plain.p95, found.asked.p95) > GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,96 @@
+"""Processes that store into one file at once. Run as a module it is one of them."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import PIPE, Popen
+from time import perf_counter
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks.floors import BareTable, Text
+from benchmarks.prose import Prose
+from benchmarks.timing import took
+from holdfast import app
+from holdfast.features.recall.quality.timing import Spread, spread
+from holdfast.features.tasks.subprocess_runner import python
+from holdfast.settings import load
+
+PROCESSES = 8
+EMBEDDERS = {"ours": "none", "vectors": "minilm"}
+
+
+class Crowded(NamedTuple):
+    each: Spread
+    per_second: float
+
+
+def crowd(kind: str, path: Path, count: int, *, processes: int = PROCESSES, batch: int = 1) -> Crowded:
+    """Let processes store so many times each, all beginning together: one memory at a time, or many at once."""
+    command = python("-m", "benchmarks.crowd", kind, str(path), str(count), str(batch))
+    members = [
+        Popen([*command, str(seed)], stdin=PIPE, stdout=PIPE, env=environment())  # noqa: S603 - our own
+        for seed in range(processes)
+    ]
+    for member in members:
+        said(member)
+    begun = perf_counter()
+    for member in members:
+        assert member.stdin is not None
+        member.stdin.close()
+    seconds = [second for member in members for second in msgspec.json.decode(said(member), type=list[float])]
+    elapsed = perf_counter() - begun
+    for member in members:
+        member.wait()
+    return Crowded(spread(seconds), len(seconds) * batch / elapsed)
+
+
+def environment() -> dict[str, str]:
+    """Ours, in which a process that starts anywhere finds the benchmarks."""
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def said(member: Popen[bytes]) -> bytes:
+    """The next line of a process. One that ended without it has said why on standard error."""
+    assert member.stdout is not None
+    line = member.stdout.readline()
+    if not line:
+        raise RuntimeError(f"A process of the measurement ended with {member.wait()}.")
+    return line
+
+
+def member(kind: str, path: str, count: int, batch: int, seed: int) -> None:
+    """One process: open, say so, wait for the start, store, tell how long each took."""
+    texts = [
+        (f"{os.getpid()} {title}", content) for title, content in map(Prose(seed).text, range((count + 1) * batch))
+    ]
+    *batches, last = (texts[at : at + batch] for at in range(0, len(texts), batch))
+    store = took(storing(kind, Path(path)))
+    store(last)
+    print("ready", flush=True)
+    sys.stdin.read()
+    print(msgspec.json.encode([store(many) for many in batches]).decode(), flush=True)
+
+
+def storing(kind: str, path: Path) -> Callable[[list[Text]], object]:
+    if kind == "bare":
+        return BareTable(path).insert_all
+    hold = app.open(settings=load({"db": str(path), "embedder": EMBEDDERS[kind]}))
+    if hold.hold.embedder is not None:
+        hold.hold.embedder.embed(["It is loaded before anything is measured."])
+    return lambda texts: keep(hold, texts)
+
+
+def keep(hold: app.Holdfast, texts: list[Text]) -> None:
+    memories = [{"title": title, "content": content, "tier": "long"} for title, content in texts]
+    if len(memories) == 1:
+        hold.call("store", memories[0])
+    else:
+        hold.call("bulk_store", {"memories": memories})
+
+
+if __name__ == "__main__":
+    member(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

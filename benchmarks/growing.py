@@ -1,0 +1,212 @@
+"""Both engines while a memory grows, and PostgreSQL beside the bare database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks.cloud import Cloud, give_next, must_find_near
+from benchmarks.floors import Text
+from benchmarks.prose import Prose
+from benchmarks.report import POSTGRES, SQLITE, Growth, Row, growth_of, times
+from benchmarks.speed import BATCH, Rounds, opened
+from benchmarks.timing import in_turns, took
+from holdfast.app import Holdfast
+from holdfast.features.embeddings.minilm import MiniLm
+from holdfast.features.recall.quality.timing import Meter, Spread
+from holdfast.surfaces.bench.scratch_schemas import Database
+
+if TYPE_CHECKING:
+    from benchmarks.bare_database import BareDatabase
+
+BARE, AT_ONCE = "bare PostgreSQL", "bare PostgreSQL, at once"
+TARGET_FROM = 10_000
+"""In a smaller memory the ways to the server and back are nearly all there is."""
+
+Found = dict[str, Spread]
+
+
+class Grown(NamedTuple):
+    about: str
+    """The server, and how durable it is."""
+    rows: list[Row]
+    growth: list[Growth]
+
+
+NOT_GROWN = Grown("", [], [])
+
+
+class Stores(NamedTuple):
+    """A memory on each engine, and the bare tables: those of the memory to read, others like them to write."""
+
+    sqlite: Holdfast
+    postgres: Holdfast
+    reading: BareDatabase
+    writing: BareDatabase
+
+
+class Grow(NamedTuple):
+    """How far the memories grow, and where they are measured with vectors too."""
+
+    sizes: Sequence[int]
+    near: Sequence[int]
+    rounds: Rounds
+    meter: Meter
+
+
+def steps(sizes: Sequence[int], near: Sequence[int], rounds: Rounds) -> int:
+    filling = sum(len(range(before, size, BATCH)) for before, size in pairwise((0, *sizes)))
+    with_vectors = len(near) * (2 + rounds.questions)
+    return 2 * filling + len(sizes) * (1 + rounds.questions + rounds.grown) + with_vectors
+
+
+def growing(place: Path, database: Database, how: Grow) -> Grown:
+    """The same memories, questions and stores at one size after the other; at some with vectors."""
+    rows, growth, rounds, meter = list[Row](), list[Growth](), how.rounds, how.meter
+    with stores_of(place, database) as stores:
+        for before, size in pairwise((0, *how.sizes)):
+            grow(stores, before, size, meter)
+            recall = recalling(stores, rounds, meter.stepping(f"recalling among {size:,}"))
+            rows += recall_rows(size, recall)
+            if size in how.near:
+                rows += recalling_near(stores, database.store("ours"), size, rounds, meter)
+            sample = Sample(size, rounds.grown, database.store("sample"))
+            store = storing(stores, sample, meter.stepping(f"storing among {size:,}"))
+            growth += [growth_of(name, size, store[name], recall[name]) for name in (SQLITE, POSTGRES, BARE)]
+        rows += store_rows(how.sizes[-1], store)
+        return Grown(stores.reading.about(), rows, growth)
+
+
+@contextmanager
+def stores_of(place: Path, database: Database) -> Iterator[Stores]:
+    from benchmarks.bare_database import BareDatabase
+
+    ours, bare = database.store("ours"), database.store("bare")
+    with ExitStack() as stack:
+        sqlite, postgres = (stack.enter_context(opened(address)) for address in (str(place / "growing.db"), ours))
+        opened(bare).close()
+        reading, writing = BareDatabase(ours), BareDatabase(bare)
+        stack.callback(reading.close)
+        stack.callback(writing.close)
+        yield Stores(sqlite, postgres, reading, writing)
+
+
+def grow(stores: Stores, before: int, size: int, meter: Meter) -> None:
+    """Let every store hold so many memories."""
+    for name, hold in ((SQLITE, stores.sqlite), (POSTGRES, stores.postgres)):
+        prose, step = Prose(size), meter.stepping(f"filling {size:,} memories on {name}")
+        for begin in range(before, size, BATCH):
+            memories = [prose.memory(number) for number in range(begin, min(begin + BATCH, size))]
+            hold.call("bulk_store", {"memories": memories})
+            step()
+    step = meter.stepping("filling the bare database")
+    stores.writing.follow(stores.reading)
+    for bare in (stores.reading, stores.writing):
+        bare.tidy()
+    step()
+
+
+def recalling(stores: Stores, rounds: Rounds, step: Callable[[], None]) -> Found:
+    prose = Prose(3)
+    doers = {
+        SQLITE: took(lambda question: stores.sqlite.call("recall", {"context": question})),
+        POSTGRES: took(lambda question: stores.postgres.call("recall", {"context": question})),
+        BARE: took(stores.reading.ask),
+    }
+    for ask in doers.values():
+        ask("What was it about?")
+    return in_turns(doers, [prose.question() for _ in range(rounds.questions)], step)
+
+
+class Sample:
+    """Texts to be stored, and the bare statements that keep what a store of others like them keeps."""
+
+    def __init__(self, seed: int, count: int, url: str) -> None:
+        from benchmarks.bare_database import transactions
+
+        prose = Prose(seed + 1)
+        self.texts, others, more = (
+            [(f"{part} {title}", content) for title, content in map(prose.text, range(seed, seed + count))]
+            for part in range(3)
+        )
+        with opened(url) as hold:
+            for text in (*others, *more):
+                store(hold, text)
+        found = transactions(url, 2 * count)
+        self.one_by_one, self.at_once = found[:count], found[count:]
+
+
+def storing(stores: Stores, sample: Sample, step: Callable[[], None]) -> Found:
+    """Each durable before the next."""
+    doers = {
+        SQLITE: took(lambda number: store(stores.sqlite, sample.texts[number])),
+        POSTGRES: took(lambda number: store(stores.postgres, sample.texts[number])),
+        BARE: took(lambda number: stores.writing.store(sample.one_by_one[number])),
+        AT_ONCE: took(lambda number: stores.writing.store_at_once(sample.at_once[number])),
+    }
+    return in_turns(doers, range(len(sample.texts)), step)
+
+
+def store(hold: Holdfast, text: Text) -> None:
+    hold.call("store", {"title": text[0], "content": text[1], "tier": "long", "tags": ["kept", "measured"]})
+
+
+def recalling_near(stores: Stores, ours: str, size: int, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Questions whose vector is made when they are asked, among memories that have vectors."""
+    embedder, prose = MiniLm(), Prose(6)
+    give_vectors(stores, embedder, rounds, meter)
+    step = meter.stepping(f"recalling among {size:,} with vectors")
+    with opened(ours, "minilm") as hold:
+        doers = {
+            "bare": took(lambda question: stores.reading.ask_near(question, embedder.embed([question])[0])),
+            "ours": took(lambda question: hold.call("recall", {"context": question})),
+        }
+        for ask in doers.values():
+            ask("What was it about?")
+        must_find_near(hold, "What was it about?")
+        return near_rows(size, in_turns(doers, [prose.question() for _ in range(rounds.questions)], step))
+
+
+def give_vectors(stores: Stores, embedder: MiniLm, rounds: Rounds, meter: Meter) -> None:
+    """To every memory that has none, as one would fill an empty table: its indexes are made last."""
+    step, prose = meter.stepping("filling vectors"), Prose(9)
+    cloud = Cloud(embedder, [prose.content() for _ in range(rounds.centres)])
+    indexes = stores.reading.unindex()
+    after: int | None = 0
+    while after is not None:
+        after = give_next(stores.postgres, cloud, after, BATCH)
+    step()
+    stores.reading.index(indexes)
+    stores.reading.tidy()
+    step()
+
+
+def recall_rows(size: int, found: Found) -> list[Row]:
+    bare, ours, most = found[BARE], found[POSTGRES], 2 if size >= TARGET_FROM else None
+    what = f"recall on PostgreSQL among {size:,}"
+    return [
+        times(f"{what}, p50", "the tsvector query, then reading", bare.p50, ours.p50, at_most=most),
+        times(f"{what}, p95", "the same", bare.p95, ours.p95, at_most=most),
+    ]
+
+
+def store_rows(size: int, found: Found) -> list[Row]:
+    bare, at_once, ours = found[BARE], found[AT_ONCE], found[POSTGRES]
+    what = f"store on PostgreSQL among {size:,}"
+    return [
+        times(f"{what}, p50", "the same rows through psycopg", bare.p50, ours.p50, at_most=2),
+        times(f"{what}, p95", "the same", bare.p95, ours.p95, at_most=2),
+        times(f"{what}, p50", "the same rows in one pipeline", at_once.p50, ours.p50),
+    ]
+
+
+def near_rows(size: int, found: Found) -> list[Row]:
+    bare, ours, most = found["bare"], found["ours"], 3 if size >= TARGET_FROM else None
+    what = f"recall on PostgreSQL among {size:,} with vectors"
+    return [
+        times(f"{what}, p50", "the embedding, the pgvector and tsvector queries", bare.p50, ours.p50),
+        times(f"{what}, p95", "the same", bare.p95, ours.p95, at_most=most),
+    ]

@@ -1,0 +1,77 @@
+"""`holdfast bench`: measure everything, write the report."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks import growing, hooking, meaning, speed
+from benchmarks.database import database
+from benchmarks.growing import NOT_GROWN
+from benchmarks.report import Curve, Report, Row, write
+from benchmarks.speed import Rounds
+from holdfast.features.recall.quality.report import Machine
+from holdfast.features.recall.quality.timing import Meter, ReportProgress
+from holdfast.kernel.context import SILENT
+
+SIZES = (10_000, 100_000)
+FULL = (*SIZES, 1_000_000)
+QUICK = (1_000,)
+GROWING = (1_000, 3_000, 10_000, 30_000, 100_000)
+WITH_VECTORS = (10_000, 100_000)
+"""Where a memory on PostgreSQL is given vectors. The index of the larger one takes minutes: only in a full run."""
+QUICK_ROUNDS = Rounds(
+    questions=20, stores=20, batches=1, each=5, starts=2, calls=20, grown=10, turns=1, reembedded=50, centres=100
+)
+
+
+def measure_machine(
+    out: Path,
+    sizes: Sequence[int] | None = None,
+    progress: ReportProgress = SILENT,
+    *,
+    quick: bool = False,
+    full: bool = False,
+    postgres: str | None = None,
+    rounds: Rounds | None = None,
+) -> Report:
+    """Measure this machine and put report.md, report.json and the plots into a directory.
+
+    The stores that are measured lie in that directory too, so that it decides the disk, and are gone afterwards. So
+    does a server of PostgreSQL, unless the address of one is given: there they are schemas of their own.
+    """
+    grown = sizes or (QUICK if quick else GROWING)
+    near = grown[-1:] if sizes or quick else WITH_VECTORS if full else WITH_VECTORS[:1]
+    sizes = sizes or (QUICK if quick else FULL if full else SIZES)
+    rounds = rounds or (QUICK_ROUNDS if quick else Rounds())
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out, prefix="stores-") as place, database(postgres, Path(place) / "server") as server:
+        meter = Meter(rounds.steps(sizes) + (growing.steps(grown, near, rounds) if server else 0), progress)
+        rows, curves = measured(Path(place), sizes, rounds, meter)
+        grow = growing.Grow(grown, near, rounds, meter)
+        both = growing.growing(made(Path(place) / "growing"), server, grow) if server else NOT_GROWN
+    rows += both.rows
+    met = all(row.met is not False for row in rows)
+    report = Report(machine=Machine(), rows=rows, recall=curves, met=met, database=both.about, growth=both.growth)
+    write(report, out)
+    return report
+
+
+def measured(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) -> tuple[list[Row], list[Curve]]:
+    """Every figure of a store in a file, each in a directory of its own."""
+    rows = []
+    for measure in (speed.storing, speed.storing_in_bulk, speed.storing_together):
+        rows += measure(made(place / measure.__name__), rounds, meter)
+    rows += meaning.storing(made(place / "making"), rounds, meter)
+    rows += meaning.reembedding(made(place / "reembedding"), rounds, meter)
+    recall, curves = meaning.recalling(made(place / "recalling"), sizes, rounds, meter)
+    rows += recall
+    rows += meaning.starting(place / "recalling" / f"{sizes[0]}.db", sizes[0], rounds, meter)
+    for measure in (speed.starting, speed.connecting, speed.calling):
+        rows += measure(made(place / measure.__name__), rounds, meter)
+    rows += hooking.answering(made(place / "hooking"), rounds, meter)
+    return rows, curves
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

@@ -1,0 +1,158 @@
+"""The measurements: each takes a directory to work in and answers rows of the report."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from benchmarks import cold
+from benchmarks.crowd import PROCESSES, crowd
+from benchmarks.floors import BareTable, Text
+from benchmarks.prose import Prose
+from benchmarks.report import Row, rate, times, times_better
+from benchmarks.timing import Doer, in_turns, took
+from holdfast import app
+from holdfast.app import Holdfast
+from holdfast.features.recall.quality.timing import Meter
+from holdfast.settings import load
+from holdfast.surfaces.bench.clients import holdfast_command
+
+BATCH = 1000
+
+
+class Rounds(Struct, frozen=True):
+    """How often each thing is done."""
+
+    questions: int = 200
+    stores: int = 400
+    batches: int = 5
+    each: int = 50
+    """Stores of each of the eight processes."""
+    starts: int = 15
+    calls: int = 500
+    grown: int = 100
+    """Stores at each size of a memory that grows."""
+    turns: int = 5
+    """Processes that store while vectors are made, and as many that make none."""
+    reembedded: int = 1000
+    """Memories whose vectors are made by the model itself."""
+    centres: int = 2000
+    """Texts whose vectors are real; those of the other memories are made from them."""
+
+    def steps(self, sizes: Sequence[int]) -> int:
+        filling = sum(-(-size // BATCH) for size in sizes)
+        with_vectors = filling + 1 + self.starts + 6 * self.turns + 2
+        return filling + self.questions + self.stores + self.batches + 2 + 3 * self.starts + self.calls + with_vectors
+
+
+def storing(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """One memory at a time, each durable before the next."""
+    prose, table = Prose(1), BareTable(place / "bare.db")
+    texts = [prose.text(number) for number in range(rounds.stores)]
+    with opened(place / "store.db") as hold:
+        doers = {"bare": took(table.insert), "ours": took(lambda text: store(hold, text))}
+        found = in_turns(doers, texts, meter.stepping("storing one at a time"))
+    table.close()
+    bare, ours = found["bare"], found["ours"]
+    return [
+        times("store, one at a time", "insert into a table with FTS5", bare.p50, ours.p50, at_most=3),
+        times("store, one at a time, p95", "the same", bare.p95, ours.p95),
+    ]
+
+
+def store(hold: Holdfast, text: Text) -> None:
+    hold.call("store", {"title": text[0], "content": text[1], "tier": "long"})
+
+
+def storing_in_bulk(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """A thousand memories in one transaction."""
+    prose, table = Prose(2), BareTable(place / "bare.db")
+    batches = [[prose.memory(batch * BATCH + n) for n in range(BATCH)] for batch in range(rounds.batches)]
+
+    def insert(memories: list[dict[str, str]]) -> None:
+        table.insert_all((memory["title"], memory["content"]) for memory in memories)
+
+    with opened(place / "store.db") as hold:
+        doers = {"bare": took(insert), "ours": took(lambda memories: hold.call("bulk_store", {"memories": memories}))}
+        found = in_turns(doers, batches, meter.stepping("storing in bulk"))
+    table.close()
+    return [rate("stores in one transaction", "the same inserts", BATCH / found["bare"].p50, BATCH / found["ours"].p50)]
+
+
+def storing_together(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Eight processes on one file."""
+    step = meter.stepping("storing with eight processes")
+    bare = crowd("bare", place / "bare.db", rounds.each)
+    step()
+    ours = crowd("ours", place / "store.db", rounds.each)
+    step()
+    return [
+        times(f"store, {PROCESSES} processes on one file, p99", "the same inserts", bare.each.p99, ours.each.p99),
+        rate(f"stores of {PROCESSES} processes together", "the same inserts", bare.per_second, ours.per_second),
+    ]
+
+
+def fill(path: Path, size: int, step: Callable[[], None]) -> None:
+    """Make a memory of a size through the library, a thousand memories a transaction."""
+    prose = Prose(size)
+    with opened(path) as hold:
+        for begin in range(0, size, BATCH):
+            memories = [prose.memory(number) for number in range(begin, min(begin + BATCH, size))]
+            hold.call("bulk_store", {"memories": memories})
+            step()
+
+
+def starting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Cold starts of the command line, as a hook pays them on every event."""
+    path = place / "start.db"
+    fill(path, 100, lambda: None)
+    recall = holdfast_command("recall", "what was it about", "--json", "--db", str(path))
+    doers = {
+        "bare": took(lambda _: cold.run(cold.IMPORT_CLICK)),
+        "ours": took(lambda _: cold.run(recall, HOLDFAST_EMBEDDER="none")),
+    }
+    for start in doers.values():
+        start(0)
+    found = in_turns(doers, range(rounds.starts), meter.stepping("starting the command line"))
+    bare, ours = found["bare"].best, found["ours"].best
+    return [times("`holdfast recall` by words, cold, best", "`python -c 'import click'`", bare, ours, at_most=3)]
+
+
+def connecting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Cold starts of the MCP server, as an agent waits for them."""
+    ours = holdfast_command("mcp", "--db", str(place / "connect.db"))
+    doers: dict[str, Doer] = {
+        "bare": lambda _: cold.until_initialized(cold.BARE_SERVER),
+        "ours": lambda _: cold.until_initialized(ours),
+    }
+    for start in doers.values():
+        start(0)
+    found = in_turns(doers, range(rounds.starts), meter.stepping("starting MCP servers"))
+    bare, own = found["bare"].best, found["ours"].best
+    return [
+        times_better("MCP over stdio, cold to `initialize`, best", "the SDK's low-level server", bare, own, at_least=5)
+    ]
+
+
+def calling(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+    """Calls one after the other over MCP: reading a memory, against a tool that does nothing."""
+    path = place / "call.db"
+    with opened(path) as hold:
+        id = hold.call("store", {"title": "Deploy day", "content": "We deploy on Tuesdays."}).id
+    with cold.Server(cold.BARE_SERVER) as bare, cold.Server(holdfast_command("mcp", "--db", str(path))) as ours:
+        for server in (bare, ours):
+            server.initialize()
+        doers = {
+            "bare": took(lambda _: bare.call("nothing", {})),
+            "ours": took(lambda _: ours.call("memory_get", {"id": id})),
+        }
+        found = in_turns(doers, range(rounds.calls), meter.stepping("calling over MCP"))
+    per_second = {name: 1 / spread.p50 for name, spread in found.items()}
+    return [
+        rate("MCP calls over stdio (memory_get)", "the SDK with an empty tool", per_second["bare"], per_second["ours"])
+    ]
+
+
+def opened(address: Path | str, embedder: str = "none") -> Holdfast:
+    """A memory that finds by words alone, unless it is told what makes its vectors."""
+    return app.open(settings=load({"db": str(address), "agent_id": "ai:bench@here", "embedder": embedder}))

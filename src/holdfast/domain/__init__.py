@@ -1,1 +1,0 @@
-"""What is true: pure records and functions, no I/O."""

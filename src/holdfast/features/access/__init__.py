@@ -1,0 +1,1 @@
+"""Who may do what: agents, grants, API keys, and the audit log of interactions."""

@@ -1,0 +1,60 @@
+"""Agents, and grants on private memories."""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.kernel.journal.kinds import Kind, register
+from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.storage.port import Row
+
+Permission = Literal["read", "write", "admin"]
+
+
+class Grant(Struct, frozen=True):
+    """What one agent may do with another's private memory."""
+
+    id: str
+    memory: str
+    agent: str
+    permission: Permission
+    granted_by: str
+    created_at: int
+    updated_at: int
+    origin: str
+    version: int
+    state: Literal["live", "deleted"] = "live"
+
+
+class Agent(Struct, frozen=True):
+    """Someone who remembers."""
+
+    id: str
+    agent_type: str
+    capabilities: tuple[str, ...]
+    created_at: int
+    updated_at: int
+    origin: str
+    version: int
+    state: Literal["live", "deleted"] = "live"
+
+
+def agent_of(row: Row) -> Agent:
+    """An agent from the columns of its table."""
+    return Agent(row[0], row[1], tuple(msgspec.json.decode(row[2])), *row[3:])
+
+
+GRANT = register(
+    Kind(
+        "memory_grant",
+        Grant,
+        Shape(registers=("permission", "state")),
+        lambda grant: grant.memory,
+        lambda row: Grant(*row),
+        ends=lambda grant: (("memory", grant.memory),),
+    )
+)
+AGENT = register(
+    Kind("agent", Agent, Shape(registers=("agent_type", "state"), sets=("capabilities",)), lambda agent: None, agent_of)
+)

@@ -1,0 +1,262 @@
+"""Agents, their messages and their grants."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from holdfast.features.access import agents
+from holdfast.features.access.model import Permission
+from holdfast.features.access.notice import Notice
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.fields import Actor, AgentId, Id, Metadata, Priority, Title
+from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
+from holdfast.kernel.timestamps import to_text
+
+
+class AgentRegister(Request, frozen=True):
+    agent_id: AgentId
+    agent_type: Annotated[str, Meta(min_length=1, max_length=64, description="human, system or ai:<name>.")]
+    capabilities: Annotated[list[Annotated[str, Meta(min_length=1, max_length=128)]], Meta(max_length=64)] = []
+
+
+class AgentView(Struct, frozen=True, kw_only=True):
+    agent_id: str
+    agent_type: str
+    capabilities: list[str]
+    registered_at: str
+    last_seen_at: str
+
+
+class Registered(AgentView, frozen=True, kw_only=True):
+    registered: bool
+    id: str
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/agents",
+    family="meta",
+    status=201,
+    cli=("agents", "register"),
+    examples=(
+        Example({"agent_id": "ai:scout@laptop", "agent_type": "ai:scout", "capabilities": ["search"]}),
+        Example({"agent_id": "no blanks allowed", "agent_type": "human"}, error="VALIDATION_FAILED"),
+    ),
+)
+def agent_register(hold: Hold, request: AgentRegister) -> Registered:
+    """Record an agent and what it can do."""
+    agent = agents.register(hold, request.agent_id, request.agent_type, tuple(request.capabilities))
+    return Registered(
+        registered=True,
+        id=agent.id,
+        agent_id=agent.id,
+        agent_type=agent.agent_type,
+        capabilities=list(agent.capabilities),
+        registered_at=to_text(agent.created_at),
+        last_seen_at=to_text(agent.updated_at),
+    )
+
+
+class AgentPage(Struct, frozen=True, kw_only=True):
+    agents: list[AgentView]
+    count: int
+
+
+@operation(Effect.READ, "GET /api/v1/agents", family="meta", cli=("agents", "list"), examples=(Example({}),))
+def agent_list(hold: Hold, request: Nothing) -> AgentPage:
+    """List the registered agents."""
+    with hold.reading() as session:
+        found = agents.registered(session)
+    shown = [
+        AgentView(
+            agent_id=agent.id,
+            agent_type=agent.agent_type,
+            capabilities=list(agent.capabilities),
+            registered_at=to_text(agent.created_at),
+            last_seen_at=to_text(seen or agent.updated_at),
+        )
+        for agent, seen in found
+    ]
+    return AgentPage(agents=shown, count=len(shown))
+
+
+class Notify(Request, frozen=True):
+    target_agent_id: AgentId
+    title: Title
+    payload: Annotated[
+        str, Meta(min_length=1, max_length=65_536, description="The message.", extra={"short": "c", "stdin": True})
+    ]
+    priority: Priority = 5
+    metadata: Metadata = {}
+    agent_id: Actor | None = None
+
+
+class Notified(Struct, frozen=True, kw_only=True):
+    id: str
+    to: str
+    title: str
+    delivered_at: str
+    sender: str
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/notify",
+    family="other",
+    status=201,
+    examples=(
+        Example({"target_agent_id": "ai:scout@laptop", "title": "Ping", "payload": "Are you there?"}),
+        Example({"target_agent_id": "ai:scout@laptop", "title": "Ping"}, error="VALIDATION_FAILED"),
+    ),
+)
+def notify(hold: Hold, request: Notify) -> Notified:
+    """Leave a message for another agent."""
+    notice = agents.notify(
+        hold,
+        Notice(
+            hold.new_id(),
+            hold.caller.agent,
+            request.target_agent_id,
+            request.title,
+            request.payload,
+            request.priority,
+            request.metadata,
+            hold.now(),
+            None,
+        ),
+    )
+    return Notified(
+        id=notice.id,
+        to=notice.recipient,
+        title=notice.title,
+        delivered_at=to_text(notice.created_at),
+        sender=notice.sender,
+    )
+
+
+class Inbox(Request, frozen=True):
+    agent_id: Actor | None = None
+    unread_only: Annotated[bool, Meta(description="Only what was not marked as read.")] = False
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+
+
+class NoticeView(Struct, frozen=True, kw_only=True):
+    id: str
+    sender: str
+    to: str
+    title: str
+    payload: str
+    priority: int
+    metadata: dict[str, Any]
+    created_at: str
+    read: bool
+
+
+class InboxPage(Struct, frozen=True, kw_only=True):
+    agent_id: str
+    messages: list[NoticeView]
+    count: int
+    unread_only: bool
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/inbox",
+    family="power",
+    human="holdfast.features.access.render:render_inbox",
+    examples=(Example({}), Example({"limit": 501}, error="VALIDATION_FAILED")),
+)
+def inbox(hold: Hold, request: Inbox) -> InboxPage:
+    """Read the messages that were left for you."""
+    with hold.reading() as session:
+        found = agents.inbox(hold, session, unread_only=request.unread_only, limit=request.limit)
+    shown = [
+        NoticeView(
+            id=notice.id,
+            sender=notice.sender,
+            to=notice.recipient,
+            title=notice.title,
+            payload=notice.body,
+            priority=notice.priority,
+            metadata=notice.metadata,
+            created_at=to_text(notice.created_at),
+            read=notice.read_at is not None,
+        )
+        for notice in found
+    ]
+    return InboxPage(agent_id=hold.caller.agent, messages=shown, count=len(shown), unread_only=request.unread_only)
+
+
+NoticeId = Annotated[str, Meta(min_length=1, max_length=128, description="A message's id.")]
+
+
+class InboxRead(Request, frozen=True):
+    ids: Annotated[
+        list[NoticeId], Meta(min_length=1, max_length=500, description="Which messages.", extra={"argument": True})
+    ]
+    agent_id: Actor | None = None
+
+
+class Read(Struct, frozen=True, kw_only=True):
+    read: list[str]
+    """Those that were unread until now."""
+    missing: list[str]
+    """Those that are no messages of yours."""
+    count: int
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/inbox/read",
+    family="power",
+    examples=(Example({"ids": ["no-such-message"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
+)
+def inbox_read(hold: Hold, request: InboxRead) -> Read:
+    """Mark messages that were left for you as read."""
+    read, missing = agents.mark_read(hold, request.ids)
+    return Read(read=read, missing=missing, count=len(read))
+
+
+class GrantRequest(Request, frozen=True):
+    id: Id
+    agent_id: AgentId
+    permission: Annotated[Permission, Meta(description="read, write, or decide on grants too.")] = "read"
+
+
+class GrantAnswer(Struct, frozen=True, kw_only=True):
+    id: str
+    agent_id: str
+    permission: str
+    granted: bool
+    revoked: bool
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/memories/{id}/grant",
+    family="governance",
+    human="holdfast.features.access.render:render_grant",
+    examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
+)
+def grant(hold: Hold, request: GrantRequest) -> GrantAnswer:
+    """Let another agent see, or change, one of your private memories."""
+    made = agents.grant(hold, request.id, request.agent_id, request.permission)
+    return GrantAnswer(id=made.memory, agent_id=made.agent, permission=made.permission, granted=True, revoked=False)
+
+
+class RevokeRequest(Request, frozen=True):
+    id: Id
+    agent_id: AgentId
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/memories/{id}/revoke",
+    family="governance",
+    human="holdfast.features.access.render:render_grant",
+    examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
+)
+def revoke(hold: Hold, request: RevokeRequest) -> GrantAnswer:
+    """Take a grant back."""
+    gone = agents.revoke(hold, request.id, request.agent_id)
+    return GrantAnswer(id=gone.memory, agent_id=gone.agent, permission=gone.permission, granted=False, revoked=True)

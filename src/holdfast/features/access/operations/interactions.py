@@ -1,0 +1,221 @@
+"""The audit of interactions: what agents were asked, and what was decided about it."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.access import interactions
+from holdfast.features.access.interaction import Interaction
+from holdfast.features.access.interaction_store import Which
+from holdfast.features.memories.views import text
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.registry.fields import Actor, Limit, Moment, Namespace, Skip
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import from_text
+
+Decision = Literal["ok", "error", "denied"]
+Label = Annotated[str, Meta(max_length=256)]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="Who asked; otherwise the agent itself.")]
+Words = Annotated[str, Meta(min_length=1, max_length=65_536)]
+
+
+class InteractionView(Struct, frozen=True, kw_only=True):
+    """One decision. What was not told, and what the policy of its namespace left out, is not there."""
+
+    id: str
+    at: str
+    status: Decision
+    agent_id: str
+    namespace: str
+    texts: Literal["keep", "hash", "omit"]
+    """What became of the words."""
+    principal: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    channel: str | UnsetType = UNSET
+    action: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    provider: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    took_ms: int | UnsetType = UNSET
+    conversation_id: str | UnsetType = UNSET
+    input: str | UnsetType = UNSET
+    output: str | UnsetType = UNSET
+    input_digest: str | UnsetType = UNSET
+    """SHA-256 of the id, a zero byte and the words: who has them can show that it were these."""
+    output_digest: str | UnsetType = UNSET
+    erased: bool | UnsetType = UNSET
+    """Whether what was said, and by whom, was erased since."""
+
+
+_TOLD = ("principal", "name", "channel", "action", "reason", "provider", "model", "input", "output")
+
+
+def _view(one: "Interaction") -> InteractionView:
+    return InteractionView(
+        id=one.id,
+        at=str(text(one.at)),
+        status=one.status,
+        agent_id=one.agent,
+        namespace=one.namespace,
+        texts=one.texts,
+        took_ms=UNSET if one.took_ms is None else one.took_ms,
+        conversation_id=one.conversation or UNSET,
+        input_digest=one.input_digest or UNSET,
+        output_digest=one.output_digest or UNSET,
+        erased=one.state == "deleted" or UNSET,
+        **{name: getattr(one, name) or UNSET for name in _TOLD},
+    )
+
+
+class InteractionRecord(Request, frozen=True):
+    status: Annotated[Decision, Meta(description="What was decided: ok, error or denied.", extra={"argument": True})]
+    principal: Who | None = None
+    name: Annotated[Label, Meta(description="How they are called.")] = ""
+    channel: Annotated[Label, Meta(description="Where, such as cli or slack.")] = ""
+    action: Annotated[Label, Meta(description="What was asked for, such as a tool.")] = ""
+    reason: Annotated[str, Meta(max_length=2048, description="Why it was denied, or what went wrong.")] = ""
+    input: Annotated[Words, Meta(description="What was asked; kept as the policy of the namespace says.")] | None = None
+    output: Annotated[Words, Meta(description="What was answered; likewise.")] | None = None
+    provider: Annotated[Label, Meta(description="Whose model answered.")] = ""
+    model: Annotated[Label, Meta(description="Which model.")] = ""
+    took_ms: Annotated[int, Meta(ge=0, le=10**12, description="Milliseconds that it took.")] | None = None
+    conversation_id: Annotated[str, Meta(max_length=64, description="To which conversation it belongs.")] = ""
+    at: Annotated[Moment, Meta(description="When it was; otherwise now.")] | None = None
+    unique_key: (
+        Annotated[str, Meta(min_length=1, max_length=256, description="What has the same one is recorded once.")] | None
+    ) = None
+    namespace: Namespace | None = None
+    agent_id: Actor | None = None
+
+
+class InteractionRecorded(InteractionView, frozen=True, kw_only=True):
+    recorded: bool
+    """False: it was recorded before, under the same key."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/interactions",
+    family="power",
+    cli=("interaction", "record"),
+    status=201,
+    human="holdfast.features.access.render:render_recorded_interaction",
+    examples=(
+        Example({"status": "ok", "input": "Is it on?", "output": "Since noon.", "model": "model-one", "took_ms": 420}),
+        Example({"status": "denied", "action": "shell", "reason": "It is on no list.", "principal": "ann"}),
+        Example({"status": "maybe"}, error="VALIDATION_FAILED"),
+        Example({"status": "denied", "reason": "x", "namespace": "people/ann"}, error="VALIDATION_FAILED"),
+    ),
+)
+def interaction_record(hold: Hold, request: InteractionRecord) -> InteractionRecorded:
+    """Write down what an agent was asked and what was decided about it, in the journal, for good.
+
+    The policy of the namespace says what becomes of the words: they are kept, hashed or left out.
+    """
+    told = interactions.Told(
+        status=request.status,
+        principal=request.principal,
+        namespace=request.namespace,
+        name=request.name,
+        channel=request.channel,
+        action=request.action,
+        reason=request.reason,
+        provider=request.provider,
+        model=request.model,
+        took_ms=request.took_ms,
+        conversation=request.conversation_id,
+        at=None if request.at is None else from_text(request.at, "at"),
+        input=request.input,
+        output=request.output,
+        unique_key=request.unique_key,
+    )
+    kept, fresh = interactions.record(hold, told)
+    view = _view(kept)
+    return InteractionRecorded(**{name: getattr(view, name) for name in view.__struct_fields__}, recorded=fresh)
+
+
+class InteractionList(Request, frozen=True):
+    status: Annotated[list[Decision], Meta(max_length=3, description="Only these.")] = []
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    channel: Annotated[Label, Meta(description="Only there.")] | None = None
+    namespace: Namespace | None = None
+    since: Annotated[Moment, Meta(description="From then on.")] | None = None
+    until: Annotated[Moment, Meta(description="Before then.")] | None = None
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+class Interactions(Struct, frozen=True, kw_only=True):
+    interactions: list[InteractionView]
+    count: int
+    totals: dict[str, int]
+    """How many of each decision there are in all."""
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/interactions",
+    family="power",
+    cli=("interaction", "list"),
+    human="holdfast.features.access.render:render_interactions",
+    examples=(Example({}), Example({"status": ["denied"]}), Example({"status": ["maybe"]}, error="VALIDATION_FAILED")),
+)
+def interaction_list(hold: Hold, request: InteractionList) -> Interactions:
+    """List what was decided, the last one first.
+
+    An agent sees what it recorded and its own; who administers the store sees all.
+    """
+    which = Which(
+        principals=tuple(request.principal),
+        statuses=tuple(request.status),
+        channel=request.channel,
+        namespace=request.namespace,
+        since=None if request.since is None else from_text(request.since, "since"),
+        until=None if request.until is None else from_text(request.until, "until"),
+    )
+    found, totals = interactions.browse(hold, which, request.limit, request.offset)
+    return Interactions(interactions=[_view(one) for one in found], count=len(found), totals=totals)
+
+
+class InteractionShow(Request, frozen=True):
+    id: Annotated[str, Meta(min_length=1, max_length=128, description="Its id.", extra={"argument": True})]
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/interactions/{id}",
+    family="power",
+    cli=("interaction", "show"),
+    human="holdfast.features.access.render:render_interaction",
+    examples=(Example({"id": "no-such-interaction"}, error="NOT_FOUND"),),
+)
+def interaction_show(hold: Hold, request: InteractionShow) -> InteractionView:
+    """Show one decision, with everything that was recorded of it."""
+    return _view(interactions.show(hold, request.id))
+
+
+class InteractionErase(Request, frozen=True):
+    older_than_days: Annotated[int, Meta(ge=0, le=36_500, description="Recorded so many days ago, or earlier.")]
+    agent_id: Actor | None = None
+
+
+class InteractionsErased(Struct, frozen=True, kw_only=True):
+    erased: int
+
+
+@operation(
+    Effect.DESTROY,
+    "POST /api/v1/interactions/erase",
+    family="power",
+    admin=True,
+    irreversible=True,
+    cli=("interaction", "erase"),
+    examples=(
+        Example({"older_than_days": 365}),
+        Example({"older_than_days": -1}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+    ),
+)
+def interaction_erase(hold: Hold, request: InteractionErase, progress: Progress) -> InteractionsErased:
+    """Erase what was said in old interactions, and who asked; that and how they were decided stays."""
+    return InteractionsErased(erased=interactions.erase_older(hold, request.older_than_days))

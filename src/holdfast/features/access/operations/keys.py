@@ -1,0 +1,111 @@
+"""Keys: made, listed, revoked."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.access import keys
+from holdfast.features.access.keys import Key
+from holdfast.features.memories.views import text
+from holdfast.kernel.caller import ALL_NAMESPACES, Right
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
+from holdfast.kernel.timestamps import to_text
+
+
+class KeyCreate(Request, frozen=True):
+    name: Annotated[str, Meta(min_length=1, max_length=64, description="What to call it.", extra={"argument": True})]
+    scope: Annotated[Right, Meta(description="read; write as well; or everything, keys included.")] = "write"
+    namespaces: (
+        Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=514)]],
+            Meta(min_length=1, max_length=32, description="team/project or team/project/*: it and below. Else all."),
+        ]
+        | None
+    ) = None
+    agent_id: (
+        Annotated[
+            str, Meta(min_length=1, max_length=128, description="Whom it speaks as: else key:NAME. *: whoever it says.")
+        ]
+        | None
+    ) = None
+
+
+class KeyView(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    scope: Right
+    namespaces: list[str]
+    agent_id: str
+    created_at: str
+    revoked_at: str | UnsetType = UNSET
+
+
+class KeyMade(KeyView, frozen=True, kw_only=True):
+    key: str
+    """The secret, shown this once."""
+
+
+def key_view(key: Key) -> KeyView:
+    return KeyView(
+        id=key.id,
+        name=key.name,
+        scope=key.right,
+        namespaces=list(key.namespaces),
+        agent_id=key.agent,
+        created_at=to_text(key.created_at),
+        revoked_at=text(key.revoked_at),
+    )
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/keys",
+    family="governance",
+    status=201,
+    admin=True,
+    cli=("keys", "create"),
+    surfaces=("library", "cli", "http"),
+    human="holdfast.features.access.render:render_new_key",
+    examples=(
+        Example({"name": "laptop", "scope": "read", "namespaces": ["team/*"]}),
+        Example({"name": "no blanks"}, error="VALIDATION_FAILED"),
+    ),
+)
+def key_create(hold: Hold, request: KeyCreate) -> KeyMade:
+    """Make a key; its secret is shown this once and kept nowhere."""
+    key, secret = keys.create(hold, request.name, request.scope, request.namespaces or ALL_NAMESPACES, request.agent_id)
+    view = key_view(key)
+    return KeyMade(**{name: getattr(view, name) for name in view.__struct_fields__}, key=secret)
+
+
+class KeyPage(Struct, frozen=True, kw_only=True):
+    keys: list[KeyView]
+    count: int
+
+
+@operation(
+    Effect.READ, "GET /api/v1/keys", family="governance", admin=True, cli=("keys", "list"), examples=(Example({}),)
+)
+def key_list(hold: Hold, request: Nothing) -> KeyPage:
+    """List the keys, revoked ones too, without their secrets."""
+    with hold.reading() as session:
+        found = [key_view(key) for key in keys.every(hold, session)]
+    return KeyPage(keys=found, count=len(found))
+
+
+class KeyRevoke(Request, frozen=True):
+    id: Annotated[str, Meta(min_length=1, max_length=128, description="The key's id.", extra={"argument": True})]
+
+
+@operation(
+    Effect.DESTROY,
+    "DELETE /api/v1/keys/{id}",
+    family="governance",
+    admin=True,
+    cli=("keys", "revoke"),
+    examples=(Example({"id": "no-such-key"}, error="NOT_FOUND"),),
+)
+def key_revoke(hold: Hold, request: KeyRevoke) -> KeyView:
+    """Revoke a key, at once and for good."""
+    return key_view(keys.revoke(hold, request.id))

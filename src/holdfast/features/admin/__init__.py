@@ -1,0 +1,1 @@
+"""Administration: backup, migration to another store, health checks, capabilities."""

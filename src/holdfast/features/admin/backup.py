@@ -1,0 +1,391 @@
+"""Snapshots of the whole store, taken while others write, and the way back to one of them."""
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.features.sync.peers import store as peers
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import (
+    Forbidden,
+    Invalid,
+    NewerStore,
+    NotAStore,
+    NotFound,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreUnreachable,
+)
+from holdfast.kernel.journal import journal
+from holdfast.kernel.storage.locate import open_copy
+from holdfast.kernel.storage.port import Store
+from holdfast.kernel.timestamps import DAY, to_text
+from holdfast.version import __version__
+
+KEEP = 48
+CHUNK = 1 << 20
+_NAME = re.compile(r"holdfast-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.db")
+_LEFTOVER = re.compile(rf"\.({_NAME.pattern})\..+")
+"""What a snapshot is called while it is made, its manifest while it is written, and where a restore works."""
+LOCAL = ("library", "cli")
+"""Callers who could copy the file themselves; anybody else names no paths."""
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """What a snapshot must be for it to be taken back."""
+
+    snapshot: str
+    sha256: str
+    bytes: int
+    source: str
+    version: str
+    created_at: str
+    reason: str | UnsetType = UNSET
+    number: int | UnsetType = UNSET
+    """Its place in the order in which those of its directory were made, whatever the clock said."""
+
+
+class Backup(NamedTuple):
+    manifest: Manifest
+    path: Path
+    pruned: list[str]
+
+
+class Restored(NamedTuple):
+    manifest: Manifest
+    before: Manifest | None
+    """The snapshot of what was there before; None after a dry run."""
+    origin: str | None
+    """Under which this store numbers its changes from now on."""
+
+
+def folder_of(hold: Hold) -> Path:
+    """Where snapshots are kept unless told otherwise: beside the store."""
+    return hold.store.beside("backups")
+
+
+def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | UnsetType = UNSET) -> Backup:
+    """Write one consistent snapshot and its manifest, durable on return; remove those before the last `keep`."""
+    must_reach_all(hold)
+    if to is not None:
+        must_be_local(hold, "to")
+    folder = folder_of(hold) if to is None else local_path(to)
+    with filing(folder):
+        _make_private(folder)
+        path = _snapshot(hold, folder)
+        manifest = Manifest(
+            snapshot=path.name,
+            sha256=digest_of(path),
+            bytes=path.stat().st_size,
+            source=hold.store.path,
+            version=__version__,
+            created_at=to_text(hold.now()),
+            reason=reason,
+            number=_next_number(folder),
+        )
+        _write(manifest_of(path), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+        _settle(folder)
+        return Backup(manifest, path, _prune(folder, manifest, keep, hold.now()))
+
+
+def local_path(text: str) -> Path:
+    """A path as a person writes it."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:  # there is no user of that name, so that it is the name of a file
+        return Path(text).absolute()
+
+
+def _make_private(folder: Path) -> None:
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def _snapshot(hold: Hold, folder: Path) -> Path:
+    """A snapshot under a name that nobody has; until it is whole it has another, of this process alone."""
+    partial = folder / f".{name_of(hold.now())}.{os.getpid()}-{os.urandom(4).hex()}.partial"
+    try:
+        hold.store.snapshot(partial)
+        for at in count(hold.now()):
+            try:
+                os.link(partial, folder / name_of(at))
+            except FileExistsError:
+                continue
+            return folder / name_of(at)
+    finally:
+        partial.unlink(missing_ok=True)
+    raise AssertionError("time does not end")
+
+
+def name_of(at: int) -> str:
+    """Names sort by time."""
+    return f"holdfast-{to_text(at).replace('-', '').replace(':', '')}.db"
+
+
+def manifest_of(snapshot: Path) -> Path:
+    return snapshot.with_name(snapshot.name + ".json")
+
+
+def digest_of(file: Path) -> str:
+    digest = sha256()
+    with file.open("rb") as source:
+        while chunk := source.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _write(file: Path, content: bytes) -> None:
+    """The whole file or none of it, readable by its owner alone."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    with os.fdopen(os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as target:
+        target.write(content)
+        target.flush()
+        os.fsync(target.fileno())
+    partial.rename(file)
+
+
+def _settle(folder: Path) -> None:
+    """Make the names in a directory durable; some systems cannot open one, and need not."""
+    if os.name != "nt":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _next_number(folder: Path) -> int:
+    return 1 + max((_number(manifest) for manifest in read_manifests(folder)[0]), default=0)
+
+
+def _number(manifest: Manifest) -> int:
+    return manifest.number if isinstance(manifest.number, int) else 0
+
+
+def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
+    """Remove what was made before the last snapshots, and what a crash left of one a day ago.
+
+    What was just made stays, and so does the last one that can be restored.
+    """
+    kept, outdated = _kept_and_outdated(folder, made, keep)
+    if outdated and not any(_is_sound(folder, one, now) for one in reversed(kept)):
+        spared = next((one for one in reversed(outdated) if _is_sound(folder, one, now)), None)
+        outdated = [one for one in outdated if one is not spared]
+    gone = [manifest.snapshot for manifest in outdated]
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+        manifest_of(folder / name).unlink(missing_ok=True)
+    for left in folder.iterdir():
+        named = _LEFTOVER.fullmatch(left.name)
+        if named and named[1] < name_of(now - DAY):
+            _remove(left)
+    return gone
+
+
+def _kept_and_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Manifest], list[Manifest]]:
+    """The last `keep` whole snapshots with whatever was made between them, and those before; each oldest first."""
+    kept: list[Manifest] = []
+    others = [one for one in read_manifests(folder)[0] if one.snapshot != made.snapshot]
+    room = keep - 1
+    while others and room:
+        kept.append(others.pop())
+        room -= _is_whole(folder, kept[-1])
+    return [*reversed(kept), made], others
+
+
+def _is_whole(folder: Path, manifest: Manifest) -> bool:
+    """Whether a snapshot has the size that its manifest says; another process may have removed it."""
+    try:
+        return (folder / manifest.snapshot).stat().st_size == manifest.bytes
+    except FileNotFoundError:
+        return False
+
+
+def _is_sound(folder: Path, manifest: Manifest, now: int) -> bool:
+    """Whether a snapshot could be restored."""
+    try:
+        with _checked_copy(folder / manifest.snapshot, manifest, folder, now):
+            return True
+    except (Invalid, NotAStore, NewerStore, StoreDamaged, FileNotFoundError):
+        return False
+
+
+def _remove(left: Path) -> None:
+    """A file, or the directory in which a restore was at work."""
+    if not left.is_dir():
+        left.unlink(missing_ok=True)
+        return
+    for inside in left.iterdir():
+        inside.unlink(missing_ok=True)
+    left.rmdir()
+
+
+def names_in(folder: Path) -> list[str]:
+    """The snapshots in a directory, by the times in their names."""
+    return sorted(file.name for file in folder.iterdir() if _NAME.fullmatch(file.name)) if folder.is_dir() else []
+
+
+def read_manifests(folder: Path) -> tuple[list[Manifest], list[str]]:
+    """The snapshots in a directory in the order in which they were made, and those without a manifest to restore by."""
+    found, broken = list[Manifest](), list[str]()
+    for name in names_in(folder):
+        try:
+            found.append(read_manifest(folder / name))
+        except Invalid:
+            broken.append(name)
+    return sorted(found, key=_number), broken
+
+
+def listed(hold: Hold) -> tuple[list[Manifest], list[str]]:
+    """The snapshots beside the store, newest first, and those that cannot be taken back for want of a manifest."""
+    folder = folder_of(hold)
+    with filing(folder):
+        found, broken = read_manifests(folder)
+    return found[::-1], broken[::-1]
+
+
+def read_manifest(snapshot: Path) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(manifest_of(snapshot).read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        raise Invalid(f"The snapshot {snapshot.name} has no manifest beside it.", fields=["from"]) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise Invalid(f"The manifest of {snapshot.name} cannot be read.", fields=["from"]) from None
+    if manifest.snapshot != snapshot.name:
+        raise Invalid(f"The manifest beside {snapshot.name} is of {manifest.snapshot}.", fields=["from"])
+    return manifest
+
+
+def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
+    """Take a snapshot back, for every process that has the store open at once; or change nothing at all.
+
+    It is verified against its manifest and checked as a store. What was there is kept as a snapshot of its own, to the
+    last change that anybody was told is kept. From then on this store counts as a new incarnation.
+    """
+    must_reach_all(hold)
+    folder = folder_of(hold)
+    with filing(folder):
+        snapshot = find(hold, source)
+        _make_private(folder)
+        manifest = read_manifest(snapshot)
+    with filing(folder), _checked_copy(snapshot, manifest, folder, hold.now()) as (copy, fresh):
+        if dry_run:
+            return Restored(manifest, None, None)
+        with hold.store.writing() as session:
+            owner = journal.owner_of(session, hold.store)
+        kept: list[Manifest] = []
+        origins: list[str] = []
+
+        def prepare() -> None:
+            kept.append(back_up(hold, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
+            origins.append(_begin_anew(hold, fresh, owner))
+
+        hold.store.replace(copy, prepare)
+    return Restored(manifest, kept[0], origins[0])
+
+
+@contextmanager
+def _checked_copy(snapshot: Path, manifest: Manifest, folder: Path, now: int) -> Iterator[tuple[Path, Store]]:
+    """A copy of a snapshot that is what its manifest says, opened and found whole; it is gone afterwards."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix=f".{name_of(now)}.", dir=folder) as scratch:
+        copy = Path(scratch) / "copy.db"
+        _copy_verified(snapshot, copy, manifest)
+        with closing(_sound(copy, manifest)) as fresh:
+            yield copy, fresh
+
+
+def find(hold: Hold, source: str) -> Path:
+    """A snapshot by its name, or, for those at this machine, by a path to it or to a directory of them."""
+    named = folder_of(hold) / source
+    if _NAME.fullmatch(source) and named.is_file():
+        return named
+    if not _NAME.fullmatch(source):
+        must_be_local(hold, "from")
+    path = local_path(source)
+    if hold.caller.source in LOCAL and path.is_dir() and names_in(path):
+        return path / _newest(path)
+    if hold.caller.source in LOCAL and path.is_file():
+        return path
+    raise NotFound(f"There is no snapshot {source!r}: backup_list shows those there are.", snapshot=source)
+
+
+def _newest(folder: Path) -> str:
+    """The snapshot of a directory that was made last; one without its manifest that may be that is not passed over."""
+    found, broken = read_manifests(folder)
+    return max([*(one.snapshot for one in found[-1:]), *broken])
+
+
+def _copy_verified(snapshot: Path, copy: Path, manifest: Manifest) -> None:
+    """Copy and hash in one go: what was verified is what is used."""
+    digest, size = sha256(), 0
+    with (
+        snapshot.open("rb") as given,
+        os.fdopen(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as to,
+    ):
+        while chunk := given.read(CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+            to.write(chunk)
+    if (digest.hexdigest(), size) != (manifest.sha256, manifest.bytes):
+        raise Invalid(f"The snapshot {snapshot.name} is not what its manifest says: it was altered.", fields=["from"])
+
+
+def _sound(copy: Path, manifest: Manifest) -> Store:
+    """The store in a copy, if it is one of ours, of this release or an older one, and whole."""
+    try:
+        store = open_copy(copy)
+    except StoreError as error:
+        raise type(error)(f"The snapshot {manifest.snapshot} cannot be taken back: {error.message}") from error
+    if faults := store.faults():
+        store.close()
+        raise StoreDamaged(f"The snapshot {manifest.snapshot} is damaged ({faults[0].what}); nothing was changed.")
+    return store
+
+
+_KEY_COLUMNS = ("id", "name", "hash", "access_right", "namespaces", "agent", "created_at", "revoked_at")
+
+
+def _begin_anew(hold: Hold, fresh: Store, owner: journal.Owner) -> str:
+    """Make a copy this node's next incarnation. Who may enter is as it was before: keys and peers do not go back."""
+    with hold.store.reading() as before, fresh.writing() as session:
+        now, then = journal.head_of(before), journal.head_of(session)
+        number = max(now.incarnation, then.incarnation if then.node == now.node else 0) + 1
+        for key in before.rows("key_all"):
+            session.do("key_put", **dict(zip(_KEY_COLUMNS, key, strict=True)))
+        if then.node == now.node:
+            peers.carry(before, session)
+        return journal.renew(session, owner, now.node, number, adopt=True).origin
+
+
+def must_be_local(hold: Hold, field: str) -> None:
+    if hold.caller.source not in LOCAL:
+        raise Forbidden(f"{field}: paths are for the command line and the library; name a snapshot instead.")
+
+
+def must_reach_all(hold: Hold) -> None:
+    """A snapshot is of every namespace, so that a key confined to some of them may not touch it."""
+    if "*" not in hold.caller.namespaces:
+        raise Forbidden("Only a key that reaches every namespace may do this.")
+
+
+@contextmanager
+def filing(folder: Path) -> Iterator[None]:
+    """What the file system refuses is the store's error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull from error
+        raise StoreUnreachable(f"{error.filename or folder}: {error.strerror}.") from error

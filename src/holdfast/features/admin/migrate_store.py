@@ -1,0 +1,59 @@
+"""The whole store to another place, and from one engine to another."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from typing import NamedTuple
+
+from holdfast.features.admin.backup import must_be_local, must_reach_all
+from holdfast.kernel.context import Hold
+from holdfast.kernel.storage import copy_tables as moving
+from holdfast.kernel.storage.copy_tables import Copied
+from holdfast.kernel.storage.locate import open_existing, place_at, tables
+from holdfast.kernel.storage.port import Store
+
+
+class Moved(NamedTuple):
+    source: str
+    target: str
+    tables: list[Copied]
+    """Without digests after a dry run."""
+    resumed: bool
+    """Whether an earlier move had been begun there."""
+
+    @property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.tables)
+
+    @property
+    def digest(self) -> str:
+        """One for everything."""
+        return sha256("".join(f"{table.table} {table.digest}\n" for table in self.tables).encode()).hexdigest()
+
+
+def move(hold: Hold, to: str, source: str | None = None, *, dry_run: bool = False) -> Moved:
+    """Copy a store to a new place, and with it the key that signed its journal; the source stays as it is."""
+    must_reach_all(hold)
+    must_be_local(hold, "to")
+    place = place_at(to)
+    with _source(hold, source) as store:
+        done = _looked(store, place) if dry_run else moving.move(store, place, tables(), hold.progress)
+    return Moved(store.path, place.path, done.tables, done.resumed)
+
+
+@contextmanager
+def _source(hold: Hold, address: str | None) -> Iterator[Store]:
+    if address is None:
+        yield hold.store
+    else:
+        with closing(open_existing(address)) as store:
+            yield store
+
+
+def _looked(store: Store, place: moving.Place) -> moving.Moved:
+    """What would be moved, if it could be."""
+    found = place.look()
+    with store.reading() as session:
+        moving.admitted(found, place, store, session)
+        counted = moving.counts(session, tables())
+    return moving.Moved([Copied(name, rows, "") for name, rows in counted.items()], found.state == "unfinished")

@@ -1,0 +1,1 @@
+"""Hooks of agent hosts (Claude Code, Codex ...) and the projects their sessions belong to."""

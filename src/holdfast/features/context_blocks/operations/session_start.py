@@ -1,0 +1,82 @@
+"""What a session should know first."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.agent_hosts import projects
+from holdfast.features.context_blocks import session_start as booting
+from holdfast.features.memories.views import known
+from holdfast.kernel.context import Hold
+from holdfast.kernel.records.validate import namespace as admitted
+from holdfast.kernel.registry.fields import Namespace
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+PartName = Literal["standards", "facts", "lessons", "decisions", "recent", "tasks", "stale"]
+
+
+class Boot(Request, frozen=True):
+    namespace: Annotated[Namespace, Meta(description="That of the project.")] | None = None
+    principal: Annotated[str, Meta(min_length=1, max_length=128, description="Whose session.")] | None = None
+    budget: Annotated[int, Meta(ge=100, le=20_000, description="Fit into this many tokens of cl100k.")] = 1500
+
+
+class BootPart(Struct, frozen=True, kw_only=True):
+    name: PartName
+    given: int
+    dropped: int
+    """What was found and did not fit."""
+    ids: list[str]
+    """Of memories, or of tasks."""
+    degraded: str | UnsetType = UNSET
+    """Why the part is not whole, if something failed."""
+
+
+class Booted(Struct, frozen=True, kw_only=True):
+    namespace: str
+    text: str
+    """Fenced as data; empty if there is nothing to say."""
+    manifest: str
+    """In one line: what was given, from where, how many tokens, what is lacking."""
+    parts: list[BootPart]
+    tokens_used: int
+    budget: int
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/boot",
+    family="power",
+    surfaces=("library", "http", "mcp"),
+    examples=(
+        Example({"namespace": "projects/github.com/ann/app"}),
+        Example({"budget": 1}, error="VALIDATION_FAILED"),
+        Example({"namespace": "projects//app"}, error="VALIDATION_FAILED"),
+    ),
+)
+def boot(hold: Hold, request: Boot) -> Booted:
+    """Gather what a session should know first: facts, lessons, decisions, what is new, due or stale.
+
+    Of one project and one person, within a budget. It only reads. `holdfast boot` finds the project of a folder.
+    """
+    names = projects.names_of(hold, admitted(request.namespace or hold.namespace))
+    place = booting.Place(names[0], names, request.principal or hold.caller.agent)
+    done = booting.boot(hold, place, request.budget)
+    parts = [
+        BootPart(
+            name=part.name,  # type: ignore[arg-type]
+            given=len(part.items),
+            dropped=part.dropped,
+            ids=[item.id for item in part.items],
+            degraded=known(part.degraded),
+        )
+        for part in done.parts
+    ]
+    return Booted(
+        namespace=names[0],
+        text=done.text,
+        manifest=booting.manifest(names[0], done, request.budget),
+        parts=parts,
+        tokens_used=done.tokens,
+        budget=request.budget,
+    )

@@ -1,0 +1,1 @@
+"""Conversations: turns in order, summaries, onboarding."""

@@ -1,0 +1,342 @@
+"""Conversations: what was said, in its order, and what it came to."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.conversations import consolidate as consolidating
+from holdfast.features.conversations import service as conversations
+from holdfast.features.conversations.store import Conversation, Scope, Which
+from holdfast.features.memories.views import known, text
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.registry.fields import Actor, Limit, Moment, Namespace, Skip
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import from_text
+
+Role = Literal["user", "assistant", "system", "tool"]
+State = Literal["active", "closing", "closed"]
+Channel = Annotated[str, Meta(max_length=128, description="Where they talk, such as cli or slack.")]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="Who talks; otherwise the agent itself.")]
+Place = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Turns after this one.")]
+ConversationId = Annotated[
+    str, Meta(min_length=1, max_length=64, description="Id of a conversation.", extra={"argument": True})
+]
+
+
+class TurnGiven(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody said."""
+
+    role: Role
+    content: Annotated[str, Meta(min_length=1, max_length=65_536)]
+    at: Moment | None = None
+    metadata: dict[str, Any] = {}
+
+
+class TurnView(Struct, frozen=True, kw_only=True):
+    place: int
+    """Its number in the conversation, from 1."""
+    role: str
+    content: str
+    at: str
+    memory_id: str
+
+
+class ConversationView(Struct, frozen=True, kw_only=True):
+    id: str
+    state: State
+    channel: str
+    principal: str
+    namespace: str
+    agent_id: str
+    started_at: str
+    last_at: str
+    turns: int
+    covered: int
+    """Up to this turn the summary tells of them."""
+    closed_at: str | UnsetType = UNSET
+    summary: str | UnsetType = UNSET
+    summary_id: str | UnsetType = UNSET
+    pruned: bool | UnsetType = UNSET
+
+
+def _turn(memory: "Memory") -> TurnView:
+    return TurnView(
+        place=memory.place or 0,
+        role=memory.speaker or "",
+        content=memory.content,
+        at=str(text(memory.occurred_at)),
+        memory_id=memory.id,
+    )
+
+
+def _conversation(one: "Conversation", summary: "Memory | None" = None) -> ConversationView:
+    return ConversationView(
+        id=one.id,
+        state=one.state,
+        channel=one.channel,
+        principal=one.principal,
+        namespace=one.namespace,
+        agent_id=one.agent,
+        started_at=str(text(one.started_at)),
+        last_at=str(text(one.last_at)),
+        turns=one.turns,
+        covered=one.covered,
+        closed_at=text(one.closed_at),
+        summary=UNSET if summary is None else summary.content,
+        summary_id=known(one.summary),
+        pruned=one.pruned or UNSET,
+    )
+
+
+def _scope(hold: Hold, channel: str, principal: str | None, namespace: str | None) -> "Scope":
+    return Scope(channel, principal or hold.caller.agent, namespace or hold.namespace)
+
+
+class ConversationSay(Request, frozen=True):
+    turns: Annotated[
+        list[TurnGiven], Meta(min_length=1, max_length=200, description="In their order: role and content.")
+    ]
+    channel: Channel = ""
+    principal: Who | None = None
+    namespace: Namespace | None = None
+    agent_id: Actor | None = None
+
+
+class ConversationSaid(Struct, frozen=True, kw_only=True):
+    conversation_id: str
+    began: bool
+    """Whether this is the beginning of a conversation."""
+    turns: list[TurnView]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conversations",
+    family="power",
+    stage="store",
+    cli=("conversation", "say"),
+    status=201,
+    human="holdfast.features.conversations.render:render_new_turns",
+    examples=(
+        Example({"turns": [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Since noon."}]}),
+        Example({"turns": [{"role": "robot", "content": "x"}]}, error="VALIDATION_FAILED"),
+        Example({"turns": []}, error="VALIDATION_FAILED"),
+    ),
+)
+def conversation_say(hold: Hold, request: ConversationSay) -> ConversationSaid:
+    """Keep what was said, in one piece, in the conversation that goes on.
+
+    After two hours without a word another conversation begins. Each turn is a memory: recall finds it, whoever said it.
+    """
+    said = conversations.say(
+        hold,
+        _scope(hold, request.channel, request.principal, request.namespace),
+        [
+            conversations.Turn(
+                turn.role, turn.content, None if turn.at is None else from_text(turn.at, "at"), turn.metadata
+            )
+            for turn in request.turns
+        ],
+    )
+    return ConversationSaid(
+        conversation_id=said.conversation.id, began=said.began, turns=[_turn(turn) for turn in said.turns]
+    )
+
+
+class ConversationShow(Request, frozen=True):
+    id: ConversationId
+    after: Place = 0
+    limit: Limit = 100
+
+
+class ConversationWhole(Struct, frozen=True, kw_only=True):
+    conversation: ConversationView
+    turns: list[TurnView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/conversations/{id}",
+    family="power",
+    cli=("conversation", "show"),
+    human="holdfast.features.conversations.render:render_conversation",
+    examples=(Example({"id": "no-such-conversation"}, error="NOT_FOUND"),),
+)
+def conversation_show(hold: Hold, request: ConversationShow) -> ConversationWhole:
+    """Show what was said in a conversation, in its order, and its summary."""
+    one, said, summary = conversations.show(hold, request.id, request.after, request.limit)
+    return ConversationWhole(
+        conversation=_conversation(one, summary), turns=[_turn(turn) for turn in said], count=len(said)
+    )
+
+
+class ConversationList(Request, frozen=True):
+    state: Annotated[State, Meta(description="Only these.")] | None = None
+    channel: Channel | None = None
+    namespace: Namespace | None = None
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+class Conversations(Struct, frozen=True, kw_only=True):
+    conversations: list[ConversationView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/conversations",
+    family="power",
+    cli=("conversation", "list"),
+    human="holdfast.features.conversations.render:render_conversations",
+    examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
+)
+def conversation_list(hold: Hold, request: ConversationList) -> Conversations:
+    """List conversations with their summaries, the latest first."""
+    which = Which(tuple(request.principal), request.channel, request.namespace, request.state)
+    found = [_conversation(*one) for one in conversations.browse(hold, which, request.limit, request.offset)]
+    return Conversations(conversations=found, count=len(found))
+
+
+class ConversationClose(Request, frozen=True):
+    id: Annotated[ConversationId, Meta(description="Which one; otherwise the one that goes on.")] | None = None
+    summary: (
+        Annotated[str, Meta(min_length=1, max_length=65_536, description="What it came to; otherwise made.")] | None
+    ) = None
+    channel: Channel = ""
+    principal: Who | None = None
+    namespace: Namespace | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conversations/close",
+    family="power",
+    stage="store",
+    asks=True,
+    cli=("conversation", "close"),
+    human="holdfast.features.conversations.render:render_conversation_summary",
+    examples=(
+        Example({"id": "no-such-conversation"}, error="NOT_FOUND"),
+        Example({"channel": "nowhere"}, error="NOT_FOUND"),
+    ),
+)
+def conversation_close(hold: Hold, request: ConversationClose) -> ConversationView:
+    """Close a conversation with a summary: the one that you give, or one of its weightiest sentences."""
+    scope = _scope(hold, request.channel, request.principal, request.namespace)
+    closed = conversations.close(hold, conversations.one_of(hold, request.id, scope), request.summary)
+    one, _, summary = conversations.show(hold, closed.id, closed.turns, 1)
+    return _conversation(one, summary)
+
+
+class ConversationReap(Request, frozen=True):
+    limit: Limit = 100
+    prune_days: (
+        Annotated[
+            int, Meta(ge=0, le=36_500, description="Archive the turns of what was closed so many days ago; else none.")
+        ]
+        | None
+    ) = None
+    agent_id: Actor | None = None
+
+
+class Reaped(Struct, frozen=True, kw_only=True):
+    closed: list[str]
+    pruned: list[str]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conversations/reap",
+    family="power",
+    stage="store",
+    asks=True,
+    repeats=True,
+    admin=True,
+    cli=("conversation", "reap"),
+    human="holdfast.features.conversations.render:render_reaping",
+    examples=(Example({}), Example({"prune_days": -1}, error="VALIDATION_FAILED")),
+)
+def conversation_reap(hold: Hold, request: ConversationReap, progress: Progress) -> Reaped:
+    """Close the conversations that nobody goes on with, each with its summary; one reaper at a time.
+
+    With prune_days, turns that a summary tells of are archived; nothing is that no summary tells of.
+    """
+    done = conversations.reap(hold, request.limit, request.prune_days)
+    return Reaped(closed=[one.id for one in done.closed], pruned=[one.id for one in done.pruned])
+
+
+class ConversationConsolidate(Request, frozen=True):
+    min_hours: Annotated[float, Meta(ge=0, le=100_000, description="Since the last time, at least.")] = 24
+    min_conversations: Annotated[int, Meta(ge=0, le=1_000_000, description="Begun since then, at least.")] = 5
+    prune_days: Annotated[
+        int,
+        Meta(ge=0, le=36_500, description="Archive turns of what was closed, and drop old evidence, after so many."),
+    ] = 30
+    keep_outcomes: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Of each principal; earlier ones do not count.")
+    ] = 100
+    interaction_days: (
+        Annotated[int, Meta(ge=0, le=36_500, description="Erase the words of interactions after so many; else never.")]
+        | None
+    ) = None
+    force: Annotated[bool, Meta(description="Whatever time and number say.")] = False
+    agent_id: Actor | None = None
+
+
+class ConversationsConsolidated(Struct, frozen=True, kw_only=True):
+    ran: bool
+    closed: int
+    pruned: int
+    outcomes_archived: int
+    outcomes_dropped: int
+    interactions_erased: int
+    gate: Literal["lease", "time", "conversations"] | UnsetType = UNSET
+    """Why nothing was done: another does it, it is too early, or too little is new."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/conversations/consolidate",
+    family="power",
+    stage="store",
+    asks=True,
+    repeats=True,
+    admin=True,
+    cli=("conversation", "consolidate"),
+    human="holdfast.features.conversations.render:render_conversation_consolidation",
+    examples=(
+        Example({}),
+        Example({"force": True, "prune_days": 90}),
+        Example({"min_hours": -1}, error="VALIDATION_FAILED"),
+    ),
+)
+def conversation_consolidate(
+    hold: Hold, request: ConversationConsolidate, progress: Progress
+) -> ConversationsConsolidated:
+    """Close, summarise and put away what agents heard, if it is time and enough is new; one at a time.
+
+    Turns go into the archive once a summary tells of them. Old outcomes do, too, before they are taken away.
+    """
+    terms = consolidating.Terms(
+        hours=request.min_hours,
+        conversations=request.min_conversations,
+        prune_days=request.prune_days,
+        outcomes=request.keep_outcomes,
+        interaction_days=request.interaction_days,
+        force=request.force,
+    )
+    done = consolidating.consolidate(hold, terms)
+    return ConversationsConsolidated(
+        ran=done.gate is None,
+        closed=done.closed,
+        pruned=done.pruned,
+        outcomes_archived=done.outcomes_archived,
+        outcomes_dropped=done.outcomes_dropped,
+        interactions_erased=done.interactions_erased,
+        gate=UNSET if done.gate is None else done.gate,
+    )

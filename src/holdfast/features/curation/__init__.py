@@ -1,0 +1,1 @@
+"""Keeping a store tidy: quality report, merging, tagging, splitting, contradictions."""

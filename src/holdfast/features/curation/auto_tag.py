@@ -1,0 +1,135 @@
+"""Suggest labels for a text, and add them to a memory if that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.features.curation import store as curation
+from holdfast.features.curation.tagging import MOST, labels
+from holdfast.features.llm.assist import BY_RULES, How, aid, unfit
+from holdfast.features.llm.client import Material, Task
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store_memory import must_change
+from holdfast.features.memories.update_memory import must_be_version
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.idf import rarity
+from holdfast.kernel.text.words import STOP, fold, runs
+
+InUse = Callable[[Session, str], dict[str, int]]
+MOST_WORDS = 4
+MOST_CHARACTERS = 16_384
+"""Of a text that a model is asked about."""
+
+
+class Tagged(NamedTuple):
+    memory: Memory | None
+    new: list[str]
+    """What suits the text and it does not have yet."""
+    all: list[str]
+    applied: bool
+    how: How
+
+
+class Labels(Struct, frozen=True):
+    """Labels for the text, the best first."""
+
+    tags: list[str]
+
+
+def auto_tag(hold: Hold, id: str, *, apply: bool = False, expected_version: int | None = None) -> Tagged:
+    """Labels for a memory; added to it if asked, unless it was changed while they were looked for."""
+    with hold.reading() as session:
+        memory = memories.resolve(session, hold.caller, id, hold.now())
+        must_be_version(memory, expected_version)
+    tagged = labelled(hold, memory)
+    if apply and tagged.new:
+        tagged = tagged._replace(memory=add(hold, memory, tagged.new), applied=True)
+    return tagged
+
+
+def labelled(hold: Hold, memory: Memory, in_use: InUse | None = None) -> Tagged:
+    """Labels that suit a memory; `in_use` knows those of a namespace. Never inside a transaction."""
+    with hold.reading() as session:
+        known = in_use(session, memory.namespace) if in_use else used(hold, session, memory.namespace)
+        found = _by_rules(session, known, memory.title, memory.content, memory.tags)
+    new, how = _by_model(hold, memory.title, memory.content, found, known, memory.tags)
+    new = new[: door.MOST_TAGS - len(memory.tags)]
+    return Tagged(memory, new, [*memory.tags, *new], False, how)
+
+
+def suggest(hold: Hold, title: str, content: str, namespace: str) -> Tagged:
+    """Labels for a text that is not kept."""
+    title, content, namespace = door.title(title), door.content(content), door.namespace(namespace)
+    with hold.reading() as session:
+        known = used(hold, session, namespace)
+        found = _by_rules(session, known, title, content, ())
+    new, how = _by_model(hold, title, content, found, known, ())
+    return Tagged(None, new, new, False, how)
+
+
+def add(hold: Hold, memory: Memory, tags: list[str]) -> Memory:
+    """Give a memory more labels, if it is as it was read."""
+    with hold.writing() as write:
+        now = memories.resolve(write.session, hold.caller, memory.id, write.now)
+        must_change(hold, write, now)
+        must_be_version(now, memory.version)
+        return write.change(MEMORY, now, replace(now, tags=door.tags((*now.tags, *tags))), "tag")
+
+
+def used(hold: Hold, session: Session, namespace: str) -> dict[str, int]:
+    """The labels of a namespace, and how often each is used."""
+    return curation.tags(session, hold.caller, namespace, hold.now())
+
+
+def _by_rules(session: Session, known: dict[str, int], title: str, content: str, had: tuple[str, ...]) -> list[str]:
+    """Labels by what the text speaks of."""
+    words = rarity(session, runs(f"{title} {content[:MOST_CHARACTERS]}"))
+    return [label.tag for label in labels(title, content, known=known, rarity=words, without=had)]
+
+
+def _by_model(
+    hold: Hold, title: str, content: str, found: list[str], known: dict[str, int], had: tuple[str, ...]
+) -> tuple[list[str], How]:
+    """What a model would label the text, by the same rules; without one, what was found."""
+    if hold.model is None:
+        return found, BY_RULES
+    task = Task(
+        "tag",
+        "Name three to eight short labels for the text, lower case, of one or two words, the best first. Prefer labels "
+        "that are in use already. Do not invent what the text does not speak of.",
+        Labels,
+        512,
+    )
+    material = [
+        Material("labels in use", "\n".join(list(known)[:100]) or "none"),
+        Material("labels by rules", "\n".join(found) or "none"),
+        Material("title", title),
+        Material("text", content[:MOST_CHARACTERS]),
+    ]
+    answer, how = aid(hold, task, material)
+    if answer is None:
+        return found, how
+    taken = {fold(tag) for tag in had}
+    clean = {fold(tag): tag for tag in map(_clean, reversed(answer.tags)) if tag and fold(tag) not in taken}
+    chosen = list(reversed(clean.values()))[:MOST]
+    return (chosen, how) if chosen else (found, unfit("the model named nothing that can be a label"))
+
+
+def _clean(tag: str) -> str:
+    """A label as it can be kept; nothing, if it says nothing or is a sentence."""
+    words = runs(tag)
+    if not 0 < len(words) <= MOST_WORDS or all(word in STOP or word.isdigit() for word in words):
+        return ""
+    try:
+        return door.tags([tag.strip().lower().replace(" ", "-")])[0]
+    except Invalid:
+        return ""

@@ -1,0 +1,96 @@
+"""Do two memories contradict each other? What they say is set side by side, sentence by sentence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from holdfast.features.curation.contradiction import Evidence, contradictions
+from holdfast.features.llm.assist import BY_RULES, How, aid, unfit
+from holdfast.features.llm.client import Material, Task
+from holdfast.features.memories import store as memories
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.text.similarity import Likeness, compare
+from holdfast.kernel.text.words import fold
+
+MOST_CHARACTERS = 16_384
+MOST_EVIDENCE = 20
+
+
+class Detected(NamedTuple):
+    a: Memory
+    b: Memory
+    evidence: list[Evidence]
+    likeness: Likeness
+    how: How
+
+    @property
+    def contradicts(self) -> bool:
+        return bool(self.evidence)
+
+
+class Verdict(Struct, frozen=True):
+    """Whether both texts can be true, and the sentences that cannot, word for word."""
+
+    contradicts: bool
+    sentence_a: str = ""
+    sentence_b: str = ""
+    difference: str = ""
+
+
+def detect(hold: Hold, id_a: str, id_b: str) -> Detected:
+    """Whether two memories contradict each other, and where."""
+    with hold.reading() as session:
+        a, b = (memories.resolve(session, hold.caller, id, hold.now()) for id in (id_a, id_b))
+    if a.id == b.id:
+        raise Invalid("id_b: names the same memory as id_a", fields=["id_b"])
+    return compared(hold, a, b)
+
+
+def compared(hold: Hold, a: Memory, b: Memory) -> Detected:
+    """Two memories by rules, and by a model if one is set. Never inside a transaction."""
+    found, likeness = by_rules(a, b)
+    if hold.model is None:
+        return Detected(a, b, found, likeness, BY_RULES)
+    evidence, how = _by_model(hold, a, b, found)
+    return Detected(a, b, evidence, likeness, how)
+
+
+def by_rules(a: Memory, b: Memory) -> tuple[list[Evidence], Likeness]:
+    subject = a.title if fold(a.title) == fold(b.title) else ""
+    found = contradictions(a.content[:MOST_CHARACTERS], b.content[:MOST_CHARACTERS], subject=subject)
+    return found[:MOST_EVIDENCE], compare(a.content, b.content)
+
+
+def _by_model(hold: Hold, a: Memory, b: Memory, found: list[Evidence]) -> tuple[list[Evidence], How]:
+    """A model's verdict; one that quotes what neither text says does not count."""
+    task = Task(
+        "contradiction",
+        "Decide whether the texts A and B contradict each other: whether both cannot be true of the same thing at the "
+        "same time. If they do, quote the sentence of each, word for word, and say in a few words how they differ. "
+        "Texts about different things do not contradict each other.",
+        Verdict,
+        1024,
+    )
+    hints = "\n".join(f"{one.sort}: {one.difference}" for one in found) or "none"
+    material = [
+        Material("A", f"{a.title}\n{a.content[:MOST_CHARACTERS]}"),
+        Material("B", f"{b.title}\n{b.content[:MOST_CHARACTERS]}"),
+        Material("differences by rules", hints),
+    ]
+    answer, how = aid(hold, task, material)
+    if answer is None:
+        return found, how
+    if not answer.contradicts:
+        return [], how
+    if not _quoted(answer.sentence_a, a) or not _quoted(answer.sentence_b, b):
+        return found, unfit("the model quoted what the texts do not say")
+    return [Evidence("model", answer.sentence_a, answer.sentence_b, answer.difference[:512])], how
+
+
+def _quoted(sentence: str, memory: Memory) -> bool:
+    said = " ".join(sentence.split()).casefold()
+    return bool(said) and said in " ".join(f"{memory.title} {memory.content}".split()).casefold()

@@ -1,0 +1,137 @@
+"""How clean a store is."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.admin.backup import local_path
+from holdfast.features.curation import quality_report as audit_store
+from holdfast.features.curation.quality import MOST, WEIGHTS, score
+from holdfast.features.curation.quality_report import Audit as Audited
+from holdfast.features.importers import sources as places
+from holdfast.features.importers.operations import EXAMPLE, MOST_INLINE, FormatField, OwnPath, must_be_local
+from holdfast.features.importers.readers import formats
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.registry.fields import Namespace
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+
+class Audit(Request, frozen=True):
+    path: Annotated[OwnPath, Meta(description="An export to look at instead of the store.")] | None = None
+    content: Annotated[str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of an export.")] | None = (
+        None
+    )
+    format: Annotated[FormatField, Meta(description="What the export is; auto looks into it.")] = "auto"
+    namespace: Annotated[Namespace, Meta(description="Only what is in it.")] | None = None
+
+
+class AuditExample(Struct, frozen=True, kw_only=True):
+    ids: list[str]
+    what: str
+
+
+class AuditFinding(Struct, frozen=True, kw_only=True):
+    """One sort of trouble."""
+
+    trouble: str
+    weight: float
+    """Points that are lost if everything has it, as a share of a hundred."""
+    count: int | UnsetType = UNSET
+    """How many memories have it; left out if that cannot be known here."""
+    share: float | UnsetType = UNSET
+    points: float | UnsetType = UNSET
+    """What it takes from the score."""
+    examples: list[AuditExample] = []
+
+
+class AuditProblem(Struct, frozen=True, kw_only=True):
+    where: str
+    what: str
+
+
+class AuditAnswer(Struct, frozen=True, kw_only=True):
+    score: int
+    """100 less the points of every finding, and no less than 0."""
+    total: int
+    complete: bool
+    """Whether everything was looked at; of very many, so many are."""
+    findings: list[AuditFinding]
+    problems: list[AuditProblem] = []
+    """What of an export could not be read, and where it stands."""
+    rejected: int = 0
+    """How many parts of an export were left out of the score for that."""
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/audit",
+    family="power",
+    opens_nothing=True,
+    human="holdfast.features.curation.render:render_audit",
+    examples=(
+        Example({}),
+        Example({"namespace": "team"}),
+        Example({"content": EXAMPLE}),
+        Example({"content": "[1, 2, 3]"}, error="VALIDATION_FAILED"),
+        Example({"content": EXAMPLE, "namespace": "team"}, error="VALIDATION_FAILED"),
+        Example({"namespace": "no blanks"}, error="VALIDATION_FAILED"),
+    ),
+)
+def audit(hold: Hold, request: Audit, progress: Progress) -> AuditAnswer:
+    """Look for duplicates, contradictions, secrets, recall loops, what is stale or unread; and score it.
+
+    It goes through everything you may see, or through an export of another program, and changes nothing.
+    """
+    if request.path is None and request.content is None:
+        return _answer(audit_store.of_store(hold, request.namespace))
+    if request.namespace is not None:
+        raise Invalid("namespace: an export has none of ours: leave it out", fields=["namespace"])
+    return _answer(_of_export(hold, request))
+
+
+def _of_export(hold: Hold, request: Audit) -> "Audited":
+    def looked(place: places.Place) -> "Audited":
+        form, pieces = (
+            formats.detect(place)
+            if request.format == "auto"
+            else (request.format, formats.of_format(place, request.format))
+        )
+        found = audit_store.of_records(formats.read(form, pieces, lambda _: None), hold.progress.check)
+        found = found._replace(problems=[*place.problems, *found.problems])
+        if request.format != "auto" and not found.total and not found.problems:
+            formats.must_not_be_empty(form)
+        return found
+
+    if request.path is None:
+        assert request.content is not None
+        return looked(places.inline(request.content))
+    if request.content is not None:
+        raise Invalid("Give one of path and content.", fields=["path", "content"])
+    must_be_local(hold, "path")
+    with places.at(local_path(request.path)) as place:
+        return looked(place)
+
+
+def _answer(done: "Audited") -> AuditAnswer:
+    findings = []
+    for trouble, (count, examples) in done.findings.items():
+        share = None if count is None else count / max(1, done.total)
+        findings.append(
+            AuditFinding(
+                trouble=trouble,
+                weight=WEIGHTS[trouble],
+                count=UNSET if count is None else count,
+                share=UNSET if share is None else round(share, 4),
+                points=UNSET if share is None else round(100 * WEIGHTS[trouble] * share, 2),
+                examples=[AuditExample(ids=list(one.ids), what=one.what) for one in examples],
+            )
+        )
+    return AuditAnswer(
+        score=score(done.total, [(trouble, one.many) for trouble, one in done.findings.items()]),
+        total=done.total,
+        complete=done.total <= MOST,
+        findings=findings,
+        problems=[AuditProblem(where=one.where, what=one.what) for one in done.problems[:100]],
+        rejected=sum(one.rejected for one in done.problems),
+    )

@@ -1,0 +1,79 @@
+-- name: tag_counts
+-- Which labels memories have, and how often; only features/memories/store.py decides whose.
+select x.tag, count(*) from memory_tag x join memory m on m.id = x.memory where true
+-- name: tag_counts.often
+ group by x.tag order by count(*) desc, x.tag limit :limit
+-- name: memory.titled
+ and m.title = :title
+-- name: memory.after
+-- In the order of their ids, on from one.
+ and m.id > :after order by m.id limit :limit
+-- name: curate_bound
+-- Memories on which something else hangs, and what.
+select g.memory, 'granted' from memory_grant g where g.state = 'live' and g.memory = any(:ids)
+union select s.memory, 'standard' from standard s where s.state = 'live' and s.memory = any(:ids)
+union select l.target, 'ground' from link l where l.target = any(:ids) and l.state = 'live'
+  and l.relation in ('reflects_on', 'derived_from', 'derives_from') and (l.valid_until is null or l.valid_until > :now)
+union select l.target, 'superseded' from link l where l.target = any(:ids) and l.state = 'live'
+  and l.relation = 'supersedes' and (l.valid_until is null or l.valid_until > :now)
+union select l.source, 'superseding' from link l where l.source = any(:ids) and l.state = 'live'
+  and l.relation = 'supersedes' and (l.valid_until is null or l.valid_until > :now)
+-- name: curate_cursor_get
+select place from curate_cursor where id = :id
+-- name: curate_cursor_put
+insert into curate_cursor (id, place, moved_at) values (:id, :place, :moved_at)
+on conflict (id) do update set place = excluded.place, moved_at = excluded.moved_at
+-- name: curate_done_some
+select memory, hash from curate_done where step = :step and memory = any(:ids)
+-- name: curate_done_put
+insert into curate_done (step, memory, hash, done_at) values (:step, :memory, :hash, :done_at)
+on conflict (step, memory) do update set hash = excluded.hash, done_at = excluded.done_at
+-- name: curate_done_purged
+delete from curate_done where memory = any(:ids)
+-- name: curate_run.columns
+r.id, r.agent, r.began_at, r.ended_at, r.status, r.report
+-- name: curate_run_add
+insert into curate_run (id, agent, began_at, status, report) values (:id, :agent, :began_at, 'running', '{}')
+-- name: curate_run_end
+update curate_run set ended_at = :ended_at, status = :status, report = :report where id = :id
+-- name: curate_run_broken
+-- Only one runs at a time: who begins knows that all others ended without saying so.
+update curate_run set status = 'broken off' where status = 'running' and id <> :id
+-- name: curate_run_status
+update curate_run set status = :status where id = :id
+-- name: curate_run_get
+select {curate_run.columns} from curate_run r where r.id = :id
+-- name: curate_run_page
+select {curate_run.columns} from curate_run r where r.id < :before order by r.id desc limit :limit
+-- name: curate_step_add
+insert into curate_step (run, seq, step, memory) values (:run, :seq, :step, :memory)
+-- name: curate_steps
+-- The last first: what came later may rest on what came before.
+select seq, step, memory from curate_step where run = :run order by seq desc
+-- name: curate_step_drop
+delete from curate_step where run = :run and seq = :seq
+-- name: curate_offer.columns
+o.id, o.run, o.step, o.memory, o.other, o.body, o.agent, o.offered_at, o.status, o.decided_by, o.decided_at
+-- name: curate_offer_add
+insert into curate_offer (id, run, step, memory, other, body, agent, offered_at, status)
+values (:id, :run, :step, :memory, :other, :body, :agent, :offered_at, :status) on conflict (id) do nothing returning id
+-- name: curate_offer_get
+select {curate_offer.columns} from curate_offer o where o.id = :id
+-- name: curate_offer_some
+select o.id, o.status from curate_offer o where o.id = any(:ids)
+-- name: curate_offer_apart
+-- With which memories some are not to be made one.
+select o.other from curate_offer o where o.memory = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
+union select o.memory from curate_offer o where o.other = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
+-- name: curate_offer_page
+-- The newest first, on from one.
+select {curate_offer.columns} from curate_offer o where o.status = :status and (o.offered_at, o.id) < (:at, :before)
+order by o.offered_at desc, o.id desc limit :limit
+-- name: curate_offer_decide
+update curate_offer set status = :status, decided_by = :decided_by, decided_at = :decided_at
+where id = :id and status = 'open' returning id
+-- name: curate_offers_withdrawn
+update curate_offer set status = 'withdrawn', decided_by = :decided_by, decided_at = :decided_at
+where run = :run and status = 'open' returning id
+-- name: curate_offer_purged
+delete from curate_offer where memory = any(:ids) or other = any(:ids)

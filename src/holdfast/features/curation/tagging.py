@@ -1,0 +1,188 @@
+"""Labels for a text, by what it speaks of: words and phrases that stand out, and labels that others have already."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from holdfast.kernel.text.bigrams import UNSEGMENTED, may_lack_blanks
+from holdfast.kernel.text.words import STOP, fold, runs, visible
+
+MOST = 8
+LEAST_LETTERS = 3
+LONGEST_RUN = 8
+RAREST = 3
+MOST_READ = 16_384
+"""Characters of a text that its labels come from."""
+MOST_UNSPACED = 2048
+IN_TITLE = 2.0
+"""How much more a word counts that stands in the title, too."""
+_ALSO_STOP = frozenset(
+    """again all also always another because become before after between both during each even ever every few first
+    get gets given got however last less let like made make makes may might more most must need needs never new next
+    no nor not now off often once one only onto other others out over own per rather same see shall since still take
+    than though through thus ten two three four five six seven eight nine under until up
+    upon use used uses using very via want way well yes yet und der die das
+    ist nicht mit les des est une pas los las una por que para con""".split()
+)
+_DIGIT = re.compile(r"\d")
+_BREAK = re.compile(r"[^\w\s'’-]|\n")
+
+
+class Label(NamedTuple):
+    """A label that would suit a text."""
+
+    tag: str
+    weight: float
+    known: bool
+    """Others in the namespace have it."""
+
+
+def labels(
+    title: str,
+    content: str,
+    *,
+    known: Mapping[str, int] | None = None,
+    rarity: Callable[[str], float] = lambda word: 1.0,
+    without: Collection[str] = (),
+    most: int = MOST,
+) -> list[Label]:
+    """The labels that suit a text best, the weightiest first; the same text and namespace have the same ones.
+
+    `rarity` says how seldom a word is elsewhere; `without` are the labels that the text has already.
+    """
+    counts, headed = Counter(_phrases(content[:MOST_READ])), Counter(_phrases(title))
+    weights = _weights(counts, headed, rarity)
+    had = {fold(tag) for tag in without}
+    found = {fold(label.tag): label for label in _fresh(weights, counts, headed)}
+    found |= {fold(label.tag): label for label in _known(title, content, weights, known or {})}
+    chosen = sorted(
+        (label for name, label in found.items() if name not in had),
+        key=lambda one: (not one.known, -one.weight, one.tag),
+    )
+    return _distinct(chosen, without)[:most]
+
+
+def _distinct(labels: list[Label], had: Collection[str]) -> list[Label]:
+    """Without what only repeats a part of a better one or of one that is there, or adds to it."""
+    kept: list[Label] = []
+    for label in labels:
+        if label.known or not any(_overlap(label.tag, tag) for tag in (*had, *(one.tag for one in kept))):
+            kept.append(label)
+    return kept
+
+
+def _overlap(one: str, other: str) -> bool:
+    if may_lack_blanks(one):
+        return one in other or other in one
+    words, others = set(_parts(one)), set(_parts(other))
+    return words < others or words > others
+
+
+def _weights(counts: Counter[str], headed: Counter[str], rarity: Callable[[str], float]) -> dict[str, float]:
+    """What each word and phrase of a text and its title weighs."""
+    return {
+        phrase: (counts[phrase] + IN_TITLE * headed[phrase]) * _seldom(phrase, rarity) * _length(phrase)
+        for phrase in counts | headed
+    }
+
+
+def _seldom(phrase: str, rarity: Callable[[str], float]) -> float:
+    words = phrase.split()
+    return sum(rarity(word) for word in words) / len(words)
+
+
+def _length(phrase: str) -> float:
+    """A phrase that comes again says more than its words."""
+    return 1.5 if " " in phrase else 1.0
+
+
+def _fresh(weights: Mapping[str, float], counts: Counter[str], headed: Counter[str]) -> Iterator[Label]:
+    """What is said twice or stands in the title; of a text that has nothing of the kind, its rarest words."""
+    often = [phrase for phrase in weights if counts[phrase] + 2 * headed[phrase] > 1]
+    single = sorted((phrase for phrase in weights if " " not in phrase), key=lambda one: (-weights[one], one))
+    for phrase in often or single[:RAREST]:
+        yield Label(phrase.replace(" ", "-"), weights[phrase], False)
+
+
+def _known(title: str, content: str, weights: Mapping[str, float], known: Mapping[str, int]) -> Iterator[Label]:
+    """Labels of the namespace all of whose words stand in the text."""
+    text = visible(f"{title}\n{content}").casefold()
+    words = set(runs(text))
+    for tag in known:
+        parts = _parts(tag)
+        meant = [part for part in parts if not _is_common(part)]
+        if meant and all(part in words or (may_lack_blanks(part) and part in text) for part in parts):
+            yield Label(tag, max(1.0, *(weights.get(part, 1.0) for part in parts)), True)
+
+
+def _parts(tag: str) -> list[str]:
+    return runs(tag.casefold())
+
+
+def _phrases(text: str) -> Iterator[str]:
+    """Words and pairs of neighbouring words without common ones between them; repeated runs where no blanks are."""
+    clean = visible(text).casefold()
+    if may_lack_blanks(clean):
+        yield from _unspaced(clean)
+        clean = _unspaced_run().sub("\n", clean)
+    for stretch in _BREAK.split(clean):
+        yield from _stretch(runs(stretch))
+
+
+def _stretch(words: list[str]) -> Iterator[str]:
+    may = [_is_label(word) for word in words]
+    for at, word in enumerate(words):
+        if may[at]:
+            yield word
+            if at + 1 < len(words) and may[at + 1] and words[at + 1] != word:
+                yield f"{word} {words[at + 1]}"
+
+
+def _is_label(word: str) -> bool:
+    return len(word) >= LEAST_LETTERS and not _is_common(word) and _DIGIT.search(word) is None
+
+
+def _is_common(word: str) -> bool:
+    return word in STOP or word in _ALSO_STOP
+
+
+def _unspaced(text: str) -> Iterator[str]:
+    """Names in katakana, short runs of Han, and what is said more than once: where no blanks are, nothing else is
+    known to be a word."""
+    yield from _whole_word().findall(text)
+    yield from (run for run in runs(text) if 2 < len(run) <= LONGEST_RUN and _is_name(run))
+    counts = Counter(
+        run[at : at + size]
+        for run in _unspaced_run().findall(text[:MOST_UNSPACED])
+        for size in range(2, LONGEST_RUN + 1)
+        for at in range(len(run) - size + 1)
+    )
+    often = [part for part, count in counts.items() if count > 1 and not _hiragana().search(part)]
+    for part in often:
+        if not any(part != other and part in other and counts[other] == counts[part] for other in often):
+            yield from [part] * counts[part]
+
+
+def _is_name(run: str) -> bool:
+    """Whether a short run between blanks or signs, in more than one script, has nothing of a sentence."""
+    return (
+        _unspaced_run().fullmatch(run) is not None and not _hiragana().search(run) and not _whole_word().fullmatch(run)
+    )
+
+
+@cache
+def _unspaced_run() -> re.Pattern[str]:
+    return re.compile(f"[{UNSEGMENTED}]+")
+
+
+@cache
+def _hiragana() -> re.Pattern[str]:
+    return re.compile("[\u3041-\u309f]")
+
+
+@cache
+def _whole_word() -> re.Pattern[str]:
+    """Katakana between other signs, or two to four Han between signs that are none."""
+    return re.compile("[\u30a1-\u30fa\u30fc]{3,12}|(?<![\u3400-\u9fff])[\u3400-\u9fff]{2,4}(?![\u3400-\u9fff])")

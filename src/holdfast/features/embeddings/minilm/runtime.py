@@ -1,0 +1,141 @@
+"""onnxruntime by its C interface: its Python one needs numpy, which takes longer to import than the model to load."""
+
+import ctypes
+import os
+import weakref
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from holdfast.kernel.errors import EmbedderFailed
+
+VERSION = 17
+"""Of the interface: that of onnxruntime 1.17 and everything later."""
+_INT64, _FLOAT = 7, 1
+_PATH = ctypes.c_wchar_p if os.name == "nt" else c_char_p
+_MADE = POINTER(c_void_p)
+
+_CALLS: dict[str, tuple[Any, ...]] = {
+    "CreateEnv": (3, c_int, c_char_p, _MADE),
+    "DisableTelemetryEvents": (6, c_void_p),
+    "CreateSession": (7, c_void_p, _PATH, c_void_p, _MADE),
+    "Run": (9, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p),
+    "CreateSessionOptions": (10, _MADE),
+    "SetSessionGraphOptimizationLevel": (23, c_void_p, c_int),
+    "SetIntraOpNumThreads": (24, c_void_p, c_int),
+    "SetInterOpNumThreads": (25, c_void_p, c_int),
+    "CreateTensorWithDataAsOrtValue": (49, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int, _MADE),
+    "CreateCpuMemoryInfo": (69, c_int, c_int, _MADE),
+}
+"""The place of a call in the table `OrtApi`, which only ever grows at its end, and the types of its arguments."""
+_GET_ERROR_MESSAGE, _RELEASE_STATUS, _RELEASE_SESSION, _RELEASE_VALUE, _RELEASE_OPTIONS = 2, 93, 95, 96, 100
+
+
+class _Base(ctypes.Structure):
+    _fields_ = [("GetApi", ctypes.CFUNCTYPE(c_void_p, c_uint32)), ("GetVersionString", c_void_p)]
+
+
+def _table(file: Path) -> Any:
+    """The calls that a library offers."""
+    try:
+        start = ctypes.CDLL(str(file)).OrtGetApiBase
+    except (OSError, AttributeError) as error:
+        raise EmbedderFailed("onnxruntime cannot be loaded: `pip install --force-reinstall onnxruntime`.") from error
+    start.restype = POINTER(_Base)
+    table = start().contents.GetApi(VERSION)
+    if not table:
+        raise EmbedderFailed("onnxruntime is too old: `pip install --upgrade onnxruntime`.")
+    return ctypes.cast(table, POINTER(c_void_p))
+
+
+class Runtime:
+    """The library, as long as the process runs."""
+
+    def __init__(self, file: Path) -> None:
+        self._table = _table(file)
+        self._calls = {name: self._at(place, *types) for name, (place, *types) in _CALLS.items()}
+        self._message = self._at(_GET_ERROR_MESSAGE, c_void_p, gives=c_char_p)
+        self._forget = self._at(_RELEASE_STATUS, c_void_p, gives=None)
+        self.environment = self.make("CreateEnv", 4, b"holdfast")
+        self.call("DisableTelemetryEvents", self.environment)
+        self.memory = self.make("CreateCpuMemoryInfo", 1, 0)
+
+    def _at(self, place: int, *types: Any, gives: Any = c_void_p) -> Any:
+        return ctypes.CFUNCTYPE(gives, *types)(self._table[place])
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Make a call; what it says went wrong is raised."""
+        status = self._calls[name](*arguments)
+        if status:
+            message = self._message(status).decode("utf-8", "replace")
+            self._forget(status)
+            raise EmbedderFailed(f"onnxruntime could not do {name}: {message}")
+
+    def make(self, name: str, *arguments: Any) -> c_void_p:
+        """What a call makes; it is for the caller to release."""
+        made = c_void_p()
+        self.call(name, *arguments, byref(made))
+        return made
+
+    def releaser(self, place: int) -> Any:
+        """What lets go of a thing that was made."""
+        return self._at(place, c_void_p, gives=None)
+
+
+@cache
+def runtime() -> Runtime:
+    """The library that the package onnxruntime brings; the package itself is not imported."""
+    found = find_spec("onnxruntime")
+    if found is None or found.origin is None:
+        raise EmbedderFailed("onnxruntime is not installed: `pip install onnxruntime`.")
+    folder = Path(found.origin).parent / "capi"
+    files = [*folder.glob("libonnxruntime.*"), *folder.glob("onnxruntime.dll")]
+    if not files:
+        raise EmbedderFailed("onnxruntime lacks its library: `pip install --force-reinstall onnxruntime`.")
+    return Runtime(files[0])
+
+
+class Session:
+    """A model that makes one vector of one text. Any number of threads may run it at once."""
+
+    def __init__(self, model: Path, threads: int) -> None:
+        self._runtime = runtime()
+        options = self._options(threads)
+        place = str(model) if os.name == "nt" else os.fsencode(model)
+        try:
+            self._session = self._runtime.make("CreateSession", self._runtime.environment, place, options)
+        finally:
+            self._runtime.releaser(_RELEASE_OPTIONS)(options)
+        self._release = self._runtime.releaser(_RELEASE_VALUE)
+        weakref.finalize(self, self._runtime.releaser(_RELEASE_SESSION), self._session).atexit = False
+
+    def _options(self, threads: int) -> c_void_p:
+        options = self._runtime.make("CreateSessionOptions")
+        # The graph comes as it is best; to look for something better takes longer than all the rest.
+        self._runtime.call("SetSessionGraphOptimizationLevel", options, 0)
+        self._runtime.call("SetIntraOpNumThreads", options, threads)
+        self._runtime.call("SetInterOpNumThreads", options, 1)
+        return options
+
+    def run(self, ids: Sequence[int], width: int) -> bytes:
+        """The vector of a text, as `width` floats."""
+        given, made = (c_int64 * len(ids))(*ids), (c_float * width)()
+        asked = self._tensor(given, len(ids), _INT64)
+        answer = self._tensor(made, width, _FLOAT)
+        try:
+            names = [(c_char_p * 1)(name) for name in (b"ids", b"vector")]
+            values = [(c_void_p * 1)(value) for value in (asked, answer)]
+            self._runtime.call("Run", self._session, None, names[0], values[0], 1, names[1], 1, values[1])
+        finally:
+            self._release(asked)
+            self._release(answer)
+        return bytes(made)
+
+    def _tensor(self, numbers: "ctypes.Array[Any]", count: int, kind: int) -> c_void_p:
+        """A row of numbers where they lie: nothing is copied."""
+        shape = (c_int64 * 2)(1, count)
+        size = ctypes.sizeof(numbers)
+        return self._runtime.make("CreateTensorWithDataAsOrtValue", self._runtime.memory, numbers, size, shape, 2, kind)

@@ -1,0 +1,132 @@
+"""A thread that makes vectors of what was kept, while others read and write."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import random
+from time import monotonic
+from typing import Literal
+
+from holdfast.features.embeddings import service as embed
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.errors import Cancelled, EmbedderFailed, HoldfastError
+
+log = logging.getLogger("holdfast")
+
+AGAIN_SECONDS = 1.0
+LONGEST_PAUSE = 300.0
+"""How long a provider that fails again and again is left alone."""
+QUIET_SECONDS = 0.2
+PATIENCE_SECONDS = 3.0
+"""So long nothing is kept before vectors are made, unless there is no such time for long."""
+OTHERS_SECONDS = 2.0
+"""What another process kept is left to it for up to so long: it makes the vectors itself if it can."""
+END_SECONDS = 10.0
+
+
+class Making:
+    """Begins when something is kept for the first time, or at once if it is to watch what other processes keep."""
+
+    def __init__(self, hold: Hold) -> None:
+        self._stop = threading.Event()
+        self._kept = threading.Event()
+        self._lock = threading.Lock()
+        self._woken = 0.0
+        self._keeping = 0
+        self._thread: threading.Thread | None = None
+        self._watcher: threading.Thread | None = None
+        self._hold = hold.seen_by(hold.caller, Progress(stop=self._stop))
+
+    def wake(self) -> None:
+        """Something was kept."""
+        self._woken = monotonic()
+        self._kept.set()
+        if self._thread is None:
+            self._start()
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Something is being kept."""
+        with self._lock:
+            self._keeping += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._keeping -= 1
+
+    def last(self) -> float:
+        """When something was kept last; now, as long as something is being kept."""
+        return monotonic() if self._keeping else self._woken
+
+    def watch(self) -> None:
+        """Look also for what other processes keep."""
+        self._watcher = threading.Thread(target=self._watch, name="holdfast-watch-vectors", daemon=True)
+        self._watcher.start()
+
+    def close(self) -> None:
+        """Stop after the text that is being looked at."""
+        self._stop.set()
+        self._kept.set()
+        for thread in (self._watcher, self._thread):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(END_SECONDS)
+        atexit.unregister(self.close)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._stop.is_set():
+                # A daemon, so that a program that does not close its memory can end; it is stopped before that.
+                self._thread = threading.Thread(target=self._run, name="holdfast-vectors", daemon=True)
+                atexit.register(self.close)
+                self._thread.start()
+
+    def _run(self) -> None:
+        pause = AGAIN_SECONDS
+        while self._kept.wait() and not self._stop.is_set():
+            self._kept.clear()
+            self._wait_for_quiet()
+            match self._step():
+                case "more":
+                    pause = AGAIN_SECONDS
+                    self._kept.set()
+                case "failed":
+                    self._stop.wait(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    self._kept.set()
+
+    def _wait_for_quiet(self) -> None:
+        """Who stores much at once is not kept waiting for a processor: vectors follow when that is done."""
+        until = monotonic() + PATIENCE_SECONDS
+        while (left := min(until, self.last() + QUIET_SECONDS) - monotonic()) > 0:
+            if self._stop.wait(left):
+                return
+
+    def _step(self) -> Literal["more", "done", "failed"]:
+        """Make the next vectors."""
+        assert self._hold.embedder is not None
+        try:
+            made = embed.step(self._hold, self._hold.embedder)
+        except Cancelled:
+            return "done"
+        except EmbedderFailed as error:
+            log.warning("No vectors can be made now. %s", error.message)
+            return "failed"
+        except HoldfastError as error:
+            log.warning("Vectors could not be kept now: %s", error.message)
+            return "failed"
+        for failed in made.failed if made else ():
+            log.warning("No vectors could be made of the memory %s: %s", failed.id, failed.error)
+        return "done" if made is None else "more"
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if self._hold.store.wait(AGAIN_SECONDS) and not self._stop.wait(random() * OTHERS_SECONDS):  # noqa: S311 - no secret
+                    self.wake()
+            except HoldfastError:
+                self._stop.wait(AGAIN_SECONDS)

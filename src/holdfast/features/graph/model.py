@@ -1,0 +1,42 @@
+"""Aliases: other names of an entity."""
+
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.kernel.journal.kinds import Kind, register
+from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.records.tombstone import PURGED
+
+
+class Alias(Struct, frozen=True):
+    """Another name of an entity. `folded` is what a look-up compares."""
+
+    id: str
+    entity: str
+    name: str
+    folded: str
+    created_at: int
+    updated_at: int
+    origin: str
+    version: int
+    state: Literal["live", "deleted"] = "live"
+
+
+def erase_alias(alias: Alias) -> Alias:
+    """An alias without its name."""
+    return replace(alias, name=PURGED, folded="", state="deleted")
+
+
+ALIAS = register(
+    Kind(
+        "alias",
+        Alias,
+        Shape(registers=("name", "state")),
+        lambda alias: alias.entity,
+        lambda row: Alias(*row),
+        erase_alias,
+        lambda alias: (("memory", alias.entity),),
+    )
+)

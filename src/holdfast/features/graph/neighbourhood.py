@@ -1,0 +1,61 @@
+"""What hangs together with a memory, or within a namespace: memories and the links between them, as far as is asked."""
+
+from typing import NamedTuple
+
+from holdfast.features.graph import store as links
+from holdfast.features.graph.export import Node
+from holdfast.features.graph.service import WIDEST
+from holdfast.features.graph.store import Which
+from holdfast.features.memories import store as memories
+from holdfast.kernel.context import Hold
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.link import Link
+from holdfast.kernel.storage.port import Session
+
+LINKS_EACH = 10
+"""So many links are shown for each memory that may be, all in all."""
+
+
+class Surroundings(NamedTuple):
+    nodes: list[Node]
+    """The nearest first, or those whose links began first."""
+    links: list[Link]
+    truncated: bool
+    """There are more of either."""
+
+
+def around(hold: Hold, session: Session, id: str, which: Which, *, depth: int, most: int) -> Surroundings:
+    """The nearest memories along links in either direction, and every link between them."""
+    now = hold.now()
+    start = memories.resolve(session, hold.caller, id, now)
+    met, edge, cut = {start.id: None}, [start.id], False
+    for _ in range(depth):
+        pairs = links.beside(session, hold.caller, edge, which, now, limit=WIDEST)
+        edge = [id for id in dict.fromkeys(pair.met for pair in pairs) if id not in met]
+        cut = cut or len(pairs) == WIDEST or len(met) + len(edge) > most
+        edge = edge[: most - len(met)]
+        met |= dict.fromkeys(edge)
+        if not edge:
+            break
+    between = links.among(session, met, which, now, limit=LINKS_EACH * most + 1)
+    return _shown(hold, session, list(met), between, most, cut=cut)
+
+
+def within(hold: Hold, session: Session, namespace: str, which: Which, *, most: int) -> Surroundings:
+    """The memories of a namespace, and of what lies below it, that are linked to one another."""
+    found = links.within(
+        session, hold.caller, door.namespace(namespace), which, hold.now(), limit=LINKS_EACH * most + 1
+    )
+    ids = list(dict.fromkeys(end for link in found for end in (link.source, link.target)))
+    kept = set(ids[:most])
+    between = [link for link in found if link.source in kept and link.target in kept]
+    cut = len(ids) > most or len(found) > LINKS_EACH * most
+    return _shown(hold, session, ids[:most], between, most, cut=cut)
+
+
+def _shown(hold: Hold, session: Session, ids: list[str], between: list[Link], most: int, *, cut: bool) -> Surroundings:
+    parts, params = memories.visible(hold.caller)
+    rows = session.assembled(("memory_labels", *parts, "memory.some"), params | {"ids": ids})
+    nodes = {row[0]: Node(*row) for row in rows}
+    limit = LINKS_EACH * most
+    return Surroundings([nodes[id] for id in ids], between[:limit], cut or len(between) > limit)

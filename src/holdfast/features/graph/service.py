@@ -1,0 +1,340 @@
+"""Links between memories: who points where, from when, until when; and the ways that they make."""
+
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.features.graph import paths
+from holdfast.features.graph import store as links
+from holdfast.features.graph.store import Direction, Edge, Which
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import View
+from holdfast.features.memories.store_memory import must_change
+from holdfast.features.reflections.depth import stand
+from holdfast.kernel import ids
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid, NotFound
+from holdfast.kernel.journal.kinds import LINK
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.link import RELATIONS, Link, Relation
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import to_text
+
+MOST_LINKS = 1000
+MOST_NODES = 1000
+WIDEST = 10_000
+"""Links read in one step of a walk; a wider step is cut and said to be."""
+ROUNDS = ((4, 100), (5, 1000), (7, WIDEST))
+"""The longest paths that a search looks for, and the steps that it takes: at first, and if that was not enough."""
+WIDE = 100
+"""If one end of a path has so many links and the other has fewer, only that one is gone out from."""
+LINKS_EACH = 10
+"""So many links are read for each step, all in all, if that is more than one step may read."""
+PROVENANCE: tuple[Relation, ...] = ("derived_from", "derives_from", "reflects_on", "supersedes")
+"""Relations that lead from what was made to what it was made of."""
+
+Linking = Literal["created", "revalidated", "unchanged"]
+
+
+class Linked(NamedTuple):
+    link: Link
+    outcome: Linking
+
+
+class Invalidated(NamedTuple):
+    link: Link
+    previous_valid_until: int | None
+
+
+class Step(NamedTuple):
+    """A link on a walk, and the way to its end."""
+
+    edge: Edge
+    path: tuple[str, ...]
+
+    @property
+    def depth(self) -> int:
+        return len(self.path) - 1
+
+
+class Walked(NamedTuple):
+    source: Memory
+    steps: list[Step]
+    truncated: bool
+    """There are more than were asked for."""
+
+
+class Ways(NamedTuple):
+    source: Memory
+    target: Memory
+    paths: list[paths.Path]
+    truncated: bool
+    """There are more than were asked for, or may be: the search was cut for its width or its work."""
+
+
+class Lineage(NamedTuple):
+    memory: Memory
+    nodes: list[tuple[Edge, int]]
+    """Each memory met, by the first link that led to it, and how many steps away it is."""
+    truncated: bool
+
+
+def link(
+    hold: Hold,
+    source_id: str,
+    target_id: str,
+    relation: Relation = "related_to",
+    *,
+    valid_from: int | None = None,
+    valid_until: int | None = None,
+) -> Linked:
+    """Point from one memory to another. Linking again what was invalidated makes it hold again."""
+    if source_id == target_id:
+        raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+    with hold.writing() as write:
+        source, target = _ends(hold, write.session, source_id, target_id, write.now, "live")
+        must_change(hold, write, source)
+        return tie(hold, write, source.id, target.id, relation, valid_from=valid_from, valid_until=valid_until)
+
+
+def tie(
+    hold: Hold,
+    write: Transaction,
+    source: str,
+    target: str,
+    relation: Relation,
+    *,
+    valid_from: int | None = None,
+    valid_until: int | None = None,
+) -> Linked:
+    """Link two memories inside a transaction, by their whole ids; whether the caller may is decided before."""
+    if source == target:
+        raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+    known = write.get(LINK, id_of(source, target, relation))
+    if known is None:
+        fresh = Link(
+            id=id_of(source, target, relation),
+            source=source,
+            target=target,
+            relation=relation,
+            valid_from=write.now if valid_from is None else valid_from,
+            valid_until=valid_until,
+            agent=hold.caller.agent,
+            created_at=write.now,
+            updated_at=write.now,
+            origin=write.origin,
+            version=1,
+        )
+        stand(write, None, _must_be_ordered(fresh))
+        return Linked(write.add(LINK, fresh, "link"), "created")
+    again = _must_be_ordered(_held_again(known, write.now, valid_from, valid_until))
+    stand(write, known, again)
+    kept = write.change(LINK, known, again, "link")
+    return Linked(kept, "unchanged" if kept.version == known.version else "revalidated")
+
+
+def id_of(source: str, target: str, relation: Relation) -> str:
+    """The same link is the same record on every node."""
+    return ids.derived(source, target, relation)
+
+
+def _held_again(known: Link, now: int, valid_from: int | None, valid_until: int | None) -> Link:
+    """What a link becomes that is made once more: what is given counts; what still holds is left as it is."""
+    holds = known.state == "live" and (known.valid_until is None or known.valid_until > now)
+    begin, end = (known.valid_from, known.valid_until) if holds else (now, None)
+    begin = begin if valid_from is None else valid_from
+    end = end if valid_until is None else valid_until
+    if (begin, end, "live") == (known.valid_from, known.valid_until, known.state):
+        return known
+    return replace(known, valid_from=begin, valid_until=end, state="live", signature=None)
+
+
+def _must_be_ordered(link: Link) -> Link:
+    if link.valid_until is not None and link.valid_until <= link.valid_from:
+        raise Invalid("valid_until: must be later than valid_from", fields=["valid_until"])
+    return link
+
+
+def _ends(hold: Hold, session: Session, source_id: str, target_id: str, now: int, view: View) -> tuple[Memory, Memory]:
+    """Both ends of a link; an error says which of them is missing."""
+    return (
+        _end(hold, session, source_id, "source_id", now, view),
+        _end(hold, session, target_id, "target_id", now, view),
+    )
+
+
+def _end(hold: Hold, session: Session, id: str, field: str, now: int, view: View) -> Memory:
+    try:
+        return memories.resolve(session, hold.caller, id, now, view)
+    except NotFound:
+        raise NotFound(f"{field}: there is no memory {id!r}.", id=id, fields=[field]) from None
+
+
+def invalidate(
+    hold: Hold, source_id: str, target_id: str, relation: Relation, valid_until: int | None = None
+) -> Invalidated:
+    """Say until when a link held: until now, unless told. It stays on record; a signature of it does not."""
+    with hold.writing() as write:
+        source, target = _ends(hold, write.session, source_id, target_id, write.now, "kept")
+        known = write.get(LINK, id_of(source.id, target.id, relation))
+        if known is None or known.state != "live":
+            raise NotFound(
+                f"There is no link {relation} from {source.id} to {target.id}.",
+                source_id=source.id,
+                target_id=target.id,
+                relation=relation,
+            )
+        must_change(hold, write, source)
+        end = _end_of(known, write.now) if valid_until is None else _after(known, valid_until)
+        if end == known.valid_until:
+            return Invalidated(known, end)
+        return Invalidated(_ended(write, known, end), known.valid_until)
+
+
+def untie(write: Transaction, known: Link) -> Link:
+    """End a link now, inside a transaction; whether the caller may is decided before."""
+    return _ended(write, known, _end_of(known, write.now))
+
+
+def _ended(write: Transaction, known: Link, end: int) -> Link:
+    ended = replace(known, valid_until=end, signature=None)
+    stand(write, known, ended)
+    return write.change(LINK, known, ended, "invalidate")
+
+
+def _end_of(known: Link, now: int) -> int:
+    """Now, unless the link ended before; one that would begin later is over when it begins, and so never holds."""
+    if known.valid_until is not None and known.valid_until <= now:
+        return known.valid_until
+    return max(now, known.valid_from)
+
+
+def _after(known: Link, end: int) -> int:
+    """An end that is not before the beginning; one at the beginning says that the link never held."""
+    if end < known.valid_from:
+        raise Invalid(
+            f"valid_until: must not be before the link began, at {to_text(known.valid_from)}", fields=["valid_until"]
+        )
+    return end
+
+
+def links_of(
+    hold: Hold, session: Session, id: str, *, valid_at: int | None = None, limit: int = MOST_LINKS, skip: int = 0
+) -> list[Link]:
+    """Every link at a memory, either way, whose other end the caller may see; ended ones and archived ends too.
+
+    With `valid_at` only those that held then.
+    """
+    which = Which(view="kept", valid_at=valid_at, ended_too=valid_at is None)
+    found = links.at(session, hold.caller, id, which, hold.now(), limit=limit, skip=skip)
+    return [edge.link for edge in found]
+
+
+def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_depth: int, limit: int) -> Walked:
+    """Follow links outward, breadth first: each link once, by the shortest way to it, never back into its own way."""
+    now = hold.now()
+    source = _end(hold, session, source_id, "source_id", now, "live")
+    if which.namespace is not None:
+        which = replace(which, namespace=door.namespace(which.namespace))
+    for room in (1, max_depth * len(RELATIONS)):
+        bounds = {"depth": max_depth, "steps": room * (limit + 2), "limit": room * (limit + 2)}
+        edges, whole = links.outward(session, hold.caller, source.id, which, now, **bounds)
+        steps = _steps(source.id, edges)
+        if whole or len(steps) > limit:
+            break
+    return Walked(source, steps[:limit], len(steps) > limit)
+
+
+def _steps(source: str, edges: list[Edge]) -> list[Step]:
+    """Links, the nearest first, each with the first way to it, without those that lead back into that."""
+    ways: dict[str, tuple[str, ...]] = {source: (source,)}
+    steps = list[Step]()
+    for edge in edges:
+        way = ways[edge.link.source]
+        if edge.id not in way:
+            steps.append(Step(edge, (*way, edge.id)))
+            ways.setdefault(edge.id, steps[-1].path)
+    return steps
+
+
+def timeline(
+    hold: Hold,
+    session: Session,
+    source_id: str,
+    *,
+    since: int | None,
+    until: int | None,
+    valid_at: int | None = None,
+    limit: int,
+) -> tuple[Memory, list[Edge]]:
+    """What a memory pointed to, in the order in which it began, ended links and archived ends included.
+
+    With `valid_at` only what it pointed to then.
+    """
+    now = hold.now()
+    if since is not None and until is not None and until < since:
+        raise Invalid("until: must not be before since", fields=["until"])
+    source = _end(hold, session, source_id, "source_id", now, "kept")
+    which = Which(view="kept", valid_at=valid_at, ended_too=valid_at is None, begun_since=since, begun_until=until)
+    return source, links.leaving(session, hold.caller, [source.id], which, now, limit=limit)
+
+
+def find_paths(
+    hold: Hold,
+    session: Session,
+    source_id: str,
+    target_id: str,
+    *,
+    max_depth: int,
+    max_results: int,
+    include_invalidated: bool,
+    valid_at: int | None = None,
+) -> Ways:
+    """The ways between two memories along links in either direction, shortest first, no memory twice on one.
+
+    Links are read from both ends inwards, or from the narrower one, and no further than the paths asked for need.
+    """
+    now = hold.now()
+    source, target = _ends(hold, session, source_id, target_id, now, "live")
+    if source.id == target.id:
+        return Ways(source, target, [(source.id,)], False)
+    which = Which(ended_too=include_invalidated, valid_at=valid_at)
+    for longest, steps in ROUNDS:
+        depth = min(longest, max_depth)
+        bounds = {"depth": depth, "wide": WIDE, "steps": steps, "limit": max(WIDEST, LINKS_EACH * steps)}
+        pairs, known, whole = links.between(session, hold.caller, (source.id, target.id), which, now, **bounds)
+        known = depth if steps == WIDEST else known
+        found = paths.simple_paths(_near(pairs), source.id, target.id, depth=known, most=max_results + 1)
+        if (whole and depth == max_depth) or len(found.paths) > max_results:
+            break
+    more = not whole or not found.complete or len(found.paths) > max_results
+    return Ways(source, target, found.paths[:max_results], more)
+
+
+def _near(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """The neighbours of each memory, in order."""
+    near: dict[str, set[str]] = {}
+    for one, other in pairs:
+        near.setdefault(one, set()).add(other)
+        near.setdefault(other, set()).add(one)
+    return {node: sorted(others) for node, others in near.items()}
+
+
+def lineage(
+    hold: Hold, session: Session, id: str, direction: Direction, *, max_depth: int, valid_at: int | None = None
+) -> Lineage:
+    """What a memory was made of, or what was made of it, nearest first; deleted ones keep their place by their id."""
+    now = hold.now()
+    memory = memories.resolve(session, hold.caller, id, now, "kept")
+    which = Which(view=None, relations=PROVENANCE, valid_at=valid_at)
+    edges = links.lineage(
+        session, hold.caller, memory.id, direction, which, now, depth=max_depth, most=MOST_NODES + 1, limit=WIDEST
+    )
+    met: dict[str, tuple[Edge, int]] = {}
+    for edge, depth in edges:
+        if edge.id != memory.id:
+            met.setdefault(edge.id, (edge, depth))
+    nodes = list(met.values())
+    return Lineage(memory, nodes[:MOST_NODES], len(nodes) > MOST_NODES or len(edges) == WIDEST)

@@ -1,0 +1,256 @@
+"""Reading links: only those that lead to a memory which the caller may see."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import Filter, View
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.records.link import Link, Relation
+from holdfast.kernel.records.memory import State
+from holdfast.kernel.storage.port import Part, Session
+
+Direction = Literal["ancestors", "descendants"]
+LINK_COLUMNS = len(Link.__struct_fields__)
+
+
+class Edge(NamedTuple):
+    """A link, and what is to be said of the memory at its other end."""
+
+    link: Link
+    id: str
+    title: str
+    namespace: str
+    state: State
+    content_hash: str
+
+
+class Which(Struct, frozen=True, kw_only=True):
+    """Which links are meant. Every part narrows; the default means those that hold now between live memories."""
+
+    view: View | None = "live"
+    """The state of the memory at the other end; None: whatever it is."""
+    valid_at: int | None = None
+    ended_too: bool = False
+    observers: tuple[str, ...] | None = None
+    relations: tuple[Relation, ...] = ()
+    namespace: str | None = None
+    begun_since: int | None = None
+    begun_until: int | None = None
+
+
+def leaving(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Edge]:
+    """Links out of memories that the caller may see, in the order in which they began."""
+    return _edges(session, caller, "link_leaving", {"ids": list(ids)}, which, now, limit, 0)
+
+
+def entering(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Edge]:
+    """Links into memories that the caller may see, in the order in which they began."""
+    return _edges(session, caller, "link_entering", {"ids": list(ids)}, which, now, limit, 0)
+
+
+def at(session: Session, caller: Caller, id: str, which: Which, now: int, *, limit: int, skip: int = 0) -> list[Edge]:
+    """Links at one memory, either way, in the order in which they began, as they are shown.
+
+    What shares a title has the links of all of it, each once, and whoever stands for an end is named in its place.
+    """
+    others = [row[0] for row in session.rows("title_others", id=id)]
+    if not others:
+        return [
+            _shown(edge, id, id) for edge in _edges(session, caller, "link_at", {"end": id}, which, now, limit, skip)
+        ]
+    found: dict[tuple[str, str, str], Edge] = {}
+    for end in (id, *others):
+        for edge in _edges(session, caller, "link_at", {"end": end}, which, now, limit + skip, 0):
+            one = _shown(edge, end, id)
+            if one.link.source != one.link.target:
+                found.setdefault((one.link.source, one.link.target, one.link.relation), one)
+    ordered = sorted(found.values(), key=lambda edge: (edge.link.valid_from, edge.link.created_at, edge.link.id))
+    return ordered[skip : skip + limit]
+
+
+def _shown(edge: Edge, end: str, stands: str) -> Edge:
+    """A link between what is shown: who stands for the end it was met at, and the memory that is shown at the other."""
+    leaves = edge.link.source == end
+    ends = {"source": stands, "target": edge.id} if leaves else {"source": edge.id, "target": stands}
+    changed = (edge.link.source, edge.link.target) != tuple(ends.values())
+    return edge._replace(link=replace(edge.link, **ends)) if changed else edge
+
+
+def superseded(session: Session, ids: Sequence[str], now: int) -> set[str]:
+    """Those of some memories in whose place another stands."""
+    return {row[0] for row in session.rows("invalidation_superseded", ids=list(ids), now=now)} if ids else set()
+
+
+class Outward(NamedTuple):
+    edges: list[Edge]
+    """By the number of steps to their source, then in the order in which they began."""
+    whole: bool
+    """False: there may be more, behind all of these."""
+
+
+def outward(
+    session: Session, caller: Caller, id: str, which: Which, now: int, *, depth: int, steps: int, limit: int
+) -> Outward:
+    """The links that lead on from a memory and from what it leads to, but for those that lead back to it.
+
+    No more than `limit`, nor what is behind so many steps: a memory is met at most once at every depth.
+    """
+    parts, params = _narrowed(caller, which, now)
+    bounds = {"start": id, "last": depth - 1, "steps": steps, "limit": limit}
+    rows = session.assembled(("link_walk", *parts, "link_walk.met", *parts, "link.by_depth"), params | bounds)
+    edges = [Edge(Link(*row[:LINK_COLUMNS]), *row[LINK_COLUMNS:-1]) for row in rows]
+    return Outward(edges, len(rows) < limit and (not rows or rows[0][-1] < steps))
+
+
+class Between(NamedTuple):
+    pairs: list[tuple[str, str]]
+    known: int
+    """Every way of so many links is told."""
+    whole: bool
+
+
+def between(
+    session: Session,
+    caller: Caller,
+    ends: tuple[str, str],
+    which: Which,
+    now: int,
+    *,
+    depth: int,
+    wide: int,
+    steps: int,
+    limit: int,
+) -> Between:
+    """The ends of links, in either direction, at two memories and around them: all that ways of `depth` links need.
+
+    No more than `limit`, nor what is behind so many steps. An end of `wide` links is not gone out from if the other
+    has fewer.
+    """
+    parts, params = _narrowed(caller, which, now)
+    bounds = {"source": ends[0], "target": ends[1], "source_last": (depth - 1) // 2, "target_last": depth // 2 - 1}
+    bounds |= {"shortest": min(0, depth - 2), "longest": max(0, depth - 2)}
+    bounds |= {"wide": wide, "steps": steps, "limit": limit}
+    asked = ("link_between", *parts, "link_between.met", *parts, "link_between.in_order")
+    rows = session.assembled(asked, params | bounds)
+    cut = len(rows) == limit
+    if not cut and (not rows or rows[0][-1] < steps):
+        return Between([row[:2] for row in rows], depth, True)
+    levels, last = rows[-1][2] + (0 if cut else 1), rows[-1][3]
+    return Between([row[:2] for row in rows], min(levels, last + 1) + min(levels, depth - 1 - last), False)
+
+
+class Pair(NamedTuple):
+    """The ends of a link, and which of them was met from the other."""
+
+    source: str
+    target: str
+    met: str
+
+
+def beside(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Pair]:
+    """What lies next to some memories along links in either direction: the ends alone are all that a path needs."""
+    parts, params = _narrowed(caller, which, now)
+    asked = ("link_pairs", *parts, "link_pairs.back", *parts, "link_pairs.in_order")
+    return [Pair(*row[:3]) for row in session.assembled(asked, params | {"ids": list(ids), "limit": limit})]
+
+
+def lineage(
+    session: Session,
+    caller: Caller,
+    id: str,
+    direction: Direction,
+    which: Which,
+    now: int,
+    *,
+    depth: int,
+    most: int,
+    limit: int,
+) -> list[tuple[Edge, int]]:
+    """The links from what was made to what it was made of, or back, each with the depth of its far end, nearest first.
+
+    Of `most` memories, the nearest ones: each is met at most once at every depth.
+    """
+    parts, params = _narrowed(caller, which, now)
+    bounds = {"start": id, "last": depth - 1, "steps": most * depth, "most": most, "limit": limit}
+    asked = (f"link_{direction}", *parts, f"link_{direction}.met", *parts, "link.by_depth")
+    rows = session.assembled(asked, params | bounds)
+    return [(Edge(Link(*row[:LINK_COLUMNS]), *row[LINK_COLUMNS:-1]), row[-1]) for row in rows]
+
+
+def among(session: Session, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Link]:
+    """Links between some memories, all of which the caller was shown, in the order in which they began."""
+    parts, params = _holding(which, now)
+    params |= {"ids": list(ids), "limit": limit, "skip": 0}
+    return [Link(*row) for row in session.assembled(("link_among", *parts, "link.in_order"), params)]
+
+
+def within(session: Session, caller: Caller, under: str, which: Which, now: int, *, limit: int) -> list[Link]:
+    """Links between live memories of a namespace and what lies below it, in the order in which they began."""
+    ends, params = memories.narrowed(caller, Filter(under=under), now)
+    parts, more = _holding(which, now)
+    asked = ("link_within", *ends, "link_count.target", *ends, "link_count.end", *parts, "link.in_order")
+    return [Link(*row) for row in session.assembled(asked, params | more | {"limit": limit, "skip": 0})]
+
+
+def _edges(
+    session: Session,
+    caller: Caller,
+    statement: str,
+    ends: dict[str, Any],
+    which: Which,
+    now: int,
+    limit: int,
+    skip: int,
+) -> list[Edge]:
+    parts, params = _narrowed(caller, which, now)
+    rows = session.assembled((statement, *parts, "link.in_order"), params | ends | {"limit": limit, "skip": skip})
+    return [Edge(Link(*row[:LINK_COLUMNS]), *row[LINK_COLUMNS:]) for row in rows]
+
+
+_CLAUSES = (
+    ("observers", "link.observed_by"),
+    ("relations", "link.of"),
+    ("begun_since", "link.begun_since"),
+    ("begun_until", "link.begun_until"),
+)
+
+
+def _narrowed(caller: Caller, which: Which, now: int) -> tuple[list[Part], dict[str, Any]]:
+    if which.view is None:
+        parts, params = memories.visible(caller)
+    else:
+        parts, params = memories.narrowed(caller, Filter(namespace=which.namespace), now, which.view)
+    holding, more = _holding(which, now)
+    return [*parts, *holding], params | more
+
+
+def _holding(which: Which, now: int) -> tuple[list[Part], dict[str, Any]]:
+    """The clauses of the links themselves."""
+    parts: list[Part] = []
+    params: dict[str, Any] = {}
+    for field, part in _CLAUSES:
+        value = getattr(which, field)
+        if value is not None and not (field == "relations" and value == ()):
+            parts.append(part)
+            params[field] = value
+    held = _held(which)
+    if held:
+        params["holds_at"] = now if which.valid_at is None else which.valid_at
+    return [*parts, *held], params
+
+
+def _held(which: Which) -> list[Part]:
+    begun = "link.begun" if which.valid_at is not None else "link.begun_or_written"
+    if which.ended_too:
+        return [begun] if which.valid_at is not None else []
+    return [begun, "link.unended"]
+
+
+def count(session: Session, caller: Caller) -> int:
+    """How many links there are between memories that the caller may see."""
+    ends, params = memories.visible(caller)
+    return int(session.assembled(("link_count", *ends, "link_count.target", *ends, "link_count.end"), params)[0][0])

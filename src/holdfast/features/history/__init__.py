@@ -1,0 +1,1 @@
+"""Record history, undo, snapshots of the past, and the change feed."""

@@ -1,0 +1,96 @@
+"""A journalled change as those see it who follow."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.features.history import event
+from holdfast.features.memories import store as memories
+from holdfast.kernel.context import Hold
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY
+from holdfast.kernel.journal.transaction import body_of
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import to_text
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One committed change."""
+
+    seq: int
+    op: str
+    kind: str
+    record: str
+    actor: str
+    at: str
+    """When it was kept here."""
+    origin: str
+    number: int
+    batch: int
+    hash: str
+    event: str
+    """What it is called by those who listen: memory_store, memory_link_created, ..."""
+    version: int | UnsetType = UNSET
+    memory: dict[str, Any] | UnsetType = UNSET
+    """The record after the change; left out once it was purged, and of a time when it was not yours to see."""
+
+
+def change_of(entry: journal.Entry) -> Change:
+    body: Any = body_of(KINDS[entry.kind], entry) if entry.body is not None else None
+    return Change(
+        seq=entry.seq,
+        event=event_of(entry),
+        op=entry.op,
+        kind=entry.kind,
+        record=entry.record,
+        actor=entry.actor,
+        at=to_text(entry.kept_at),
+        origin=entry.origin,
+        number=entry.n,
+        batch=entry.batch,
+        hash=entry.hash.hex(),
+        version=body.version if body else UNSET,
+        memory=_shown(body) if body else UNSET,
+    )
+
+
+_MOMENTS = ("created_at", "updated_at", "expires_at", "valid_from", "valid_until", "occurred_at")
+
+
+def _shown(record: Any) -> dict[str, Any]:
+    plain = msgspec.to_builtins(record)
+    for name in _MOMENTS:
+        if plain.get(name) is not None:
+            plain[name] = to_text(plain[name])
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def event_of(entry: journal.Entry) -> str:
+    """What a change is called."""
+    state, ended = None, False
+    if entry.body is not None and entry.kind == MEMORY.name:
+        state = body_of(MEMORY, entry).state
+    elif entry.body is not None and entry.kind == LINK.name:
+        ended = entry.delta is not None and body_of(LINK, entry).valid_until is not None
+    return event.name_of(event.Change(entry.kind, entry.op, entry.delta is None, state, ended))
+
+
+def namespace_of(hold: Hold, session: Session, entry: journal.Entry) -> str | None:
+    """Where a change belongs: where its record lies, or the memory that it is about."""
+    if entry.kind == "policy":
+        return entry.record
+    if entry.body is not None and hasattr(body := body_of(KINDS[entry.kind], entry), "namespace"):
+        return str(body.namespace)
+    if entry.about is None:
+        return None
+    found = memories.by_ids(session, hold.caller, [entry.about], hold.now(), view="any")
+    return found[entry.about].namespace if entry.about in found else None
+
+
+def is_wanted(hold: Hold, session: Session, entry: journal.Entry, wanted: event.Wanted) -> bool:
+    if wanted == event.Wanted():
+        return True
+    if not (wanted.wants_of(entry.actor) and wanted.wants(event_of(entry))):
+        return False
+    return wanted.namespace is None or wanted.wants_in(namespace_of(hold, session, entry))

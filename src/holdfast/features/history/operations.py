@@ -1,0 +1,193 @@
+"""History, undo, verify and the feed of changes: one journal, four questions."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.history import event
+from holdfast.features.history import service as past
+from holdfast.features.history.list_changes import Change, change_of
+from holdfast.features.reflections.operations.invalidations import notified
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.journal import journal
+from holdfast.kernel.registry.fields import Id, Limit
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.timestamps import to_text
+
+Sequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Go on after this change.")]
+
+
+class History(Request, frozen=True):
+    id: Id
+    after: Sequence = 0
+    limit: Limit = 100
+
+
+class HistoryPage(Struct, frozen=True, kw_only=True):
+    changes: list[Change]
+    count: int
+    folded_before: str | UnsetType = UNSET
+    """What happened before this moment was folded by compact; only what came of it is kept."""
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/memories/{id}/history",
+    family="meta",
+    human="holdfast.features.history.render:render_history",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def history(hold: Hold, request: History) -> HistoryPage:
+    """Show every change of a memory, oldest first."""
+    with hold.reading() as session:
+        entries = past.entries_of(hold, session, request.id, after=request.after, limit=request.limit)
+        since = past.folded_before(session, entries[0]) if entries else None
+    return HistoryPage(
+        changes=[change_of(entry) for entry in entries],
+        count=len(entries),
+        folded_before=UNSET if since is None else to_text(since),
+    )
+
+
+class Undo(Request, frozen=True):
+    change: Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Its sequence number.", extra={"argument": True})]
+    together: Annotated[bool, Meta(description="All that was committed with it, as one.")] = False
+
+
+class Undone(Struct, frozen=True, kw_only=True):
+    undone: int
+    change: int
+    """The change that took it back: undo that one to have it again."""
+    kind: str
+    record: str
+    version: int
+    count: int
+    """How many changes were taken back."""
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on it and was told, as far as you may see it."""
+
+
+def _parts(hold: Hold, request: Undo) -> Parts:
+    return past.parts_of_undo(hold, request.change, together=request.together)
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/undo",
+    family="lifecycle",
+    stages=("store", "delete", "link"),
+    parts=_parts,
+    human="holdfast.features.history.render:render_undo",
+    examples=(Example({"change": 999_999}, error="NOT_FOUND"),),
+)
+def undo(hold: Hold, request: Undo) -> Undone:
+    """Take one change back by a new change, which can itself be undone."""
+    done = past.undo(hold, request.change, together=request.together)
+    return Undone(
+        undone=done.entry.seq,
+        change=done.place,
+        kind=done.entry.kind,
+        record=done.entry.record,
+        version=done.record.version,
+        count=done.changes,
+        invalidation_notified=notified(hold),
+    )
+
+
+class Verify(Request, frozen=True):
+    witness: (
+        Annotated[
+            str,
+            Meta(
+                max_length=128,
+                pattern="^[0-9]{1,16}:[0-9a-f]{64}$",
+                description="seq:hash of a head noted earlier, kept elsewhere.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    seq: int
+    what: str
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    intact: bool
+    entries: int
+    head: str
+    """seq:hash of the newest entry: keep it elsewhere and give it as `witness` later."""
+    node: str
+    signers: int
+    """How many keys have signed; more than one after a copy or restore."""
+    findings: list[Finding]
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/verify",
+    family="meta",
+    human="holdfast.features.history.render:render_verification",
+    examples=(Example({}), Example({"witness": "nonsense"}, error="VALIDATION_FAILED")),
+)
+def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
+    """Prove that the journal is whole: nothing edited, dropped, swapped or cut."""
+    with hold.reading() as session:
+        found = past.verify(hold, session, request.witness)
+        head = journal.head_of(session)
+        signers = len({public_key for _, public_key, _ in session.rows("signer_list")})
+    return Verified(
+        intact=not found,
+        entries=head.seq,
+        head=f"{head.seq}:{head.hash.hex()}",
+        node=head.node,
+        signers=signers,
+        findings=[Finding(seq=one.seq, what=one.what) for one in found[:1000]],
+    )
+
+
+EventNames = Annotated[
+    list[Annotated[str, Meta(max_length=64)]],
+    Meta(max_length=event.MOST_EVENTS, description="Only these: memory_store, memory_*, ...; otherwise all."),
+]
+EventPlace = Annotated[
+    str, Meta(min_length=1, max_length=512, description="Only of this namespace: team/project, or team/**.")
+]
+EventAgent = Annotated[str, Meta(min_length=1, max_length=128, description="Only what this agent did.")]
+
+
+class Events(Request, frozen=True):
+    after: Sequence = 0
+    limit: Limit = 100
+    events: EventNames = []
+    namespace: EventPlace | None = None
+    agent_filter: EventAgent | None = None
+
+
+class EventPage(Struct, frozen=True, kw_only=True):
+    events: list[Change]
+    count: int
+    next: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/events",
+    family="meta",
+    feed=True,
+    human="holdfast.features.history.render:render_events",
+    examples=(
+        Example({"after": 0, "limit": 10}),
+        Example({"events": ["memory_store", "memory_link_*"], "namespace": "team/**"}),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+        Example({"events": ["memory_stored"]}, error="VALIDATION_FAILED"),
+    ),
+)
+def events(hold: Hold, request: Events) -> EventPage:
+    """Follow the changes, paged by sequence; with the filters that a subscription has."""
+    wanted = event.admit(request.events, request.namespace, request.agent_filter)
+    with hold.reading() as session:
+        entries, reached = past.wanted_feed(hold, session, wanted, after=request.after, limit=request.limit)
+    return EventPage(events=[change_of(entry) for entry in entries], count=len(entries), next=reached)

@@ -1,0 +1,378 @@
+"""What happened to a record: its past, and taking a change back."""
+
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.features.access import interaction_store as interactions
+from holdfast.features.access.interaction import Interaction
+from holdfast.features.access.model import Grant
+from holdfast.features.history.event import Wanted
+from holdfast.features.history.list_changes import is_wanted
+from holdfast.features.history.snapshot import true_from
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store_memory import must_agree, must_be_free, must_decide
+from holdfast.features.namespaces.model import Policy
+from holdfast.features.namespaces.policy import must_govern
+from holdfast.features.people.erasure_order import Erasure
+from holdfast.features.reflections import invalidation_store as invalidations
+from holdfast.features.reflections.depth import must_fit, stand
+from holdfast.features.reflections.invalidation import INVALIDATION
+from holdfast.features.reflections.model import never_lower
+from holdfast.features.skills import store as skills
+from holdfast.features.skills.model import SkillVersion
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import ChangedSince, Conflict, Folded, NotFound
+from holdfast.kernel.journal import checkpoint as floors
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal import transaction as records
+from holdfast.kernel.journal import verify as audit
+from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, Kind
+from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.records.link import Link
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.merge import canonical
+from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import OPEN_END, to_text
+
+BATCH_PAGE = 256
+MOST_PAGES = 20
+"""That are looked through at once for what somebody wants to hear of."""
+EVERY_EVENT = Wanted()
+
+
+def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
+    """A memory as this store knew it at one moment, as it was true at another; deleted since or not."""
+    id = memories.resolve(session, hold.caller, id, hold.now(), view="any").id
+    _must_be_told(session, id, as_of, known_at)
+    rows = session.rows("journal_known", record=id, known_at=OPEN_END if known_at is None else known_at)
+    entries = [_readable(hold, session, journal.Entry(*row)) for row in rows]
+    bodies = [records.body_of(MEMORY, entry) for entry in entries if entry.kind == "memory" and entry.body is not None]
+    if as_of is not None:
+        bodies = [body for body in bodies if true_from(body) <= as_of]
+    if not bodies or bodies[-1].state == "deleted":
+        raise NotFound(f"The memory {id} was not there then.", id=id)
+    if as_of is not None and bodies[-1].valid_until is not None and bodies[-1].valid_until <= as_of:
+        raise NotFound(f"The memory {id} did not hold any more then.", id=id)
+    return bodies[-1]
+
+
+def _must_be_told(session: Session, id: str, as_of: int | None, known_at: int | None) -> None:
+    """Raise if the states of a memory from before a moment were folded into a later one."""
+    first = session.row("journal_of", record=id, kind=MEMORY.name, after=0, limit=1)
+    if first is None or folded_before(session, entry := journal.Entry(*first)) is None:
+        return
+    too_early = known_at is not None and known_at < entry.kept_at
+    if as_of is not None and entry.body is not None:
+        too_early = too_early or as_of < true_from(records.body_of(MEMORY, entry))
+    if too_early:
+        raise Folded(
+            f"What the memory {id} said before {to_text(entry.kept_at)} was folded by compact: only what came of it "
+            "is kept.",
+            id=id,
+            since=to_text(entry.kept_at),
+        )
+
+
+def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int) -> list[journal.Entry]:
+    """Every change of one memory, oldest first, deletion included."""
+    memory = memories.resolve(session, hold.caller, id, hold.now(), view="any")
+    rows = session.rows("journal_of", record=memory.id, kind="memory", after=after, limit=limit)
+    return [_readable(hold, session, journal.Entry(*row)) for row in rows]
+
+
+def folded_before(session: Session, entry: journal.Entry) -> int | None:
+    """When an entry was kept that stands for all that were before it; None: it does not."""
+    folded = floors.folding_of(session, entry.kind, entry.record)
+    return entry.kept_at if folded is not None and folded.seq == entry.seq else None
+
+
+def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Entry:
+    """An entry without what it says of a time in which its memory was not the caller's to see, or of what fell."""
+    if entry.kind == "invalidation" and entry.body is not None:
+        told = records.body_of(INVALIDATION, entry)
+        fell = {told.invalidated, told.invalidating}
+        seen = invalidations.seen(session, hold.caller, fell) == fell
+        return entry if seen else entry._replace(body=None, delta=None)
+    if entry.kind != "memory" or entry.body is None:
+        return entry
+    seen = memories.was_visible(session, hold.caller, records.body_of(MEMORY, entry))
+    return entry if seen else entry._replace(body=None, delta=None)
+
+
+def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[journal.Entry], int]:
+    """The changes that the caller may follow, by sequence, and where to go on.
+
+    Who is past the end, since a backup was restored, goes on from the end that there is now.
+    """
+    head = journal.head_of(session).seq
+    parts, params = memories.visible(hold.caller)
+    rows = session.assembled(("journal_feed", *parts, "journal_feed.end"), params | {"after": after, "limit": limit})
+    entries = [journal.Entry(*row) for row in rows]
+    reached = entries[-1].seq if len(entries) == limit else head
+    return [_readable(hold, session, entry) for entry in entries if _both_ends(hold, session, entry)], reached
+
+
+def wanted_feed(
+    hold: Hold, session: Session, wanted: Wanted, *, after: int, limit: int
+) -> tuple[list[journal.Entry], int]:
+    """Those of the changes that somebody wants to hear of; a page may have none, and the next one some."""
+    found: list[journal.Entry] = []
+    for _ in range(1 if wanted == EVERY_EVENT else MOST_PAGES):
+        entries, reached = feed(hold, session, after=after, limit=limit)
+        for entry in entries:
+            if is_wanted(hold, session, entry, wanted):
+                found.append(entry)
+                if len(found) == limit:
+                    return found, entry.seq
+        if reached <= after or len(found) == limit:
+            return found, reached
+        after = reached
+    return found, after
+
+
+def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
+    """A link is told of to those who may see what it points to, a policy or skill to those who reach its namespace.
+
+    An interaction is told of to those who may read it.
+    """
+    if entry.kind == "policy":
+        return hold.caller.reaches(entry.record)
+    if entry.kind in ("skill", "skill_version") and entry.body is not None:
+        return hold.caller.reaches(records.body_of(KINDS[entry.kind], entry).namespace)
+    if entry.kind == "interaction":
+        return interactions.seen(session, hold.caller, entry.record) is not None
+    if entry.kind != "link" or entry.body is None:
+        return True
+    target = records.body_of(LINK, entry).target
+    parts, params = memories.visible(hold.caller)
+    return bool(session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": target}))
+
+
+class Undone(NamedTuple):
+    entry: journal.Entry
+    record: Any
+    """As it is now."""
+    place: int
+    """The first change that took it back."""
+    changes: int
+    """How many were taken back."""
+
+
+def undo(hold: Hold, seq: int, *, together: bool = False) -> Undone:
+    """Take one change back by a new change, which can itself be undone; or all that was committed with it, as one."""
+    with hold.writing() as write:
+        if together:
+            entries = undo_together(hold, write, seq)
+            entry = next((one for one in entries if one.seq == seq), entries[0])
+            after, changes = write.get(KINDS[entry.kind], entry.record), len(entries)
+        else:
+            (entry, after), changes = take_back(hold, write, seq), 1
+    return Undone(entry, after, write.places[0].seq, changes)
+
+
+def parts_of_undo(hold: Hold, seq: int, *, together: bool = False) -> Parts:
+    """What taking a change back does, as hooks know it; raises if it is not the caller's."""
+    parts = Parts()
+    with hold.reading() as session:
+        batch = _together(session, seq) if together else [_entry(hold, session, seq)]
+        for entry in (_entry(hold, session, one.seq) for one in batch if one.kind != "invalidation"):
+            if entry.body is None:
+                raise _gone(entry.seq)
+            if entry.kind in (MEMORY.name, LINK.name):
+                _add_part(hold, session, entry, parts)
+    return parts
+
+
+def _add_part(hold: Hold, session: Session, entry: journal.Entry, parts: Parts) -> None:
+    """A memory that a change made goes; one that it changed or deleted is written again."""
+    if entry.kind == LINK.name:
+        link = records.body_of(LINK, entry)
+        parts.add("link", places_of(hold, session, [link.source, link.target]))
+        return
+    made, before = records.body_of(MEMORY, entry), _before(hold, session, entry)
+    places = [*places_of(hold, session, [entry.record]), made.namespace]
+    if before is None or before.state == "deleted" != made.state:
+        parts.add("delete", places if before is None else [*places, before.namespace])
+    else:
+        parts.add("store", [*places, before.namespace], said_by(before))
+
+
+def said_by(memory: Memory) -> dict[str, Any]:
+    """What a memory says, for hooks."""
+    return {"id": memory.id, "title": memory.title, "content": memory.content, "tags": list(memory.tags)}
+
+
+def places_of(hold: Hold, session: Session, ids: list[str]) -> list[str]:
+    """The namespaces of memories that the caller may see."""
+    return [one.namespace for one in memories.by_ids(session, hold.caller, ids, hold.now(), view="any").values()]
+
+
+def undo_together(hold: Hold, write: records.Transaction, seq: int) -> list[journal.Entry]:
+    """Take back everything that was committed with a change, the last first; what it told others settles itself."""
+    entries = [entry for entry in _together(write.session, seq) if entry.kind != "invalidation"]
+    if not entries:
+        raise NotFound(f"There is no change {seq}.", change=seq)
+    for entry in reversed(entries):
+        take_back(hold, write, entry.seq)
+    return entries
+
+
+def _together(session: Session, seq: int) -> list[journal.Entry]:
+    """Every entry of the transaction of one."""
+    row = session.row("journal_one", seq=seq)
+    if row is None:
+        raise _no_change(session, seq)
+    batch, found = journal.Entry(*row).batch, list[journal.Entry]()
+    while page := session.rows("journal_page", after=found[-1].seq if found else batch - 1, limit=BATCH_PAGE):
+        entries = [journal.Entry(*row) for row in page]
+        found += [entry for entry in entries if entry.batch == batch]
+        if entries[-1].batch != batch or len(page) < BATCH_PAGE:
+            break
+    return found
+
+
+def take_back(hold: Hold, write: records.Transaction, seq: int) -> tuple[journal.Entry, Any]:
+    """Take one change back inside a transaction; raises before it writes."""
+    entry = _entry(hold, write.session, seq)
+    kind = KINDS[entry.kind]
+    record: Any = write.get(kind, entry.record)
+    if entry.body is None or record is None:
+        raise _gone(seq)
+    made, before = records.body_of(kind, entry), _before(hold, write.session, entry)
+    touched = _touched(kind, before, made)
+    _must_be_untouched(entry, touched, cells.flatten(kind.shape, made), cells.flatten(kind.shape, record))
+    undone = replace(record, state="deleted") if before is None else _put_back(kind, record, before, touched)
+    undone = _as_high(seq, record, undone)
+    if cells.changed(kind.shape, record, undone) == {}:
+        raise ChangedSince(f"Change {seq} has been taken back already.", change=seq)
+    _must_be_allowed(hold, write, record, undone)
+    return entry, write.change(kind, record, undone, "undo")
+
+
+def _as_high(seq: int, record: Any, undone: Any) -> Any:
+    """An undo takes everything back but a depth, which only rises."""
+    if not isinstance(record, Memory):
+        return undone
+    kept = never_lower(record, undone)
+    if kept is not undone and cells.changed(MEMORY.shape, record, kept) == {}:
+        raise ChangedSince(f"Change {seq} made a reflection deeper: that is not taken back.", change=seq)
+    return kept
+
+
+def _touched(kind: Kind[Any], before: Any, made: Any) -> list[str]:
+    """The cells that a change gave another value. A creation gave one to all, of which the quiet ones do not count."""
+    if before is None:
+        return [name for name in cells.flatten(kind.shape, made) if name not in kind.shape.quiet]
+    edits = cells.changed(kind.shape, before, made)
+    return [name for name, (old, new) in edits.items() if canonical(old) != canonical(new)]
+
+
+def _must_be_allowed(hold: Hold, write: records.Transaction, record: Any, undone: Any) -> None:
+    """An undo does nothing that its caller could not do otherwise."""
+    if isinstance(record, SkillVersion):
+        raise Conflict("A version of a skill stays: take back the change that made it current, or delete the skill.")
+    if isinstance(record, Interaction):
+        raise Conflict("What was decided stays recorded: it cannot be taken back.")
+    if isinstance(record, Erasure):
+        raise Conflict("Who was forgotten stays forgotten: it cannot be taken back.")
+    if isinstance(record, Grant):
+        memory = write.get(MEMORY, record.memory)
+        assert memory is not None
+        must_decide(hold, write, memory)
+    if isinstance(record, Policy):
+        must_govern(hold, record.id)
+    if isinstance(undone, Link):
+        stand(write, record, undone, "put back")
+    if isinstance(undone, Memory):
+        hold.caller.must_reach(undone.namespace)
+        if undone.namespace != record.namespace:
+            must_fit(write.session, undone)
+        must_agree(hold, write, record, undone)
+        if undone.state == "live":
+            must_be_free(hold, write, undone)
+
+
+def _gone(seq: int) -> NotFound:
+    return NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
+
+
+def _no_change(session: Session, seq: int) -> NotFound:
+    if seq > 0 and floors.gone(session, seq):
+        return Folded(f"Change {seq} was folded by compact: only what came of it is kept.", change=seq)
+    return NotFound(f"There is no change {seq}.", change=seq)
+
+
+def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
+    row = session.row("journal_one", seq=seq)
+    missing = NotFound(f"There is no change {seq}.", change=seq)
+    if row is None:
+        raise _no_change(session, seq)
+    entry = journal.Entry(*row)
+    if entry.about is None and "*" not in hold.caller.namespaces:
+        raise missing
+    if not _both_ends(hold, session, entry):
+        raise missing
+    if entry.about is not None:
+        parts, params = memories.visible(hold.caller, "writable")
+        if not session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": entry.about}):
+            raise missing
+    return entry
+
+
+def _before(hold: Hold, session: Session, entry: journal.Entry) -> Any:
+    row = session.row("journal_last", record=entry.record, kind=entry.kind, before=entry.seq)
+    if row is None and folded_before(session, entry) is not None:
+        raise Folded(
+            f"What was there before change {entry.seq} was folded by compact: it cannot be taken back.",
+            change=entry.seq,
+        )
+    if row is None:
+        return None
+    earlier = _readable(hold, session, journal.Entry(*row))
+    if earlier.body is None:
+        raise NotFound("What was there before cannot be read any more: the change cannot be taken back.")
+    return records.body_of(KINDS[entry.kind], earlier)
+
+
+def _must_be_untouched(entry: journal.Entry, touched: list[str], then: dict[str, Any], now: dict[str, Any]) -> None:
+    """An undo never takes back more than its one change."""
+    differing = [name for name in touched if canonical(now.get(name)) != canonical(then.get(name))]
+    if differing:
+        raise ChangedSince(
+            f"Since change {entry.seq}, {', '.join(differing)} changed again: undo the later change first.",
+            change=entry.seq,
+            fields=differing,
+        )
+
+
+def _put_back(kind: Kind[Any], record: Any, before: Any, touched: list[str]) -> Any:
+    """The record with the touched cells as they were before."""
+    values = {field: getattr(before, field) for field in {name.split(":", 1)[0] for name in touched}}
+    for field in values.keys() & {*kind.shape.sets, *kind.shape.maps}:
+        elements = {name.split(":", 1)[1] for name in touched if name.startswith(field + ":")}
+        values[field] = _elements_back(getattr(record, field), getattr(before, field), elements)
+    return replace(record, **values)
+
+
+def _elements_back(now: Any, before: Any, touched: set[str]) -> Any:
+    """What was there before of the touched elements, and what is there now of the others; the older order leads."""
+    there = {item for item in before if item in touched} | {item for item in now if item not in touched}
+    order = [item for item in dict.fromkeys((*before, *now)) if item in there]
+    if isinstance(now, dict):
+        return {key: before[key] if key in touched else now[key] for key in order}
+    return tuple(order)
+
+
+def verify(hold: Hold, session: Session, witness: str | None = None) -> list[journal.Break]:
+    """Everything that is wrong with the journal, and every row that is not what its journal says."""
+    found = list(journal.verify(session, hold.store.public_key(session)))
+    if witness is not None:
+        seq, hash = witness.split(":")
+        row = session.row("journal_one", seq=int(seq))
+        if row is None and floors.gone(session, int(seq)):
+            found.append(journal.Break(int(seq), "it was folded: a head noted before that cannot be compared any more"))
+        elif row is None or journal.Entry(*row).hash.hex() != hash:
+            found.append(journal.Break(int(seq), "the chain is not the one whose head was noted"))
+    return [*found, *audit.differing(session), *skills.differing(session)]

@@ -1,0 +1,1 @@
+"""Lifecycle hooks: user code before and after operations."""

@@ -1,0 +1,155 @@
+"""Operations that hooks are asked about first, and told of afterwards."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from holdfast.features.hooks.service import Hooks, Occasion, must_agree
+from holdfast.features.memories import store as memories
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.errors import HoldfastError, HookDenied, Invalid
+from holdfast.kernel.records.validate import normal
+from holdfast.kernel.registry.operation import Operation, Request
+
+IDS = ("id", "memory_id", "lesson_id", "source_id", "target_id", "ids", "source_ids")
+"""Fields that name memories."""
+POSITION = "as_agent"
+"""Where somebody stands, who sees far beyond."""
+WIDER = ("build_context", "import_kernex")
+"""Operations that also touch what lies above or below the namespace that they name, and people."""
+WHOLE_ID = 36
+
+
+class HookInterceptor:
+    """Runs lifecycle hooks before and after operations."""
+
+    waits = True
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.hooks = hooks
+
+    def applies(self, operation: object) -> bool:
+        assert isinstance(operation, Operation)
+        return any(map(self.hooks.are_for, operation.all_stages))
+
+    def call(
+        self,
+        operation: object,
+        ctx: Hold,
+        caller: Caller,
+        arguments: Mapping[str, Any],
+        progress: Progress,
+        proceed: Callable[[], Any],
+    ) -> Any:
+        assert isinstance(operation, Operation)
+        return call_with_hooks(self.hooks, operation, ctx, caller, arguments, progress)
+
+    def close(self) -> None:
+        self.hooks.close()
+
+
+def hooks_of(ctx: Hold) -> Hooks | None:
+    """The lifecycle hooks of an open store, if the settings name any."""
+    return next((one.hooks for one in ctx.interceptors if isinstance(one, HookInterceptor)), None)
+
+
+def call_with_hooks(
+    hooks: Hooks, op: Operation, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress
+) -> Any:
+    """Do an operation as its hooks leave it. They run before its transaction, and hear of it after."""
+    op.require_right(caller)
+    acting, request = op.admitted(caller, arguments)
+    given: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
+    occasions = _occasions(op, hold.seen_by(acting), request, given)
+    asked = [hooks.before(occasion) for occasion in occasions]
+    must_agree([one for _, ran in asked for one in ran], confirmed=hold.confirmed)
+    progress.check()
+    for changed, _ in asked:
+        if changed != given:
+            acting, request = _changed(op, caller, given, changed)
+    try:
+        answer = op.perform(hold.seen_by(acting, progress), request)
+    except Invalid as error:
+        raise _blamed(error, given, [changed for changed, _ in asked]) from None
+    for occasion, (changed, _) in zip(occasions, asked, strict=True):
+        hooks.after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
+    return answer
+
+
+def _occasions(op: Operation, seen: Hold, request: Request, given: dict[str, Any]) -> list[Occasion]:
+    """What hooks are asked about: the one stage of an operation, or those of which a request is a part."""
+    touches = partial(namespaces_of, op, seen)
+    if op.parts is None:
+        (stage,) = op.all_stages
+        return [Occasion(stage, op.name, given, touches(given), seen.caller, touches, seen.confirmed)]
+    return [
+        Occasion(stage, op.name, given, part.places, seen.caller, touches, seen.confirmed, part.makes)
+        for stage, part in op.parts(seen, request).items()
+    ]
+
+
+def _changed(
+    op: Operation, caller: Caller, given: Mapping[str, Any], changed: Mapping[str, Any]
+) -> tuple[Caller, Request]:
+    """What hooks made of a request, held to the same rules; as whom it is made is not for them to say."""
+    if op.parts is not None:
+        raise HookDenied(f"A hook changed what is asked of {op.name}, which it may not.")
+    if any(given.get(name) != changed.get(name) for name in op.having("actor")):
+        raise HookDenied("A hook changed who acts, which it may not.")
+    try:
+        return op.admitted(caller, changed)
+    except HoldfastError as error:
+        raise _cannot(error) from None
+
+
+def _blamed(error: Invalid, given: Mapping[str, Any], made: list[dict[str, Any]]) -> HoldfastError:
+    """What is wrong with a field that a hook changed is not said to be the caller's doing."""
+    fields = error.details.get("fields", ())
+    changed = any(one.get(name) != given.get(name) for one in made for name in fields)
+    return _cannot(error) if changed else error
+
+
+def _cannot(error: HoldfastError) -> HookDenied:
+    return HookDenied(f"What a hook made of this cannot be done: {error.message}", **error.details)
+
+
+def namespaces_of(op: Operation, seen: Hold, arguments: Mapping[str, Any]) -> list[str]:
+    """The namespaces that an operation touches, as far as its caller can know; none: it may be any."""
+    ids = [one for name in IDS for one in _texts(arguments.get(name))]
+    places = _places(seen, ids) if ids else []
+    if op.name in WIDER or places is None:
+        return []
+    return list(dict.fromkeys([*map(normal, _named(op, seen, arguments)), *places]))
+
+
+def _places(seen: Hold, ids: list[str]) -> list[str] | None:
+    """Where the memories lie that ids name; None: one of them names no memory that the caller sees."""
+    with seen.reading() as session:
+        whole = [id for id in ids if len(id) == WHOLE_ID]
+        found = memories.by_ids(session, seen.caller, whole, seen.now(), view="any")
+        for id in ids:
+            if len(id) != WHOLE_ID:
+                with suppress(HoldfastError):
+                    found[id] = memories.resolve(session, seen.caller, id, seen.now(), view="any")
+    return [found[id].namespace for id in ids] if all(id in found for id in ids) else None
+
+
+def _named(op: Operation, seen: Hold, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Those that are named; what is kept and names none goes where it goes by default."""
+    for name in op.having("namespace"):
+        if name != POSITION:
+            yield from _texts(arguments.get(name))
+    if op.bulk is not None:
+        for item in arguments.get(op.bulk) or ():
+            if isinstance(item, dict):
+                yield str(item.get("namespace") or seen.namespace)
+    elif op.name in ("store", "capture_turn", "ingest") and arguments.get("namespace") is None:
+        yield seen.namespace
+
+
+def _texts(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [one for one in value or () if isinstance(one, str)]

@@ -1,0 +1,123 @@
+"""Lifecycle hooks: which there are, and what they would say. They are set in the settings file alone."""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.hooks.intercept import hooks_of
+from holdfast.features.hooks.model import Decision, Event, Ran, Rule, strictest
+from holdfast.features.hooks.service import rehearsed
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.fields import Namespace
+from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Nothing, Request, operation
+
+of_this_machine = partial(operation, family="other", admin=True, surfaces=("library", "cli"), opens_nothing=True)
+"""An operation about the settings of one machine: there is no store to open, and no other machine to ask."""
+
+
+class HookView(Struct, frozen=True, kw_only=True):
+    name: str
+    event: Event
+    command: list[str] | UnsetType = UNSET
+    python: str | UnsetType = UNSET
+    match: list[str]
+    timeout: float
+    on_error: Literal["allow", "deny"] | UnsetType = UNSET
+    operations: list[str]
+    """The operations that it is asked about."""
+
+
+class HookList(Struct, frozen=True, kw_only=True):
+    hooks: list[HookView]
+    count: int
+
+
+def hook_view(rule: "Rule") -> HookView:
+    stage = rule.event.partition("_")[2]
+    return HookView(
+        name=rule.called,
+        event=rule.event,
+        command=list(rule.command) or UNSET,
+        python=rule.python or UNSET,
+        match=list(rule.match),
+        timeout=rule.timeout,
+        on_error=rule.on_error or UNSET,
+        operations=[op.name for op in REGISTRY if stage in op.all_stages],
+    )
+
+
+@of_this_machine(
+    Effect.READ,
+    "GET /api/v1/hooks",
+    cli=("hooks", "list"),
+    human="holdfast.features.hooks.render:render_hooks",
+    examples=(Example({}),),
+)
+def hooks_list(hold: Hold, request: Nothing) -> HookList:
+    """List the lifecycle hooks of this machine, in the order in which they are asked."""
+    hooks = hooks_of(hold)
+    rules = hooks.rules if hooks is not None else ()
+    return HookList(hooks=[hook_view(rule) for rule in rules], count=len(rules))
+
+
+class HooksTest(Request, frozen=True):
+    event: Annotated[Event, Meta(description="What they are asked about.", extra={"argument": True})]
+    arguments: Annotated[dict[str, Any], Meta(description="Arguments of the operation, as it would be asked.")] = {}
+    namespace: Namespace | None = None
+
+
+class HookAnswer(Struct, frozen=True, kw_only=True):
+    name: str
+    decision: Decision
+    reason: str | UnsetType = UNSET
+    arguments: dict[str, Any] | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    """What went wrong, if the decision is that of on_error."""
+    milliseconds: int
+
+
+class HooksTested(Struct, frozen=True, kw_only=True):
+    event: Event
+    decision: Decision
+    """The strictest: what would become of the operation."""
+    hooks: list[HookAnswer]
+    passed_over: list[str]
+    """Hooks of the event that are for other namespaces."""
+    arguments: dict[str, Any]
+    """As the hooks leave them."""
+
+
+def hook_answer(ran: "Ran") -> HookAnswer:
+    return HookAnswer(
+        name=ran.rule.called,
+        decision=ran.decision,
+        reason=ran.reason or UNSET,
+        arguments=UNSET if ran.arguments is None else ran.arguments,
+        error=ran.error or UNSET,
+        milliseconds=ran.milliseconds,
+    )
+
+
+@of_this_machine(
+    Effect.READ,
+    "POST /api/v1/hooks/test",
+    cli=("hooks", "test"),
+    human="holdfast.features.hooks.render:render_hook_test",
+    examples=(
+        Example({"event": "pre_store", "arguments": {"title": "Plan", "content": "x"}}),
+        Example({"event": "pre_stroe"}, error="VALIDATION_FAILED"),
+    ),
+)
+def hooks_test(hold: Hold, request: HooksTest) -> HooksTested:
+    """Ask the hooks of an event, and show what each answers. The operation itself is not done."""
+    hooks = hooks_of(hold)
+    rules = hooks.rules if hooks is not None else ()
+    ran, changed, others = rehearsed(hold, rules, request.event, request.arguments, request.namespace)
+    return HooksTested(
+        event=request.event,
+        decision=strictest([one.decision for one in ran]),
+        hooks=[hook_answer(one) for one in ran],
+        passed_over=[rule.called for rule in others],
+        arguments=changed,
+    )

@@ -1,0 +1,265 @@
+"""Running hooks: before an operation they may change or refuse it, after it they only hear of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from importlib.metadata import entry_points
+from time import monotonic
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from holdfast.features.hooks.model import LONGEST_REASON, VERSION, Event, Ran, Rule, Said, admit_rules, strictest
+from holdfast.features.tasks import subprocess_runner as child
+from holdfast.features.tasks.worker import SECRETS
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import HookAsks, HookDenied
+from holdfast.kernel.net.deadline import within
+from holdfast.kernel.registry.stages import Stage
+
+MARK = "HOLDFAST_IN_HOOK"
+"""In the environment of a hook: what it asks Holdfast for runs no hooks."""
+GROUP = "holdfast.hooks"
+MOST_ANSWER = 1024 * 1024
+MOST_WAITING = 1000
+"""Operations of which hooks are still to hear; what comes beyond is told to nobody, and noted in the log."""
+_inside: ContextVar[bool] = ContextVar("inside a hook", default=False)
+log = logging.getLogger("holdfast")
+
+
+class Occasion(NamedTuple):
+    """An operation that hooks are asked about."""
+
+    stage: Stage
+    operation: str
+    arguments: Mapping[str, Any]
+    namespaces: Sequence[str]
+    """Those that it touches; none: it is not known which."""
+    caller: Caller
+    touches: Callable[[Mapping[str, Any]], Sequence[str]]
+    """The namespaces that it would touch with other arguments."""
+    confirmed: bool = False
+    """Whether a person at this machine said yes to what hooks asked."""
+    makes: Sequence[Mapping[str, Any]] = ()
+    """What memories will say by it, where the arguments do not tell."""
+    answer: Any = None
+
+
+class Hooks:
+    """The hooks of one process, in the order of the settings."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._waiting: queue.Queue[tuple[Rule, bytes] | None] = queue.Queue(MOST_WAITING)
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def are_for(self, stage: Stage | None) -> bool:
+        """Whether any hook is for a stage; none is for what a hook itself asks."""
+        return stage is not None and not _inside.get() and any(rule.event.endswith(f"_{stage}") for rule in self.rules)
+
+    def before(self, occasion: Occasion) -> tuple[dict[str, Any], list[Ran]]:
+        """The arguments as the hooks leave them, and what each said. The caller looks at the strictest decision.
+
+        A hook that was asked before another one changed something is asked again about what came of it, and may then
+        only agree or refuse.
+        """
+        rules = [rule for rule in self.rules if rule.event == f"pre_{occasion.stage}"]
+        ran: list[Ran] = []
+        stale: list[Rule] = []
+        for number, rule in enumerate(rules):
+            if not rule.concerns(occasion.namespaces):
+                continue
+            said = self.asked(rule, occasion)
+            ran.append(said)
+            if said.decision == "deny":
+                return dict(occasion.arguments), ran
+            changed = {**occasion.arguments, **(said.arguments or {})}
+            if said.decision == "modify" and changed != occasion.arguments:
+                stale = rules[:number]
+                occasion = occasion._replace(arguments=changed, namespaces=occasion.touches(changed))
+        ran += [self._again(rule, occasion) for rule in stale if rule.concerns(occasion.namespaces)]
+        return dict(occasion.arguments), ran
+
+    def _again(self, rule: Rule, occasion: Occasion) -> Ran:
+        said = self.asked(rule, occasion)
+        if said.decision == "modify" and {**occasion.arguments, **(said.arguments or {})} != occasion.arguments:
+            return said._replace(decision="deny", reason="It changes again what another hook changed.")
+        return said
+
+    def asked(self, rule: Rule, occasion: Occasion) -> Ran:
+        begun = monotonic()
+        try:
+            words = _run(rule, _told(rule, occasion))
+            said = _understood(words) if rule.before else Said()
+            ran = Ran(rule, said.decision, said.reason[:LONGEST_REASON], said.arguments)
+        except _Failed as failed:
+            ran = Ran(rule, rule.on_error or "allow", "The hook failed.", error=str(failed))
+            log.warning("The hook %s (%s) failed: %s", rule.called, rule.event, failed)
+        return ran._replace(milliseconds=int((monotonic() - begun) * 1000))
+
+    def after(self, occasion: Occasion) -> None:
+        """Let hooks hear of what was done, on a thread of their own: who asked does not wait for them."""
+        for rule in self.rules:
+            if rule.event == f"post_{occasion.stage}" and rule.concerns(occasion.namespaces):
+                try:
+                    self._waiting.put_nowait((rule, _told(rule, occasion)))
+                except queue.Full:
+                    log.error("The hook %s (%s) is not told: too much waits already.", rule.called, rule.event)
+        self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._waiting.empty():
+                self._thread = threading.Thread(target=self._tell, name="holdfast-hooks", daemon=True)
+                self._thread.start()
+
+    def _tell(self) -> None:
+        while (one := self._waiting.get()) is not None:
+            rule, words = one
+            try:
+                _run(rule, words)
+            except _Failed as failed:
+                log.warning("The hook %s (%s) failed: %s", rule.called, rule.event, failed)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next one is told
+                log.warning("The hook %s (%s) failed with %s.", rule.called, rule.event, type(error).__name__)
+
+    def close(self) -> None:
+        """Wait until hooks have heard of everything, each for no longer than its time."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        longest = max(rule.timeout for rule in self.rules) + child.GRACE_SECONDS
+        until = (self._waiting.qsize() + 1) * longest
+        try:
+            self._waiting.put(None, timeout=until)
+        except queue.Full:
+            return
+        thread.join(until)
+
+
+def rehearsed(
+    hold: Hold, every: Sequence[Rule], event: Event, arguments: Mapping[str, Any], namespace: str | None
+) -> tuple[list[Ran], dict[str, Any], list[Rule]]:
+    """What the hooks of an event say, the arguments as they leave them, and the hooks that are for other namespaces."""
+    rules = [rule for rule in every if rule.event == event]
+    when, _, stage = event.partition("_")
+    places = [namespace] if namespace else [hold.namespace] if stage == "store" else []
+    occasion = Occasion(cast(Stage, stage), stage, arguments, places, hold.caller, lambda _: places)
+    others = [rule for rule in rules if not rule.concerns(places)]
+    hooks = Hooks(rules)
+    if when == "pre":
+        changed, ran = hooks.before(occasion)
+        return ran, changed, others
+    return [hooks.asked(rule, occasion) for rule in rules if rule not in others], dict(arguments), others
+
+
+def must_agree(ran: Sequence[Ran], *, confirmed: bool) -> None:
+    """Raise what the strictest of the hooks said, unless it lets the operation pass."""
+    decision = strictest([one.decision for one in ran])
+    if decision not in ("ask", "deny") or (decision == "ask" and confirmed):
+        return
+    one = next(one for one in ran if one.decision == decision)
+    if decision == "deny":
+        why = f": {one.reason}" if one.reason else ""
+        raise HookDenied(f"The hook {one.rule.called!r} refuses this{why}", hook=one.rule.called)
+    asked = one.reason or "May this be done?"
+    raise HookAsks(f"The hook {one.rule.called!r} asks for a person's word first: {asked}", hook=one.rule.called)
+
+
+class _Failed(Exception):
+    """A hook gave no answer that can be used."""
+
+
+def _told(rule: Rule, occasion: Occasion) -> bytes:
+    """What a hook is told, on standard input or as its argument."""
+    caller = occasion.caller
+    said: dict[str, Any] = {
+        "version": VERSION,
+        "event": rule.event,
+        "operation": occasion.operation,
+        "arguments": occasion.arguments,
+        "namespaces": list(occasion.namespaces),
+        "caller": {"agent_id": caller.agent, "right": caller.right, "source": caller.source},
+        "confirmed": occasion.confirmed,
+    }
+    if occasion.makes:
+        said["makes"] = occasion.makes
+    if not rule.before:
+        said["answer"] = occasion.answer
+    return msgspec.json.encode(said)
+
+
+def _understood(words: bytes) -> Said:
+    """What a hook says: nothing means that it has nothing against it."""
+    if not words.strip():
+        return Said()
+    try:
+        return msgspec.json.decode(words, type=Said)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _Failed(f"it said what nobody understands: {error}") from None
+
+
+def _run(rule: Rule, words: bytes) -> bytes:
+    return _program(rule, words) if rule.command else _function(rule, words)
+
+
+def _program(rule: Rule, words: bytes) -> bytes:
+    kept = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    environment = {**kept, MARK: rule.event}
+    try:
+        ended = child.run(
+            rule.command, words=words, environment=environment, timeout=rule.timeout, grace=0.2, most=MOST_ANSWER
+        )
+    except OSError as error:
+        raise _Failed(f"it cannot be started: {error.strerror or error}") from None
+    if ended.stopped is not None:
+        raise _Failed(ended.stopped)
+    if ended.code != 0:
+        raise _Failed(f"it ended with {ended.code}: {ended.errors.strip()[:LONGEST_REASON]}")
+    return ended.output.encode()
+
+
+def _function(rule: Rule, words: bytes) -> bytes:
+    """An entry point is called in this process; one that is late is left alone."""
+    call = _loaded(rule.python)
+
+    def work() -> bytes:
+        token = _inside.set(True)
+        try:
+            answer = call(msgspec.json.decode(words))
+        finally:
+            _inside.reset(token)
+        return b"" if answer is None else msgspec.json.encode(answer)
+
+    try:
+        return within(rule.timeout, work)
+    except TimeoutError:
+        raise _Failed(f"It took longer than {rule.timeout:g} seconds.") from None
+    except Exception as error:  # noqa: BLE001 - a hook may raise anything
+        raise _Failed(f"it raised {type(error).__name__}: {error}") from None
+
+
+def _loaded(name: str) -> Callable[[dict[str, Any]], Any]:
+    found = entry_points(group=GROUP, name=name)
+    if not found:
+        raise _Failed(f"no package gives it: one declares {name!r} as an entry point of the group {GROUP}")
+    (point, *_) = found
+    try:
+        loaded: Callable[[dict[str, Any]], Any] = point.load()
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
+        raise _Failed(f"it cannot be loaded: {type(error).__name__}: {error}") from None
+    return loaded
+
+
+def of(rules: Sequence[Rule]) -> Hooks | None:
+    """The hooks of a process; none inside of a hook."""
+    admitted = admit_rules(rules)
+    return Hooks(admitted) if admitted and MARK not in os.environ else None

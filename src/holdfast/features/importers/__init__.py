@@ -1,0 +1,1 @@
+"""Importers of other programs' data: chats, transcripts, mail, notes."""

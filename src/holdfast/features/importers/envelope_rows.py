@@ -1,0 +1,33 @@
+"""Rows of an envelope among what is mined: they go in by the door that they have."""
+
+from holdfast.features.importers.model import Rows
+from holdfast.features.importers.report import Outcome, Report
+from holdfast.features.transfer import importer as intake
+from holdfast.features.transfer.model import Options
+from holdfast.features.transfer.model import Outcome as ImportOutcome
+from holdfast.kernel.context import Hold
+
+_TAKEN: dict[Outcome, ImportOutcome] = {
+    "stored": "imported",
+    "updated": "merged",
+    "unchanged": "unchanged",
+    "left": "older",
+}
+
+
+def take_in(hold: Hold, rows: Rows, report: Report, *, dry_run: bool) -> None:
+    """Take rows in. Whose they are is believed to who may decide on it; anybody else writes as by hand, in its name."""
+    if dry_run and rows.paged and not {"memories", "archived"} & rows.envelope.keys():
+        report.links += len(rows.envelope.get("links", ()))  # their ends are in other pages, which are not kept now
+        return
+    decides = hold.caller.may("admin")
+    options = Options(trust_source=decides, check_rights=not decides)
+    taken = intake.take(hold, {"memories": [], **rows.envelope}, options, dry_run=dry_run)
+    for name in taken.counts.keys() & {"memories", "archived"}:
+        counts = taken.counts[name]
+        for outcome, told in _TAKEN.items():
+            report.outcomes[outcome] += counts[told]
+        report.kinds["memory"] += counts["imported"]
+    report.links += taken.counts["links"]["imported"] if "links" in taken.counts else 0
+    for one in taken.rejected:
+        report.error(f"{rows.where} {one.array}[{one.index}]", one.error)

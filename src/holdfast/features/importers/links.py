@@ -1,0 +1,71 @@
+"""Links among what was mined, once both their ends are kept."""
+
+from holdfast.features.graph import service as relate
+from holdfast.features.importers import model as reading
+from holdfast.features.importers import store as mined
+from holdfast.features.importers.model import Problem, Tie
+from holdfast.features.importers.plan import Planner
+from holdfast.features.importers.report import Report
+from holdfast.features.memories.store_memory import must_change
+from holdfast.kernel.context import Hold
+from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.storage.port import Session
+
+
+def tie_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report) -> None:
+    """Link what is not linked, in one transaction; none is begun if all of it is."""
+    with hold.reading() as session:
+        missing = [tie for tie in ties if not _is_tied(session, tie, planner)]
+    if missing:
+        with hold.writing() as write:
+            for tie in missing:
+                _tie(hold, write, tie, planner, report)
+
+
+def rehearse_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report, planned: set[str]) -> None:
+    """Count what would be linked, if what is planned were kept."""
+    with hold.reading() as session:
+        for tie in ties:
+            if planner.key(tie.source) == planner.key(tie.target) or _is_tied(session, tie, planner):
+                continue
+            here = [
+                planner.key(end) in planned or known is not None
+                for end, known in zip((tie.source, tie.target), _ends(session, tie, planner), strict=True)
+            ]
+            if all(here):
+                report.links += 1
+            else:
+                _adrift(tie, report, tie.target if here[0] else tie.source)
+
+
+def _adrift(tie: Tie, report: Report, end: str) -> None:
+    """Tell once for a place what it is not linked with."""
+    missing = reading.line(end.rpartition("/")[2], 80)
+    if (tie.where, missing) not in report.adrift:
+        report.adrift.add((tie.where, missing))
+        report.problem(Problem(where=tie.where, what=f"no link with {missing!r}, which is not there"))
+
+
+def _ends(session: Session, tie: Tie, planner: Planner) -> tuple[str | None, str | None]:
+    source, target = planner.key(tie.source), planner.key(tie.target)
+    found = mined.known(session, [source, target])
+    return found[source].memory if source in found else None, found[target].memory if target in found else None
+
+
+def _is_tied(session: Session, tie: Tie, planner: Planner) -> bool:
+    """Whether a link is or was there: one that was taken away is not made again."""
+    source, target = _ends(session, tie, planner)
+    if source is None or target is None:
+        return False
+    return session.row("link_get", id=relate.id_of(source, target, "related_to")) is not None
+
+
+def _tie(hold: Hold, write: Transaction, tie: Tie, planner: Planner, report: Report) -> None:
+    source, target = (write.get(MEMORY, end) if end else None for end in _ends(write.session, tie, planner))
+    if source is None or target is None:
+        _adrift(tie, report, tie.source if source is None else tie.target)
+    elif source.state == target.state == "live" and source.id != target.id:
+        must_change(hold, write, source)
+        relate.tie(hold, write, source.id, target.id, "related_to")
+        report.links += 1

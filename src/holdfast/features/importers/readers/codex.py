@@ -1,0 +1,140 @@
+"""Transcripts of Codex sessions: a line for each item that went to the model or came from it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from holdfast.features.importers.model import LeftOut, Problem, Record, Sort, Turn
+from holdfast.features.importers.readers.blocks import (
+    blocks,
+    called,
+    is_ours,
+    joined,
+    list_of,
+    misfits,
+    result_of,
+    text_of,
+)
+from holdfast.features.importers.readers.reader import Told, entries
+from holdfast.features.importers.sources import Piece
+
+TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_ITEMS = (
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "local_shell_call",
+    "web_search_call",
+)
+_CONTEXT = re.compile(
+    r"\s*(?:<(?:environment_context|user_instructions|INSTRUCTIONS|turn_aborted|permissions)|# AGENTS\.md)"
+)
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def is_entry(raw: dict[str, Any]) -> bool:
+    """Whether a line is of such a transcript, in its present form or in its first one."""
+    if raw.get("type") in TYPES and isinstance(raw.get("payload"), dict):
+        return True
+    head = {"id", "timestamp"} <= raw.keys() and ("instructions" in raw or "git" in raw)
+    return head or (raw.get("type") in _ITEMS and ("role" in raw or "call_id" in raw))
+
+
+def read(piece: Piece, told: Told) -> Iterator[Record]:
+    """Every turn in its order. Events repeat what the items say, and are left out."""
+    return entries(piece, told, Session(piece.name).entry)
+
+
+class Session:
+    """A transcript as far as it was read."""
+
+    def __init__(self, file: str) -> None:
+        stem = PurePosixPath(file).stem
+        self._id = found[-1] if (found := _ID.findall(stem)) else stem
+        self._name = "Codex"
+        self._place = -1
+        self._ours: set[str] = set()
+
+    def entry(self, where: str, raw: dict[str, Any]) -> Iterator[Record]:
+        kind, payload = raw.get("type"), raw.get("payload")
+        if kind == "session_meta" and isinstance(payload, dict):
+            self._begin(payload)
+        elif kind == "response_item" and isinstance(payload, dict):
+            yield from self._item(where, payload, raw.get("timestamp"))
+        elif kind in ("session_meta", "response_item"):
+            yield Problem(where=where, what="is an entry without a payload")
+        elif kind in TYPES:
+            yield LeftOut(sort="system")
+        elif kind in _ITEMS:
+            yield from self._item(where, raw, raw.get("timestamp"))
+        elif is_entry(raw):
+            self._begin(raw)
+        elif "record_type" in raw or isinstance(kind, str):
+            yield LeftOut(sort="system")
+        else:
+            yield Problem(where=where, what="is no entry of a transcript: it has no type")
+
+    def _begin(self, meta: dict[str, Any]) -> None:
+        self._id = text_of(meta.get("id")) or self._id
+        folder = PurePosixPath(text_of(meta.get("cwd"))).name
+        self._name = f"Codex in {folder}" if folder else self._name
+
+    def _item(self, where: str, item: dict[str, Any], at: Any) -> Iterator[Record]:
+        self._place += 1
+        call, tool = text_of(item.get("call_id")), text_of(item.get("name"))
+        if is_ours(tool) or (tool and is_ours(f"{text_of(item.get('namespace'))}{tool}")):
+            self._ours.add(call)
+        if call and call in self._ours:
+            yield LeftOut(sort="recalled")
+            return
+        yield from _misfits(item, where)
+        sort, speaker, text = _said(item)
+        if text.strip():
+            yield Turn(
+                key=f"codex/{self._id}/{self._place}",
+                thread=self._id,
+                name=self._name,
+                speaker=speaker,
+                content=text,
+                at=at,
+                place=self._place,
+                uri=f"uri:codex:{self._id}#{self._place}",
+                where=where,
+                sort=sort,
+                metadata={"line": where},
+            )
+
+
+def _misfits(item: dict[str, Any], where: str) -> Iterator[Problem]:
+    """What of an item cannot be read, by its place."""
+    if not isinstance(item.get("type"), str):
+        yield Problem(where=where, what="is an item without a type")
+    yield from misfits(item.get("content"), f"{where} content")
+    if not isinstance(output := item.get("output"), dict):
+        yield from misfits(output, f"{where} output")
+
+
+def _said(item: dict[str, Any]) -> tuple[Sort, str, str]:
+    """What an item is, who said it, and what it says."""
+    match item.get("type"):
+        case "message":
+            role, text = text_of(item.get("role")) or "unknown", joined(list(blocks(item.get("content"))))
+            system = role in ("developer", "system") or (role == "user" and _CONTEXT.match(text))
+            return ("system" if system else "message"), role, text
+        case "reasoning":
+            parts = [*list_of(item.get("summary")), *list_of(item.get("content"))]
+            texts = [text_of(one.get("text")) for one in parts if isinstance(one, dict)]
+            return "thinking", "assistant", "\n\n".join(filter(None, texts))
+        case "function_call" | "custom_tool_call":
+            given = item.get("arguments", item.get("input"))
+            return "tools", "assistant", called(text_of(item.get("name")), given)
+        case "function_call_output" | "custom_tool_call_output":
+            output = item.get("output")
+            return "tools", "tool", result_of(output.get("content") if isinstance(output, dict) else output)
+        case "local_shell_call" | "web_search_call":
+            return "tools", "assistant", called(text_of(item.get("type")), item.get("action"))
+    return "system", "system", ""

@@ -1,0 +1,252 @@
+"""Which format something is of, told by what it says; a name alone decides nothing."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from holdfast.features.importers.model import Problem, Record
+from holdfast.features.importers.readers import (
+    FORMATS,
+    Format,
+    ai_memory,
+    chatgpt,
+    claude_ai,
+    claude_code,
+    codex,
+    graph,
+    mail,
+    mem0,
+    notes,
+    slack,
+)
+from holdfast.features.importers.readers.json_elements import Element, Fault, decoded, elements
+from holdfast.features.importers.readers.reader import LOOKED_AT, Told, first_lines, guarded, start_of, unreadable
+from holdfast.features.importers.sources import Piece, Place
+from holdfast.kernel.errors import Invalid
+
+_SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
+    "chatgpt": chatgpt.read,
+    "claude": claude_ai.read,
+    "claude-code": claude_code.read,
+    "codex": codex.read,
+    "mem0": mem0.read,
+    "mcp-memory": graph.read,
+    "mbox": mail.read,
+    "ai-memory": ai_memory.read,
+    "envelope": ai_memory.read_envelope,
+}
+_NOTES: tuple[Format, ...] = ("markdown", "text")
+_CHECKED: tuple[Format, ...] = ("ai-memory", "envelope")
+"""What says by itself whether it is of its format, and may be empty."""
+_PAGES = (b"<!doctype html", b"<html")
+_PDF = b"%pdf-"
+_OTHERS: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
+    (b"\x1f\x8b", "packed: unpack it first"),
+    (_PDF, "a PDF: make text of it first"),
+    ((b"\xff\xfe", b"\xfe\xff"), "in UTF-16: save it as UTF-8"),
+    (_PAGES, "a web page: give the JSON that an export has beside it, or say --format text"),
+)
+"""How files begin that are of no format."""
+_TALKS: tuple[Format, ...] = ("chatgpt", "claude", "claude-code", "codex")
+
+
+def detect(place: Place) -> tuple[Format, list[Piece]]:
+    """The format of an export and the files that are of it; an error names the formats if it cannot be told."""
+    if _is_slack(place.pieces):
+        return "slack", place.pieces
+    found = [(_looked_at(place, piece), piece) for piece in place.pieces]
+    counts = Counter(form for form, _ in found if form is not None)
+    forms = _of_notes_and_others(counts)
+    if len(forms) > 1:
+        told = ", ".join(f"{form} ({counts[form]})" for form in forms)
+        raise Invalid(
+            f"format: there are files of several formats: {told}. Say which with --format.", fields=["format"]
+        )
+    if not forms:
+        unread = next((f"{one.where}: {one.what}" for one in place.problems if one.rejected), None)
+        raise _unknown(unread or _hint(place) or "nothing here is of a format that is known")
+    wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
+    return forms[0], [piece for form, piece in found if form in wanted]
+
+
+def _of_notes_and_others(counts: Counter[Format]) -> list[Format]:
+    """The formats of an export. Texts that lie beside conversations were attached to them; text beside Markdown is one
+    of the notes."""
+    forms = set(counts)
+    if forms & set(_TALKS):
+        forms -= set(_NOTES)
+    elif "markdown" in forms:
+        forms.discard("text")
+    return sorted(forms)
+
+
+def _hint(place: Place) -> str | None:
+    """What a file alone is that is often given by mistake, and what to do about it."""
+    if not place.whole:
+        return None
+    piece, head = place.pieces[0], place.pieces[0].head()
+    if not head.strip():
+        return f"{piece.name} is empty"
+    what = next((what for begins, what in _OTHERS if head.lstrip().lower().startswith(begins)), None)
+    return f"{piece.name} is {what}" if what else None
+
+
+def of_format(place: Place, form: Format) -> list[Piece]:
+    """The files of an export that are of a format that was named; one file alone is taken at its word."""
+    if form == "slack" or place.whole:
+        return place.pieces
+    wanted = _NOTES if form == "markdown" else (form,)
+    found = [piece for piece in place.pieces if _looked_at(place, piece) in wanted]
+    if not found:
+        raise _unknown(f"no file here is of the format {form}")
+    return found
+
+
+def read(form: Format, pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
+    """Everything that files of a format hold; a file that cannot be read on does not stop the others."""
+    if form == "slack":
+        yield from slack.read(pieces, told)
+    elif form in _NOTES:
+        yield from notes.read(pieces, told)
+    else:
+        for piece in pieces:
+            yield from guarded(piece.name, _SINGLE[form](piece, told))
+
+
+def _looked_at(place: Place, piece: Piece) -> Format | None:
+    """What a file of an export is; of one that cannot be read it is told that it cannot."""
+    try:
+        form = format_of(piece, alone=place.whole)
+        if form is None and place.whole:
+            place.problems.extend(_faults(piece))
+        return form
+    except unreadable() as error:
+        place.problems.append(Problem(where=piece.name, what=f"cannot be read: {error}"))
+        return None
+
+
+def must_not_be_empty(form: Format) -> None:
+    """Raise because nothing was read of what somebody said to be of a format."""
+    if form not in _CHECKED:
+        raise _unknown(f"nothing in it is of the format {form}")
+
+
+def _unknown(what: str) -> Invalid:
+    return Invalid(f"format: {what}. The formats are {', '.join(FORMATS)}.", fields=["format"])
+
+
+def _is_slack(pieces: Sequence[Piece]) -> bool:
+    """Days of messages in folders, and somewhere above them the list of users or of channels."""
+    days = [piece for piece in pieces if slack.DAY.fullmatch(piece.name)]
+    listed = any(piece.name.rpartition("/")[2] in ("users.json", *slack.LISTS) for piece in pieces)
+    if not days or not listed:
+        return False
+    return any(isinstance(one, dict) and "ts" in one for piece in days[:LOOKED_AT] for one in _firsts(piece))
+
+
+def format_of(piece: Piece, *, alone: bool) -> Format | None:
+    """What a file is, by its beginning; the text of one among others counts only if it is named as text."""
+    head = piece.head()
+    if head.startswith(ai_memory.MAGIC):
+        return "ai-memory" if piece.path is not None and ai_memory.is_store(piece.path) else None
+    if mail.HEADER.match(head):
+        return "mbox"
+    if start_of(head)[:1] in (b"[", b"{") and (form := _json(piece, head)) is not None:
+        return form
+    name = piece.name.lower()
+    if b"\x00" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return None
+    if name.endswith(notes.MARKDOWN):
+        return "markdown"
+    if name.endswith(notes.TEXT) or (alone and start_of(head)[:1] not in (b"[", b"{") and _is_text(head)):
+        return "text"
+    return None
+
+
+def _is_text(head: bytes) -> bool:
+    if start_of(head).lower().startswith((*_PAGES, _PDF)):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start > len(head) - 4
+    return bool(head.strip())
+
+
+def _json(piece: Piece, head: bytes) -> Format | None:
+    for line in first_lines(piece, LOOKED_AT):
+        if (form := _line_form(line)) is not None:
+            return form
+    names: set[str] = set()
+    for one in _members(piece):
+        names.add(one.name or "")
+        if (form := _member_form(one, names)) is not None:
+            return form
+    return "claude" if b'"chat_messages"' in head else "chatgpt" if b'"mapping"' in head else None
+
+
+def _line_form(one: Any) -> Format | None:
+    if not isinstance(one, dict):
+        return None
+    if "chat_messages" in one or "mapping" in one:
+        return "claude" if "chat_messages" in one else "chatgpt"
+    if claude_ai.is_memory(one) or claude_ai.is_project(one):
+        return "claude"
+    if graph.is_entry(one):
+        return "mcp-memory"
+    if codex.is_entry(one):
+        return "codex"
+    return "claude-code" if claude_code.is_entry(one) else None
+
+
+def _member_form(one: Element, names: set[str]) -> Format | None:
+    """What the first members of a JSON document make of it."""
+    if one.name in ("mapping", "chat_messages", "conversations_memory"):
+        return "chatgpt" if one.name == "mapping" else "claude"
+    if {"uuid", "docs", "prompt_template"} <= names:
+        return "claude"
+    try:
+        raw = decoded(one.data)
+    except Invalid:
+        return None
+    if one.name in (None, "conversations") and isinstance(raw, dict):
+        if "mapping" in raw:
+            return "chatgpt"
+        if "chat_messages" in raw or claude_ai.is_memory(raw) or claude_ai.is_project(raw):
+            return "claude"
+    if one.name in mem0.STATEMENTS and mem0.is_statement(raw):
+        return "mem0"
+    if one.name == "memories" and isinstance(raw, dict) and {"title", "content"} <= raw.keys():
+        return "envelope"
+    if one.name == "entities" and isinstance(raw, dict) and {"name", "observations"} <= raw.keys():
+        return "mcp-memory"
+    return "envelope" if {"schema_version", "exported_at"} <= names else None
+
+
+def _members(piece: Piece) -> Iterator[Element]:
+    """The first members of a JSON document, however long one is."""
+    with piece.open() as source:
+        for number, one in enumerate(elements(source)):
+            if isinstance(one, Element):
+                yield one
+            if number >= LOOKED_AT:
+                return
+
+
+def _faults(piece: Piece) -> Iterator[Problem]:
+    """What is wrong with the beginning of a JSON document that is of no format."""
+    if start_of(piece.head())[:1] not in (b"[", b"{"):
+        return
+    with piece.open() as source:
+        for one in islice(elements(source), LOOKED_AT):
+            if isinstance(one, Fault):
+                yield Problem(where=f"{piece.name} byte {one.at}", what=one.what)
+
+
+def _firsts(piece: Piece) -> Iterator[Any]:
+    with suppress(*unreadable()):
+        for one in _members(piece):
+            with suppress(Invalid):
+                yield decoded(one.data)

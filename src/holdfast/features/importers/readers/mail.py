@@ -1,0 +1,173 @@
+"""Mail in an mbox: a message after another, each begun by a line From."""
+
+import re
+from collections.abc import Iterator
+from email import policy
+from email.errors import MessageError
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.utils import parseaddr, parsedate_to_datetime
+from html.parser import HTMLParser
+from typing import IO, NamedTuple
+
+from holdfast.features.importers.model import Problem, Record, Turn, digest, line, moment_of
+from holdfast.features.importers.readers.reader import Told
+from holdfast.features.importers.sources import Piece, watched
+
+MOST_MESSAGE = 64 << 20
+MOST_HEADER = 1 << 16
+MOST_NESTED = 100
+MOST_HTML = 1 << 19
+"""Parsers of mail and of HTML may take long over what is none."""
+STEP = 1 << 16
+HEADER = re.compile(rb"From [^\n]*\n(?:>?[!-9;-~]+:[^\n]*\n)", re.DOTALL)
+_ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
+_ID = re.compile(r"<[^<>\s]+>")
+_ANSWER = re.compile(r"^(?:(?:re|fwd?|aw|wg|sv|antw)\s*(?:\[\d+\])?:\s*)+", re.IGNORECASE)
+
+
+class Mail(NamedTuple):
+    """A message as it stands in a file."""
+
+    number: int
+    at: int
+    data: bytes
+    size: int
+
+
+def read(piece: Piece, told: Told) -> Iterator[Record]:
+    """Every message; what answers another is in one conversation with it."""
+    with watched(piece, told) as source:
+        for mail in mails(source):
+            where = f"{piece.name}[{mail.number}] byte {mail.at}"
+            if mail.size > MOST_MESSAGE:
+                yield Problem(where=where, what=f"has {mail.size} bytes; at most {MOST_MESSAGE} are read at once")
+                continue
+            try:
+                yield _turn(mail, where)
+            except (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError) as error:
+                yield Problem(where=where, what=f"cannot be read as mail: {line(str(error)) or type(error).__name__}")
+
+
+def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
+    """The messages of an mbox one by one; of one that is too long only the size is known."""
+    number, at, begun, size = -1, 0, 0, 0
+    held: list[bytes] = []
+    blank = True
+    while data := source.readline(STEP):
+        if blank and data.startswith(b"From "):
+            if number >= 0:
+                yield Mail(number, begun, b"".join(held), size)
+            number, begun, size = number + 1, at, 0
+            held = []
+        else:
+            size += len(data)
+            if size <= most:
+                held.append(data)
+            else:
+                held.clear()
+        blank = data in (b"\n", b"\r\n")
+        at += len(data)
+    if number >= 0:
+        yield Mail(number, begun, b"".join(held), size)
+
+
+def _turn(mail: Mail, where: str) -> Record:
+    if _header_size(mail.data) > MOST_HEADER:
+        return Problem(where=where, what=f"has a header of more than {MOST_HEADER} bytes")
+    if mail.data.count(b"multipart/") > MOST_NESTED:
+        return Problem(where=where, what=f"has more than {MOST_NESTED} parts that have parts")
+    message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_ESCAPED.sub(rb"\1", mail.data))
+    text = _body(message)
+    files = [name for part in message.walk() if (name := part.get_filename())]
+    if not text.strip():
+        if not files:
+            return Problem(where=where, what="has no text", rejected=False)
+        text = "\n".join(f"[file {name}]" for name in files)
+    id = (
+        next(iter(_ID.findall(_header(message, "Message-ID"))), "") or f"<{digest(mail.data.decode(errors='replace'))}>"
+    )
+    above = [*_ID.findall(_header(message, "References")), *_ID.findall(_header(message, "In-Reply-To"))]
+    name, address = parseaddr(_header(message, "From"))
+    at = _sent(message)
+    return Turn(
+        key=f"mbox/{id}",
+        thread=line((above[0] if above else id).strip("<>"), 256),
+        name=_ANSWER.sub("", _header(message, "Subject")) or "Mail",
+        speaker=line(name or address) or "unknown",
+        content=text,
+        at=at,
+        place=moment_of(at) if isinstance(at, float) and at > 0 else None,
+        uri=f"uri:mbox:{line(id.strip('<>'), 512)}",
+        where=where,
+        metadata={
+            **({"from": line(address)} if address else {}),
+            **({"to": to} if (to := line(_header(message, "To"), 400)) else {}),
+            **({"files": [line(name) for name in files[:20]]} if files else {}),
+        },
+    )
+
+
+def _header_size(data: bytes) -> int:
+    ends = [at for sign in (b"\n\n", b"\n\r\n") if (at := data.find(sign)) != -1]
+    return min(ends, default=len(data))
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    return str(message.get(name, ""))
+
+
+def _sent(message: EmailMessage) -> float | str | None:
+    """When it was sent, or what stands there if that is no time."""
+    given = _header(message, "Date").strip()
+    try:
+        return parsedate_to_datetime(given).timestamp() if given else None
+    except (ValueError, OverflowError, TypeError):
+        return given
+
+
+def _body(message: EmailMessage) -> str:
+    """The text of a message, what it quotes included; of one in HTML alone, what it shows."""
+    part = message.get_body(preferencelist=("plain", "html"))
+    if part is None:
+        return ""
+    try:
+        text = part.get_content()
+    except (LookupError, UnicodeDecodeError):
+        text = (part.get_payload(decode=True) or b"").decode("utf-8", "replace")  # type: ignore[union-attr]
+    if part.get_content_subtype() != "html":
+        return str(text)
+    if len(text) > MOST_HTML:
+        raise ValueError(f"its HTML has more than {MOST_HTML} characters")
+    return _shown(str(text))
+
+
+def _shown(text: str) -> str:
+    shown = _Shown()
+    shown.feed(text)
+    shown.close()
+    return re.sub(r"\n{3,}", "\n\n", "".join(shown.parts)).strip()
+
+
+class _Shown(HTMLParser):
+    """What of HTML is text, with an end of a line where one is seen."""
+
+    _HIDDEN = ("script", "style", "head", "title")
+    _LINES = ("p", "br", "div", "tr", "li", "h1", "h2", "h3", "blockquote")
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self._hidden += tag in self._HIDDEN
+        if tag in self._LINES:
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden = max(0, self._hidden - (tag in self._HIDDEN))
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.parts.append(data)

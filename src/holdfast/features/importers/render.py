@@ -1,0 +1,57 @@
+"""Terminal output of the importers."""
+
+from collections.abc import Iterator
+
+from holdfast.features.importers.operations import Captured, MineAnswer, MinedProblem, RecoverAnswer
+from holdfast.kernel.terminal import escape, pluralize
+
+_OUTCOME_LABELS = {
+    "imported": "stored",
+    "updated": "brought up to date",
+    "unchanged": "here already",
+    "joined": "captured before",
+    "left": "put away or rewritten here, and left so",
+}
+
+
+def render_mining(answer: MineAnswer) -> Iterator[str]:
+    """Print what was imported, what was left out, and why."""
+    would = "Would be " if answer.dry_run else ""
+    told = [f"{number} {what}" for name, what in _OUTCOME_LABELS.items() if (number := getattr(answer, name))]
+    yield f"{answer.format} into {answer.namespace}. {would}{', '.join(told) or 'nothing new'}."
+    counted = [
+        pluralize(answer.total_conversations, "conversation") if answer.total_conversations else "",
+        f"{answer.skipped} of them too short" if answer.skipped else "",
+        pluralize(answer.links, "link") if answer.links else "",
+    ]
+    if any(counted):
+        yield f"{', '.join(filter(None, counted))}."
+    if answer.kinds:
+        yield "By kind: " + ", ".join(f"{number} {kind}" for kind, number in answer.kinds.items()) + "."
+    if answer.left_out:
+        yield "Left out: " + ", ".join(f"{number} {sort}" for sort, number in answer.left_out.items()) + "."
+    if answer.passed_over:
+        yield f"Passed over: {answer.passed_over} files of no format or of another."
+    for sample in answer.samples if answer.dry_run else ():
+        speaker = f"{sample.speaker}: " if sample.speaker else ""
+        yield f"  {escape(sample.title)}\n    {escape(f'{speaker}{sample.content}'[:120].splitlines()[0])}"
+    yield from render_problems(answer.problems, answer.rejected + answer.noted)
+
+
+def render_problems(problems: list[MinedProblem], total: int) -> Iterator[str]:
+    """Print the problems that an answer lists, then how many of the total it does not list."""
+    for problem in problems:
+        yield f"{'Rejected' if problem.rejected else 'Note'}: {escape(problem.where)}: {escape(problem.what)}"
+    unlisted = total - len(problems)
+    if unlisted:
+        yield f"And {unlisted} more."
+
+
+def render_recovery(answer: RecoverAnswer) -> Iterator[str]:
+    yield f"From {escape(', '.join(answer.transcripts))}:"
+    yield from render_mining(answer)
+
+
+def render_capture(answer: Captured) -> Iterator[str]:
+    yield f"{answer.outcome} {answer.memory_id or ''}".rstrip()
+    yield from map(escape, answer.notes)

@@ -1,0 +1,1 @@
+"""Document ingest: chunk, deduplicate, store with source positions."""

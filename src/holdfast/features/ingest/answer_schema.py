@@ -1,0 +1,111 @@
+"""What a model's answer must look like: types made from the part of JSON Schema that models are good at."""
+
+import re
+from collections.abc import Mapping
+from types import GenericAlias
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast.kernel.errors import Invalid
+
+MOST_ITEMS = 64
+MOST_TEXT = 4000
+MOST_PATTERN = 1000
+DEEPEST = 4
+
+_known: dict[bytes, type[Struct]] = {}
+
+
+def answer_type(schema: Any, where: str) -> type[Struct]:
+    """The type of what fits a schema, or an error that names the place in it.
+
+    One type for one schema: a type is never given back to the system once it was used.
+    """
+    made = _object(schema, where, 0)
+    return _known.setdefault(msgspec.json.encode(schema, order="sorted"), made)
+
+
+def faulty(where: str, what: str) -> Invalid:
+    return Invalid(f"{where}: {what}", fields=[where])
+
+
+def _name(where: str) -> str:
+    """Types of one schema need names of their own."""
+    return (
+        "".join(part.capitalize() for part in re.findall(r"[A-Za-z0-9]+", where.partition("output_schema")[2]))
+        or "Answer"
+    )
+
+
+def _object(schema: Any, where: str, depth: int) -> type[Struct]:
+    if depth == DEEPEST:
+        raise faulty(where, f"at most {DEEPEST} levels deep")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or not properties or schema.get("type", "object") != "object":
+        raise faulty(where, "must be a JSON Schema of an object with properties")
+    if len(properties) > MOST_ITEMS:
+        raise faulty(where, f"at most {MOST_ITEMS} properties")
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not set(map(str, required)) <= set(properties):
+        raise faulty(f"{where}.required", "must be a list of names of properties")
+    fields: list[Any] = []
+    for name, said in properties.items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name):
+            raise faulty(f"{where}.properties.{name}", "a name has letters, digits and _ and begins with a letter")
+        type_ = _type(said, f"{where}.properties.{name}", depth + 1)
+        fields.append((name, type_) if name in required else (name, type_ | None, None))
+    return msgspec.defstruct(_name(where), fields, kw_only=True, frozen=True, omit_defaults=True)
+
+
+def _type(schema: Any, where: str, depth: int) -> Any:
+    if not isinstance(schema, Mapping):
+        raise faulty(where, "must be a JSON Schema")
+    if "enum" in schema:
+        values = schema["enum"]
+        if not isinstance(values, list) or not values or not all(isinstance(one, str) for one in values):
+            raise faulty(f"{where}.enum", "must be a list of texts")
+        return Literal[tuple(values)]
+    match schema.get("type"):
+        case "string":
+            _must_be_pattern(schema.get("pattern", ""), f"{where}.pattern")
+            return Annotated[str, Meta(max_length=_whole(schema, "maxLength", MOST_TEXT, where))]
+        case "number":
+            return Annotated[float, _bounds(schema, where)]
+        case "integer":
+            return Annotated[int, _bounds(schema, where)]
+        case "boolean":
+            return bool
+        case "array":
+            most = _whole(schema, "maxItems", MOST_ITEMS, where)
+            item = _type(schema.get("items"), f"{where}.items", depth)
+            return Annotated[GenericAlias(list, (item,)), Meta(max_length=most)]
+        case "object":
+            return _object(schema, where, depth)
+        case other:
+            raise faulty(f"{where}.type", f"string, number, integer, boolean, array or object, got {other!r}")
+
+
+def _must_be_pattern(pattern: Any, where: str) -> None:
+    """Raise unless it is a regular expression. No answer is matched with it: one can be made that never ends."""
+    if not isinstance(pattern, str) or len(pattern) > MOST_PATTERN:
+        raise faulty(where, f"a regular expression of at most {MOST_PATTERN} characters")
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise faulty(where, f"no regular expression: {error}") from None
+
+
+def _whole(schema: Mapping[str, Any], name: str, most: int, where: str) -> int:
+    value = schema.get(name, most)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise faulty(f"{where}.{name}", f"a whole number from 1 to {most}")
+    return value
+
+
+def _bounds(schema: Mapping[str, Any], where: str) -> Meta:
+    given = {mark: schema[name] for name, mark in (("minimum", "ge"), ("maximum", "le")) if name in schema}
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in given.values()):
+        raise faulty(where, "minimum and maximum must be numbers")
+    return Meta(**given)

@@ -1,0 +1,97 @@
+"""The pipelines that come along."""
+
+from functools import cache
+from typing import Any
+
+from holdfast.features.ingest.answer_schema import MOST_TEXT
+from holdfast.features.ingest.pipeline import Asking, Helping, Pipeline, Searching, Segmenting, Stage
+
+
+def _text(most: int = MOST_TEXT) -> dict[str, Any]:
+    return {"type": "string", "maxLength": most}
+
+
+def _list(items: dict[str, Any], most: int) -> dict[str, Any]:
+    return {"type": "array", "items": items, "maxItems": most}
+
+
+def _schema(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": sorted(properties)}
+
+
+_TAGS = _list(_text(64), 8)
+_ATOMS = _list(_text(1000), 24)
+_SYSTEM = "You prepare parts of a document for a memory. Use only what the document says. Write in its language."
+_GROUND: list[Stage] = [
+    Segmenting(),
+    Searching(),
+    Helping(kind="fts_classifier"),
+    Helping(kind="jaccard_overlap"),
+    Helping(kind="cosine_pre_filter"),
+]
+
+
+@cache
+def built_in() -> dict[str, Pipeline]:
+    """The pipelines that come along, the one that is used by itself first."""
+    synthesise = Asking(
+        label="synthesise",
+        prompt_template=(
+            "Give a title for this part of the document, a summary of it in one to three sentences, and up to eight "
+            "tags. As atoms, give each fact that no single paragraph says in so many words, as one sentence that can "
+            "be understood by itself; leave the list empty if there is none."
+        ),
+        output_schema=_schema({"title": _text(200), "summary": _text(1000), "tags": _TAGS, "atoms": _ATOMS}),
+    )
+    classify = Asking(
+        label="classify",
+        prompt_template="Say what kind of knowledge this part of the document mostly is, and how sure you are.",
+        output_schema=_schema(
+            {
+                "fact_kind": {"enum": ["procedural", "episodic", "declarative"]},
+                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+            }
+        ),
+    )
+    enrich = Asking(
+        label="enrich",
+        prompt_template=(
+            "Name the people, places, things and projects in this part of the document; state its claims, each as one "
+            "sentence that can be understood by itself; and say which of the named have to do with which, and how."
+        ),
+        output_schema=_schema(
+            {
+                "entities": _list(_text(200), 32),
+                "claims": _ATOMS,
+                "relations": _list(_schema({"subject": _text(200), "relation": _text(200), "object": _text(200)}), 32),
+            }
+        ),
+    )
+    emit = Asking(
+        label="emit",
+        prompt_template=(
+            "With what the stages before found, give a title for this part of the document, a summary of it in one to "
+            "three sentences, up to eight tags, and the ids of the candidates that it should be linked to."
+        ),
+        output_schema=_schema(
+            {"title": _text(200), "summary": _text(1000), "tags": _TAGS, "proposed_links": _list(_text(64), 10)}
+        ),
+    )
+    return {
+        one.name: one
+        for one in (
+            Pipeline(name="plain", stages=_GROUND, description="Without a model: the same result every time."),
+            Pipeline(
+                name="two_phase",
+                stages=[*_GROUND, synthesise],
+                description="Then a model gives a title, a summary, tags, and facts that lie between paragraphs.",
+                system_prompt=_SYSTEM,
+            ),
+            Pipeline(
+                name="four_step",
+                stages=[*_GROUND, classify, enrich, emit],
+                description="Then a model classifies, names and states, and puts together, each step after the other.",
+                system_prompt=_SYSTEM,
+            ),
+        )
+    }

@@ -1,0 +1,284 @@
+"""What is told of a text before anybody asks a model: what it overlaps with, what it is near to, what kind it is.
+
+Pure, and the same for everybody. With `compat` each gives the literal results of ai-memory, its faults included.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from math import hypot, isfinite
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holdfast.kernel.text.bigrams import may_lack_blanks, terms
+from holdfast.kernel.text.words import STOP
+
+FactKind = Literal["procedural", "episodic", "declarative"]
+HELPERS = ("fts_classifier", "jaccard_overlap", "cosine_pre_filter")
+TOP = 10
+"""Candidates that are shown of those that overlap."""
+OVERLAPS = 0.40
+"""From here on two texts are counted as overlapping."""
+NEAR = 0.20
+"""From here on a vector passes, unless told otherwise."""
+PREVIEW = 120
+"""Characters of a text that are shown."""
+
+
+class MemoryHandle(Struct, frozen=True):
+    """A candidate: something kept, with which a text is compared."""
+
+    id: str
+    body: str
+    embedding: Sequence[float] | None = None
+    namespace: str | None = None
+
+
+class HelperOutput(Struct, frozen=True):
+    """What a helper found: its name, a line for a person, and the details as JSON."""
+
+    kind: str
+    summary: str
+    payload: dict[str, Any]
+
+
+def tokens(text: str, *, compat: bool = False) -> frozenset[str]:
+    """The distinct words of a text, in lower case; pairs of characters where no blanks part words."""
+    words = [trimmed for word in text.split() if (trimmed := _trimmed(word).lower())]
+    if compat or not may_lack_blanks(text):
+        return frozenset(words)
+    return frozenset(part for word in words for part in (terms(word) if may_lack_blanks(word) else [word]))
+
+
+def _trimmed(word: str) -> str:
+    """A word without what is neither letter nor digit at its ends."""
+    start, end = 0, len(word)
+    while start < end and not word[start].isalnum():
+        start += 1
+    while end > start and not word[end - 1].isalnum():
+        end -= 1
+    return word[start:end]
+
+
+def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of the words of two texts that both hold; 0 if neither has any."""
+    union = len(one | other)
+    return len(one & other) / union if union else 0.0
+
+
+def contained(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of the words of the shorter text that the longer one holds too, common words left out."""
+    one, other = one - STOP, other - STOP
+    least = min(len(one), len(other))
+    return len(one & other) / least if least else 0.0
+
+
+def jaccard_overlap(content: str, candidates: Iterable[MemoryHandle], *, compat: bool = False) -> HelperOutput:
+    """How much of its words a text shares with each candidate, most first."""
+    said = tokens(content, compat=compat)
+    held = [(one, tokens(one.body, compat=compat)) for one in candidates]
+    scored = sorted(((jaccard(said, words), one, words) for one, words in held), key=lambda found: -found[0])
+    top = scored[:TOP]
+    counted = top if compat else scored
+    above = sum(overlap >= OVERLAPS for overlap, *_ in counted)
+    payload: dict[str, Any] = {
+        "helper": "jaccard_overlap",
+        "candidates_scored": len(scored),
+        "top_candidates": [
+            {"id": one.id, "overlap": overlap, "preview": preview(one.body, compat=compat)} for overlap, one, _ in top
+        ],
+    }
+    if not compat:
+        payload |= {"candidates_above": above, "candidates_left_out": len(scored) - len(top)}
+        for row, (_, _, words) in zip(payload["top_candidates"], top, strict=True):
+            row["contained"] = contained(said, words)
+    return HelperOutput("jaccard_overlap", f"{above} of {len(scored)} candidates overlap by {OVERLAPS:.2f}", payload)
+
+
+def cosine_pre_filter(
+    embedding: Sequence[float] | None,
+    candidates: Iterable[MemoryHandle],
+    *,
+    threshold: float = NEAR,
+    compat: bool = False,
+) -> HelperOutput:
+    """How near each candidate's vector is to a text's; null where it cannot be said."""
+    scored = [(one.id, one.body, _score(embedding, one.embedding, compat=compat)) for one in candidates]
+    return pre_filtered(scored, threshold=threshold, compat=compat)
+
+
+def pre_filtered(
+    scored: Iterable[tuple[str, str, float | None]], *, threshold: float = NEAR, compat: bool = False
+) -> HelperOutput:
+    """What `cosine_pre_filter` says of candidates, by id and text, whose scores are known."""
+    rows: list[dict[str, Any]] = [
+        {
+            "id": id,
+            "score": score,
+            "above_threshold": score is not None and score >= threshold,
+            "preview": preview(body, compat=compat),
+        }
+        for id, body, score in scored
+    ]
+    kept = sum(row["above_threshold"] for row in rows)
+    payload = {
+        "helper": "cosine_pre_filter",
+        "threshold": threshold,
+        "candidates_scored": len(rows),
+        "candidates_kept": kept,
+        "candidates": rows,
+    }
+    if not compat:
+        payload["candidates_without_score"] = sum(row["score"] is None for row in rows)
+    return HelperOutput("cosine_pre_filter", f"{kept}/{len(rows)} candidates kept at {threshold:.2f}", payload)
+
+
+def _score(one: Sequence[float] | None, other: Sequence[float] | None, *, compat: bool) -> float | None:
+    if one is None or other is None:
+        return None
+    found = cosine(one, other)
+    return 0.0 if found is None and compat else found
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """How near two vectors are, -1 to 1; None if they are of different lengths, empty, or point nowhere."""
+    if len(one) != len(other) or not one or not all(map(isfinite, (*one, *other))):
+        return None
+    first, second = _direction(one), _direction(other)
+    if first is None or second is None:
+        return None
+    return max(-1.0, min(1.0, sum(a * b for a, b in zip(first, second, strict=True))))
+
+
+def _direction(numbers: Sequence[float]) -> list[float] | None:
+    """At length one, however large or small the numbers are."""
+    largest = max(map(abs, numbers))
+    if not largest:
+        return None
+    scaled = [number / largest for number in numbers]
+    length = hypot(*scaled)
+    return [number / length for number in scaled]
+
+
+class Sign(Struct, frozen=True):
+    """What speaks for a kind, and how much: a sign of weight 2 is enough by itself."""
+
+    kind: FactKind
+    weight: int
+    pattern: re.Pattern[str]
+
+
+_NUMBERED = r"^\s{0,3}(?:\d{1,3}[.)]|step\s+\d+\b)"
+_ORDERS = (
+    r"run|install|open|click|select|set|add|create|copy|check|make|press|enter|start|stop|restart|configure|remove|delete|"
+    r"download|build|deploy|update|use|type|choose|save|edit|pull|push|call|wait"
+)
+_MONTHS = r"january|february|march|april|may|june|july|august|september|october|november|december"
+
+
+def _sign(kind: FactKind, weight: int, pattern: str) -> Sign:
+    return Sign(kind, weight, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
+
+
+_SIGNS = (
+    _sign("procedural", 2, _NUMBERED + r".*\n(?:.*\n)*?\s{0,3}(?:\d{1,3}[.)]|step\s+\d+\b)"),
+    _sign("procedural", 2, r"\bfirst(?:ly)?,(?:(?!\bfirst(?:ly)?,).)*\b(?:then|next|after that|finally)\b"),
+    _sign("procedural", 2, r"\bhow to\b"),
+    _sign("procedural", 1, r"\bsteps?\b"),
+    _sign("procedural", 1, r"\bfirst(?:ly)?,"),
+    _sign("procedural", 1, r"\bthen\b"),
+    _sign(
+        "procedural", 1, rf"(?:^|[.!:;]\s+|\bthen\s+|\band\s+)(?:please\s+)?(?:{_ORDERS})\s+(?!of\b|in\b|is\b|was\b)\w"
+    ),
+    _sign("episodic", 2, r"\b(?:yesterday|last (?:night|week|month|year)|this morning|(?:days?|weeks?|months?) ago)\b"),
+    _sign("episodic", 2, r"\b(?:happened|occurred|took place)\b"),
+    _sign("episodic", 2, rf"\bon (?:\d{{1,2}} )?(?:{_MONTHS})\b|\bon \d{{4}}-\d{{2}}-\d{{2}}\b"),
+    _sign("episodic", 1, r"\b(?:today|tonight)\b"),
+    _sign("episodic", 1, r"\bevents?\b"),
+    _sign(
+        "episodic", 1, r"\b(?:we|i|he|she|they) (?:met|went|visited|fixed|decided|moved|shipped|released|saw|found)\b"
+    ),
+    _sign("procedural", 2, r"首先(?:(?!首先).)*(?:然后|接着|最后)|步骤|まず(?:(?!まず).)*(?:次に|最後に)|手順"),
+    _sign("episodic", 2, r"昨天|前天|上周|上个月|发生了|昨日|先週|先月|어제|지난주"),
+    _sign("episodic", 1, r"今天|今日|오늘"),
+)
+_SURE = 2
+"""So much speaks for a kind that is not weak."""
+
+
+class Evidence(Struct, frozen=True):
+    """Words of a text that speak for a kind."""
+
+    kind: FactKind
+    text: str
+    weight: int
+
+
+class Classified(Struct, frozen=True):
+    """What kind of knowledge a text is, how sure that is, and why."""
+
+    fact_kind: FactKind
+    confidence: float
+    weak: bool
+    evidence: tuple[Evidence, ...]
+
+
+LOOKED_AT = 4000
+"""Characters of a text by which it is told what kind it is."""
+
+
+def classified(content: str) -> Classified:
+    """By whole words. Weak: too little speaks for it, or as much for something else, to rely on."""
+    content = content[:LOOKED_AT]
+    evidence = tuple(
+        Evidence(sign.kind, preview(" ".join(found[0].split()), 40), sign.weight)
+        for sign in _SIGNS
+        if (found := sign.pattern.search(content))
+    )
+    weights: dict[FactKind, int] = {"procedural": 0, "episodic": 0}
+    for one in evidence:
+        weights[one.kind] += one.weight
+    best = max(weights, key=lambda kind: weights[kind])
+    most, rest = weights[best], sum(weights.values()) - weights[best]
+    if not most:
+        return Classified("declarative", 0.5, True, ())
+    weak = most < _SURE or most == rest
+    return Classified(best, round((most + 1) / (most + rest + 2), 2), weak, evidence)
+
+
+def fts_classifier(content: str, *, namespace: str | None = None, compat: bool = False) -> HelperOutput:
+    """Whether a text tells how something is done, what happened, or what is."""
+    payload: dict[str, Any] = {"helper": "fts_classifier"}
+    distinct = len(tokens(content, compat=compat))
+    if compat:
+        kind = literal_kind(content)
+        payload |= {"fact_kind": kind, "namespace": namespace, "tokens": distinct}
+        return HelperOutput("fts_classifier", f"{kind}, {distinct} distinct tokens", payload)
+    found = classified(content)
+    payload |= {
+        "fact_kind": found.fact_kind,
+        "namespace": namespace,
+        "tokens": distinct,
+        "confidence": found.confidence,
+        "weak": found.weak,
+        "evidence": [{"kind": one.kind, "text": one.text, "weight": one.weight} for one in found.evidence],
+    }
+    sure = "weak" if found.weak else f"{found.confidence:.2f}"
+    return HelperOutput("fts_classifier", f"{found.fact_kind} ({sure}), {distinct} distinct tokens", payload)
+
+
+def literal_kind(content: str) -> FactKind:
+    """As ai-memory tells it: by letters anywhere, even in the middle of other words."""
+    said = content.lower()
+    if any(part in said for part in ("step ", "first, ", "then ")):
+        return "procedural"
+    if any(part in said for part in ("yesterday", "today", "happened", "event")):
+        return "episodic"
+    return "declarative"
+
+
+def preview(text: str, most: int = PREVIEW, *, compat: bool = False) -> str:
+    """The beginning of a text; an ellipsis says that it goes on."""
+    if len(text) <= most:
+        return text
+    return text[:most] if compat else text[: most - 1] + "…"

@@ -1,0 +1,348 @@
+"""Ingest: documents become memories, each with its source and its place in it."""
+
+from hashlib import sha256
+from typing import Annotated, Any, Literal, cast
+
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+
+from holdfast.features.ingest import files as ingest_files
+from holdfast.features.ingest import service as taking
+from holdfast.features.ingest.builtin_pipelines import built_in
+from holdfast.features.ingest.pipeline import Pipeline, from_data, named
+from holdfast.features.ingest.service import Gone, Report, Source
+from holdfast.features.ingest.store import Outcome
+from holdfast.features.memories.views import known
+from holdfast.features.skills.operations.skills import must_be_local
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.memory import Scope
+from holdfast.kernel.registry.fields import Actor, Namespace, SourceUri, SpanGiven, Tags
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+MOST_INLINE = 16 * 1024 * 1024
+DECISIONS = ("new", "duplicate", "near-duplicate", "update", "conflict", "rejected")
+DOCUMENT = "# Deploying\n\nWe deploy on Tuesdays.\n\n## Rollback\n\nFirst, call Ann. Then run `make rollback`.\n"
+Text = Annotated[
+    str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of a document.", extra={"stdin": True})
+]
+Override = Annotated[dict[str, Any], Meta(description="A pipeline of your own: stages, and name or variant.")]
+
+
+class Ingest(Request, frozen=True):
+    file: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=4096,
+                description="A text or Markdown file; -: standard input.",
+                extra={"argument": True, "not_on": ("http", "mcp")},
+            ),
+        ]
+        | None
+    ) = None
+    content: Text | None = None
+    namespace: Namespace | None = None
+    source_uri: Annotated[SourceUri, Meta(description="Where it comes from; by it an edited one is known.")] | None = (
+        None
+    )
+    pipeline: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=4096,
+                description="plain (the default), two_phase, four_step, or a TOML or JSON file.",
+            ),
+        ]
+        | None
+    ) = None
+    pipeline_override: Override | None = None
+    tags: Tags = []
+    scope: Annotated[Scope, Meta(description="private: only you and whom you grant it to.")] | None = None
+    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    again: Annotated[bool, Meta(description="Even if it was ingested before: what was deleted since is kept anew.")] = (
+        False
+    )
+    agent_id: Actor | None = None
+
+
+class HelperFound(Struct, frozen=True, kw_only=True):
+    """What a helper says of a segment, as it does by itself."""
+
+    kind: str
+    summary: str
+    payload: dict[str, Any]
+
+
+class SegmentOutcome(Struct, frozen=True, kw_only=True):
+    """What became of a segment."""
+
+    index: int
+    decision: Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
+    reason: str
+    kind: str
+    line: int
+    span: SpanGiven
+    """Bytes of the document in UTF-8."""
+    method: Literal["heuristic", "llm"]
+    memory_id: str | UnsetType = UNSET
+    """Where its text is kept."""
+    title: str | UnsetType = UNSET
+    other_id: str | UnsetType = UNSET
+    """What it is like."""
+    proposed: Literal["supersedes"] | UnsetType = UNSET
+    """A link from it to the other that only a person should make."""
+    model: str | UnsetType = UNSET
+    helpers: list[HelperFound] | UnsetType = UNSET
+    """What the helpers of the pipeline found, of the first 20 segments. Told once, and not kept: it holds words of
+    other memories. Those that compare are left out where it was plain without them that it is a duplicate."""
+
+
+class GoneSegment(Struct, frozen=True, kw_only=True):
+    memory_id: str
+    index: int
+    title: str | UnsetType = UNSET
+
+
+class StageOutcome(Struct, frozen=True, kw_only=True):
+    index: int
+    type: str
+    name: str
+    summary: str
+    method: Literal["heuristic", "llm"]
+    payload: dict[str, Any]
+    model: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    """Why a model did not help."""
+
+
+class Ingested(Struct, frozen=True, kw_only=True):
+    source_uri: str
+    namespace: str
+    content_hash: str
+    pipeline: str
+    pipeline_version: str
+    outcome: Literal["ingested", "unchanged", "planned"]
+    """Unchanged: it was ingested before, and nothing was done."""
+    dry_run: bool
+    document_id: str | UnsetType = UNSET
+    """The memory that stands for the whole of it."""
+    total: int
+    decisions: dict[str, int]
+    rejected: int
+    segments: list[SegmentOutcome]
+    vanished: list[GoneSegment]
+    """Kept from an earlier state of this source, and not said by it any more."""
+    gone: list[GoneSegment]
+    """Ingested before, and deleted or put away since."""
+    stages: list[StageOutcome]
+    ingested_memory_ids: list[str]
+    notes: list[str]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/ingest",
+    family="power",
+    stage="store",
+    asks=True,
+    human="holdfast.features.ingest.render:render_ingestion",
+    examples=(
+        Example({"content": DOCUMENT, "namespace": "team/ops", "source_uri": "doc:deploying"}),
+        Example({"content": DOCUMENT, "namespace": "team/ops", "source_uri": "doc:deploying", "dry_run": True}),
+        Example({"content": DOCUMENT, "namespace": "other", "pipeline": "two_phase", "tags": ["ops"]}),
+        Example({"content": "x", "pipeline": "no-such-pipeline"}, error="VALIDATION_FAILED"),
+        Example({"content": "x", "pipeline_override": {"stages": [{"type": "magic"}]}}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+    ),
+)
+def ingest(hold: Hold, request: Ingest, progress: Progress) -> Ingested:
+    """Take a document in: part it, leave out what is known, keep the rest with its source and place.
+
+    The same document again is no work. Of an edited one, what changed supersedes what was kept of it before.
+    """
+    pipeline = _pipeline(hold, request.pipeline, request.pipeline_override)
+    report = taking.ingest(hold, _source(hold, request), pipeline, dry_run=request.dry_run, again=request.again)
+    return _view(report)
+
+
+def _source(hold: Hold, request: Ingest) -> "Source":
+    if (request.file is None) == (request.content is None):
+        raise Invalid("Give one of file and content.", fields=["content"])
+    if request.file is not None:
+        must_be_local(hold, "file")
+        read = ingest_files.read(request.file)
+        text, uri, name = read.text, read.uri, read.name
+    else:
+        text, uri, name = ingest_files.checked(request.content or ""), None, None
+    return Source(
+        text,
+        request.namespace or hold.namespace,
+        request.source_uri or uri or f"doc:sha256/{sha256(text.encode()).hexdigest()[:32]}",
+        name,
+        tuple(request.tags),
+        request.scope,
+    )
+
+
+def _pipeline(hold: Hold, name: str | None, override: dict[str, Any] | None) -> "Pipeline":
+    if override is not None:
+        if name is not None and name not in built_in():
+            raise Invalid("pipeline: there is a pipeline_override already", fields=["pipeline"])
+        return from_data(override, name)
+    if name is None:
+        return next(iter(built_in().values()))
+    if name in built_in():
+        return built_in()[name]
+    if hold.caller.source not in ("library", "cli"):
+        raise Invalid(f"pipeline: choose among {', '.join(built_in())}, or give pipeline_override", fields=["pipeline"])
+    return ingest_files.pipeline(name)
+
+
+def _view(report: "Report") -> Ingested:
+    counts = report.counts
+    return Ingested(
+        source_uri=report.source.uri,
+        namespace=report.source.namespace,
+        content_hash=report.content_hash,
+        pipeline=report.pipeline.name,
+        pipeline_version=report.pipeline.version,
+        outcome="unchanged" if report.known else "planned" if report.dry_run else "ingested",
+        dry_run=report.dry_run,
+        document_id=known(report.document),
+        total=len(report.outcomes),
+        decisions={name: counts[name] for name in DECISIONS},
+        rejected=counts["rejected"],
+        segments=[_segment(one, report) for one in report.told],
+        vanished=[_gone(one) for one in report.vanished],
+        gone=[_gone(one) for one in report.gone],
+        stages=[StageOutcome(**stage) for stage in report.stages],
+        ingested_memory_ids=report.stored,
+        notes=report.notes,
+    )
+
+
+def _segment(one: "Outcome", report: "Report") -> SegmentOutcome:
+    found = report.helped.get(one.place)
+    return SegmentOutcome(
+        index=one.place,
+        decision=cast(Any, one.decision),
+        reason=one.reason,
+        kind=one.kind,
+        line=one.line,
+        span=SpanGiven(one.begins, one.ends),
+        method=cast(Any, one.method),
+        memory_id=known(one.memory),
+        title=known(report.titles.get(one.place)),
+        other_id=known(one.other),
+        proposed="supersedes" if one.decision == "update" and not one.replaces else UNSET,
+        model=known(one.model),
+        helpers=UNSET if not found else [HelperFound(**to_builtins(helper)) for helper in found],
+    )
+
+
+def _gone(one: "Gone") -> GoneSegment:
+    return GoneSegment(memory_id=one.memory, index=one.place, title=known(one.title))
+
+
+class IngestMultistep(Request, frozen=True):
+    content: Text
+    namespace: Namespace = "global"
+    pipeline_variant: Annotated[Literal["two_phase", "four_step"], Meta(description="Which stages run.")] = "two_phase"
+    pipeline_override: Override | None = None
+    agent_id: Actor | None = None
+
+
+class IngestedMultistep(Struct, frozen=True, kw_only=True):
+    variant: str
+    stages: list[StageOutcome]
+    distinct_cache_keys: int
+    """How many parts of the document a model was asked about: the questions about one begin alike."""
+    prompt_cache_consistent: bool
+    final_output: dict[str, Any]
+    """What the last stage that asked a model came to, else what the last helper did."""
+    ingested_memory_ids: list[str]
+    decisions: dict[str, int]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/ingest_multistep",
+    family="power",
+    stage="store",
+    asks=True,
+    cli=("ingest-multistep",),
+    human="holdfast.features.ingest.render:render_multistep",
+    examples=(
+        Example({"content": "The archive lies in the cellar.", "namespace": "team/cellar"}),
+        Example({"content": "The archive moved.", "pipeline_variant": "one_shot"}, error="VALIDATION_FAILED"),
+    ),
+)
+def ingest_multistep(hold: Hold, request: IngestMultistep, progress: Progress) -> IngestedMultistep:
+    """Take a text in as ai-memory's tool of this name is asked to, and keep it; `ingest` tells more."""
+    asked = Ingest(content=request.content, namespace=request.namespace)
+    pipeline = _pipeline(hold, request.pipeline_variant, request.pipeline_override)
+    report = taking.ingest(hold, _source(hold, asked), pipeline)
+    stages = [StageOutcome(**stage) for stage in report.stages]
+    last = next((one for one in reversed(stages) if one.method == "llm"), stages[-1] if stages else None)
+    return IngestedMultistep(
+        variant=report.pipeline.name,
+        stages=stages,
+        distinct_cache_keys=report.parts,
+        prompt_cache_consistent=report.alike,
+        final_output=last.payload if last else {},
+        ingested_memory_ids=report.stored,
+        decisions={name: report.counts[name] for name in DECISIONS},
+    )
+
+
+class Pipelines(Request, frozen=True):
+    name: (
+        Annotated[str, Meta(min_length=1, max_length=4096, description="Only this one.", extra={"argument": True})]
+        | None
+    ) = None
+
+
+class PipelineView(Struct, frozen=True, kw_only=True):
+    name: str
+    version: str
+    """A digest of what it does: a document is ingested once by each version."""
+    description: str
+    asks_model: bool
+    stages: list[str]
+    definition: dict[str, Any]
+    """As a file would have it."""
+
+
+class PipelinesListed(Struct, frozen=True, kw_only=True):
+    pipelines: list[PipelineView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/pipelines",
+    family="power",
+    opens_nothing=True,
+    human="holdfast.features.ingest.render:render_pipelines",
+    examples=(Example({}), Example({"name": "two_phase"}), Example({"name": "none-such"}, error="VALIDATION_FAILED")),
+)
+def pipelines(hold: Hold, request: Pipelines) -> PipelinesListed:
+    """List the pipelines that a document can go through, or check one of your own."""
+    found = built_in().values() if request.name is None else [_pipeline(hold, request.name, None)]
+    shown = [_pipeline_view(one) for one in found]
+    return PipelinesListed(pipelines=shown, count=len(shown))
+
+
+def _pipeline_view(pipeline: "Pipeline") -> PipelineView:
+    from msgspec import to_builtins
+
+    return PipelineView(
+        name=pipeline.name,
+        version=pipeline.version,
+        description=pipeline.description,
+        asks_model=pipeline.asking,
+        stages=[named(stage) for stage in pipeline.stages],
+        definition=to_builtins(pipeline),
+    )

@@ -1,0 +1,644 @@
+"""Take a document in: part it, see what is known already, and keep what is new, in one transaction.
+
+What was taken in is noted by what it says and by which pipeline it went through, so that the same again is no work.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.graph.service import id_of, tie, untie
+from holdfast.features.graph.store import Which, entering
+from holdfast.features.ingest import ask_model as ingest_model
+from holdfast.features.ingest import helpers
+from holdfast.features.ingest import store as ingests
+from holdfast.features.ingest.pipeline import Asking, Helping, Pipeline, Searching, Segmenting, named
+from holdfast.features.ingest.plan import (
+    GONE,
+    KEPT_BEFORE,
+    MOST_HELPED,
+    Judged,
+    Parted,
+    Piece,
+    Planner,
+    fitted,
+    parted,
+    printable,
+)
+from holdfast.features.ingest.store import Outcome, Taken
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.dedup import Found, permitted
+from holdfast.features.memories.store_memory import put
+from holdfast.features.reflections.depth import stand
+from holdfast.features.transfer.importer import Rehearsed
+from holdfast.kernel import ids
+from holdfast.kernel.compressed_list import Aside
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import HoldfastError, Invalid, StoreError
+from holdfast.kernel.journal.columns import content_hash
+from holdfast.kernel.journal.kinds import LINK, MEMORY
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.link import Link
+from holdfast.kernel.records.memory import Citation, Memory, Scope, Span
+from holdfast.kernel.records.memory import Kind as MemoryKind
+from holdfast.kernel.records.validate import Draft
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import to_text
+
+STEP = 100
+MOST_HEADINGS = 200
+MOST_SECRETS = 20
+DOCUMENT_TAG = "document"
+SUPERSEDING = Which(relations=("supersedes",))
+_KINDS: dict[str, MemoryKind] = {"episodic": "event"}
+"""What a piece is kept as if its kind is sure; anything else is an observation."""
+
+
+class Source(NamedTuple):
+    """A document to be taken in."""
+
+    text: str
+    namespace: str
+    uri: str
+    name: str | None = None
+    """What it is called if it does not say so itself."""
+    tags: tuple[str, ...] = ()
+    scope: Scope | None = None
+
+
+class Gone(NamedTuple):
+    """A memory of this source that is not live any more, or whose text the document does not hold any more."""
+
+    memory: str
+    title: str | None
+    place: int
+
+
+class Report(NamedTuple):
+    """What became of a document."""
+
+    source: Source
+    pipeline: Pipeline
+    content_hash: str
+    known: bool
+    """It was taken in before; nothing was done."""
+    dry_run: bool
+    document: str | None
+    outcomes: Collection[Outcome]
+    titles: Mapping[int, str]
+    """Of the memory that holds what a segment says, or would be made of it."""
+    vanished: list[Gone]
+    """Kept from this source, and not said by it any more."""
+    gone: list[Gone]
+    """Taken in before, and deleted or put away since."""
+    stages: list[dict[str, Any]]
+    notes: list[str]
+    parts: int = 0
+    """Of which a model was asked."""
+    helped: Mapping[int, Sequence[helpers.HelperOutput]] = {}
+    """All that the helpers found of the first segments; it is told once and not kept."""
+    alike: bool = True
+    """Whether all questions about a part began with the same words, so that a provider can keep them."""
+
+    @property
+    def told(self) -> Iterable[Outcome]:
+        """What became of each segment by now: of a document that is known, nothing is new any more."""
+        gone = {one.memory for one in self.gone}
+        return (_once(one, gone) for one in self.outcomes) if self.known else self.outcomes
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(one.decision for one in self.told)
+
+    @property
+    def stored(self) -> list[str]:
+        """The memories that were made of it."""
+        return [one.memory for one in self.outcomes if one.memory and one.decision in ingest_model.KEPT]
+
+
+def ingest(hold: Hold, source: Source, pipeline: Pipeline, *, dry_run: bool = False, again: bool = False) -> Report:
+    """Take a document in, once. A dry run does the same, and nothing of it is kept."""
+    source = _admitted(hold, source)
+    hash = sha256(source.text.encode()).hexdigest()
+    id = ids.derived("ingest", source.namespace, source.uri, hash, pipeline.version, hold.caller.agent)
+    if not again and (known := _known(hold, source, pipeline, id, dry_run)):
+        return known
+    return _Taking(hold, source, pipeline, hash, id, again=again).take(dry_run)
+
+
+def _admitted(hold: Hold, source: Source) -> Source:
+    """Every rule that the whole document must keep, before anything is done."""
+    namespace = door.namespace(source.namespace)
+    door.must_be_kept(namespace)
+    hold.caller.must_reach(namespace)
+    door.uri("source_uri", source.uri)
+    if not source.text.strip("\ufeff \t\r\n"):
+        raise Invalid("content: there is nothing in it", fields=["content"])
+    with hold.reading() as session:
+        told, _ = permitted(session, namespace, {"source_uri": source.uri, "tags": door.tags(source.tags)})
+    return source._replace(namespace=namespace, uri=door.uri("source_uri", told["source_uri"]), tags=told["tags"])
+
+
+def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: bool) -> Report | None:
+    with hold.reading() as session:
+        taken = _said_last(hold, session, source, id)
+        if taken is None:
+            return None
+        outcomes = ingests.outcomes(session, id)
+        kept = ingests.kept(session, hold.caller, _memories(outcomes), hold.now())
+    lost = [one for one in outcomes if one.memory and not (one.memory in kept and kept[one.memory].live)]
+    gone = {one.memory: Gone(one.memory, _title(kept, one.memory), one.place) for one in lost if one.memory}
+    notes = ["It was ingested before, and is the same: nothing was done."]
+    if gone:
+        notes.append(f"{len(gone)} of its memories are gone since; --again keeps what they said anew.")
+    return Report(
+        source, pipeline, taken.content_hash, True, dry_run, taken.document, outcomes, _titles(kept, outcomes), [],
+        [*gone.values()], taken.stages, notes,
+    )  # fmt: skip
+
+
+def _once(one: Outcome, gone: Container[str]) -> Outcome:
+    """What became of a segment, when its document comes again: what was kept of it is a duplicate."""
+    if one.decision not in ingest_model.KEPT:
+        return one
+    return one._replace(decision="duplicate", reason=GONE if one.memory in gone else KEPT_BEFORE)
+
+
+def _said_last(hold: Hold, session: Session, source: Source, id: str) -> Taken | None:
+    """What was noted of a document, if its source said nothing else since."""
+    taken = ingests.get(session, id)
+    last = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
+    return taken if taken and last[0].content_hash == taken.content_hash else None
+
+
+def _memories(outcomes: Iterable[Outcome]) -> list[str]:
+    return list(dict.fromkeys(one.memory for one in outcomes if one.memory))
+
+
+def _titles(kept: dict[str, ingests.Kept], outcomes: Iterable[Outcome]) -> dict[int, str]:
+    """What the memory is called that holds what a segment says."""
+    return {one.place: kept[one.memory].title for one in outcomes if one.memory in kept}
+
+
+def _title(kept: dict[str, ingests.Kept], memory: str) -> str | None:
+    return kept[memory].title if memory in kept else None
+
+
+class _Taking:
+    """One document on its way in."""
+
+    def __init__(self, hold: Hold, source: Source, pipeline: Pipeline, hash: str, id: str, *, again: bool) -> None:
+        self._hold = hold
+        self._source = source
+        self._pipeline = pipeline
+        self._hash = hash
+        self._id = id
+        self._again = again
+        with hold.reading() as session:
+            before = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
+            self._last: Taken | None = before[0] if before else None
+            self._before = ingests.outcomes(session, self._last.id) if self._last else []
+        self._ours = {one.memory for one in self._before}
+        self._notes: list[str] = []
+        self._titles: dict[int, str] = {}
+        self._made: dict[str, int] = {}
+        """The memories that were made, and of which piece."""
+        self._as_planned: dict[int, Memory] = {}
+        """The last of them, if they say exactly what their vectors were made of."""
+        self._taken_titles: set[bytes] = set()
+        """Digests of titles."""
+        self._kept: dict[int, str] = {}
+        """Which memory holds what a piece says."""
+        self._secrets: list[str] = []
+        """Which lines hold keys or passwords, and of what sort."""
+
+    def take(self, dry_run: bool) -> Report:
+        text = parted(self._source.text, self._pipeline)
+        if not text.pieces:
+            raise Invalid("content: there is nothing in it that could be remembered", fields=["content"])
+        planner = Planner(
+            self._hold,
+            self._pipeline,
+            self._source.namespace,
+            self._source.uri,
+            self._before,
+            again=self._again,
+            private=self._source.scope == "private",
+            keep_seen=self._pipeline.asking,
+        )
+        with planner.vectors:
+            judged = Aside(Judged, planner.judged(text.pieces))
+            parts = ingest_model.asked(self._hold, self._pipeline, judged, planner.seen)
+            added = ingest_model.added(judged, parts)
+            if parts:
+                several = (*added.judged, *planner.judged(added.further), *added.repeated)
+                judged = Aside(Judged, sorted(several, key=lambda one: one.piece.place))
+            if planner.without_vectors:
+                self._notes.append(f"Not all was compared by its meaning: {planner.without_vectors}")
+            stages = self._stages(judged, planner, parts)
+            helped = self._helped(judged, planner)
+            report = self._written(text, judged, planner, added, stages, dry_run)
+        return report._replace(parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts), helped=helped)
+
+    def _written(
+        self,
+        text: Parted,
+        judged: Aside[Judged],
+        planner: Planner,
+        added: ingest_model.Added,
+        stages: list[dict[str, Any]],
+        dry_run: bool,
+    ) -> Report:
+        """Everything in one transaction; a dry run rolls it back."""
+        outcomes, count = Aside(Outcome), len(judged)
+        vanished: list[Gone] = []
+        try:
+            with self._hold.writing() as write:
+                if not self._again and _said_last(self._hold, write.session, self._source, self._id):
+                    raise _Overtaken
+                for number, one in enumerate(judged.drained()):
+                    if number % STEP == 0:
+                        self._hold.progress(number, count, "storing")
+                        self._keep_vectors(write, planner)
+                    outcomes.append(self._one(write, self._still_so(write, one)))
+                self._keep_vectors(write, planner)
+                document = self._document(write, text, added, count) if self._made else None
+                if document is not None:
+                    self._tied(write, document, outcomes)
+                self._note_titles(write, outcomes)
+                vanished = self._vanished(write, outcomes)
+                last = self._last.document if self._last else None
+                ingests.put(write.session, self._taken(document.id if document else last, stages, write.now), outcomes)
+                if dry_run:
+                    raise Rehearsed
+        except Rehearsed:
+            found = (one._replace(memory=None) if one.memory in self._made else one for one in outcomes)
+            outcomes = Aside(Outcome, found)
+        except _Overtaken:
+            known = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
+            assert known is not None
+            return known
+        self._note_secrets()
+        kept = self._last.document if self._last else None
+        if document is not None:
+            kept = None if dry_run and document.id != kept else document.id
+        return Report(
+            self._source, self._pipeline, self._hash, False, dry_run, kept, outcomes, self._titles, vanished, [],
+            stages, self._notes,
+        )  # fmt: skip
+
+    def _note_secrets(self) -> None:
+        """So many are named one by one."""
+        self._notes += self._secrets[:MOST_SECRETS]
+        if len(self._secrets) > MOST_SECRETS:
+            self._notes.append(f"{len(self._secrets) - MOST_SECRETS} more segments hold secrets; `audit` finds them.")
+
+    def _note_titles(self, write: Transaction, outcomes: Iterable[Outcome]) -> None:
+        left = iter(outcomes)
+        while some := list(islice(left, STEP)):
+            kept = ingests.kept(write.session, self._hold.caller, _memories(some), write.now)
+            self._titles |= _titles(kept, some)
+
+    def _taken(self, document: str | None, stages: list[dict[str, Any]], now: int) -> Taken:
+        return Taken(
+            self._id,
+            self._source.namespace,
+            self._source.uri,
+            self._hash,
+            self._pipeline.name,
+            self._pipeline.version,
+            self._hold.caller.agent,
+            document,
+            stages,
+            now,
+        )
+
+    def _still_so(self, write: Transaction, one: Judged) -> Judged:
+        """A piece that was like a memory which is gone by now is new."""
+        if one.other is None or one.decision == "duplicate":
+            return one
+        if memories.by_ids(write.session, self._hold.caller, [one.other], write.now):
+            return one
+        return one._replace(decision="new", reason="what it was like is gone", other=None, replaces=False)
+
+    def _document(self, write: Transaction, text: Parted, added: ingest_model.Added, segments: int) -> Memory:
+        """The memory that stands for the document. It says little, so that the pieces are found instead."""
+        named = (added.title, text.title, self._source.name, self._source.uri)
+        title = fitted(helpers.preview(next(filter(None, (printable(one or "") for one in named))), 200))
+        about = f"A document of {segments} segments: {self._source.uri}"
+        content = f"{about}\n{added.summary}" if added.summary else about
+        metadata = {
+            "content_hash": self._hash,
+            "headings": text.headings[:MOST_HEADINGS],
+            "pipeline": self._named(),
+            "segments": segments,
+        }
+        metadata |= {"method": "llm", "model": added.model} if added.model else {"method": "heuristic"}
+        given: dict[str, Any] = {"content": content, "metadata": metadata}
+        given, _ = permitted(write.session, self._source.namespace, given)
+        content, metadata = given["content"], given["metadata"]
+        old = self._last.document if self._last else None
+        known = memories.by_ids(write.session, self._hold.caller, [old], write.now) if old else {}
+        if old and old in known and memories.may_change(write.session, self._hold.caller, old):
+            changed = replace(known[old], content=content, metadata=door.metadata(known[old].metadata | metadata))
+            return write.change(MEMORY, known[old], door.check(changed), "ingest")
+        draft = self._draft(title, content, metadata, "summary", None, (DOCUMENT_TAG,))
+        return put(self._hold, write, replace(draft, priority=1), "version", force=True).memory
+
+    def _named(self) -> str:
+        return f"{self._pipeline.name}@{self._pipeline.version}"
+
+    def _draft(
+        self,
+        title: str,
+        content: str,
+        metadata: dict[str, Any],
+        kind: MemoryKind,
+        span: Span | None,
+        tags: tuple[str, ...],
+    ) -> Draft:
+        cited = Citation(self._source.uri, to_text(self._hold.now()), self._hash, span)
+        return Draft(
+            title=title,
+            content=content,
+            namespace=self._source.namespace,
+            tier="long",
+            kind=kind,
+            source=self._hold.caller.source,
+            scope=self._source.scope or UNSET,
+            tags=(*self._source.tags, *(tag for tag in tags if tag not in self._source.tags))[: door.MOST_TAGS],
+            metadata=metadata,
+            citations=(cited,),
+            source_uri=self._source.uri,
+            source_span=span,
+            speaker=None,
+            occurred_at=None,
+            thread=None,
+            place=None,
+        )
+
+    def _one(self, write: Transaction, judged: Judged) -> Outcome:
+        """Do with a piece what was decided; one that the store refuses leaves the others be."""
+        piece, memory = judged.piece, judged.other
+        if judged.decision in ingest_model.KEPT:
+            try:
+                kept = self._brought_back(write, judged.back) or self._stored(write, piece)
+            except StoreError:
+                raise
+            except HoldfastError as error:
+                return _outcome(judged._replace(decision="rejected", reason=error.message), None)
+            memory = kept.id
+            self._link(write, judged, kept)
+        elif judged.repeats is not None:
+            memory = self._kept.get(judged.repeats)
+        elif judged.other and judged.other not in self._ours:
+            write.session.do("restated_add", memory=judged.other, now=write.now)
+        if memory:
+            self._kept[piece.place] = memory
+        return _outcome(judged, memory)
+
+    def _brought_back(self, write: Transaction, id: str | None) -> Memory | None:
+        """What the document said once and says again, freed of what stood in its place, if that was its own too."""
+        found = memories.by_ids(write.session, self._hold.caller, [id], write.now) if id else {}
+        if id is None or id not in found:
+            return None
+        edges = entering(write.session, self._hold.caller, [id], SUPERSEDING, write.now, limit=STEP)
+        by = memories.by_ids(write.session, self._hold.caller, [one.link.source for one in edges], write.now)
+        if not all(self._is_ours(write, one) for one in (found[id], *by.values())):
+            return None
+        for edge in edges:
+            untie(write, edge.link)
+        return found[id]
+
+    def _is_ours(self, write: Transaction, memory: Memory) -> bool:
+        changeable = memories.may_change(write.session, self._hold.caller, memory.id)
+        return changeable and memory.source_uri == self._source.uri
+
+    def _tied(self, write: Transaction, document: Memory, outcomes: Iterable[Outcome]) -> None:
+        """What was made of a document stands on it; what says nearly the same is named beside it."""
+        made = iter(self._made)
+        while links := [_derived(self._hold, write, id, document.id) for id in islice(made, STEP)]:
+            for link in links if document.reflection_depth else ():
+                stand(write, None, link)
+            write.add_all(LINK, links, "link")
+        for one in outcomes:
+            if one.decision == "near-duplicate" and one.other:
+                tie(self._hold, write, document.id, one.other, "related_to")
+
+    def _stored(self, write: Transaction, piece: Piece) -> Memory:
+        title = self._free(piece)
+        sure = piece.classified
+        metadata: dict[str, Any] = {
+            "method": piece.method,
+            "pipeline": self._named(),
+            "fact_kind": sure.fact_kind,
+            "fact_confidence": sure.confidence,
+        }
+        metadata |= {"weak": True} if sure.weak else {}
+        metadata |= {"model": piece.model} if piece.model else {}
+        metadata |= {"path": list(piece.path)} if piece.path else {}
+        kind: MemoryKind = "claim" if piece.kind == "claim" else "observation"
+        if not sure.weak:
+            kind = _KINDS.get(sure.fact_kind, kind)
+        draft = self._draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
+        remembered = put(self._hold, write, draft, "version", force=True)
+        kept = remembered.memory
+        self._made[kept.id] = piece.place
+        if remembered.secrets.kinds:
+            self._secrets.append(f"line {piece.line}: {_told_of(remembered.secrets)}")
+        if (kept.title, kept.content) == (piece.title, piece.text):
+            self._as_planned[piece.place] = kept
+        return kept
+
+    def _free(self, piece: Piece) -> str:
+        """The title of a piece, told from those before it."""
+        taken = sha256(piece.title.encode()).digest()[:8] in self._taken_titles
+        title = f"{piece.title} [{piece.digest[:8]}]" if taken else piece.title
+        self._taken_titles.add(sha256(title.encode()).digest()[:8])
+        return title
+
+    def _link(self, write: Transaction, judged: Judged, kept: Memory) -> None:
+        """To what a kept piece replaces, contradicts, or would replace if somebody said so."""
+        if judged.other is None:
+            return
+        if judged.decision == "conflict":
+            tie(self._hold, write, kept.id, judged.other, "contradicts")
+        elif judged.decision == "update":
+            tie(self._hold, write, kept.id, judged.other, "supersedes" if judged.replaces else "related_to")
+
+    def _keep_vectors(self, write: Transaction, planner: Planner) -> None:
+        """The vectors of what was just kept, which need not be made again then."""
+        planned, self._as_planned = self._as_planned, {}
+        if (embedder := self._hold.embedder) is None:
+            return
+        made = ((memory, planner.vectors.get(place)) for place, memory in planned.items())
+        many = [
+            vectors.Kept(
+                memory.id,
+                embedder.model,
+                begins,
+                ends,
+                vector.dim,
+                content_hash(memory.title, memory.content),
+                write.now,
+                vector,
+            )
+            for memory, found in made
+            for begins, ends, vector in found
+        ]
+        vectors.put_all(write.session, many)
+
+    def _vanished(self, write: Transaction, outcomes: Iterable[Outcome]) -> list[Gone]:
+        """What was kept from this source the last time and is neither said any more nor replaced."""
+        said = {id for one in outcomes for id in (one.memory, one.other) if id}
+        kept = [one for one in self._before if one.memory and one.decision in (*ingest_model.KEPT, "duplicate")]
+        stays = _Unchanged(self._before, {one.digest for one in outcomes})
+        left = [one for one in kept if one.kind != "claim" or not stays(one.begins, one.ends)]
+        found = {one.memory: one for one in left if one.memory not in said}
+        there = memories.by_ids(write.session, self._hold.caller, [id for id in found if id], write.now)
+        own = {id: one for id, one in there.items() if one.source_uri == self._source.uri}
+        return [Gone(id, own[id].title, one.place) for id, one in found.items() if id in own]
+
+    def _helped(self, judged: Iterable[Judged], planner: Planner) -> dict[int, list[helpers.HelperOutput]]:
+        """What each helper says of the first pieces; what was set against nothing is not told to be unlike all."""
+        stages = [one for one in self._pipeline.stages if isinstance(one, Helping)]
+        first = (one.piece for one in islice(judged, MOST_HELPED if stages else 0))
+        return {
+            piece.place: [
+                ingest_model.helped(one, piece, planner.seen)
+                for one in stages
+                if one.kind == "fts_classifier" or piece.place in planner.seen.near
+            ]
+            for piece in first
+        }
+
+    def _stages(
+        self, judged: Collection[Judged], planner: Planner, parts: Sequence[ingest_model.Part]
+    ) -> list[dict[str, Any]]:
+        """What each stage came to, for the report."""
+        found = []
+        for index, stage in enumerate(self._pipeline.stages):
+            if isinstance(stage, Asking):
+                found.append(ingest_model.stage_of(index, stage, parts))
+                continue
+            summary, payload = _summed(stage, judged, planner.seen.counts)
+            found.append(
+                {
+                    "index": index,
+                    "type": "helper" if isinstance(stage, Helping) else named(stage),
+                    "name": named(stage),
+                    "summary": summary,
+                    "method": "heuristic",
+                    "payload": payload,
+                }
+            )
+        return found
+
+
+def _told_of(found: Found) -> str:
+    return f"{'secrets taken out' if found.redacted else 'holds secrets'}: {', '.join(found.kinds)}"
+
+
+class _Unchanged:
+    """Says whether a document still holds every paragraph of a part of what it was.
+
+    Then what a model made of them stands: it is not asked again about a part of which nothing is new.
+    """
+
+    def __init__(self, before: Sequence[Outcome], digests: Container[str]) -> None:
+        changed = [one.begins for one in before if one.kind != "claim" and one.digest not in digests]
+        self._changed = sorted(changed)
+
+    def __call__(self, begins: int, ends: int) -> bool:
+        return bisect_left(self._changed, begins) == bisect_left(self._changed, ends)
+
+
+class _Overtaken(Exception):
+    """Somebody else took the same document in meanwhile."""
+
+
+def _derived(hold: Hold, write: Transaction, memory: str, document: str) -> Link:
+    """A new memory stands on its document: nothing can stand on it yet, so that no circle is closed. Only where the
+    document has a depth does the memory need one."""
+    return Link(
+        id=id_of(memory, document, "derives_from"),
+        source=memory,
+        target=document,
+        relation="derives_from",
+        valid_from=write.now,
+        valid_until=None,
+        agent=hold.caller.agent,
+        created_at=write.now,
+        updated_at=write.now,
+        origin=write.origin,
+        version=1,
+    )
+
+
+def _outcome(judged: Judged, memory: str | None) -> Outcome:
+    piece = judged.piece
+    return Outcome(
+        piece.place,
+        piece.digest,
+        judged.decision,
+        memory,
+        judged.other,
+        int(judged.replaces),
+        piece.kind,
+        piece.line,
+        piece.begins,
+        piece.ends,
+        judged.reason,
+        piece.method,
+        piece.model,
+    )
+
+
+def _summed(
+    stage: Segmenting | Searching | Helping, judged: Collection[Judged], counts: Counter[str]
+) -> tuple[str, dict[str, Any]]:
+    """What a stage that computes found over all pieces."""
+    match stage:
+        case Segmenting():
+            return f"{len(judged)} segment{'s' * (len(judged) != 1)}", {"segments": len(judged)}
+        case Searching():
+            like = sum(one.other is not None for one in judged)
+            return f"{like} of {len(judged)} segments are like a memory", {"segments": len(judged), "like": like}
+        case Helping(kind="fts_classifier", params=params) if params.compat:
+            kinds = Counter(helpers.literal_kind(one.piece.text) for one in judged)
+            told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+            return told, {"helper": stage.kind, "fact_kind": kinds.most_common(1)[0][0], "fact_kinds": kinds}
+        case Helping(kind="fts_classifier"):
+            kinds = Counter(one.piece.classified.fact_kind for one in judged)
+            weak = sum(one.piece.classified.weak for one in judged)
+            told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+            payload: dict[str, Any] = {
+                "helper": stage.kind,
+                "fact_kind": kinds.most_common(1)[0][0],
+                "fact_kinds": kinds,
+            }
+            return f"{told}; {weak} of them weak", payload | {"weak": weak}
+        case Helping(kind="jaccard_overlap"):
+            scored, above = counts["jaccard_scored"], counts["jaccard_above"]
+            payload = {"helper": stage.kind, "candidates_scored": scored, "candidates_above": above}
+            return f"{above} of {scored} candidates overlap by {helpers.OVERLAPS:.2f}", payload
+        case _:
+            scored, kept = counts["cosine_scored"], counts["cosine_kept"]
+            payload = {
+                "helper": stage.kind,
+                "threshold": stage.params.cosine_threshold,
+                "candidates_scored": scored,
+                "candidates_kept": kept,
+                "candidates_without_score": counts["cosine_without"],
+            }
+            return f"{kept}/{scored} candidates kept at {stage.params.cosine_threshold:.2f}", payload

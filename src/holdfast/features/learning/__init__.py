@@ -1,0 +1,1 @@
+"""Outcomes, lessons, observations and limitations."""

@@ -1,0 +1,211 @@
+"""Lessons and what they stand on: outcomes strengthen and weaken rules, and make new ones worth proposing."""
+
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.features.learning import lesson as rules
+from holdfast.features.learning import store as outcomes
+from holdfast.features.learning.lesson import Repeated, Score
+from holdfast.features.learning.store import Outcome, Which
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.lifecycle import put_away
+from holdfast.features.memories.store import Filter
+from holdfast.features.memories.store_memory import must_change, put
+from holdfast.features.memories.update_memory import keep
+from holdfast.features.people.principal import admit_name
+from holdfast.features.people.store import known_as
+from holdfast.kernel.caller import under
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid, NotFound
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.validate import Draft
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import DAY, to_text
+
+MOST_READ = 1000
+WEAKEST = "weaker than the other lessons of its domain"
+"""Why a lesson was archived."""
+LOOKED_DAYS = 90
+
+
+class Learned(NamedTuple):
+    """A lesson after something was said of it, whether it is new, and which gave way to it."""
+
+    memory: Memory
+    created: bool
+    archived: list[Memory]
+
+
+class Told(NamedTuple):
+    """An outcome, the lesson that it bore on, and what is worth learning from those like it."""
+
+    outcome: Outcome
+    lesson: Memory | None
+    proposed: Repeated | None
+
+
+class Place(NamedTuple):
+    """To which lessons a rule belongs."""
+
+    principal: str
+    namespace: str
+    domain: str
+
+
+def teach(hold: Hold, place: Place, rule: str, evidence: tuple[str, ...] = ()) -> Learned:
+    """Keep a rule, or strengthen the one that says it already, in these words or others."""
+    with hold.writing() as write:
+        there = _lessons(hold, write.session, place)
+        known = next((lesson for lesson in there if rules.same_rule(lesson.content, rule)), None)
+        if known is not None:
+            lesson = _restated(hold, write, known, rule, max(1, len(evidence)))
+            created, gone = False, []
+        else:
+            lesson = _new(hold, write, place, rule, max(1, len(evidence)))
+            created = True
+            gone = [put_away(write, one, WEAKEST, "archive") for one in rules.weakest([*there, lesson], lesson.id)]
+        outcomes.learned(write.session, evidence, lesson.id)
+    return Learned(lesson, created, gone)
+
+
+def _new(hold: Hold, write: Transaction, place: Place, rule: str, times: int) -> Memory:
+    evidence = rules.Evidence(positive=times)
+    draft = Draft(
+        title=rules.title_of(place.domain, rule),
+        content=rule,
+        namespace=place.namespace,
+        kind="lesson",
+        tier="long",
+        confidence=evidence.confidence,
+        source=hold.caller.source,
+        metadata={"principal": place.principal, "domain": place.domain, "occurrences": 1, **evidence._asdict()},
+    )
+    return put(hold, write, draft, "version", force=True).memory
+
+
+def _restated(hold: Hold, write: Transaction, known: Memory, rule: str, times: int) -> Memory:
+    """A rule that was said again; other words for it are kept with who said them."""
+    must_change(hold, write, known)
+    evidence = rules.evidence_of(known.metadata)
+    evidence = evidence._replace(positive=evidence.positive + times)
+    metadata = {**known.metadata, **evidence._asdict(), "occurrences": int(known.metadata.get("occurrences", 1)) + 1}
+    if rule != known.content:
+        said = {"rule": rule, "agent_id": hold.caller.agent, "at": to_text(write.now)}
+        metadata["said"] = [*known.metadata.get("said", []), said][-rules.MOST_SAID :]
+    return keep(hold, write, known, replace(known, metadata=metadata, confidence=evidence.confidence), "lesson")
+
+
+def tell(hold: Hold, place: Place, score: Score, what: str, source: str, lesson: str | None) -> Told:
+    """Note how something went. It bears on the lesson that is named, or on the one that says the same."""
+    with hold.writing() as write:
+        outcome = Outcome(
+            id=hold.new_id(),
+            at=write.now,
+            principal=place.principal,
+            agent=hold.caller.agent,
+            namespace=place.namespace,
+            domain=place.domain,
+            score=score,
+            what=what,
+            source=source,
+            lesson=None,
+        )
+        borne = _borne_on(hold, write, place, what, lesson)
+        if borne is not None:
+            borne = _weighed(hold, write, borne, score)
+            outcome = outcome._replace(lesson=borne.id)
+        outcomes.add(write.session, outcome)
+        proposed = None if borne is not None else _proposed(hold, write.session, place, outcome)
+    return Told(outcome, borne, proposed)
+
+
+def _borne_on(hold: Hold, write: Transaction, place: Place, what: str, lesson: str | None) -> Memory | None:
+    if lesson is not None:
+        named = memories.resolve(write.session, hold.caller, lesson, write.now)
+        if named.kind != "lesson":
+            raise NotFound(f"{lesson!r} is no lesson.")
+        return named
+    there = _lessons(hold, write.session, place)
+    return next((one for one in there if rules.same_rule(one.content, what)), None)
+
+
+def _weighed(hold: Hold, write: Transaction, lesson: Memory, score: Score) -> Memory:
+    if not score:
+        return lesson
+    must_change(hold, write, lesson)
+    evidence = rules.evidence_of(lesson.metadata).after(score)
+    metadata = {**lesson.metadata, **evidence._asdict()}
+    return keep(hold, write, lesson, replace(lesson, metadata=metadata, confidence=evidence.confidence), "outcome")
+
+
+def _proposed(hold: Hold, session: Session, place: Place, last: Outcome) -> Repeated | None:
+    """The rule that an outcome makes worth proposing, with those that say the same."""
+    which = Which((place.principal,), place.namespace, place.domain, last.at - LOOKED_DAYS * DAY, unlearned=True)
+    groups = rules.repeated(_plain(outcome) for outcome in outcomes.select(session, hold.caller, which, MOST_READ))
+    return next((group for group in groups if last.id in group.outcomes), None)
+
+
+def _plain(outcome: Outcome) -> tuple[str, str, Score, str]:
+    return outcome.id, outcome.domain, outcome.score, outcome.what
+
+
+def proposals(hold: Hold, which: Which) -> list[Repeated]:
+    """What outcomes said often enough that no lesson says yet."""
+    since = hold.now() - LOOKED_DAYS * DAY
+    with hold.reading() as session:
+        found = outcomes.select(session, hold.caller, which._replace(unlearned=True, since=since), MOST_READ)
+    return rules.repeated(map(_plain, found))
+
+
+def history(hold: Hold, which: Which, limit: int) -> list[Outcome]:
+    with hold.reading() as session:
+        return outcomes.select(session, hold.caller, which, limit)
+
+
+def learned(hold: Hold, namespace: str | None, domain: str | None, principal: str | None, limit: int) -> list[Memory]:
+    """Lessons of a namespace and then of those above it, the surest first; of all namespaces if none is named."""
+    with hold.reading() as session:
+        which = Filter(kinds=("lesson",), namespaces=_layers(hold, namespace) if namespace else ())
+        found = memories.select(session, hold.caller, which, hold.now(), limit=MOST_READ)
+        names = known_as(session, admit_name(principal)) if principal is not None else None
+    fit = [
+        lesson
+        for lesson in found
+        if (domain is None or lesson.metadata.get("domain") == domain)
+        and (names is None or lesson.metadata.get("principal") in names)
+    ]
+    places = which.namespaces or tuple(sorted({lesson.namespace for lesson in fit}))
+    ordered = (
+        rules.ranked(fit, places) if namespace else sorted(fit, key=lambda one: (-one.confidence, -one.updated_at))
+    )
+    return ordered[:limit]
+
+
+def _layers(hold: Hold, namespace: str) -> tuple[str, ...]:
+    """A namespace, those above it, and where what has no namespace goes."""
+    segments = namespace.split("/")
+    above = ["/".join(segments[:depth]) for depth in range(len(segments), 0, -1)]
+    return tuple(dict.fromkeys([*above, hold.namespace]))
+
+
+def _lessons(hold: Hold, session: Session, place: Place) -> list[Memory]:
+    """The live lessons of one domain, namespace and principal."""
+    which = Filter(kinds=("lesson",), namespace=place.namespace)
+    found = memories.select(session, hold.caller, which, hold.now(), limit=MOST_READ)
+    names = known_as(session, place.principal)
+    mine: list[Memory] = []
+    for lesson in found:
+        about: dict[str, Any] = lesson.metadata
+        if about.get("domain") == place.domain and about.get("principal") in names:
+            mine.append(lesson)
+    return mine
+
+
+def place(hold: Hold, principal: str | None, namespace: str | None, domain: str) -> Place:
+    """Where a lesson belongs, by what is named of it."""
+    where = namespace or hold.namespace
+    if under(where, "people"):
+        raise Invalid("namespace: that of a person holds what is known of them; name a project", fields=["namespace"])
+    return Place(admit_name(principal or hold.caller.agent), where, domain)

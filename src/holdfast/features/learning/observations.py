@@ -1,0 +1,165 @@
+"""What was seen and what is lacking: observations of seven sorts, and limitations, open until they are resolved."""
+
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.find_memories import search
+from holdfast.features.memories.store import Filter
+from holdfast.features.memories.store_memory import must_change, put
+from holdfast.features.memories.update_memory import keep
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Conflict, NotFound
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records.memory import Category, Memory
+from holdfast.kernel.records.validate import Draft
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.words import fold
+from holdfast.kernel.timestamps import to_text
+
+PARTS = ("what", "why", "where", "learned")
+"""What an observation says, part by part; each is kept under its name, and all of them can be found."""
+MOST_READ = 1000
+MOST_EVIDENCE = 50
+
+
+class Seen(NamedTuple):
+    """An observation as it is told."""
+
+    category: Category
+    title: str
+    parts: dict[str, str]
+    namespace: str
+
+
+def observe(hold: Hold, seen: Seen) -> Memory:
+    """Keep an observation; another of the same title gets a number, for each is of its own time."""
+    draft = Draft(
+        title=seen.title,
+        content=text_of(seen.title, seen.parts),
+        namespace=seen.namespace,
+        kind="observation",
+        category=seen.category,
+        tier="long",
+        source=hold.caller.source,
+        metadata=dict(seen.parts),
+    )
+    with hold.writing() as write:
+        return put(hold, write, draft, "version", force=True).memory
+
+
+def revise(hold: Hold, id: str, title: str | None, category: Category | None, parts: dict[str, str | None]) -> Memory:
+    """Change some of what an observation says; a part that is None is taken away."""
+    with hold.writing() as write:
+        memory = _observation(hold, write, id)
+        must_change(hold, write, memory)
+        told = {name: memory.metadata[name] for name in PARTS if isinstance(memory.metadata.get(name), str)}
+        said = {name: text for name, text in {**told, **parts}.items() if text is not None}
+        others = {name: value for name, value in memory.metadata.items() if name not in PARTS}
+        changed = replace(
+            memory,
+            title=title or memory.title,
+            category=category or memory.category,
+            content=text_of(title or memory.title, said),
+            metadata={**others, **said},
+        )
+        return keep(hold, write, memory, changed, "update")
+
+
+def _observation(hold: Hold, write: Transaction, id: str) -> Memory:
+    memory = memories.resolve(write.session, hold.caller, id, write.now)
+    if memory.kind != "observation" or memory.category is None:
+        raise NotFound(f"{id!r} is no observation.")
+    return memory
+
+
+def text_of(title: str, parts: dict[str, str]) -> str:
+    """What an observation says, as one text."""
+    lines = [f"{name.capitalize()}: {parts[name]}" for name in PARTS if name in parts]
+    return "\n".join(lines) or title
+
+
+def observed(
+    hold: Hold,
+    query: str | None,
+    categories: tuple[Category, ...],
+    namespace: str | None,
+    since: int | None,
+    limit: int,
+) -> list[Memory]:
+    """Observations by their words, or the latest."""
+    which = Filter(kinds=("observation",), namespace=namespace, since=since)
+    with hold.reading() as session:
+        if query is not None:
+            found = search(hold, session, query, which, limit=MOST_READ)
+        else:
+            found = memories.select(session, hold.caller, which, hold.now(), order="by_newest", limit=MOST_READ)
+    fit = [one for one in found if one.category is not None and (not categories or one.category in categories)]
+    return fit[:limit]
+
+
+class Lacking(NamedTuple):
+    """A limitation, and whether it is new."""
+
+    memory: Memory
+    created: bool
+
+
+def lack(hold: Hold, title: str, description: str, plan: str, namespace: str, evidence: str | None) -> Lacking:
+    """Note what cannot be done; one that is noted already gains evidence, and is open again if it was resolved."""
+    with hold.writing() as write:
+        known = _lacking(hold, write.session, namespace, title)
+        if known is None:
+            metadata = {"plan": plan, "status": "open", "evidence": _evidence(hold, write, [], evidence or description)}
+            draft = Draft(
+                title=title,
+                content=description or title,
+                namespace=namespace,
+                kind="limitation",
+                tier="long",
+                source=hold.caller.source,
+                metadata=metadata,
+            )
+            return Lacking(put(hold, write, draft, "error", force=True).memory, created=True)
+        must_change(hold, write, known)
+        metadata = {
+            **known.metadata,
+            "status": "open",
+            "evidence": _evidence(hold, write, known.metadata.get("evidence", []), evidence or description),
+        }
+        metadata |= {"plan": plan} if plan else {}
+        return Lacking(keep(hold, write, known, replace(known, metadata=metadata), "limitation"), created=False)
+
+
+def _evidence(hold: Hold, write: Transaction, before: list[Any], said: str) -> list[Any]:
+    return [*before, {"at": to_text(write.now), "agent_id": hold.caller.agent, "said": said[:2000]}][-MOST_EVIDENCE:]
+
+
+def _lacking(hold: Hold, session: Session, namespace: str, title: str) -> Memory | None:
+    """The limitation of a title, however it is written."""
+    which = Filter(kinds=("limitation",), namespace=namespace)
+    found = memories.select(session, hold.caller, which, hold.now(), limit=MOST_READ)
+    return next((one for one in found if fold(one.title) == fold(title)), None)
+
+
+def resolve(hold: Hold, id: str, how: str) -> Memory:
+    """Say that a limitation is none any more, and how."""
+    with hold.writing() as write:
+        memory = memories.resolve(write.session, hold.caller, id, write.now)
+        if memory.kind != "limitation":
+            raise NotFound(f"{id!r} is no limitation.")
+        if memory.metadata.get("status") == "resolved":
+            raise Conflict(f"The limitation {memory.title!r} is resolved already.")
+        must_change(hold, write, memory)
+        done = {"status": "resolved", "resolved_by": hold.caller.agent, "resolved_at": to_text(write.now), "how": how}
+        return keep(hold, write, memory, replace(memory, metadata={**memory.metadata, **done}), "limitation")
+
+
+def lacking(hold: Hold, namespace: str | None, status: str | None, limit: int) -> list[Memory]:
+    """Limitations, the oldest first."""
+    with hold.reading() as session:
+        which = Filter(kinds=("limitation",), namespace=namespace)
+        found = memories.select(session, hold.caller, which, hold.now(), limit=MOST_READ)
+    fit = [one for one in found if status is None or one.metadata.get("status", "open") == status]
+    return sorted(fit, key=lambda one: (one.created_at, one.id))[:limit]

@@ -1,0 +1,268 @@
+"""How things went, and what was learned from it."""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.learning import lessons
+from holdfast.features.learning.lesson import Repeated, evidence_of
+from holdfast.features.learning.store import Which
+from holdfast.features.memories.views import known, text
+from holdfast.kernel.context import Hold
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.registry.fields import Actor, Limit, Moment, Namespace
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import from_text
+
+Score = Annotated[int, Meta(ge=-1, le=1)]
+Domain = Annotated[str, Meta(min_length=1, max_length=64, description="Of what sort, such as testing.")]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="For whom; otherwise for the agent itself.")]
+Rule = Annotated[
+    str, Meta(min_length=1, max_length=8192, description="The rule, in a sentence.", extra={"argument": True})
+]
+
+
+class LessonView(Struct, frozen=True, kw_only=True):
+    id: str
+    """That of a memory: it can be recalled, linked and deleted as any."""
+    domain: str
+    rule: str
+    namespace: str
+    principal: str
+    confidence: float
+    """(positive + 1) / (positive + negative + 2)."""
+    positive: int
+    negative: int
+    occurrences: int
+    updated_at: str
+    also_said: list[str] | UnsetType = UNSET
+
+
+def _lesson(memory: "Memory") -> LessonView:
+    about, evidence = memory.metadata, evidence_of(memory.metadata)
+    return LessonView(
+        id=memory.id,
+        domain=str(about.get("domain", "")),
+        rule=memory.content,
+        namespace=memory.namespace,
+        principal=str(about.get("principal", "")),
+        confidence=memory.confidence,
+        positive=evidence.positive,
+        negative=evidence.negative,
+        occurrences=int(about.get("occurrences", 1)),
+        updated_at=str(text(memory.updated_at)),
+        also_said=[str(one["rule"]) for one in about.get("said", [])] or UNSET,
+    )
+
+
+class LessonAdd(Request, frozen=True):
+    rule: Rule
+    domain: Domain
+    namespace: Namespace | None = None
+    principal: Who | None = None
+    outcomes: Annotated[list[str], Meta(max_length=1000, description="Outcomes that it is learned from.")] = []
+    agent_id: Actor | None = None
+
+
+class LessonAdded(Struct, frozen=True, kw_only=True):
+    lesson: LessonView
+    created: bool
+    """False: a lesson said it already, in these words or others, and is surer now."""
+    archived: list[str]
+    """Weaker lessons of the same domain that gave way, by their ids; `archive restore` brings one back."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/lessons",
+    family="power",
+    stage="store",
+    cli=("lesson", "add"),
+    status=201,
+    human="holdfast.features.learning.render:render_added_lesson",
+    examples=(
+        Example({"rule": "Run the migration on a copy first.", "domain": "databases"}),
+        Example({"rule": "", "domain": "databases"}, error="VALIDATION_FAILED"),
+    ),
+)
+def lesson_add(hold: Hold, request: LessonAdd) -> LessonAdded:
+    """Keep a rule that was learned; one that says the same is strengthened instead.
+
+    Of more than ten lessons of a domain the weakest are archived, never the one that was just added.
+    """
+    place = lessons.place(hold, request.principal, request.namespace, request.domain)
+    done = lessons.teach(hold, place, request.rule, tuple(request.outcomes))
+    return LessonAdded(lesson=_lesson(done.memory), created=done.created, archived=[one.id for one in done.archived])
+
+
+class LessonList(Request, frozen=True):
+    namespace: Namespace | None = None
+    domain: Domain | None = None
+    principal: Who | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000, description="At most this many.")] = 50
+
+
+class Lessons(Struct, frozen=True, kw_only=True):
+    lessons: list[LessonView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/lessons",
+    family="power",
+    cli=("lesson", "list"),
+    human="holdfast.features.learning.render:render_lessons",
+    examples=(Example({}), Example({"namespace": "team/project"}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+)
+def lesson_list(hold: Hold, request: LessonList) -> Lessons:
+    """List what was learned, the surest first; of a namespace, before those of the ones above it."""
+    found = lessons.learned(hold, request.namespace, request.domain, request.principal, request.limit)
+    return Lessons(lessons=[_lesson(one) for one in found], count=len(found))
+
+
+class ProposalView(Struct, frozen=True, kw_only=True):
+    domain: str
+    what: str
+    score: Score
+    outcomes: list[str]
+
+
+def _proposal(one: "Repeated") -> ProposalView:
+    return ProposalView(domain=one.domain, what=one.what, score=one.score, outcomes=one.outcomes)
+
+
+class LessonSuggest(Request, frozen=True):
+    namespace: Namespace | None = None
+    domain: Domain | None = None
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+
+
+class Proposals(Struct, frozen=True, kw_only=True):
+    proposals: list[ProposalView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/lessons/suggest",
+    family="power",
+    cli=("lesson", "suggest"),
+    human="holdfast.features.learning.render:render_lesson_suggestions",
+    examples=(Example({}), Example({"domain": ""}, error="VALIDATION_FAILED")),
+)
+def lesson_suggest(hold: Hold, request: LessonSuggest) -> Proposals:
+    """Show what outcomes said three times or more and no lesson says yet."""
+    which = Which(tuple(request.principal), request.namespace, request.domain)
+    found = [_proposal(one) for one in lessons.proposals(hold, which)]
+    return Proposals(proposals=found, count=len(found))
+
+
+class OutcomeView(Struct, frozen=True, kw_only=True):
+    id: str
+    at: str
+    score: Score
+    domain: str
+    what: str
+    principal: str
+    agent_id: str
+    namespace: str
+    source: str
+    lesson_id: str | UnsetType = UNSET
+
+
+class OutcomeRecord(Request, frozen=True):
+    score: Annotated[Score, Meta(description="1: well, -1: badly, 0: neither.")]
+    domain: Domain
+    what: Annotated[
+        str, Meta(max_length=8192, description="What happened, or what it teaches.", extra={"argument": True})
+    ] = ""
+    lesson_id: Annotated[str, Meta(min_length=1, max_length=128, description="The lesson that it bears on.")] | None = (
+        None
+    )
+    namespace: Namespace | None = None
+    principal: Who | None = None
+    source: Annotated[str, Meta(max_length=64, description="Where it was seen.")] = "conversation"
+    agent_id: Actor | None = None
+
+
+class OutcomeRecorded(Struct, frozen=True, kw_only=True):
+    id: str
+    lesson: LessonView | UnsetType = UNSET
+    """The lesson that it bore on, as it is now."""
+    proposes: ProposalView | UnsetType = UNSET
+    """What has been said often enough to be a lesson: `lesson add` with these outcomes makes it one."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/outcomes",
+    family="power",
+    stage="store",
+    cli=("outcome", "record"),
+    status=201,
+    human="holdfast.features.learning.render:render_recorded_outcome",
+    examples=(
+        Example({"score": 1, "domain": "databases", "what": "The copy showed the fault before the release."}),
+        Example({"score": 2, "domain": "databases"}, error="VALIDATION_FAILED"),
+        Example({"score": 1, "domain": "databases", "lesson_id": "no-such-lesson"}, error="NOT_FOUND"),
+    ),
+)
+def outcome_record(hold: Hold, request: OutcomeRecord) -> OutcomeRecorded:
+    """Note how something went: it strengthens or weakens the lesson that it bears on."""
+    place = lessons.place(hold, request.principal, request.namespace, request.domain)
+    score: Any = request.score
+    done = lessons.tell(hold, place, score, request.what, request.source, request.lesson_id)
+    return OutcomeRecorded(
+        id=done.outcome.id,
+        lesson=UNSET if done.lesson is None else _lesson(done.lesson),
+        proposes=UNSET if done.proposed is None else _proposal(done.proposed),
+    )
+
+
+class OutcomeList(Request, frozen=True):
+    namespace: Namespace | None = None
+    domain: Domain | None = None
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    since: Moment | None = None
+    archived: Annotated[bool, Meta(description="Also those that do not count any more.")] = False
+    limit: Limit = 50
+
+
+class Outcomes(Struct, frozen=True, kw_only=True):
+    outcomes: list[OutcomeView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/outcomes",
+    family="power",
+    cli=("outcome", "list"),
+    human="holdfast.features.learning.render:render_outcomes",
+    examples=(Example({}), Example({"since": "yesterday"}, error="VALIDATION_FAILED")),
+)
+def outcome_list(hold: Hold, request: OutcomeList) -> Outcomes:
+    """List how things went, the last one first."""
+    since = None if request.since is None else from_text(request.since, "since")
+    found = lessons.history(
+        hold,
+        Which(tuple(request.principal), request.namespace, request.domain, since, archived=request.archived),
+        request.limit,
+    )
+    shown = [
+        OutcomeView(
+            id=one.id,
+            at=str(text(one.at)),
+            score=one.score,
+            domain=one.domain,
+            what=one.what,
+            principal=one.principal,
+            agent_id=one.agent,
+            namespace=one.namespace,
+            source=one.source,
+            lesson_id=known(one.lesson),
+        )
+        for one in found
+    ]
+    return Outcomes(outcomes=shown, count=len(shown))

@@ -1,0 +1,263 @@
+"""What was seen, and what was found lacking."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.learning import observations
+from holdfast.features.memories.views import known, text
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.registry.fields import Actor, Id, Limit, Moment, Namespace
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import from_text
+
+Sort = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
+Title = Annotated[str, Meta(min_length=1, max_length=512, description="In a few words.", extra={"argument": True})]
+Part = Annotated[str, Meta(max_length=16_384)]
+
+
+class ObservationView(Struct, frozen=True, kw_only=True):
+    id: str
+    """That of a memory: it can be recalled, linked, deleted and brought back as any."""
+    type: Sort
+    title: str
+    namespace: str
+    agent_id: str
+    created_at: str
+    updated_at: str
+    what: str | UnsetType = UNSET
+    why: str | UnsetType = UNSET
+    where: str | UnsetType = UNSET
+    learned: str | UnsetType = UNSET
+
+
+def _observation(memory: "Memory") -> ObservationView:
+    about: dict[str, Any] = memory.metadata
+    assert memory.category is not None
+    return ObservationView(
+        id=memory.id,
+        type=memory.category,
+        title=memory.title,
+        namespace=memory.namespace,
+        agent_id=memory.agent,
+        created_at=str(text(memory.created_at)),
+        updated_at=str(text(memory.updated_at)),
+        **{name: known(about.get(name)) for name in ("what", "why", "where", "learned")},
+    )
+
+
+class ObservationSave(Request, frozen=True):
+    title: Title
+    type: Annotated[Sort, Meta(description="Of which sort it is.")]
+    what: Annotated[Part, Meta(description="What was seen or done.")] | None = None
+    why: Annotated[Part, Meta(description="Why.")] | None = None
+    where: Annotated[Part, Meta(description="Where: files, places.")] | None = None
+    learned: Annotated[Part, Meta(description="What it teaches.")] | None = None
+    namespace: Namespace | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/observations",
+    family="power",
+    stage="store",
+    cli=("observation", "save"),
+    status=201,
+    human="holdfast.features.learning.render:render_observation",
+    examples=(
+        Example(
+            {"title": "Lock held over a request", "type": "bugfix", "what": "The pool waited.", "where": "pool.py"}
+        ),
+        Example({"title": "", "type": "bugfix"}, error="VALIDATION_FAILED"),
+        Example({"title": "x", "type": "Bugfix"}, error="VALIDATION_FAILED"),
+    ),
+)
+def observation_save(hold: Hold, request: ObservationSave) -> ObservationView:
+    """Keep an observation of one of seven sorts, part by part: what, why, where, and what it teaches."""
+    parts = {name: said for name in observations.PARTS if (said := getattr(request, name)) is not None}
+    seen = observations.Seen(request.type, request.title, parts, request.namespace or hold.namespace)
+    return _observation(observations.observe(hold, seen))
+
+
+class ObservationUpdate(Request, frozen=True):
+    id: Id
+    title: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    type: Sort | None = None
+    what: Part | None = None
+    why: Part | None = None
+    where: Part | None = None
+    learned: Part | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "PATCH /api/v1/observations/{id}",
+    family="power",
+    stage="store",
+    cli=("observation", "update"),
+    human="holdfast.features.learning.render:render_observation",
+    examples=(
+        Example({"id": "no-such-observation", "what": "x"}, error="NOT_FOUND"),
+        Example({"id": "no-such-observation"}, error="VALIDATION_FAILED"),
+    ),
+)
+def observation_update(hold: Hold, request: ObservationUpdate) -> ObservationView:
+    """Change some of what an observation says; an empty part is taken away."""
+    given = {name: said for name in observations.PARTS if (said := getattr(request, name)) is not None}
+    if not given and request.title is None and request.type is None:
+        raise Invalid("Name something to change.")
+    parts = {name: said or None for name, said in given.items()}
+    return _observation(observations.revise(hold, request.id, request.title, request.type, parts))
+
+
+class ObservationSearch(Request, frozen=True):
+    query: (
+        Annotated[
+            str, Meta(max_length=100_000, description="Words; without them the latest.", extra={"argument": True})
+        ]
+        | None
+    ) = None
+    type: Annotated[list[Sort], Meta(max_length=7, description="Only of these sorts.")] = []
+    namespace: Namespace | None = None
+    since: Moment | None = None
+    limit: Limit = 20
+
+
+class Observations(Struct, frozen=True, kw_only=True):
+    observations: list[ObservationView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/observations",
+    family="power",
+    cli=("observation", "search"),
+    human="holdfast.features.learning.render:render_observations",
+    examples=(
+        Example({}),
+        Example({"query": "lock", "type": ["bugfix"]}),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+    ),
+)
+def observation_search(hold: Hold, request: ObservationSearch) -> Observations:
+    """Find observations by their words, of some sorts; or the latest."""
+    since = None if request.since is None else from_text(request.since, "since")
+    found = observations.observed(hold, request.query, tuple(request.type), request.namespace, since, request.limit)
+    return Observations(observations=[_observation(one) for one in found], count=len(found))
+
+
+class LimitationView(Struct, frozen=True, kw_only=True):
+    id: str
+    title: str
+    description: str
+    status: Literal["open", "resolved"]
+    namespace: str
+    created_at: str
+    seen: int
+    """How often it was met."""
+    plan: str | UnsetType = UNSET
+    how: str | UnsetType = UNSET
+    resolved_at: str | UnsetType = UNSET
+
+
+def _limitation(memory: "Memory") -> LimitationView:
+    about: dict[str, Any] = memory.metadata
+    return LimitationView(
+        id=memory.id,
+        title=memory.title,
+        description=memory.content,
+        status="resolved" if about.get("status") == "resolved" else "open",
+        namespace=memory.namespace,
+        created_at=str(text(memory.created_at)),
+        seen=len(about.get("evidence", [])),
+        plan=about.get("plan") or UNSET,
+        how=known(about.get("how")) if about.get("status") == "resolved" else UNSET,
+        resolved_at=known(about.get("resolved_at")) if about.get("status") == "resolved" else UNSET,
+    )
+
+
+class LimitationAdd(Request, frozen=True):
+    title: Title
+    description: Annotated[str, Meta(max_length=16_384, description="What cannot be done.")] = ""
+    plan: Annotated[str, Meta(max_length=16_384, description="What could be done about it.")] = ""
+    evidence: Annotated[str, Meta(max_length=2000, description="When it was met.")] | None = None
+    namespace: Namespace | None = None
+    agent_id: Actor | None = None
+
+
+class LimitationAdded(Struct, frozen=True, kw_only=True):
+    limitation: LimitationView
+    created: bool
+    """False: it was known, gained evidence, and is open again if it was resolved."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/limitations",
+    family="power",
+    stage="store",
+    cli=("limitation", "add"),
+    status=201,
+    human="holdfast.features.learning.render:render_added_limitation",
+    examples=(
+        Example({"title": "Cannot read scanned letters", "description": "There is no text recognition."}),
+        Example({"title": ""}, error="VALIDATION_FAILED"),
+    ),
+)
+def limitation_add(hold: Hold, request: LimitationAdd) -> LimitationAdded:
+    """Note what cannot be done; met again, it gains evidence instead of being noted twice."""
+    done = observations.lack(
+        hold, request.title, request.description, request.plan, request.namespace or hold.namespace, request.evidence
+    )
+    return LimitationAdded(limitation=_limitation(done.memory), created=done.created)
+
+
+class LimitationResolve(Request, frozen=True):
+    id: Id
+    how: Annotated[str, Meta(max_length=16_384, description="What was done about it.")] = ""
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/limitations/{id}/resolve",
+    family="power",
+    stage="store",
+    cli=("limitation", "resolve"),
+    human="holdfast.features.learning.render:render_limitation",
+    examples=(Example({"id": "no-such-limitation"}, error="NOT_FOUND"),),
+)
+def limitation_resolve(hold: Hold, request: LimitationResolve) -> LimitationView:
+    """Say that a limitation is none any more, and how."""
+    return _limitation(observations.resolve(hold, request.id, request.how))
+
+
+class LimitationList(Request, frozen=True):
+    status: Annotated[Literal["open", "resolved", "all"], Meta(description="Which ones.")] = "open"
+    namespace: Namespace | None = None
+    limit: Limit = 50
+
+
+class Limitations(Struct, frozen=True, kw_only=True):
+    limitations: list[LimitationView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/limitations",
+    family="power",
+    cli=("limitation", "list"),
+    human="holdfast.features.learning.render:render_limitations",
+    examples=(Example({}), Example({"status": "all"}), Example({"status": "closed"}, error="VALIDATION_FAILED")),
+)
+def limitation_list(hold: Hold, request: LimitationList) -> Limitations:
+    """List what cannot be done yet, the oldest first."""
+    status = None if request.status == "all" else request.status
+    found = [_limitation(one) for one in observations.lacking(hold, request.namespace, status, request.limit)]
+    return Limitations(limitations=found, count=len(found))

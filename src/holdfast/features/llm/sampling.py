@@ -1,0 +1,92 @@
+"""The model of the connected agent, asked through its MCP session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.kernel.errors import ModelFailed
+from holdfast.kernel.language_model import Completion, Prompt
+from holdfast.kernel.msgspec_lock import learn
+
+Ask = Callable[[dict[str, Any], float], Mapping[str, Any]]
+"""Sends what `sampling/createMessage` takes, and gives its result within so many seconds, or raises ModelFailed."""
+
+LONGEST_MODEL = 128
+NO_CLIENT = "No agent is connected over MCP whose model could be asked."
+
+_asks: ContextVar[Ask | str] = ContextVar("holdfast_sampling", default=NO_CLIENT)
+
+
+@contextmanager
+def through(ask: Ask | str) -> Iterator[None]:
+    """Within this, a client's model is asked in this way, or cannot be asked for this reason."""
+    token = _asks.set(ask)
+    try:
+        yield
+    finally:
+        _asks.reset(token)
+
+
+class _Text(Struct):
+    text: str = ""
+
+
+class _Message(Struct):
+    content: _Text | list[_Text]
+    model: str = ""
+
+
+class Sampling:
+    """Whatever model the client of this request uses; it may ask its user first, and may decline."""
+
+    remote = True
+    name = provider = "sampling"
+    host: str | None = None
+
+    def __init__(self, hint: str | None, seconds: float) -> None:
+        self._hint = hint
+        self._seconds = seconds
+
+    def must_be_ready(self) -> None:
+        self._way()
+
+    def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
+        """What the client's model says, or ModelFailed."""
+        return _completion(self._way()(self._params(prompt, most_tokens), self._seconds))
+
+    def _way(self) -> Ask:
+        ask = _asks.get()
+        if isinstance(ask, str):
+            raise ModelFailed(ask, unpaid=True)
+        return ask
+
+    def _params(self, prompt: Prompt, most_tokens: int) -> dict[str, Any]:
+        hints = {"modelPreferences": {"hints": [{"name": self._hint}]}} if self._hint else {}
+        return {
+            "messages": [{"role": "user", "content": {"type": "text", "text": prompt.whole}}],
+            "systemPrompt": prompt.system,
+            "includeContext": "none",
+            "maxTokens": most_tokens,
+            **hints,
+        }
+
+
+def _completion(result: Mapping[str, Any]) -> Completion:
+    """How many tokens it took, a client does not say."""
+    learn(_Message)
+    try:
+        found = msgspec.convert(result, _Message)
+    except (msgspec.ValidationError, RecursionError):
+        raise ModelFailed("The connected agent answered with something else than a message.", answered=True) from None
+    parts = found.content if isinstance(found.content, list) else [found.content]
+    text = "".join(part.text for part in parts)
+    if not text.strip():
+        raise ModelFailed("The connected agent's model answered with nothing.", answered=True)
+    known = 0 < len(found.model) <= LONGEST_MODEL and found.model.isprintable()
+    return Completion(text, found.model if known else Sampling.name)

@@ -1,0 +1,1 @@
+"""Memories: store, update, delete, find, deduplicate."""

@@ -1,0 +1,198 @@
+"""The end of a memory: archived, brought back, deleted, collected when its time is over, purged."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.features.graph.model import ALIAS
+from holdfast.features.llm import store as consulted
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.find_memories import normal
+from holdfast.features.memories.store import Filter
+from holdfast.features.memories.store_memory import must_be_free, must_change
+from holdfast.features.memories.update_memory import must_be_version
+from holdfast.features.reflections.invalidation import INVALIDATION
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import HoldfastError, StoreError
+from holdfast.kernel.journal import title_groups
+from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.text.words import asked
+
+BATCH = 1000
+
+
+class Put(NamedTuple):
+    """What became of several memories."""
+
+    done: list[Memory]
+    refused: list[tuple[str, HoldfastError]]
+
+
+def delete(hold: Hold, id: str, expected_version: int | None = None) -> Memory:
+    """Take a memory out of every view but its history, from where `undo` brings it back."""
+    with hold.writing() as write:
+        memory = memories.resolve(write.session, hold.caller, id, write.now, view="kept")
+        must_change(hold, write, memory)
+        must_be_version(memory, expected_version)
+        return write.change(MEMORY, memory, replace(memory, state="deleted"), "delete")
+
+
+def archive(hold: Hold, ids: list[str], reason: str) -> Put:
+    """Put memories away, their links with them; each has an outcome of its own."""
+    door.label("reason", reason)
+    put = Put([], [])
+    with hold.writing() as write:
+        for id in dict.fromkeys(ids):
+            try:
+                memory = memories.resolve(write.session, hold.caller, id, write.now)
+                must_change(hold, write, memory)
+                put.done.append(put_away(write, memory, reason, "archive"))
+            except StoreError:
+                raise
+            except HoldfastError as error:
+                put.refused.append((id, error))
+    return put
+
+
+def put_away(write: Transaction, memory: Memory, reason: str, op: str) -> Memory:
+    return write.change(MEMORY, memory, replace(memory, state="archived", reason=reason), op)
+
+
+def restore(hold: Hold, id: str) -> Memory:
+    """Bring an archived or expired memory back, live: its lifetime starts anew."""
+    with hold.writing() as write:
+        memory = _put_away(hold, write, id)
+        must_change(hold, write, memory)
+        must_be_free(hold, write, memory)
+        return bring_back(hold, write, memory)
+
+
+def bring_back(hold: Hold, write: Transaction, memory: Memory) -> Memory:
+    live = replace(memory, state="live", reason=None, expires_at=_new_end(hold, memory, write.now))
+    return write.change(MEMORY, memory, live, "restore")
+
+
+def _put_away(hold: Hold, write: Transaction, id: str) -> Memory:
+    return memories.resolve(write.session, hold.caller, id, write.now, view="put_away")
+
+
+def _new_end(hold: Hold, memory: Memory, now: int) -> int | None:
+    if memory.expires_at is None:
+        return None
+    end = hold.lifetimes.expiry(memory.tier, now)
+    if end is None:
+        return memory.expires_at if memory.expires_at > now else None
+    return max(end, memory.expires_at)
+
+
+class Gone(NamedTuple):
+    """What a bulk change took away, and what it left because it is not the caller's to take."""
+
+    ids: list[str]
+    kept: list[str]
+
+
+def forget(hold: Hold, which: Filter, pattern: str | None, *, dry_run: bool) -> Gone:
+    """Archive every memory that a filter and any word of a pattern name and that the caller may change."""
+    with hold.writing() as write:
+        found, kept = _allowed(hold, write, _named(hold, write, which, pattern))
+        for number, memory in enumerate(found):
+            hold.progress(number, len(found), "forgetting")
+            if not dry_run:
+                put_away(write, memory, "forget", "forget")
+    return Gone([memory.id for memory in found], kept)
+
+
+def _allowed(hold: Hold, write: Transaction, found: list[Memory]) -> tuple[list[Memory], list[str]]:
+    """Those that the caller may change, and the ids of the others."""
+    may = {memory.id for memory in found if memories.may_change(write.session, hold.caller, memory.id)}
+    return [memory for memory in found if memory.id in may], [memory.id for memory in found if memory.id not in may]
+
+
+def _named(hold: Hold, write: Transaction, which: Filter, pattern: str | None) -> list[Memory]:
+    session = write.session
+    everything = memories.count(session, hold.caller, normal(which), write.now)
+    if pattern is None:
+        return memories.select(session, hold.caller, which, write.now, order="by_creation", limit=everything)
+    words = asked(pattern)
+    if not words:
+        return []
+    hits = memories.matching(session, hold.caller, words, which, write.now, limit=everything)
+    found = memories.by_ids(session, hold.caller, [hit.id for hit in hits], write.now).values()
+    return sorted(found, key=lambda memory: (memory.created_at, memory.id))
+
+
+BEFORE_COLLECTING: list[Callable[[Hold], None]] = []
+COLLECTORS: list[Callable[[Hold, Transaction], None]] = []
+
+
+def before_collecting(prepare: Callable[[Hold], None]) -> None:
+    """Call this before expired memories are collected, outside of the transaction."""
+    BEFORE_COLLECTING.append(prepare)
+
+
+def on_collect(collector: Callable[[Hold, Transaction], None]) -> None:
+    """Call this in each transaction that collects expired memories: a feature drops what is past its time."""
+    COLLECTORS.append(collector)
+
+
+def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
+    """Move what has expired into the archive; its titles are free again. How a store stays small.
+
+    Whether a memory has expired is decided when it is read, so this is this store's own business and no change that
+    others must hear of.
+    """
+    if dry_run:
+        with hold.reading() as session:
+            return [row[0] for row in session.rows("memory_expired", now=hold.now(), limit=1_000_000)]
+    for prepare in BEFORE_COLLECTING:
+        prepare(hold)
+    collected: list[str] = []
+    while True:
+        with hold.writing() as write:
+            batch = write.session.rows("memory_release", now=write.now, limit=BATCH)
+            write.expired([*(row[0] for row in batch), *_outlived(write)])
+            for collector in COLLECTORS:
+                collector(hold, write)
+        collected += [row[0] for row in batch]
+        hold.progress(len(collected), len(collected), "collecting")
+        if len(batch) < BATCH:
+            return collected
+
+
+def _outlived(write: Transaction) -> list[str]:
+    """Whose own time is over while they show what others under their title say."""
+    standing = [row[0] for row in write.session.rows("title_standing")]
+    if not standing:
+        return []
+    return title_groups.outlived(write, standing)
+
+
+def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gone:
+    """Erase archived memories for good, out of their history too; an id and its state remain."""
+    with hold.writing() as write:
+        before = write.now - door.days("older_than_days", older_than_days or 0)
+        named = None if ids is None else [_put_away(hold, write, id).id for id in ids]
+        found = memories.put_away_before(write.session, hold.caller, write.now, before, named)
+        gone, kept = _allowed(hold, write, found)
+        for memory in gone:
+            erase(write, memory)
+        if gone:
+            consulted.forget(write.session)
+            write.session.forget_words()
+    return Gone([memory.id for memory in gone], kept)
+
+
+def erase(
+    write: Transaction, memory: Memory, left: Memory | None = None, taken: Mapping[str, int] | None = None
+) -> None:
+    """What remains is who, where in time, and that it is deleted; or what is to be left."""
+    for alias in [ALIAS.load(row) for row in write.session.rows("alias_ever", entity=memory.id)]:
+        write.purge(ALIAS, alias)
+    for told in [INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)]:
+        write.purge(INVALIDATION, told)
+    write.purge(MEMORY, memory, left, taken)

@@ -1,0 +1,546 @@
+"""Store, find and change memories."""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.graph import service as relate
+from holdfast.features.history import service as history
+from holdfast.features.memories import dedup as hygiene
+from holdfast.features.memories import find_memories as find
+from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory as remember
+from holdfast.features.memories import update_memory as amend
+from holdfast.features.memories.store import Filter
+from holdfast.features.memories.views import (
+    CONFIDENCE,
+    LinkView,
+    MemoryView,
+    StaleView,
+    link_view,
+    memory_view,
+    memory_views,
+    stale_view,
+)
+from holdfast.features.reflections import invalidation_store as invalidations
+from holdfast.features.reflections import list_stale as invalidation
+from holdfast.features.reflections.operations.invalidations import memory_like, notified
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.memory import Category, Kind, OnConflict, Scope
+from holdfast.kernel.records.validate import Draft
+from holdfast.kernel.registry.fields import (
+    Actor,
+    AgentId,
+    AsOf,
+    CitationGiven,
+    Confidence,
+    Content,
+    EmbeddingField,
+    Id,
+    KnownAt,
+    Limit,
+    Metadata,
+    Moment,
+    Namespace,
+    NewTier,
+    Priority,
+    Skip,
+    SourceUri,
+    SpanGiven,
+    StoredSince,
+    StoredUntil,
+    Tags,
+    TierField,
+    Title,
+    embedding_of,
+)
+from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Request, operation
+from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.vector import Embedding
+
+OnConflictField = Annotated[
+    Literal["error", "merge", "version"],
+    Meta(description="If the title is taken: refuse, merge (the default) or number."),
+]
+
+
+class Store(Request, frozen=True):
+    title: Title
+    content: Content
+    namespace: Namespace | None = None
+    tier: NewTier | None = None
+    tags: Tags = []
+    priority: Priority | None = None
+    confidence: Confidence | None = None
+    kind: Annotated[Kind, Meta(description="What it is.")] | None = None
+    category: Category | None = None
+    scope: Annotated[Scope, Meta(description="private: only you and whom you grant it to.")] | None = None
+    metadata: Metadata = {}
+    source: Annotated[str, Meta(max_length=64, description="Where it comes from.", extra={"short": "S"})] | None = None
+    on_conflict: OnConflictField | None = None
+    expires_at: Moment | None = None
+    ttl_secs: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
+    citations: list[CitationGiven] = []
+    source_uri: SourceUri | None = None
+    source_span: SpanGiven | None = None
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+    speaker: Annotated[str, Meta(max_length=512)] | None = None
+    occurred_at: Moment | None = None
+    thread: Annotated[str, Meta(max_length=512)] | None = None
+    place: Annotated[int, Meta(ge=0, le=(1 << 53) - 1)] | None = None
+    embedding: EmbeddingField | None = None
+    force: Annotated[bool, Meta(description="Keep it even if it is remembered already, or was just recalled.")] = False
+    agent_id: Actor | None = None
+
+    def draft(self, hold: Hold) -> Draft:
+        """What the door is handed: unset is unset, moments are numbers."""
+
+        def given(name: str) -> Any:
+            value = getattr(self, name)
+            return UNSET if value is None or value in ([], {}) else value
+
+        def moment(name: str) -> Any:
+            value = getattr(self, name)
+            return UNSET if value is None else from_text(value, name)
+
+        return Draft(
+            title=self.title,
+            content=self.content,
+            namespace=self.namespace or hold.namespace,
+            source=self.source or hold.caller.source,
+            ttl_secs=self.ttl_secs,
+            tags=tuple(self.tags) if self.tags else UNSET,
+            citations=tuple(self.citations) if self.citations else UNSET,
+            **{
+                name: given(name)
+                for name in (
+                    "tier",
+                    "priority",
+                    "confidence",
+                    "kind",
+                    "category",
+                    "scope",
+                    "metadata",
+                    "source_uri",
+                    "source_span",
+                    "speaker",
+                    "thread",
+                    "place",
+                )
+            },
+            **{name: moment(name) for name in ("expires_at", "valid_from", "valid_until", "occurred_at")},
+        )
+
+
+class SimilarView(Struct, frozen=True, kw_only=True):
+    """A memory that says nearly what was stored, or something else of the same."""
+
+    id: str
+    title: str
+    relation: str
+    score: float
+    suggestion: str
+    """What could be done: restates, merge, supersede or contradicts."""
+
+
+class Stored(MemoryView, frozen=True, kw_only=True):
+    outcome: remember.Outcome
+    """If it was restated or recalled, nothing was stored: this is the memory that says it."""
+    restated: int | UnsetType = UNSET
+    """How often somebody wanted to keep the same again."""
+    similar: list[SimilarView] | UnsetType = UNSET
+    secrets: list[str] | UnsetType = UNSET
+    """What sorts of keys or passwords stand in it."""
+    redacted: list[str] | UnsetType = UNSET
+    """What sorts were taken out."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/memories",
+    family="core",
+    stage="store",
+    status=201,
+    human="holdfast.features.memories.render:render_memory",
+    examples=(
+        Example({"title": "Deploy day", "content": "We deploy on Tuesdays.", "namespace": "team", "tags": ["ops"]}),
+        Example({"title": "Empty", "content": "   "}, error="VALIDATION_FAILED"),
+        Example({"title": "Way", "content": "home", "embedding": {"model": "own", "vector": [0.6, 0.8]}}),
+        Example(
+            {"title": "Nowhere", "content": "to be", "embedding": {"model": "own", "vector": [0, 0]}},
+            error="VALIDATION_FAILED",
+        ),
+        Example({"title": "No such tier", "content": "x", "tier": "eternal"}, error="VALIDATION_FAILED"),
+    ),
+)
+def store(hold: Hold, request: Store) -> Stored:
+    """Keep a memory: durable, findable and journalled when this returns."""
+    kept = remember.remember(
+        hold, request.draft(hold), request.on_conflict or "merge", embedding_of(request.embedding), force=request.force
+    )
+    used = (0, 0) if kept.outcome == "created" else used_once(hold, kept.memory.id)
+    return memory_view(kept.memory, used, type=Stored, outcome=kept.outcome, **_seen(hold, kept))
+
+
+def _seen(hold: Hold, kept: remember.Remembered) -> dict[str, Any]:
+    """What was noticed of a memory when it was to be kept."""
+    again = kept.outcome in ("restated", "recalled")
+    return {
+        "restated": hygiene.times_restated(hold, kept.memory.id) if again else UNSET,
+        "similar": [_similar(one) for one in kept.similar] or UNSET,
+        **_found(kept.secrets),
+    }
+
+
+def _found(found: hygiene.Found) -> dict[str, Any]:
+    return {"redacted" if found.redacted else "secrets": list(found.kinds) or UNSET}
+
+
+def _similar(one: hygiene.Similar) -> SimilarView:
+    return SimilarView(
+        id=one.memory.id,
+        title=one.memory.title,
+        relation=one.likeness.relation,
+        score=round(one.likeness.score, 4),
+        suggestion=one.suggestion,
+    )
+
+
+class BulkStore(Request, frozen=True):
+    memories: Annotated[
+        list[dict[str, Any]],
+        Meta(min_length=1, max_length=1000, description="What to keep, in order: each as for store."),
+    ]
+    on_conflict: OnConflictField = "merge"
+    agent_id: Actor | None = None
+
+
+class ItemOutcome(Struct, frozen=True, kw_only=True):
+    index: int
+    outcome: Literal["created", "merged", "unchanged", "restated", "recalled", "rejected"]
+    id: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+    similar: list[SimilarView] | UnsetType = UNSET
+    secrets: list[str] | UnsetType = UNSET
+    redacted: list[str] | UnsetType = UNSET
+
+
+class BulkStored(Struct, frozen=True, kw_only=True):
+    created: int
+    count: int
+    ids: list[str]
+    outcomes: list[ItemOutcome]
+    errors: list[ItemOutcome]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/memories/bulk",
+    family="lifecycle",
+    stage="store",
+    bulk="memories",
+    cli=("bulk-store",),
+    human="holdfast.features.memories.render:render_batch",
+    examples=(
+        Example({"memories": [{"title": "One", "content": "first"}, {"title": "Two", "content": "second"}]}),
+        Example({"memories": [{"title": "Good", "content": "kept"}, {"title": "", "content": "refused", "x": 1}]}),
+        Example({"memories": [{"title": "A", "content": "b", "embedding": {"model": "own", "vector": [1]}}]}),
+        Example({"memories": []}, error="VALIDATION_FAILED"),
+    ),
+)
+def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
+    """Keep many memories in one transaction, with an outcome for each."""
+    done = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
+    outcomes = [
+        _kept(index, one)
+        if isinstance(one, remember.Remembered)
+        else ItemOutcome(index=index, outcome="rejected", error=one.message, code=one.code)
+        for index, one in enumerate(done)
+    ]
+    kept = [one.id for one in outcomes if isinstance(one.id, str)]
+    return BulkStored(
+        created=sum(one.outcome == "created" for one in outcomes),
+        count=len(kept),
+        ids=kept,
+        outcomes=outcomes,
+        errors=[one for one in outcomes if one.outcome == "rejected"],
+    )
+
+
+def _kept(index: int, one: remember.Remembered) -> ItemOutcome:
+    return ItemOutcome(
+        index=index,
+        outcome=one.outcome,
+        id=one.memory.id,
+        similar=[_similar(other) for other in one.similar] or UNSET,
+        **_found(one.secrets),
+    )
+
+
+def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draft, OnConflict, Embedding | None, bool]:
+    """One item's draft; a faulty one raises here, where its outcome is collected."""
+    item = REGISTRY["store"].admit(given)
+    assert isinstance(item, Store)
+    if item.agent_id not in (None, hold.caller.agent):
+        raise Invalid("agent_id: all of a bulk store is by one agent: name it beside memories", fields=["agent_id"])
+    return item.draft(hold), item.on_conflict or request.on_conflict, embedding_of(item.embedding), item.force
+
+
+class Get(Request, frozen=True):
+    id: Id
+    as_of: AsOf | None = None
+    known_at: KnownAt | None = None
+
+
+class Got(MemoryView, frozen=True, kw_only=True):
+    links: list[LinkView]
+    also: list[str] | UnsetType = UNSET
+    """Other memories that were given its title elsewhere and are shown as one with it: their ids find it, too."""
+    stale: StaleView | UnsetType = UNSET
+    """If something it stands on fell and nobody has settled that."""
+    restated: int | UnsetType = UNSET
+    """How often somebody wanted to keep the same again."""
+    secrets: list[str] | UnsetType = UNSET
+    """What sorts of keys or passwords stand in it, unless its namespace allows them."""
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/memories/{id}",
+    family="core",
+    human="holdfast.features.memories.render:render_memory",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def get(hold: Hold, request: Get) -> Got:
+    """Read one memory with its links, now or as it was."""
+    as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
+    with hold.reading() as session:
+        if as_of is None and known_at is None:
+            memory = find.get(hold, session, request.id)
+            stale = invalidations.stale(session, hold.caller, [memory.id], hold.now())
+        else:
+            memory = history.as_it_was(hold, session, request.id, as_of=as_of, known_at=known_at)
+            stale = {}
+        links = [link_view(link) for link in relate.links_of(hold, session, memory.id, valid_at=as_of)]
+        also = [row[0] for row in session.rows("title_others", id=memory.id)] or UNSET
+        used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
+    return memory_view(
+        memory,
+        used,
+        type=Got,
+        links=links,
+        also=also,
+        stale=stale_view(stale.get(memory.id)),
+        restated=hygiene.times_restated(hold, memory.id) or UNSET,
+        secrets=hygiene.secrets_in(hold, memory) or UNSET,
+    )
+
+
+class Update(Request, frozen=True):
+    id: Id
+    title: Title | None = None
+    content: Content | None = None
+    tier: TierField | None = None
+    namespace: Namespace | None = None
+    tags: Tags | None = None
+    priority: Priority | None = None
+    confidence: Confidence | None = None
+    kind: Kind | None = None
+    category: Category | None = None
+    scope: Scope | None = None
+    metadata: Metadata | None = None
+    citations: list[CitationGiven] | None = None
+    source_uri: SourceUri | None = None
+    source_span: SpanGiven | None = None
+    expires_at: (
+        Annotated[str, Meta(max_length=40, description="A time; null or nothing: never.")] | None | UnsetType
+    ) = UNSET
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+    expected_version: (
+        Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")] | None
+    ) = None
+    embedding: EmbeddingField | None = None
+    agent_id: Actor | None = None
+
+
+class Updated(MemoryView, frozen=True, kw_only=True):
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on it and was told, as far as you may see it."""
+
+
+@operation(
+    Effect.WRITE,
+    "PUT /api/v1/memories/{id}",
+    family="core",
+    stage="store",
+    human="holdfast.features.memories.render:render_memory",
+    examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
+)
+def update(hold: Hold, request: Update) -> Updated:
+    """Change some fields of a memory; what is not named stays."""
+    patch = {
+        name: value
+        for name in (
+            "title",
+            "content",
+            "tier",
+            "namespace",
+            "tags",
+            "priority",
+            "confidence",
+            "kind",
+            "category",
+            "scope",
+            "metadata",
+            "citations",
+            "source_uri",
+            "source_span",
+        )
+        if (value := getattr(request, name)) is not None
+    }
+    for name in ("valid_from", "valid_until"):
+        if (value := getattr(request, name)) is not None:
+            patch[name] = from_text(value, name)
+    if request.expires_at is not UNSET:
+        patch["expires_at"] = from_text(request.expires_at, "expires_at") if request.expires_at else None
+    memory = amend.amend(hold, request.id, patch, request.expected_version, embedding_of(request.embedding))
+    told = notified(hold)
+    return memory_view(memory, used_once(hold, memory.id), type=Updated, invalidation_notified=told)
+
+
+class Browse(Request, frozen=True):
+    namespace: Namespace | None = None
+    tier: TierField | None = None
+    agent_id: AgentId | None = None
+    min_priority: Priority | None = None
+    since: StoredSince | None = None
+    until: StoredUntil | None = None
+    tags: Tags = []
+    kinds: Annotated[list[Kind], Meta(max_length=14, description="Only these.", extra={"not_on": ("mcp",)})] = []
+    limit: Limit = 20
+    offset: Skip = 0
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    memories: list[MemoryView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/memories",
+    name="list",
+    family="core",
+    human="holdfast.features.memories.render:render_memories",
+    examples=(
+        Example({"limit": 5}),
+        Example({"kinds": ["reflection"]}),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+        Example({"kinds": ["guess"]}, error="VALIDATION_FAILED"),
+    ),
+)
+def browse(hold: Hold, request: Browse) -> Page:
+    """Browse memories, the most important first."""
+    if (place := invalidation.viewed(request.namespace)) is not None:
+        return invalidations_of(hold, place, request)
+    which = filter_of(request)
+    with hold.reading() as session:
+        found = find.browse(hold, session, which, limit=request.limit, skip=request.offset)
+        shown = memory_views(session, found)
+    return Page(memories=shown, count=len(shown))
+
+
+def invalidations_of(hold: Hold, place: str, request: Browse) -> Page:
+    """What `<namespace>/_invalidations` shows: one row for each, though none of them is a memory."""
+    which = invalidations.Which(namespace=place)
+    with hold.reading() as session:
+        found, _ = invalidation.browse(hold, session, which, limit=request.limit, skip=request.offset)
+    return Page(memories=[memory_like(one) for one in found], count=len(found))
+
+
+class Search(Request, frozen=True):
+    query: (
+        Annotated[
+            str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True, "role": "words"})
+        ]
+        | None
+    ) = None
+    namespace: Namespace | None = None
+    tier: TierField | None = None
+    agent_id: AgentId | None = None
+    as_agent: Namespace | None = None
+    min_priority: Priority | None = None
+    since: StoredSince | None = None
+    until: StoredUntil | None = None
+    tags: Tags = []
+    source_uri: SourceUri | None = None
+    include_archived: bool = False
+    limit: Limit = 20
+
+
+class Searched(Struct, frozen=True, kw_only=True):
+    results: list[MemoryView]
+    count: int
+    query: str | UnsetType = UNSET
+    source_uri: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/search",
+    family="power",
+    stage="recall",
+    at_least_one=("query", "source_uri"),
+    human="holdfast.features.memories.render:render_search",
+    examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
+)
+def search(hold: Hold, request: Search) -> Searched:
+    """Find the memories that hold all of some words."""
+    which = filter_of(request)
+    with hold.reading() as session:
+        found = find.search(hold, session, request.query, which, limit=request.limit)
+        shown = memory_views(session, found)
+    return Searched(
+        results=shown,
+        count=len(shown),
+        query=UNSET if request.query is None else request.query,
+        source_uri=UNSET if request.source_uri is None else request.source_uri,
+    )
+
+
+def filter_of(request: Any, **more: Any) -> Filter:
+    """The filter that a request's fields describe."""
+    given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) not in (None, [])}
+    tier = given.get("confidence_tier")
+    return Filter(
+        namespace=None if more else given.get("namespace"),
+        tier=given.get("tier"),
+        agent=given.get("agent_id"),
+        min_priority=given.get("min_priority"),
+        since=moment(given.get("since"), "since"),
+        until=moment(given.get("until"), "until"),
+        tags=tuple(given.get("tags", ())),
+        kinds=tuple(given.get("kinds", ())),
+        has_citations=given.get("has_citations", False),
+        source_uri=given.get("source_uri"),
+        source_uri_prefix=given.get("source_uri_prefix"),
+        confidence=CONFIDENCE[tier] if tier else None,
+        as_agent=given.get("as_agent"),
+        archived=given.get("include_archived", False),
+        **more,
+    )
+
+
+def moment(text: str | None, field: str) -> int | None:
+    return None if text is None else from_text(text, field)
+
+
+def used_once(hold: Hold, id: str) -> tuple[int, int]:
+    """How often a memory was used, as the store has it."""
+    with hold.reading() as session:
+        return memories.uses(session, [id]).get(id, (0, 0))

@@ -1,0 +1,137 @@
+"""Make one of several, and look whether something is remembered already."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.curation import consolidate as consolidating
+from holdfast.features.curation.operations.derive import reasoned
+from holdfast.features.curation.summarise import summarise
+from holdfast.features.llm.assist import How, Method
+from holdfast.features.memories import check_duplicate as duplicate
+from holdfast.features.memories.views import MemoryView, memory_view
+from holdfast.features.reflections.operations.invalidations import notified
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.registry.fields import Actor, Content, Id, Namespace, TierField, Title
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+
+class Consolidate(Request, frozen=True):
+    ids: Annotated[
+        list[Id], Meta(min_length=2, max_length=100, description="What to make one of.", extra={"argument": True})
+    ]
+    title: Title
+    summary: (
+        Annotated[
+            Content,
+            Meta(description="What they come to; without it, all that they say.", extra={"short": "s", "stdin": True}),
+        ]
+        | None
+    ) = None
+    summarise: Annotated[bool, Meta(description="Sum them up by a model if one is set, else by their sentences.")] = (
+        False
+    )
+    namespace: Annotated[Namespace, Meta(description="Where to; theirs, if they share one.")] | None = None
+    tier: TierField = "long"
+    agent_id: Actor | None = None
+
+
+class Consolidated(Struct, frozen=True, kw_only=True):
+    id: str
+    consolidated: int
+    memory: MemoryView
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on them and was told, as far as you may see it."""
+    method: Method | UnsetType = UNSET
+    """How a summary that nobody gave came about."""
+    model: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    """Why a model that is set did not help."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/consolidate",
+    family="power",
+    stage="store",
+    status=201,
+    human="holdfast.features.memories.render:render_consolidation",
+    examples=(
+        Example({"ids": ["no-such-memory", "nor-this-one"], "title": "Both", "summary": "One."}, error="NOT_FOUND"),
+        Example({"ids": ["only-one"], "title": "One", "summary": "One."}, error="VALIDATION_FAILED"),
+        Example({"ids": ["a", "b"], "title": "T", "summary": "x", "summarise": True}, error="VALIDATION_FAILED"),
+    ),
+)
+def consolidate(hold: Hold, request: Consolidate) -> Consolidated:
+    """Make one memory of 2 to 100; those are archived, and linked to as what it was derived from."""
+    if request.summarise and request.summary is not None:
+        raise Invalid("summarise: a summary is given", fields=["summarise", "summary"])
+    summary, how = _summed_up(hold, request.ids) if request.summarise else (request.summary, None)
+    memory, sources = consolidating.consolidate(
+        hold, request.ids, request.title, summary, request.namespace, request.tier, how
+    )
+    return Consolidated(
+        id=memory.id,
+        consolidated=len(sources),
+        memory=memory_view(memory),
+        invalidation_notified=notified(hold),
+        **(reasoned(how) if how else {}),
+    )
+
+
+def _summed_up(hold: Hold, ids: list[str]) -> tuple[str, How]:
+    return summarise(hold, ids)
+
+
+class CheckDuplicate(Request, frozen=True):
+    title: Title
+    content: Content
+    namespace: Namespace | None = None
+    threshold: Annotated[float, Meta(ge=0.5, le=1, description="How alike counts as the same.")] = 0.85
+
+
+class Neighbour(Struct, frozen=True, kw_only=True):
+    id: str
+    title: str
+    namespace: str
+    similarity: float
+
+
+class DuplicateCheck(Struct, frozen=True, kw_only=True):
+    is_duplicate: bool
+    threshold: float
+    nearest: Neighbour | None
+    suggested_merge: str | None
+    """The memory to update instead of storing another."""
+    candidates_scanned: int
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/check_duplicate",
+    family="power",
+    human="holdfast.features.memories.render:render_duplicate_check",
+    examples=(
+        Example({"title": "Deploy day", "content": "We deploy on Tuesdays."}),
+        Example({"title": "x", "content": "y", "threshold": 0.4}, error="VALIDATION_FAILED"),
+    ),
+)
+def check_duplicate(hold: Hold, request: CheckDuplicate) -> DuplicateCheck:
+    """Look for a memory that says the same, exactly or nearly, before storing another."""
+    with hold.reading() as session:
+        found, scanned = duplicate.nearest(hold, session, request.title, request.content, request.namespace)
+    nearest = None
+    if found is not None:
+        memory, similarity = found
+        nearest = Neighbour(
+            id=memory.id, title=memory.title, namespace=memory.namespace, similarity=round(similarity, 6)
+        )
+    same = found is not None and found.similarity >= request.threshold
+    return DuplicateCheck(
+        is_duplicate=same,
+        threshold=request.threshold,
+        nearest=nearest,
+        suggested_merge=nearest.id if nearest is not None and same else None,
+        candidates_scanned=scanned,
+    )

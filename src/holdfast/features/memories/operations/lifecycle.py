@@ -1,0 +1,321 @@
+"""Promote, put away, bring back, delete."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.memories import lifecycle, retention
+from holdfast.features.memories import promote as promoting
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.memories.views import MemoryView, memory_view, memory_views
+from holdfast.features.reflections.operations.invalidations import notified
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip, TierField
+from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
+
+ExpectedVersion = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")]
+
+
+class Delete(Request, frozen=True):
+    id: Id
+    expected_version: ExpectedVersion | None = None
+    agent_id: Actor | None = None
+
+
+class Deleted(Struct, frozen=True, kw_only=True):
+    deleted: bool
+    id: str
+    version: int
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on it and was told, as far as you may see it."""
+
+
+@operation(
+    Effect.DESTROY,
+    "DELETE /api/v1/memories/{id}",
+    family="lifecycle",
+    stage="delete",
+    human="holdfast.features.memories.render:render_deletion",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def delete(hold: Hold, request: Delete) -> Deleted:
+    """Delete a memory; `undo` brings it back."""
+    memory = lifecycle.delete(hold, request.id, request.expected_version)
+    return Deleted(deleted=True, id=memory.id, version=memory.version, invalidation_notified=notified(hold))
+
+
+class Promote(Request, frozen=True):
+    id: Id
+    target_tier: Annotated[Literal["mid", "long"], Meta(description="Where it lives longer.")] = "long"
+    to_namespace: Annotated[Namespace, Meta(description="Copy it to a namespace above its own instead.")] | None = None
+
+
+class Promoted(MemoryView, frozen=True, kw_only=True):
+    promoted: bool
+    mode: Literal["tier", "vertical"]
+    source_id: str | UnsetType = UNSET
+    clone_id: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/memories/{id}/promote",
+    family="lifecycle",
+    stage="store",
+    human="holdfast.features.memories.render:render_memory",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def promote(hold: Hold, request: Promote) -> Promoted:
+    """Raise a memory to a tier in which it lives longer, or copy it to a namespace above."""
+    if request.to_namespace is None:
+        raised = promoting.promote(hold, request.id, request.target_tier)
+        return memory_view(raised, type=Promoted, promoted=True, mode="tier")
+    source, copy = promoting.promote_to(hold, request.id, request.to_namespace)
+    return memory_view(copy, type=Promoted, promoted=True, mode="vertical", source_id=source.id, clone_id=copy.id)
+
+
+class Forget(Request, frozen=True):
+    namespace: Namespace | None = None
+    pattern: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1, max_length=4096, description="Any of these words.", extra={"short": "p", "role": "words"}
+            ),
+        ]
+        | None
+    ) = None
+    tier: TierField | None = None
+    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+
+
+class Forgotten(Struct, frozen=True, kw_only=True):
+    deleted: int
+    archived: int
+    dry_run: bool
+    ids: list[str]
+    kept: list[str]
+    """Named too, but another agent's: left as they are."""
+    would_delete: int | UnsetType = UNSET
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on them and was told, as far as you may see it."""
+
+
+@operation(
+    Effect.DESTROY,
+    "POST /api/v1/forget",
+    family="lifecycle",
+    stage="delete",
+    at_least_one=("namespace", "pattern", "tier"),
+    examples=(Example({"namespace": "nowhere", "dry_run": True}), Example({}, error="FILTER_REQUIRED")),
+)
+def forget(hold: Hold, request: Forget) -> Forgotten:
+    """Archive all memories of a namespace, a tier or with any of some words."""
+    which = Filter(namespace=request.namespace, tier=request.tier)
+    ids, kept = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
+    gone = 0 if request.dry_run else len(ids)
+    return Forgotten(
+        deleted=gone,
+        archived=gone,
+        dry_run=request.dry_run,
+        ids=ids,
+        kept=kept,
+        would_delete=len(ids) if request.dry_run else UNSET,
+        invalidation_notified=notified(hold),
+    )
+
+
+class Gc(Request, frozen=True):
+    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+
+
+class Collected(Struct, frozen=True, kw_only=True):
+    collected: int
+    expired_deleted: int
+    usage_dropped: int
+    """Records of what models took that are older than they are kept."""
+    task_runs_dropped: int
+    runs_dropped: int
+    dry_run: bool
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on them and was told, as far as you may see it."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/gc",
+    family="lifecycle",
+    examples=(Example({"dry_run": True}), Example({}), Example({"dry_run": "perhaps"}, error="VALIDATION_FAILED")),
+)
+def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
+    """Move memories whose time is over into the archive, and let go what the settings keep no longer."""
+    ids = lifecycle.collect(hold, dry_run=request.dry_run)
+    gone = retention.let_go(hold, dry_run=request.dry_run)
+    return Collected(
+        collected=len(ids),
+        expired_deleted=len(ids),
+        usage_dropped=gone.usage,
+        task_runs_dropped=gone.task_runs,
+        runs_dropped=gone.runs,
+        dry_run=request.dry_run,
+        invalidation_notified=notified(hold),
+    )
+
+
+class Archive(Request, frozen=True):
+    ids: Annotated[
+        list[Id], Meta(min_length=1, max_length=1000, description="Which memories.", extra={"argument": True})
+    ]
+    reason: Annotated[str, Meta(min_length=1, max_length=128)] = "archive"
+
+
+class ArchiveOutcome(Struct, frozen=True, kw_only=True):
+    id: str
+    outcome: Literal["applied", "rejected"]
+    error: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+
+
+class Archived(Struct, frozen=True, kw_only=True):
+    archived: list[str]
+    missing: list[str]
+    count: int
+    reason: str
+    outcomes: list[ArchiveOutcome]
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """What stands on them and was told, as far as you may see it."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/archive",
+    family="archive",
+    cli=("archive", "add"),
+    human="holdfast.features.memories.render:render_batch",
+    examples=(Example({"ids": ["no-such-memory"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
+)
+def archive(hold: Hold, request: Archive) -> Archived:
+    """Put memories away; their links stay and come back with them."""
+    put = lifecycle.archive(hold, request.ids, request.reason)
+    done = [ArchiveOutcome(id=memory.id, outcome="applied") for memory in put.done]
+    refused = [ArchiveOutcome(id=id, outcome="rejected", error=e.message, code=e.code) for id, e in put.refused]
+    return Archived(
+        archived=[memory.id for memory in put.done],
+        missing=[id for id, _ in put.refused],
+        count=len(put.done),
+        reason=request.reason,
+        outcomes=done + refused,
+        invalidation_notified=notified(hold),
+    )
+
+
+class ArchiveList(Request, frozen=True):
+    namespace: Namespace | None = None
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+class ArchivePage(Struct, frozen=True, kw_only=True):
+    archived: list[MemoryView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/archive",
+    family="archive",
+    cli=("archive", "list"),
+    human="holdfast.features.memories.render:render_archive",
+    examples=(Example({}), Example({"limit": 1001}, error="VALIDATION_FAILED")),
+)
+def archive_list(hold: Hold, request: ArchiveList) -> ArchivePage:
+    """List what was archived or has expired, newest first."""
+    with hold.reading() as session:
+        found = memories.select(
+            session,
+            hold.caller,
+            Filter(namespace=request.namespace),
+            hold.now(),
+            order="by_archival",
+            limit=request.limit,
+            skip=request.offset,
+            view="put_away",
+        )
+        shown = memory_views(session, found)
+    return ArchivePage(archived=shown, count=len(shown))
+
+
+class ArchiveRestore(Request, frozen=True):
+    id: Id
+
+
+class Restored(MemoryView, frozen=True, kw_only=True):
+    restored: bool
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/archive/{id}/restore",
+    family="archive",
+    stage="store",
+    cli=("archive", "restore"),
+    human="holdfast.features.memories.render:render_memory",
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def archive_restore(hold: Hold, request: ArchiveRestore) -> Restored:
+    """Bring an archived memory back, live, its lifetime begun anew."""
+    return memory_view(lifecycle.restore(hold, request.id), type=Restored, restored=True)
+
+
+class ArchivePurge(Request, frozen=True):
+    ids: Annotated[list[Id], Meta(max_length=1000, description="Only these.")] | None = None
+    older_than_days: (
+        Annotated[int, Meta(ge=0, le=36_500, description="Only what was archived so long ago; 0: everything.")] | None
+    ) = None
+
+
+class Purged(Struct, frozen=True, kw_only=True):
+    purged: int
+    kept: list[str]
+    """Archived too, but another agent's: left as they are."""
+
+
+@operation(
+    Effect.DESTROY,
+    "DELETE /api/v1/archive",
+    family="archive",
+    stage="delete",
+    cli=("archive", "purge"),
+    irreversible=True,
+    at_least_one=("ids", "older_than_days"),
+    examples=(
+        Example({"older_than_days": 30}),
+        Example({"older_than_days": -1}, error="VALIDATION_FAILED"),
+        Example({}, error="FILTER_REQUIRED"),
+    ),
+)
+def archive_purge(hold: Hold, request: ArchivePurge) -> Purged:
+    """Erase archived memories for good, out of their history too."""
+    gone = lifecycle.purge(hold, request.ids, request.older_than_days)
+    return Purged(purged=len(gone.ids), kept=gone.kept)
+
+
+class NamespaceCount(Struct, frozen=True):
+    namespace: str
+    count: int
+
+
+class ArchiveStats(Struct, frozen=True, kw_only=True):
+    archived_total: int
+    by_namespace: list[NamespaceCount]
+
+
+@operation(
+    Effect.READ, "GET /api/v1/archive/stats", family="archive", cli=("archive", "stats"), examples=(Example({}),)
+)
+def archive_stats(hold: Hold, request: Nothing) -> ArchiveStats:
+    """Count what is in the archive."""
+    with hold.reading() as session:
+        by = memories.counts(session, hold.caller, EVERYTHING, hold.now(), "namespace", view="put_away")
+    return ArchiveStats(archived_total=sum(n for _, n in by), by_namespace=[NamespaceCount(name, n) for name, n in by])

@@ -1,0 +1,48 @@
+"""What agents used, tried and finished is let go after as many days as the settings say. Of this store alone."""
+
+from typing import NamedTuple
+
+from holdfast.features.usage import price
+from holdfast.kernel.context import Hold
+from holdfast.kernel.timestamps import DAY
+
+BATCH = 1000
+"""Rows that are dropped in one transaction."""
+_DROP = {"usage": ("usage_old_drop",), "task_run": ("task_run_old_drop",), "run": ("run_old_phases", "run_old_drop")}
+
+
+class LetGo(NamedTuple):
+    """How many of each were dropped, or would be."""
+
+    usage: int
+    task_runs: int
+    runs: int
+
+
+def let_go(hold: Hold, *, dry_run: bool = False) -> LetGo:
+    """Drop what is older than it is kept. What a budget of this month counts stays, however short the time is."""
+    now, keep = hold.now(), hold.keep
+    day = min(now // DAY - keep.usage, price.began("month", now))
+    return LetGo(
+        usage=_drop(hold, "usage", day, dry_run=dry_run) if keep.usage else 0,
+        task_runs=_drop(hold, "task_run", now - keep.task_runs * DAY, dry_run=dry_run) if keep.task_runs else 0,
+        runs=_drop(hold, "run", now - keep.runs * DAY, dry_run=dry_run) if keep.runs else 0,
+    )
+
+
+def _drop(hold: Hold, kind: str, before: int, *, dry_run: bool) -> int:
+    """Drop what is from before a day or a moment, some in each transaction; how many."""
+    if dry_run:
+        with hold.reading() as session:
+            return int(session.assembled(("old_count", f"{kind}_old", "old_count.end"), {"before": before})[0][0])
+    gone = 0
+    while True:
+        with hold.store.writing(hold.progress.commit) as session:
+            found = session.assembled((f"{kind}_old", f"{kind}_old.first"), {"before": before, "limit": BATCH})
+            ids = [row[0] for row in found]
+            for statement in _DROP[kind]:
+                session.do(statement, ids=ids)
+        gone += len(ids)
+        hold.progress(gone, gone, "letting go")
+        if len(ids) < BATCH:
+            return gone

@@ -1,0 +1,1 @@
+"""Namespaces: standards, policies and the approval queue."""

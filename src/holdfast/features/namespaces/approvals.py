@@ -1,0 +1,98 @@
+"""Allow or refuse what waits for somebody else's consent."""
+
+from msgspec import json
+from msgspec.structs import replace
+
+from holdfast.features.history.service import places_of
+from holdfast.features.memories import store as memories
+from holdfast.features.namespaces import approvals_store as waiting
+from holdfast.features.namespaces import policy_store as policies
+from holdfast.features.namespaces.approvals_store import Waiting
+from holdfast.features.reflections.service import Asked, Planned, Reflected, made, plan
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Conflict, Forbidden, NotFound
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.storage.port import Session
+
+
+def approve(hold: Hold, id: str) -> tuple[Waiting, Reflected]:
+    """Do what was asked for, by the same rules and as who asked; the journal names who allowed it."""
+    with hold.writing() as write:
+        asking = _open(hold, write.session, id)
+        _must_be_another(hold, write, asking)
+        asked = asked_of(asking)
+        requester = _requester(hold, asking, asked)
+        reflected = made(requester, write, _planned(hold, requester, write, asked))
+        return _decided(hold, write, asking, "approved", None), reflected
+
+
+def reject(hold: Hold, id: str, reason: str | None = None) -> Waiting:
+    """Refuse what was asked for; who asked may take it back so, too."""
+    if reason is not None:
+        door.label("reason", reason)
+    with hold.writing() as write:
+        return _decided(hold, write, _open(hold, write.session, id), "rejected", reason)
+
+
+def asked_of(asking: Waiting) -> Asked:
+    return json.decode(asking.request, type=Asked)
+
+
+def parts_of_approving(hold: Hold, id: str) -> Parts:
+    """What allowing it does, as hooks know it: the reflection that was asked for is made."""
+    with hold.reading() as session:
+        asking = _open(hold, session, id)
+        asked = asked_of(asking)
+        places = places_of(hold, session, list(asked.source_ids))
+    makes = {"title": asked.title, "content": asked.content, "tags": list(asked.tags)}
+    return Parts().add("reflect", [asking.namespace, *places], makes)
+
+
+def _open(hold: Hold, session: Session, id: str) -> Waiting:
+    asking = waiting.get(session, hold.caller, id)
+    if asking.status != "pending":
+        raise Conflict(f"The pending action {id} was {asking.status} already.", id=id)
+    return asking
+
+
+def _must_be_another(hold: Hold, write: Transaction, asking: Waiting) -> None:
+    allowed = policies.resolved(write.session, asking.namespace).self_approval
+    if asking.agent == hold.caller.agent and not allowed:
+        raise Forbidden(
+            f"You asked for this yourself: another agent approves it, unless the policy of {asking.namespace!r} sets "
+            "self_approval."
+        )
+
+
+def _requester(hold: Hold, asking: Waiting, asked: Asked) -> Hold:
+    """Who asked, with the reach it had then."""
+    caller = Caller(agent=asking.agent, right="write", namespaces=asked.reach, source=hold.caller.source)
+    return hold.seen_by(caller, hold.progress)
+
+
+def _planned(hold: Hold, requester: Hold, write: Transaction, asked: Asked) -> Planned:
+    """What was asked for, as it follows now; who allows it hears nothing of sources that it may not see."""
+    try:
+        return plan(requester, write, asked)
+    except NotFound as error:
+        seen = memories.by_ids(write.session, hold.caller, asked.source_ids, write.now, view="any")
+        if error.details.get("id") in seen:
+            raise
+    raise NotFound("A source of this reflection is gone that is not yours to see: reject it, and let it be asked anew.")
+
+
+def _decided(hold: Hold, write: Transaction, asking: Waiting, status: waiting.Status, reason: str | None) -> Waiting:
+    """What was decided stays on record; what was to be kept does not."""
+    spare = replace(asked_of(asking), content="", metadata={}, tags=())
+    decided = asking._replace(
+        request=json.encode(spare).decode(),
+        status=status,
+        decided_by=hold.caller.agent,
+        decided_at=write.now,
+        reason=reason,
+    )
+    waiting.decide(write.session, decided)
+    return decided

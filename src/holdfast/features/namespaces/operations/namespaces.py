@@ -1,0 +1,192 @@
+"""Namespaces: what they hold, the tree they form, and the standards that hold in them."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
+
+from holdfast.features.memories.operations.lifecycle import NamespaceCount
+from holdfast.features.memories.views import known
+from holdfast.features.namespaces import service as standards
+from holdfast.kernel.context import Hold
+from holdfast.kernel.records.taxonomy import Branch
+from holdfast.kernel.registry.fields import Namespace
+from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
+
+Place = Annotated[Namespace, Meta(description="The namespace, or * for all of them.")]
+
+
+class Namespaces(Struct, frozen=True, kw_only=True):
+    namespaces: list[NamespaceCount]
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/namespaces",
+    family="meta",
+    human="holdfast.features.namespaces.render:render_namespaces",
+    examples=(Example({}),),
+)
+def namespaces(hold: Hold, request: Nothing) -> Namespaces:
+    """List the namespaces with how many memories each holds."""
+    with hold.reading() as session:
+        found = standards.namespaces(hold, session)
+    return Namespaces(namespaces=[NamespaceCount(*one) for one in found])
+
+
+class GetTaxonomy(Request, frozen=True):
+    namespace_prefix: (
+        Annotated[Namespace, Meta(description="Only here and below.", extra={"argument": True})] | None
+    ) = None
+    depth: Annotated[int, Meta(ge=0, le=8, description="Levels below the prefix to show.")] = 8
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="At most this many namespaces, the fullest first.")] = 1000
+
+
+class TaxonomyFound(Struct, frozen=True, kw_only=True):
+    tree: Branch
+    total_count: int
+    truncated: bool
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/taxonomy",
+    family="graph",
+    cli=("taxonomy",),
+    human="holdfast.features.namespaces.render:render_taxonomy",
+    examples=(Example({}), Example({"depth": 9}, error="VALIDATION_FAILED")),
+)
+def get_taxonomy(hold: Hold, request: GetTaxonomy) -> TaxonomyFound:
+    """Show the namespaces as a tree, with how many memories lie in and below each."""
+    with hold.reading() as session:
+        tree, truncated = standards.taxonomy(
+            hold, session, request.namespace_prefix, depth=request.depth, limit=request.limit
+        )
+    return TaxonomyFound(tree=tree, total_count=tree.subtree_count, truncated=truncated)
+
+
+class NamespaceSetStandard(Request, frozen=True):
+    namespace: Place
+    id: Annotated[str, Meta(min_length=1, max_length=128, description="The memory that states how things are done.")]
+    parent: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=512,
+                description="A namespace whose standard holds here too.",
+                extra={"role": "namespace"},
+            ),
+        ]
+        | None
+    ) = None
+
+
+class StandardSet(Struct, frozen=True, kw_only=True):
+    set: bool
+    namespace: str
+    standard_id: str
+    parent: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/namespaces/{namespace}/standard",
+    family="governance",
+    status=201,
+    cli=("namespace", "set-standard"),
+    examples=(Example({"namespace": "team", "id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def namespace_set_standard(hold: Hold, request: NamespaceSetStandard) -> StandardSet:
+    """Make a memory the standard of a namespace: what everybody who works there is told."""
+    standard, memory = standards.set_standard(hold, request.namespace, request.id, request.parent)
+    return StandardSet(set=True, namespace=standard.id, standard_id=memory.id, parent=known(standard.parent))
+
+
+class NamespaceGetStandard(Request, frozen=True):
+    namespace: Place
+    inherit: Annotated[bool, Meta(description="Those that hold here from above too.")] = False
+
+
+class StandardView(Struct, frozen=True, kw_only=True):
+    namespace: str
+    standard_id: str
+    title: str
+    content: str
+    priority: int
+    parent: str | UnsetType = UNSET
+
+
+class StandardFound(Struct, frozen=True, kw_only=True):
+    """One standard, or all that hold in a namespace if those from above were asked for."""
+
+    namespace: str
+    standard_id: str | None | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    parent: str | UnsetType = UNSET
+    chain: list[str] | UnsetType = UNSET
+    standards: list[StandardView] | UnsetType = UNSET
+    count: int | UnsetType = UNSET
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/namespaces/{namespace}/standard",
+    family="governance",
+    cli=("namespace", "get-standard"),
+    examples=(
+        Example({"namespace": "team"}),
+        Example({"namespace": "team/project", "inherit": True}),
+        Example({"namespace": "no blanks"}, error="VALIDATION_FAILED"),
+    ),
+)
+def namespace_get_standard(hold: Hold, request: NamespaceGetStandard) -> StandardFound:
+    """Read the standard of a namespace, or all that hold in it, the most general first."""
+    with hold.reading() as session:
+        if not request.inherit:
+            own = standards.standard_of(hold, session, request.namespace)
+            seen = standard_view(own)
+            return StandardFound(**asdict(seen)) if seen else StandardFound(namespace=own.namespace, standard_id=None)
+        chain = standards.chain_of(hold, session, request.namespace)
+    found = [view for one in chain if (view := standard_view(one))]
+    return StandardFound(
+        namespace=chain[-1].namespace, chain=[one.namespace for one in chain], standards=found, count=len(found)
+    )
+
+
+def standard_view(shown: standards.Shown) -> StandardView | None:
+    """A standard as it is shown, if it shows."""
+    if shown.memory is None:
+        return None
+    return StandardView(
+        namespace=shown.namespace,
+        standard_id=shown.memory.id,
+        title=shown.memory.title,
+        content=shown.memory.content,
+        priority=shown.memory.priority,
+        parent=known(shown.parent),
+    )
+
+
+class NamespaceClearStandard(Request, frozen=True):
+    namespace: Place
+
+
+class StandardCleared(Struct, frozen=True, kw_only=True):
+    cleared: bool
+    namespace: str
+
+
+@operation(
+    Effect.WRITE,
+    "DELETE /api/v1/namespaces/{namespace}/standard",
+    family="governance",
+    cli=("namespace", "clear-standard"),
+    examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
+)
+def namespace_clear_standard(hold: Hold, request: NamespaceClearStandard) -> StandardCleared:
+    """Leave a namespace without a standard. The memory stays."""
+    cleared = standards.clear_standard(hold, request.namespace)
+    return StandardCleared(cleared=cleared, namespace=request.namespace)

@@ -1,0 +1,279 @@
+"""What namespaces allow, and what waits until somebody agrees."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
+
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.views import known, text
+from holdfast.features.namespaces import approvals as approve
+from holdfast.features.namespaces import approvals_store as waiting
+from holdfast.features.namespaces import policy
+from holdfast.features.namespaces import policy_store as policies
+from holdfast.features.namespaces.model import DEEPEST, RULES, Rules, SecretsRule, TextsRule
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.fields import Limit, Namespace
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.storage.port import Session
+
+Place = Annotated[Namespace, Meta(description="The namespace, or * for all of them.", extra={"argument": True})]
+Depth = Annotated[int, Meta(ge=0, le=DEEPEST)]
+
+
+class PolicyRules(Struct, frozen=True, kw_only=True):
+    """Every rule, as it holds in a namespace."""
+
+    max_reflection_depth: int
+    require_approval_above_depth: int | None
+    self_approval: bool
+    invalidation_hops: int
+    skill_promotion_min_depth: int
+    secrets: str
+    interaction_text: str
+
+
+class PolicySet(Request, frozen=True):
+    namespace: Place
+    max_reflection_depth: (
+        Annotated[Depth, Meta(description="How deep reflections may be; 0: none are made.")] | None
+    ) = None
+    require_approval_above_depth: (
+        Annotated[Depth, Meta(description=f"Deeper ones wait for another's approval; {DEEPEST}: none do.")] | None
+    ) = None
+    self_approval: Annotated[bool, Meta(description="Who asked may approve, too.")] | None = None
+    invalidation_hops: (
+        Annotated[int, Meta(ge=1, le=64, description="How far it is told that something fell.")] | None
+    ) = None
+    skill_promotion_min_depth: (
+        Annotated[int, Meta(ge=1, le=DEEPEST, description="How deep a reflection is that may become a skill.")] | None
+    ) = None
+    secrets: (
+        Annotated[
+            SecretsRule, Meta(description="Keys and passwords in what is stored: allow, flag, redact or refuse them.")
+        ]
+        | None
+    ) = None
+    interaction_text: (
+        Annotated[TextsRule, Meta(description="Words of recorded interactions: keep, hash or omit them.")] | None
+    ) = None
+    inherit: Annotated[list[str], Meta(max_length=10, description="Rules that hold as above again.")] = []
+
+
+class PolicyFound(Struct, frozen=True, kw_only=True):
+    namespace: str
+    own: dict[str, Any]
+    """What was decided here."""
+    rules: PolicyRules
+    """What holds here, with what was decided above."""
+    decided_in: dict[str, str]
+    """For each rule that somebody decided, where."""
+
+
+@operation(
+    Effect.WRITE,
+    "PUT /api/v1/namespaces/{namespace}/policy",
+    family="governance",
+    admin=True,
+    cli=("policy", "set"),
+    examples=(
+        Example({"namespace": "team", "max_reflection_depth": 2}),
+        Example({"namespace": "*", "require_approval_above_depth": 1, "self_approval": True}),
+        Example({"namespace": "team", "secrets": "redact"}),
+        Example({"namespace": "team", "max_reflection_depth": 33}, error="VALIDATION_FAILED"),
+        Example({"namespace": "team"}, error="VALIDATION_FAILED"),
+    ),
+)
+def policy_set(hold: Hold, request: PolicySet) -> PolicyFound:
+    """Decide what a namespace and all below it allow. What is not named stays as it was decided."""
+    rules = {name: getattr(request, name) for name in RULES}
+    policy.set_policy(hold, request.namespace, rules, tuple(request.inherit))
+    return _found(hold, request.namespace)
+
+
+class PolicyGet(Request, frozen=True):
+    namespace: Place
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/namespaces/{namespace}/policy",
+    family="governance",
+    cli=("policy", "get"),
+    examples=(Example({"namespace": "team/project"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
+)
+def policy_get(hold: Hold, request: PolicyGet) -> PolicyFound:
+    """Show what holds in a namespace, and where it was decided."""
+    return _found(hold, request.namespace)
+
+
+class PolicyClear(Request, frozen=True):
+    namespace: Place
+
+
+class PolicyCleared(Struct, frozen=True, kw_only=True):
+    cleared: bool
+    namespace: str
+
+
+@operation(
+    Effect.WRITE,
+    "DELETE /api/v1/namespaces/{namespace}/policy",
+    family="governance",
+    admin=True,
+    cli=("policy", "clear"),
+    examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
+)
+def policy_clear(hold: Hold, request: PolicyClear) -> PolicyCleared:
+    """Decide nothing in a namespace any more: what is decided above it holds."""
+    return PolicyCleared(cleared=policy.clear_policy(hold, request.namespace), namespace=request.namespace)
+
+
+def _found(hold: Hold, namespace: str) -> PolicyFound:
+    place = policy.place_of(namespace)
+    with hold.reading() as session:
+        deciding = policies.deciding(session, place)
+        rules = policies.resolved(session, place)
+    return PolicyFound(
+        namespace=place,
+        own=next((one.rules for one in deciding if one.id == place), {}),
+        rules=_rules(rules),
+        decided_in={name: one.id for one in deciding for name in one.rules},
+    )
+
+
+def _rules(rules: Rules) -> PolicyRules:
+    return PolicyRules(**asdict(rules))
+
+
+PendingId = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Which pending action.", extra={"argument": True})
+]
+
+
+class PendingList(Request, frozen=True):
+    status: Annotated[Literal["pending", "approved", "rejected"], Meta(description="Only those.")] | None = None
+    limit: Limit = 100
+
+
+class PendingAction(Struct, frozen=True, kw_only=True):
+    id: str
+    action_type: str
+    namespace: str
+    payload: dict[str, Any]
+    """What was asked for; sources that are not the caller's to see are counted, not named."""
+    requested_by: str
+    requested_at: str
+    status: str
+    decided_by: str | UnsetType = UNSET
+    decided_at: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class PendingFound(Struct, frozen=True, kw_only=True):
+    count: int
+    pending: list[PendingAction]
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/pending",
+    family="governance",
+    cli=("pending", "list"),
+    examples=(
+        Example({}),
+        Example({"status": "pending", "limit": 10}),
+        Example({"status": "lost"}, error="VALIDATION_FAILED"),
+    ),
+)
+def pending_list(hold: Hold, request: PendingList) -> PendingFound:
+    """Show what waits for approval, and what became of it, the newest first."""
+    with hold.reading() as session:
+        found = waiting.listed(session, hold.caller, request.status, limit=request.limit)
+        shown = [_action(hold, session, one) for one in found]
+    return PendingFound(count=len(shown), pending=shown)
+
+
+def _action(hold: Hold, session: Session, one: waiting.Waiting) -> PendingAction:
+    asked = approve.asked_of(one)
+    seen = memories.by_ids(session, hold.caller, asked.source_ids, hold.now(), view="any")
+    payload = {
+        "title": asked.title,
+        "content": asked.content,
+        "tier": asked.tier,
+        "tags": list(asked.tags),
+        "priority": asked.priority,
+        "confidence": asked.confidence,
+        "source_ids": [id for id in asked.source_ids if id in seen],
+        "hidden_sources": sum(id not in seen for id in asked.source_ids),
+    }
+    return PendingAction(
+        id=one.id,
+        action_type=one.operation,
+        namespace=one.namespace,
+        payload=payload,
+        requested_by=one.agent,
+        requested_at=str(text(one.asked_at)),
+        status=one.status,
+        decided_by=known(one.decided_by),
+        decided_at=text(one.decided_at),
+        reason=known(one.reason),
+    )
+
+
+class PendingApprove(Request, frozen=True):
+    id: PendingId
+
+
+class Approved(Struct, frozen=True, kw_only=True):
+    approved: bool
+    id: str
+    decided_by: str
+    executed: bool
+    memory_id: str
+
+
+def _approved(hold: Hold, request: PendingApprove) -> Parts:
+    return approve.parts_of_approving(hold, request.id)
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/pending/{id}/approve",
+    family="governance",
+    stages=("reflect",),
+    parts=_approved,
+    cli=("pending", "approve"),
+    examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
+)
+def pending_approve(hold: Hold, request: PendingApprove) -> Approved:
+    """Allow what was asked for: it is done at once, by the same rules, as who asked."""
+    decided, reflected = approve.approve(hold, request.id)
+    return Approved(
+        approved=True, id=decided.id, decided_by=hold.caller.agent, executed=True, memory_id=reflected.memory.id
+    )
+
+
+class PendingReject(Request, frozen=True):
+    id: PendingId
+    reason: Annotated[str, Meta(min_length=1, max_length=512, description="Why, in one line.")] | None = None
+
+
+class RejectedAction(Struct, frozen=True, kw_only=True):
+    rejected: bool
+    id: str
+    decided_by: str
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/pending/{id}/reject",
+    family="governance",
+    cli=("pending", "reject"),
+    examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
+)
+def pending_reject(hold: Hold, request: PendingReject) -> RejectedAction:
+    """Refuse what was asked for, or take back what one asked for oneself."""
+    decided = approve.reject(hold, request.id, request.reason)
+    return RejectedAction(rejected=True, id=decided.id, decided_by=hold.caller.agent)

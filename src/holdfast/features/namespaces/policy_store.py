@@ -1,0 +1,19 @@
+"""Reading policies: what holds in a namespace, rule by rule."""
+
+from holdfast.features.namespaces.model import POLICY, Policy, Rules, together
+from holdfast.kernel.records.taxonomy import lineage
+from holdfast.kernel.storage.port import Session
+
+EVERYWHERE = "*"
+
+
+def resolved(session: Session, namespace: str) -> Rules:
+    """The rules of a namespace: its own, then those of the nearest namespace above, then those of `*`, then ours."""
+    return together([policy.rules for policy in deciding(session, namespace)])
+
+
+def deciding(session: Session, namespace: str) -> list[Policy]:
+    """The policies that hold in a namespace, the most general first."""
+    places = [EVERYWHERE] if namespace == EVERYWHERE else [EVERYWHERE, *reversed(lineage(namespace))]
+    known = {row[0]: POLICY.load(row) for row in session.rows("policy_some", ids=places)}
+    return [known[place] for place in places if place in known]

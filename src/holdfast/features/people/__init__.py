@@ -1,0 +1,1 @@
+"""People and agents across channels: principals, facts, erasure."""

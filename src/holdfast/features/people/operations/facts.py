@@ -1,0 +1,232 @@
+"""What is known of somebody: facts, each with its past."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.memories.views import known, text
+from holdfast.features.people import facts
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.registry.fields import Actor, Confidence, Limit, Skip
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+Key = Annotated[
+    str, Meta(min_length=1, max_length=256, description="Under which it is known.", extra={"argument": True})
+]
+Who = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Of whom; otherwise of the agent.", extra={"short": "w"})
+]
+
+
+class FactView(Struct, frozen=True, kw_only=True):
+    key: str
+    value: str
+    principal: str
+    confidence: float
+    updated_at: str
+    memory_id: str
+    agent_id: str
+    learned_from: str | UnsetType = UNSET
+    contradicted: list[str] | UnsetType = UNSET
+    """What was said of it before, the last one last."""
+
+
+def _fact(memory: "Memory") -> FactView:
+    before = [str(one["value"]) for one in memory.metadata.get("contradicted", [])]
+    return FactView(
+        key=memory.title,
+        value=memory.content,
+        principal=str(memory.metadata.get("principal", "")),
+        confidence=memory.confidence,
+        updated_at=str(text(memory.updated_at)),
+        memory_id=memory.id,
+        agent_id=memory.agent,
+        learned_from=memory.metadata.get("learned_from", UNSET),
+        contradicted=before or UNSET,
+    )
+
+
+class FactSet(Request, frozen=True):
+    key: Key
+    value: Annotated[
+        str, Meta(min_length=1, max_length=65_536, description="What is so.", extra={"argument": True, "stdin": True})
+    ]
+    principal: Who | None = None
+    confidence: Confidence = 1.0
+    learned_from: (
+        Annotated[str, Meta(min_length=1, max_length=512, description="A message's id, or an address.")] | None
+    ) = None
+    agent_id: Actor | None = None
+
+
+class FactTold(Struct, frozen=True, kw_only=True):
+    fact: FactView
+    created: bool
+    contradicts: str | UnsetType = UNSET
+    """What was so before, if that was something else."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/facts",
+    family="power",
+    stage="store",
+    cli=("fact", "set"),
+    human="holdfast.features.people.render:render_fact_change",
+    examples=(
+        Example({"key": "timezone", "value": "Europe/Berlin", "principal": "ann"}),
+        Example({"key": "", "value": "x"}, error="VALIDATION_FAILED"),
+        Example({"key": "timezone"}, error="VALIDATION_FAILED"),
+    ),
+)
+def fact_set(hold: Hold, request: FactSet) -> FactTold:
+    """Say what is so of somebody; what was so before stays in its past.
+
+    If that was something else, it is named, and kept as contradicted.
+    """
+    given = facts.Given(
+        request.principal or hold.caller.agent, request.key, request.value, request.confidence, request.learned_from
+    )
+    told = facts.tell(hold, given)
+    changed = told.before is not None and told.before != request.value
+    return FactTold(fact=_fact(told.memory), created=told.created, contradicts=known(told.before) if changed else UNSET)
+
+
+class FactGet(Request, frozen=True):
+    key: Key
+    principal: Who | None = None
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/facts/{key}",
+    family="power",
+    cli=("fact", "get"),
+    human="holdfast.features.people.render:render_fact",
+    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+)
+def fact_get(hold: Hold, request: FactGet) -> FactView:
+    """Say what is known of somebody under a key."""
+    return _fact(facts.one(hold, request.principal or hold.caller.agent, request.key))
+
+
+class FactList(Request, frozen=True):
+    principal: Who | None = None
+    deleted: Annotated[bool, Meta(description="Those that were deleted, instead.")] = False
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    facts: list[FactView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/facts",
+    family="power",
+    cli=("fact", "list"),
+    human="holdfast.features.people.render:render_facts",
+    examples=(Example({"principal": "ann"}), Example({"principal": ""}, error="VALIDATION_FAILED")),
+)
+def fact_list(hold: Hold, request: FactList) -> Facts:
+    """List what is known of somebody, by its keys."""
+    found = [_fact(one) for one in facts.known(hold, request.principal or hold.caller.agent, deleted=request.deleted)]
+    return Facts(facts=found, count=len(found))
+
+
+class FactEverybody(Request, frozen=True):
+    key: Annotated[Key, Meta(description="Only what is known under it.")] | None = None
+    limit: Limit = 100
+    offset: Skip = 0
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/people/facts",
+    family="power",
+    cli=("fact", "everybody"),
+    human="holdfast.features.people.render:render_facts_of_everybody",
+    examples=(Example({"key": "city"}), Example({}), Example({"key": ""}, error="VALIDATION_FAILED")),
+)
+def fact_everybody(hold: Hold, request: FactEverybody) -> Facts:
+    """List what is known of all people, each with whose it is; under one key, if you name it."""
+    found = [_fact(one) for one in facts.of_everybody(hold, request.key, request.limit, request.offset)]
+    return Facts(facts=found, count=len(found))
+
+
+class FactDelete(Request, frozen=True):
+    key: Annotated[Key, Meta(description="Which one.")] | None = None
+    principal: Who | None = None
+    every: Annotated[bool, Meta(description="All of them.")] = False
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.DESTROY,
+    "POST /api/v1/facts/delete",
+    family="power",
+    stage="delete",
+    cli=("fact", "delete"),
+    human="holdfast.features.people.render:render_facts",
+    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
+)
+def fact_delete(hold: Hold, request: FactDelete) -> Facts:
+    """Delete a fact, or all of somebody; `fact restore` brings one back, with its past."""
+    if (request.key is None) != request.every:
+        raise Invalid("Name a key, or say every.", fields=["key", "every"])
+    gone = [_fact(one) for one in facts.delete(hold, request.principal or hold.caller.agent, request.key)]
+    return Facts(facts=gone, count=len(gone))
+
+
+class FactRestore(Request, frozen=True):
+    key: Key
+    principal: Who | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/facts/restore",
+    family="power",
+    stage="store",
+    cli=("fact", "restore"),
+    human="holdfast.features.people.render:render_fact",
+    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+)
+def fact_restore(hold: Hold, request: FactRestore) -> FactView:
+    """Bring back the fact that was deleted last under a key."""
+    return _fact(facts.restore(hold, request.principal or hold.caller.agent, request.key))
+
+
+class FactPast(Struct, frozen=True, kw_only=True):
+    at: str
+    agent_id: str
+    value: str | None
+    """Null: it was deleted."""
+    confidence: float | UnsetType = UNSET
+
+
+class FactHistory(Struct, frozen=True, kw_only=True):
+    key: str
+    past: list[FactPast]
+    """The first one first."""
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/facts/{key}/history",
+    family="power",
+    cli=("fact", "history"),
+    human="holdfast.features.people.render:render_fact_history",
+    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+)
+def fact_history(hold: Hold, request: FactGet) -> FactHistory:
+    """Show what was so under a key, one after another."""
+    found = [
+        FactPast(at=str(text(one.at)), agent_id=one.agent, value=one.value, confidence=known(one.confidence))
+        for one in facts.past(hold, request.principal or hold.caller.agent, request.key)
+    ]
+    return FactHistory(key=request.key, past=found, count=len(found))

@@ -1,0 +1,66 @@
+"""Terminal output of principals and facts."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.kernel.terminal import escape, render_table, shorten, style
+
+
+def render_principal(answer: Any) -> Iterator[str]:
+    yield style(escape(answer.principal), bold=True) + (f"  {shorten(answer.display)}" if answer.display else "")
+    for name in answer.names[1:]:
+        yield f"  also {escape(name)}"
+
+
+def render_principal_stats(answer: Any) -> Iterator[str]:
+    numbers = {name: getattr(answer, name) for name in ("conversations", "messages", "observations", "facts")}
+    yield f"{escape(answer.principal)}: " + ", ".join(f"{number:,} {name}" for name, number in numbers.items())
+
+
+def render_principals(answer: Any) -> Iterator[str]:
+    if not answer.names:
+        yield "Nothing was said of anybody."
+        return
+    rows = [
+        (shorten(one.name, 60), shorten(one.stands_for or "", 60), shorten(one.display, 60)) for one in answer.names
+    ]
+    yield from render_table(rows, ("NAME", "STANDS FOR", "CALLED"))
+
+
+def render_erasure(answer: Any) -> Iterator[str]:
+    yield f"Forgotten at {answer.at} by {escape(answer.agent_id)}: what remains is {', '.join(answer.ids)}."
+    yield "  " + ", ".join(f"{number} {what.replace('_', ' ')}" for what, number in answer.counts.items() if number)
+
+
+def render_fact_change(answer: Any) -> Iterator[str]:
+    yield from render_fact(answer.fact)
+    if isinstance(answer.contradicts, str):
+        yield style(f"  before: {shorten(answer.contradicts, 200)}", fg="yellow")
+
+
+def render_fact(fact: Any) -> Iterator[str]:
+    yield f"{style(shorten(fact.key), bold=True)}: {shorten(fact.value, 400)}"
+
+
+def render_facts(answer: Any) -> Iterator[str]:
+    if not answer.facts:
+        yield "Nothing is known."
+        return
+    rows = [(shorten(fact.key, 40), shorten(fact.value, 80), f"{fact.confidence:g}") for fact in answer.facts]
+    yield from render_table(rows, ("KEY", "VALUE", "CONFIDENCE"))
+
+
+def render_facts_of_everybody(answer: Any) -> Iterator[str]:
+    if not answer.facts:
+        yield "Nothing is known."
+        return
+    rows = [(shorten(one.principal, 40), shorten(one.key, 40), shorten(one.value, 80)) for one in answer.facts]
+    yield from render_table(rows, ("OF", "KEY", "VALUE"))
+
+
+def render_fact_history(answer: Any) -> Iterator[str]:
+    rows = [
+        (one.at[:19] + "Z", shorten(one.agent_id, 40), "(deleted)" if one.value is None else shorten(one.value, 80))
+        for one in answer.past
+    ]
+    yield from render_table(rows, ("SINCE", "BY", "VALUE"))

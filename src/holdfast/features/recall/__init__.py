@@ -1,0 +1,1 @@
+"""Recall: search memories by meaning and keywords."""

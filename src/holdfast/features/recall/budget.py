@@ -1,0 +1,93 @@
+"""Fitting what was found into a budget of tokens."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from holdfast.kernel.text import token_count as tokens
+
+T = TypeVar("T")
+
+
+class Packed(NamedTuple):
+    kept: list[object]
+    tokens: int
+    dropped: int
+    overflow: bool
+    """What is given at least is larger than the budget: what comes before the hits, and the first of them."""
+    estimated: bool = False
+    """Nobody asked for a budget: the tokens are a guess from the characters."""
+
+
+READ = 20_000
+"""Characters of a hit by which the tokens of all of it are guessed."""
+WORD, BYTE = 1.1, 0.29
+"""Tokens of a word in ASCII, and of a byte of what is not; three digits are one, and so is a run of signs."""
+
+
+def _alone(wanted: Callable[[str], bool]) -> bytes:
+    """A table that leaves some characters of ASCII and makes blanks of all others: what it leaves are runs to split."""
+    return bytes(byte if byte < 128 and wanted(chr(byte)) else ord(" ") for byte in range(256))
+
+
+_LETTERS, _DIGITS = _alone(str.isalpha), _alone(str.isdigit)
+_SIGNS = _alone(lambda char: char.isprintable() and not char.isalnum() and char != " ")
+_HIGH, _WIDE = bytes(range(128, 256)), bytes(range(0xE0, 0xF0))
+
+
+def estimate(text: str) -> int:
+    """Tokens of a text, guessed where nobody gave a budget: to about a tenth, without the vocabulary."""
+    data = text[:READ].encode(errors="replace")
+    words, numbers, signs = (data.translate(table).split() for table in (_LETTERS, _DIGITS, _SIGNS))
+    ascii = WORD * len(words) + sum(-(-len(number) // 3) for number in numbers) + len(signs)
+    return round((ascii + _beyond_ascii(data)) * max(1.0, len(text) / READ))
+
+
+def _beyond_ascii(data: bytes) -> float:
+    """A character of three bytes, as most of the East have, is a token; of the others each byte is a part of one."""
+    if data.isascii():
+        return 0.0
+    high, wide = (len(data) - len(data.translate(None, some)) for some in (_HIGH, _WIDE))
+    return wide + BYTE * (high - 3 * wide)
+
+
+def fill(
+    items: Iterable[T], rendered: Callable[[T], str], budget: int | None, *, frame: str = "", before: str = ""
+) -> tuple[list[T], Packed]:
+    """Fill a budget with whole hits, each as it is sent, in the given order; `frame` is sent around them, and `before`
+    whatever is found.
+
+    Tokens are those of cl100k. What is too large is counted no further than the room that is left, and where no room
+    is left nothing is rendered.
+    """
+    if budget is None:
+        kept, packed = pack(items, lambda item: estimate(rendered(item)), None)
+        return kept, packed._replace(tokens=packed.tokens + estimate(frame) + estimate(before), estimated=True)
+
+    def cost(item: T, room: int | None) -> int:
+        return 1 if room is not None and room < 1 else tokens.count(rendered(item), room)
+
+    return _filled(items, cost, budget, tokens.count(before), tokens.count(frame))
+
+
+def pack(items: Iterable[T], size: Callable[[T], int], budget: int | None) -> tuple[list[T], Packed]:
+    """Fill greedily in the given order, skipping what does not fit; at least one, unless the budget is 0."""
+    return _filled(items, lambda item, _: size(item), budget)
+
+
+def _filled(
+    items: Iterable[T], cost: Callable[[T, int | None], int], budget: int | None, before: int = 0, frame: int = 0
+) -> tuple[list[T], Packed]:
+    """`cost` is told the room there is, or None for what is taken whatever it costs."""
+    kept: list[T] = []
+    used = before + frame
+    dropped = 0
+    for item in items:
+        room = None if budget is None or (not kept and budget > 0) else budget - used
+        costs = cost(item, room)
+        if budget == 0 or (room is not None and costs > room):
+            dropped += 1
+        else:
+            kept.append(item)
+            used += costs
+    used = used if kept else before
+    return kept, Packed(list(kept), used, dropped, budget is not None and used > budget)

@@ -1,0 +1,135 @@
+"""Tell what users asked from what answers it: hosts capture each prompt, and it is the best match of its own question.
+
+A prompt is a user's turn of a conversation. It repeats a question if every word of it stands in the question and it
+states nothing that could be the answer: "We deploy on Friday." stays for "Do we deploy on Friday?".
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from holdfast.features.memories.store import Filter
+from holdfast.features.recall.candidates import Row
+from holdfast.features.recall.query import Question
+from holdfast.kernel.storage import fts_tokens as tokens
+from holdfast.kernel.storage.index_terms import Parsed
+from holdfast.kernel.text.passages import ends_in_question_mark, head, passages
+from holdfast.kernel.text.terms import FILLER
+
+USERS = ("user", "human")
+MIN_HEAD = len("A: ")
+"""Fewer characters before the first passage are blanks."""
+
+
+def _stems(words: str) -> frozenset[str]:
+    return frozenset(tokens.stems(words))
+
+
+QUESTION_WORDS = _stems("how what when where which who whom whose why")
+AUXILIARIES = _stems("am are can could did does had has is may might shall should was were will would")
+AUXILIARIES_OR_ORDERS = _stems("do have")
+"""One of these begins a question only before a pronoun: "do the deploy" is an order."""
+PRONOUNS = _stems("he i it she they we you")
+SUBJECTS = PRONOUNS | _stems("a an her his its my our that the their these this those your")
+"""After a question word one of these begins a clause: "when we deploy, nobody merges"."""
+REQUESTS = _stems("remind show tell")
+ASKERS = _stems("me us")
+OPENINGS = _stems("also and but hello hey hi now ok okay please so then well")
+SMALL_WORDS = OPENINGS | _stems(
+    "a about an as at by for from in into my of on or our that the these this those to via with your"
+)
+"""What an order may hold beside the words of what it asks for. Pronouns and forms of "to be" make a statement of it."""
+FRAME = _stems(f"{' '.join(FILLER)} d know ll m must re thank ve") | AUXILIARIES | REQUESTS | OPENINGS
+"""What a question may hold beside the words of what it asks about."""
+
+
+class QuestionWords(NamedTuple):
+    """The words of a question, as prompts are compared with them."""
+
+    words: frozenset[str]
+    in_order: list[str]
+    """Without the name at its head."""
+    head: frozenset[str]
+    head_length: int
+    english: bool
+    is_yes_or_no: bool
+
+
+def find_repeated_prompts(question: Question, which: Filter, rows: Iterable[Row]) -> list[str]:
+    """Return the ids of the prompts that only repeat a question; none if the filter asks for turns or for a source."""
+    prompts = _prompts(which, rows)
+    if not prompts:
+        return []
+    asked = _words_of(question.text, english=question.english)
+    return [row.id for row in prompts if _repeats(row.parsed, asked)]
+
+
+def find_asking_prompts(question: Question, which: Filter, rows: Iterable[Row]) -> list[str]:
+    """Return the ids of the prompts that ask something; none if the filter asks for turns or for a source."""
+    return [row.id for row in _prompts(which, rows) if _asks(row.parsed, english=question.english)]
+
+
+def _prompts(which: Filter, rows: Iterable[Row]) -> list[Row]:
+    if "conversation" in which.kinds or which.source_uri is not None or which.source_uri_prefix is not None:
+        return []
+    return [row for row in rows if row.kind == "conversation" and row.speaker and row.speaker.lower() in USERS]
+
+
+def _asks(prompt: Parsed, *, english: bool) -> bool:
+    return prompt.asks or (english and bool(prompt.lines) and _begins_as_question(prompt.lines[0].stems.split()))
+
+
+@lru_cache(maxsize=2)
+def _words_of(text: str, *, english: bool) -> QuestionWords:
+    found = passages(text)
+    in_order = [stem for one in found for stem in tokens.found_by(text[one.start : one.end])]
+    asks = ends_in_question_mark(text) or (english and _begins_as_question(in_order))
+    return QuestionWords(
+        words=frozenset(tokens.found_by(text)),
+        in_order=in_order,
+        head=frozenset(tokens.found_by(head(text).speaker or "")),
+        head_length=found[0].start if found else 0,
+        english=english,
+        is_yes_or_no=asks and not (english and _first_two(in_order)[0] in QUESTION_WORDS),
+    )
+
+
+def _repeats(prompt: Parsed, asked: QuestionWords) -> bool:
+    if not prompt.lines or not _may_have_head_of(asked, prompt):
+        return False
+    frame = FRAME if asked.english else frozenset()
+    said: list[str] = []
+    for line in prompt.lines:  # a long prompt nearly always differs in its first passage
+        stems = line.stems.split()
+        if any(stem not in asked.words and stem not in frame for stem in stems):
+            return False
+        said += stems
+    if _asks(prompt, english=asked.english):
+        return True
+    if asked.is_yes_or_no:
+        return said == asked.in_order
+    return asked.words.issuperset(stem for stem in said if not asked.english or stem not in SMALL_WORDS)
+
+
+def _may_have_head_of(asked: QuestionWords, prompt: Parsed) -> bool:
+    """Whether no names stand before its passages, or just the one that stands before the question, too."""
+    begins = prompt.lines[0].begins
+    if any(line.speaker for line in prompt.lines):
+        return False
+    return begins < MIN_HEAD or (begins == asked.head_length and asked.head.issubset(prompt.labels.split()))
+
+
+def _begins_as_question(stems: Sequence[str]) -> bool:
+    first, second = _first_two(stems)
+    return (
+        first in AUXILIARIES
+        or (first in QUESTION_WORDS and second not in SUBJECTS)
+        or (first in AUXILIARIES_OR_ORDERS and second in PRONOUNS)
+        or (first in REQUESTS and second in ASKERS)
+    )
+
+
+def _first_two(stems: Sequence[str]) -> tuple[str, str]:
+    """The first two words after "ok, so", "hey"."""
+    words = (stem for stem in stems if stem not in OPENINGS)
+    return next(words, ""), next(words, "")

@@ -1,0 +1,474 @@
+"""When a question asks about: the dates that it names, and how well the time of a memory fits them.
+
+All arithmetic is in whole days of the one who asks: `now`, `at` and the periods are moments by their clock, which is
+ahead of UTC or behind. Who told something may have another clock, so what is counted back from now ("yesterday") has
+soft edges.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from datetime import date
+from functools import cache
+from itertools import takewhile
+from typing import Literal, NamedTuple
+
+from holdfast.kernel.text.words import STOP, runs
+from holdfast.kernel.timestamps import DAY
+
+Precision = Literal["day", "week", "month", "year", "before", "after", "recent"]
+Form = Literal["named", "every year", "counted"]
+
+MOST_READ = 4096
+"""Characters of a question in which dates are looked for."""
+
+MOST_PERIODS = 16
+
+_EPOCH = date(1970, 1, 1).toordinal()
+FIRST = (date.min.toordinal() - _EPOCH) * DAY
+LAST = (date.max.toordinal() + 1 - _EPOCH) * DAY - 1
+
+
+class Period(NamedTuple):
+    """A span of time that a question names, from its first to its last microsecond."""
+
+    start: int
+    end: int
+    precision: Precision
+    said: str
+    """The words of the question that it was read from."""
+    form: Form = "named"
+    """A date of one year; a date without a year, which stands here for the latest; or counted back from a day."""
+
+
+class Event(NamedTuple):
+    """Something that happened, which a question takes as a date: what was told before it, or after."""
+
+    side: Literal["before", "after"]
+    words: tuple[str, ...]
+    """Those of its name, in lower case."""
+
+
+class _Span(NamedTuple):
+    """From one day to another, both within."""
+
+    first: date
+    last: date
+    precision: Precision
+
+
+class _Date(NamedTuple):
+    """A date as far as it is written out, and where in the question."""
+
+    at: int
+    end: int
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    months: int = 1
+
+
+_FULL = "january february march april may june july august september october november december".split()
+_MONTHS = {name[:3]: number for number, name in enumerate(_FULL, start=1)} | {"sept": 9}
+_ALSO_WORDS = frozenset(("march", "may", "august"))
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_COUNTS = {
+    word: n for n, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)
+}
+_COUNTS |= {"a": 1, "an": 1, "couple": 2, "few": 3, "several": 4}
+_LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_PRECISIONS: dict[str, Precision] = {"day": "day", "week": "week", "month": "month", "year": "year"}
+
+_YEAR = r"(?P<year>(?:19|20)[0-9]{2})"
+_MONTH = rf"\b(?P<month>{'|'.join([*_FULL, *_MONTHS])})\b\.?"
+_DAY = r"(?P<day>[0-3]?[0-9])(?P<ordinal>st|nd|rd|th)?"
+_SEASON = rf"(?P<season>{'|'.join(_SEASONS)})\b"
+_WEEKDAY = rf"(?P<weekday>{'|'.join(_WEEKDAYS)})\b"
+_COUNT = rf"\b(?:a\s+)?(?P<count>[0-9]{{1,4}}|{'|'.join(_COUNTS)})(?:\s+of)?\s+"
+_UNIT = r"(?P<unit>day|week|month|year)s?\b"
+_WHICH = r"\b(?P<which>last|previous|this(?:\s+past)?)\s+"
+
+
+_WRITTEN = (
+    rf"(?<![\w./-]){_YEAR}([-/])(?P<month>[01]?[0-9])(?:\2(?P<day>[0-3]?[0-9]))?(?:T[0-9:.]+Z?)?(?![\w/-])",
+    rf"(?<![\w./-])(?P<first>[0-3]?[0-9])(?P<mark>[/.])(?P<second>[0-3]?[0-9])(?P=mark){_YEAR}(?![\w/-]|\.[0-9])",
+    rf"{_YEAR}年(?:(?P<month>[01]?[0-9])月(?:(?P<day>[0-3]?[0-9])[日号])?)?",
+    rf"(?<![\w$€£.,:/-]){_DAY}\s+(?:of\s+)?{_MONTH}(?:\s*+(?:,\s*+)?{_YEAR}\b)?",
+    rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?![\w:%])(?!\s*[ap]\.?m\b)(?:\s*+(?:,\s*+)?{_YEAR}\b)?",
+    rf"(?:{_MONTH}|\b{_SEASON})\s*+(?:(?:,|of|in)\s*+)?{_YEAR}\b",
+    rf"(?:{_WHICH})?{_MONTH}",
+    rf"(?<![\w$€£#.,:/-]){_YEAR}(?![\w%:/-]|[.,][0-9])",
+)
+"""How dates are written, the fullest first."""
+
+_MAYBE_WRITTEN = r"[0-9]|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_MAYBE_COUNTED = r"day|night|week|month|year|spring|summer|autumn|fall|winter|morning|afternoon|evening|recently|lately"
+"""What no date lacks. Most questions have none, and need not wait until all patterns are compiled."""
+
+_OPENING = r"(?:^|[.!?])\s*\Z"
+_LEADING = r"\b(?:in|since|until|by|during|of|from|last|this|before|after|early|late|mid)\s+\Z"
+_NO_LENGTH = "".join(rf"(?<!{unit}\s)" for unit in "day days week weeks weekend month months year years".split())
+_SIDE = (
+    rf"\b{_NO_LENGTH}(?:(?P<before>before|prior\s+to|(?P<until>until|till|by|up\s+to))|after|(?P<since>since))"
+    r"\s+(?:the\s+)?\Z"
+)
+"""All that lies before or after a date, with it or without; "the week before" it is only near it."""
+_AFTER_SIDE = "|".join(rf"(?<=\b{word}\s)" for word in "before until after since".split())
+_UP_TO = r"\s*(?:(?P<and>and)|to|until|till|through|-|–)\s*"
+_BETWEEN = r"\bbetween\s+(?:the\s+)?\Z"
+_YEAR_OF_NOW = r"\b(last|this)\s+year\b"
+
+
+_SIDE_OF_EVENT = (
+    rf"(?<!look\s)(?<!looked\s){_NO_LENGTH}(?:(?P<before>before|until|till|prior\s+to)|after|since|following)"
+)
+_EVENT = (
+    rf"\b{_SIDE_OF_EVENT}\s+(?:the|my|our|his|her|their|its|\w+['’]s)\s+(?P<name>(?:[^.,;:!?()\n]|\.(?=[0-9])){{1,80}})"
+)
+_MAYBE_EVENT = r"\b(?:before|until|till|prior|after|since|following)\b"
+_NO_EVENT = frozenset(_FULL).union(
+    "day week weekend month year morning afternoon evening night end other same fact first last".split()
+)
+"""What stands after "before the" or "after the" and is no event."""
+
+
+@cache
+def _pattern(written: str) -> re.Pattern[str]:
+    return re.compile(written, re.IGNORECASE)
+
+
+def periods(text: str, now: int) -> tuple[Period, ...]:
+    """The spans of time that a question names, or else those that it counts back from now."""
+    text, today = text[:MOST_READ], _day(now)
+    dates = _with_year(_dates(text, today), text, today)
+    found = [] if any(_is_clear(known, text) for known in dates) else _counted(text, today)
+    for first, last in _ranges(dates, text):
+        found += _named(first, last, text, today)
+    return tuple(found[:MOST_PERIODS])
+
+
+def events(text: str) -> tuple[Event, ...]:
+    """The events before or after which something is asked for, by their names: "since the migration"."""
+    text, found = text[:MOST_READ], []
+    for match in _pattern(_EVENT).finditer(text) if _pattern(_MAYBE_EVENT).search(text) else ():
+        name = tuple(takewhile(lambda word: word not in STOP, runs(match["name"])))
+        if not _NO_EVENT.intersection(name) and any(map(str.isalpha, name)):
+            found.append(Event("before" if match["before"] else "after", name))
+    return tuple(found[:MOST_PERIODS])
+
+
+def sidedness(event: Event, told: Collection[int], at: int) -> float:
+    """How surely a time lies before or after an event, by the times at which it was told of: 0 to 0.3.
+
+    What happens is told of more than once, as a plan and as a memory, so the more of them lie on the other side the
+    surer it is. Nobody tells of it: nothing is known.
+    """
+    other_side = sum(at <= time if event.side == "before" else at >= time for time in told)
+    return _WEAK * other_side / len(told) if told else 0.0
+
+
+def _dates(text: str, today: date) -> list[_Date]:
+    """All dates that are written out, in the order of the question."""
+    found: list[_Date] = []
+    for written in _WRITTEN if _pattern(_MAYBE_WRITTEN).search(text) else ():
+        for match in _pattern(written).finditer(text):
+            if (known := _read(match, today)) is not None:
+                found.append(known)
+                text = _blotted(text, match)
+    return sorted(found)
+
+
+def _blotted(text: str, match: re.Match[str]) -> str:
+    """The text without what was read of it, everything else in its place."""
+    return f"{text[: match.start()]}{'_' * len(match[0])}{text[match.end() :]}"
+
+
+def _read(match: re.Match[str], today: date) -> _Date | None:
+    parts = {name: value for name, value in match.groupdict().items() if value}
+    year = int(parts["year"]) if "year" in parts else None
+    if "mark" in parts:
+        return _numeric(match, int(parts["first"]), int(parts["second"]))
+    if "season" in parts:
+        return _Date(*match.span(), year, _SEASONS[parts["season"].lower()], None, 3)
+    if "month" not in parts:
+        return _Date(*match.span(), year)
+    month = int(parts["month"]) if parts["month"].isdecimal() else _MONTHS[parts["month"][:3].lower()]
+    if not 1 <= month <= 12 or not _is_date(match, parts):
+        return None
+    if "which" in parts:
+        year = _latest(month, today if parts["which"].lower() == "this" else _shifted(today.replace(day=1), -1))
+    return _Date(*match.span(), year, month, int(parts["day"]) if "day" in parts else None)
+
+
+def _numeric(match: re.Match[str], first: int, second: int) -> _Date | None:
+    """Day, month and year in digits; with slashes only if it can be read in one way."""
+    if match["mark"] == "/" and second > 12:
+        first, second = second, first
+    elif match["mark"] == "/" and first <= 12 and first != second:
+        return None
+    return _Date(*match.span(), int(match["year"]), second, first) if 1 <= second <= 12 else None
+
+
+def _is_date(match: re.Match[str], parts: dict[str, str]) -> bool:
+    """Whether a month's name means the month: `may`, `march` and short forms mean other things too."""
+    name, before = parts["month"], match.string[: match.start("month")]
+    if parts.keys() & {"year", "ordinal", "which"} or name.isdecimal():
+        return True
+    if name.lower() in _ALSO_WORDS:
+        return name[0].isupper() and ("day" in parts or not _pattern(_OPENING).search(before))
+    return name.lower() in _FULL or "day" in parts or (name[0].isupper() and bool(_pattern(_LEADING).search(before)))
+
+
+def _with_year(dates: list[_Date], text: str, today: date) -> list[_Date]:
+    """A date without a year is of the only year that the question names for certain."""
+    years = {known.year for known in dates if known.year and _is_clear(known, text)}
+    if not years and (found := _pattern(_YEAR_OF_NOW).search(text)):
+        years = {today.year - (found[1].lower() == "last")}
+    if len(years) != 1 or all(known.year for known in dates):
+        return dates
+    return [known._replace(year=known.year or min(years)) for known in dates if known.month]
+
+
+def _is_clear(known: _Date, text: str) -> bool:
+    """Whether it is a date for certain: "2000" may be a number too, "in 2000" is a year."""
+    return known.month is not None or _pattern(_LEADING).search(text, 0, known.at) is not None
+
+
+def _ranges(dates: list[_Date], text: str) -> list[tuple[_Date, _Date]]:
+    """Each date alone, or two as the ends of what lies between them."""
+    found: list[tuple[_Date, _Date]] = []
+    for known in dates:
+        if found and _leads_to(found[-1][0], found[-1][1], known, text):
+            found[-1] = (found[-1][0], known)
+        else:
+            found.append((known, known))
+    return found
+
+
+def _leads_to(first: _Date, last: _Date, then: _Date, text: str) -> bool:
+    link = _pattern(_UP_TO).fullmatch(text, last.end, then.at)
+    if link is None or first is not last:
+        return False
+    return link["and"] is None or _pattern(_BETWEEN).search(text, 0, first.at) is not None
+
+
+def _named(first: _Date, last: _Date, text: str, today: date) -> list[Period]:
+    """The period from one date to another, and what the words before it make of it."""
+    start, end = _span(first, today), _span(last, today)
+    from_day = start.first if start.first <= end.last else _months(start.first, -12)
+    span = _Span(min(from_day, end.first), max(from_day, end.last), start.precision)
+    form: Form = "named" if first.year and last.year else "every year"
+    said = text[first.at : last.end]
+    return [_sided(_period(span, said, form), text, first.at)]
+
+
+def _span(known: _Date, today: date) -> _Span:
+    """The days of a date. Without a year it is the latest one; a day that the month has not is left out."""
+    if known.month is None:
+        year = known.year or today.year
+        return _Span(date(year, 1, 1), date(year, 12, 31), "year")
+    year = known.year or _latest(known.month, today, known.day or 1)
+    if known.day is not None and 1 <= known.day <= _length(year, known.month):
+        day = date(year, known.month, known.day)
+        return _Span(day, day, "day")
+    last = _months(date(year, known.month, 1), known.months - 1)
+    return _Span(date(year, known.month, 1), _in_month(last.year, last.month, 31), "month")
+
+
+def _sided(period: Period, text: str, at: int) -> Period:
+    """A period, or all that lies on the side of it that the words before it ask for."""
+    side = _pattern(_SIDE).search(text, max(0, at - 32), at)
+    if side is None:
+        return period
+    said = f"{side[0]}{period.said}"
+    if side["before"]:
+        return Period(FIRST, period.end if side["until"] else max(FIRST, period.start - 1), "before", said)
+    return Period(period.start if side["since"] else min(LAST, period.end + 1), LAST, "after", said)
+
+
+def _counted(text: str, today: date) -> list[Period]:
+    """What is told from today backwards."""
+    found = []
+    for written, reader in _TOLD if _pattern(_MAYBE_COUNTED).search(text) else ():
+        for match in _pattern(written).finditer(text):
+            period = _period(reader(match, today), match[0], "counted")
+            found.append((match.start(), _sided(period, text, match.start())))
+            text = _blotted(text, match)
+    return [period for _, period in sorted(found)]
+
+
+def _ago(match: re.Match[str], today: date) -> _Span:
+    """Around a day that lies so many days, weeks, months or years back; the longer the vaguer."""
+    count, unit = _count(match), match["unit"].lower()
+    if unit == "day":
+        day = _shifted(today, -count)
+        return _Span(day, day, "day" if count < 7 else "week")
+    middle = _shifted(today, -7 * count) if unit == "week" else _months(today, -count * (12 if unit == "year" else 1))
+    return _Span(_shifted(middle, -(_LENGTHS[unit] // 2)), _shifted(middle, _LENGTHS[unit] // 2), _PRECISIONS[unit])
+
+
+def _past(match: re.Match[str], today: date) -> _Span:
+    """From so many days, weeks, months or years back until today."""
+    unit = match["unit"].lower()
+    return _Span(_shifted(today, -_LENGTHS[unit] * _count(match)), today, _PRECISIONS[unit])
+
+
+def _count(match: re.Match[str]) -> int:
+    said = (match["count"] or "one").lower()
+    return int(said) if said.isdecimal() else _COUNTS[said]
+
+
+def _of_calendar(match: re.Match[str], today: date) -> _Span:
+    unit = match["unit"].lower()
+    return _this(unit, today) if match["which"].lower() == "this" else _last(unit, today)
+
+
+def _this(unit: str, today: date) -> _Span:
+    monday = _shifted(today, -today.weekday())
+    if unit == "week":
+        return _Span(monday, _shifted(monday, 6), "week")
+    if unit == "weekend":
+        return _Span(_shifted(monday, 5), _shifted(monday, 6), "day")
+    if unit == "month":
+        return _Span(today.replace(day=1), _in_month(today.year, today.month, 31), "month")
+    return _Span(date(today.year, 1, 1), date(today.year, 12, 31), "year")
+
+
+def _last(unit: str, today: date) -> _Span:
+    if unit in ("week", "weekend"):
+        return _this(unit, _shifted(today, -7))
+    return _this(unit, _months(today.replace(day=1), -12 if unit == "year" else -1))
+
+
+def _season(match: re.Match[str], today: date) -> _Span:
+    """This or the last spring, summer, autumn or winter, as in the north."""
+    month = _SEASONS[match["season"].lower()]
+    first = date(_latest(month, today), month, 1)
+    if match["which"].lower() != "this" and _months(first, 3) > today:
+        first = _months(first, -12)
+    return _Span(first, _shifted(_months(first, 3), -1), "month")
+
+
+def _weekday(match: re.Match[str], today: date) -> _Span:
+    back = (today.weekday() - _WEEKDAYS.index(match["weekday"].lower()) - 1) % 7 + 1
+    return _Span(_shifted(today, -back), _shifted(today, -back), "day")
+
+
+def _back_from_today(most: int, least: int, precision: Precision) -> Callable[[re.Match[str], date], _Span]:
+    return lambda match, today: _Span(_shifted(today, -most), _shifted(today, -least), precision)
+
+
+_TOLD: tuple[tuple[str, Callable[[re.Match[str], date], _Span]], ...] = (
+    (rf"{_COUNT}{_UNIT}\s+ago\b", _ago),
+    (rf"\b(?:last|past)\s+{_COUNT}{_UNIT}", _past),
+    (rf"\b(?:(?:in|over|during|within)\s+the\s+last|past)\s+(?P<count>){_UNIT}", _past),
+    (rf"{_WHICH}(?P<unit>weekend|week|month|year)\b", _of_calendar),
+    (rf"{_WHICH}{_SEASON}", _season),
+    (rf"(?:\b(?:last|past|on)\s+|{_AFTER_SIDE}){_WEEKDAY}", _weekday),
+    (r"\bthe\s+day\s+before\s+yesterday\b", _back_from_today(2, 2, "day")),
+    (r"\byesterday\b", _back_from_today(1, 1, "day")),
+    (r"\blast\s+night\b", _back_from_today(1, 0, "day")),
+    (r"\b(?:today|tonight|this\s+(?:morning|afternoon|evening))\b", _back_from_today(0, 0, "day")),
+    (r"\bthe\s+other\s+day\b", _back_from_today(7, 1, "week")),
+    (r"\b(?:recently|lately)\b", _back_from_today(30, 0, "recent")),
+)
+
+
+_EDGES: dict[Precision, int] = {"day": 1, "week": 4, "month": 10, "year": 60, "recent": 60}
+"""Days within which a period fades out that is counted back from now."""
+_LATER = 7
+"""Days after something happened within which it is likely to be told."""
+_MUCH_LATER: dict[Precision, int] = {"day": 14, "week": 14, "month": 30, "year": 90, "recent": 14}
+"""Days after which it is hardly told any more as what happened then."""
+_NEAR = 30
+"""Days on the asked side of a date within which the nearer is the likelier."""
+_WEAK = 0.3
+
+
+def fitness(periods: Iterable[Period], at: int | None) -> float:
+    """How well a time fits the best of the periods: 0 to 1, and 1.5 on a day that is named.
+
+    What happened is often told some days later.
+    """
+    if at is None:
+        return 0.0
+    return max((_fitness(period, at) for period in periods), default=0.0)
+
+
+def _fitness(period: Period, at: int) -> float:
+    if period.form == "counted":
+        return _soft(period, at) * (_WEAK if period.precision in ("year", "recent") else 1.0)
+    if period.precision in ("before", "after"):
+        return _beside(period, at)
+    if period.precision == "year":
+        return _WEAK if period.start <= at <= period.end else 0.0
+    first, last, day = _day(period.start), _day(period.end), _day(at)
+    if period.form == "named":
+        return _told(first, last, period.precision, day)
+    years = [year - last.year for year in (day.year - 1, day.year) if year >= 1]
+    return max(_told(_months(first, 12 * by), _months(last, 12 * by), period.precision, day) for by in years)
+
+
+def _beside(period: Period, at: int) -> float:
+    """The fitness of a time on the asked side of a date: the nearer the better. What was before is told soon after."""
+    beyond = (at - period.end if period.precision == "before" else period.start - at) / DAY
+    if beyond <= 0:
+        return max(_WEAK, 1 + beyond / _NEAR)
+    return _WEAK / 2 if period.precision == "before" and beyond <= _LATER else 0.0
+
+
+def _told(first: date, last: date, precision: Precision, day: date) -> float:
+    """The fitness of a day on which something was told that happened from the first to the last day."""
+    month_after = 12 * (day.year - last.year) + day.month - last.month == 1
+    within_months = first.replace(day=1) <= day <= _in_month(last.year, last.month, 31)
+    if not month_after and not within_months:
+        return 0.0
+    if precision == "month":
+        return 0.3 if month_after else 1.0
+    if first <= day <= last:
+        return 1.5
+    soon = 0 < (day - last).days <= _LATER
+    return (0.6 if soon else 0.2) if month_after else (1.0 if soon else 0.4)
+
+
+def _soft(period: Period, at: int) -> float:
+    """1 within, less and less outside; half for what is told soon after."""
+    early, late = (period.start - at) / DAY, (at - period.end) / DAY
+    fading = 1 - max(early, late, 0) / _EDGES[period.precision]
+    end = _MUCH_LATER[period.precision]
+    told_later = 0.5 * min(1, (end - late) / (end - _LATER)) if late > 0 else 0.0
+    return max(fading, told_later, 0.0)
+
+
+def _period(span: _Span, said: str, form: Form) -> Period:
+    start = (span.first.toordinal() - _EPOCH) * DAY
+    return Period(start, (span.last.toordinal() + 1 - _EPOCH) * DAY - 1, span.precision, said, form)
+
+
+def _day(moment: int) -> date:
+    return _shifted(date(1970, 1, 1), moment // DAY)
+
+
+def _shifted(day: date, days: int) -> date:
+    return date.fromordinal(min(max(day.toordinal() + days, 1), date.max.toordinal()))
+
+
+def _months(day: date, months: int) -> date:
+    """The same day of a month before or after, or the last one if that month is shorter."""
+    year, month = divmod(12 * day.year + day.month - 1 + months, 12)
+    return _in_month(year, month + 1, day.day) if 1 <= year <= 9999 else (date.min if year < 1 else date.max)
+
+
+def _in_month(year: int, month: int, day: int) -> date:
+    return date(year, month, min(day, _length(year, month)))
+
+
+def _length(year: int, month: int) -> int:
+    """The days of a month."""
+    return 31 if month == 12 else (date(year, month + 1, 1) - date(year, month, 1)).days
+
+
+def _latest(month: int, today: date, day: int = 1) -> int:
+    """The latest year in which a month was begun, of those in which it has such a day."""
+    year = max(1, today.year - (month > today.month))
+    return next((one for one in range(year, max(0, year - 9), -1) if day <= _length(one, month)), year)

@@ -1,0 +1,137 @@
+"""Say what became of hits, and look at what was said."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.memories.views import known
+from holdfast.features.recall import record_feedback as judging
+from holdfast.features.recall.recall_store import Hit
+from holdfast.features.recall.utility import Verdict
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.registry.fields import AgentId, Id, Limit
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import to_text
+
+RecallId = Annotated[
+    str, Meta(min_length=1, max_length=128, description="The recall_id of an answer.", extra={"argument": True})
+]
+VerdictField = Annotated[Verdict, Meta(description="What became of them.", extra={"argument": True})]
+Verdicts = Annotated[dict[str, Verdict], Meta(max_length=50, description="A verdict for each id.")]
+
+
+class Feedback(Request, frozen=True):
+    recall_id: RecallId
+    verdict: VerdictField | None = None
+    ids: Annotated[list[Id], Meta(max_length=50, description="Which hits.", extra={"argument": True})] = []
+    verdicts: Verdicts = {}
+
+
+class Judged(Struct, frozen=True):
+    id: str
+    verdict: Verdict
+    outcome: Literal["applied", "noop"]
+    utility: float
+    """From -1 to 1: what all verdicts on this memory come to."""
+
+
+class FeedbackKept(Struct, frozen=True, kw_only=True):
+    recall_id: str
+    judged: list[Judged]
+    count: int
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/recalls/{recall_id}/feedback",
+    family="power",
+    human="holdfast.features.recall.render:render_feedback",
+    examples=(
+        Example({"recall_id": "no-such-recall", "verdict": "used", "ids": ["x"]}, error="NOT_FOUND"),
+        Example({"recall_id": "no-such-recall"}, error="VALIDATION_FAILED"),
+        Example({"recall_id": "x", "verdict": "splendid", "ids": ["x"]}, error="VALIDATION_FAILED"),
+    ),
+)
+def feedback(hold: Hold, request: Feedback) -> FeedbackKept:
+    """Say of a recall's hits whether they were used, ignored or wrong, so that the next recall knows it."""
+    given = list(request.verdicts.items())
+    if (request.verdict is None) != (not request.ids) or not (request.ids or given):
+        raise Invalid("ids: name a verdict and the hits that it is on, or `verdicts`", fields=["verdict", "ids"])
+    if request.verdict is not None:
+        given += [(id, request.verdict) for id in request.ids]
+    judged = judging.feedback(hold, request.recall_id, given)
+    return FeedbackKept(
+        recall_id=request.recall_id,
+        judged=[
+            Judged(one.id, one.verdict, "applied" if one.changed else "noop", round(one.utility, 6)) for one in judged
+        ],
+        count=len(judged),
+    )
+
+
+class Recalls(Request, frozen=True):
+    agent_id: AgentId | None = None
+    before: Annotated[str, Meta(max_length=128, description="Go on after this recall_id, towards older ones.")] = ""
+    limit: Limit = 20
+
+
+class LoggedHit(Struct, frozen=True, kw_only=True):
+    id: str
+    score: float
+    adjustment: float
+    words: float
+    parts: dict[str, float]
+    """Each before its weight."""
+    verdicts: dict[str, Verdict]
+    """By agent."""
+    cosine: float | UnsetType = UNSET
+    """Of its nearest passage. Without a vector there is none, and the part `vector` is an estimate."""
+
+
+class LoggedRecall(Struct, frozen=True, kw_only=True):
+    recall_id: str
+    asked_at: str
+    agent_id: str
+    hits: list[LoggedHit]
+    question: str | UnsetType = UNSET
+
+
+class RecallPage(Struct, frozen=True, kw_only=True):
+    recalls: list[LoggedRecall]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/recalls",
+    family="power",
+    human="holdfast.features.recall.render:render_recall_log",
+    examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+)
+def recalls(hold: Hold, request: Recalls) -> RecallPage:
+    """List what was asked and found, and what became of it, the newest first."""
+    found = judging.listed(hold, agent=request.agent_id, before=request.before, limit=request.limit)
+    shown = [
+        LoggedRecall(
+            recall_id=one.logged.id,
+            asked_at=to_text(one.logged.asked_at),
+            agent_id=one.logged.agent,
+            hits=[_hit(hit, one.said[hit.id]) for hit in one.logged.hits],
+            question=known(one.logged.question),
+        )
+        for one in found
+    ]
+    return RecallPage(recalls=shown, count=len(shown))
+
+
+def _hit(hit: Hit, said: dict[str, Verdict]) -> LoggedHit:
+    return LoggedHit(
+        id=hit.id,
+        score=hit.score,
+        adjustment=hit.adjustment,
+        words=hit.words,
+        parts=hit.parts,
+        verdicts=said,
+        cosine=known(hit.cosine),
+    )

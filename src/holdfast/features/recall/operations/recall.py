@@ -1,0 +1,369 @@
+"""Find what bears on a question, and say why."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.embeddings import service as embed
+from holdfast.features.memories.operations.core import filter_of, moment
+from holdfast.features.memories.views import (
+    ConfidenceTier,
+    MemoryView,
+    StaleView,
+    confidence_tier,
+    known,
+    memory_view,
+    stale_view,
+    text,
+)
+from holdfast.features.namespaces import service as standards
+from holdfast.features.recall import budget
+from holdfast.features.recall import ranking as rank
+from holdfast.features.recall import service as recalling
+from holdfast.features.recall.service import Ask, Hit
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import EmbedderFailed
+from holdfast.kernel.records.memory import Kind, Memory
+from holdfast.kernel.records.taxonomy import lineage
+from holdfast.kernel.registry.fields import (
+    AsOf,
+    EmbeddingField,
+    KnownAt,
+    Moment,
+    Namespace,
+    StoredSince,
+    StoredUntil,
+    Tags,
+    TierField,
+    embedding_of,
+)
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.text import toon
+from holdfast.kernel.timestamps import zone_of
+
+Question = Annotated[
+    str,
+    Meta(min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True, "role": "words"}),
+]
+
+
+Format = Literal["json", "toon", "toon_compact"]
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "toon": (
+        *("id", "title", "content", "score", "namespace", "tier", "tags", "priority", "confidence"),
+        *("speaker", "occurred_at", "created_at", "updated_at", "agent_id", "access_count", "superseded_by", "stale"),
+    ),
+    "toon_compact": ("id", "title", "content", "score"),
+}
+"""What of a hit is a column of the table."""
+REASONS = ("matched", "why")
+"""What else is, if it is to be explained."""
+
+
+class Asking(Request, frozen=True, kw_only=True):
+    """A question and its filters."""
+
+    context: Question
+    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+    tags: Tags = []
+    since: StoredSince | None = None
+    until: StoredUntil | None = None
+    as_agent: Namespace | None = None
+    budget_tokens: (
+        Annotated[int, Meta(ge=0, le=10_000_000, description="Fit into this many tokens; 0: no hits.")] | None
+    ) = None
+    kinds: list[Kind] = []
+    tier: TierField | None = None
+    has_citations: bool = False
+    source_uri_prefix: Annotated[str, Meta(max_length=4096)] | None = None
+    confidence_tier: ConfidenceTier | None = None
+    include_archived: bool = False
+    embedding: EmbeddingField | None = None
+    now: (
+        Annotated[Moment, Meta(description="When it is asked, for words such as yesterday, by the asker's clock.")]
+        | None
+    ) = None
+
+
+class Recall(Asking, frozen=True, kw_only=True):
+    as_of: AsOf | None = None
+    known_at: KnownAt | None = None
+    explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
+    format: Annotated[Format, Meta(description="toon: one table, for fewer tokens.")] = "json"
+    note: Annotated[bool, Meta(description="Count it as a use, and keep the question.", extra={"not_on": ("mcp",)})] = (
+        True
+    )
+
+
+class RecallMeta(Struct, frozen=True, kw_only=True):
+    recall_mode: str
+    candidates: int
+    degraded: str | UnsetType = UNSET
+    """Why the answer is less than what was asked for."""
+    budget_tokens_used: int | UnsetType = UNSET
+    budget_tokens_remaining: int | UnsetType = UNSET
+    memories_dropped: int | UnsetType = UNSET
+    budget_overflow: bool | UnsetType = UNSET
+    """The standards and the best hit, which come whatever they take, take more. Of 0 tokens nothing comes."""
+    tokens_estimated: bool | UnsetType = UNSET
+    """Without a budget the tokens are not counted but guessed from the characters, to about a tenth."""
+
+
+class Part(Struct, frozen=True):
+    """One reason: how strong it is, how much such a reason counts, and what both make together."""
+
+    value: float
+    weight: float
+    adds: float
+
+
+class Matched(Struct, frozen=True):
+    """From which character to which of the content; -1: the title."""
+
+    start: int
+    end: int
+
+
+class Why(Struct, frozen=True, kw_only=True):
+    """Why a memory is a hit: the sum of the weighted parts, adjusted, before it is a share of the best."""
+
+    score: float
+    adjustment: float
+    adjustments: dict[str, float]
+    """What priority, confidence, recency, use and feedback each add to 1; `over` multiplies what holds no longer."""
+    parts: dict[str, Part]
+    words: float
+    """What its words are worth by themselves, before they are a share of the best."""
+    cosine: float | UnsetType = UNSET
+    """Of its nearest passage. Without a vector there is none, and the part `vector` is an estimate."""
+    terms: list[str]
+    """The words of it that were asked for, as they stand in it."""
+
+
+class RecalledMemory(MemoryView, frozen=True, kw_only=True):
+    matched: Matched | UnsetType = UNSET
+    like: list[str] | UnsetType = UNSET
+    """Memories that say the same, left out."""
+    superseded_by: str | UnsetType = UNSET
+    stale: StaleView | UnsetType = UNSET
+    """If something it stands on fell and nobody has settled that."""
+    why: Why | UnsetType = UNSET
+
+
+class Recalled(Struct, frozen=True, kw_only=True):
+    recall_id: str | UnsetType = UNSET
+    """By which `feedback` says what became of the hits."""
+    memories: list[RecalledMemory]
+    """None if they were asked for as a table."""
+    count: int
+    mode: str
+    tokens_used: int
+    """Of the hits as they are sent, and of the standards."""
+    meta: RecallMeta
+    budget_tokens: int | UnsetType = UNSET
+    as_of: str | UnsetType = UNSET
+    known_at: str | UnsetType = UNSET
+    standards: list[MemoryView] | UnsetType = UNSET
+    """The memories that state how the asked namespace works, the most general first; not repeated among the hits."""
+    toon: str | UnsetType = UNSET
+    """The hits as a table in TOON."""
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/recall",
+    family="core",
+    stage="recall",
+    human="holdfast.features.recall.render:render_recall",
+    examples=(
+        Example({"context": "when do we deploy?"}),
+        Example({"context": "what was decided last week?", "now": "2026-11-16T09:00:00Z", "explain": True}),
+        Example({"context": "which way?", "embedding": {"model": "own", "vector": [1, 0.5]}}),
+        Example({"context": "which way?", "embedding": {"model": "own", "vector": []}}, error="VALIDATION_FAILED"),
+        Example({"context": "when do we deploy?", "as_of": "2026-11-01", "known_at": "2026-11-02T09:00:00Z"}),
+        Example({"context": "when do we deploy?", "note": False}),
+        Example({"context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
+        Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
+    ),
+)
+def recall(hold: Hold, request: Recall) -> Recalled:
+    """Find the memories that bear on a question, best first."""
+    as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
+    now = as_of is None and known_at is None
+    stated = stated_in(hold, request.namespace) if request.namespace and now else []
+    first = shown_first(stated, request.budget_tokens)
+    shown: dict[str, RecalledMemory] = {}
+    frame = frame_of(request.format, explain=request.explain)
+
+    def rendered(hit: Hit) -> str:
+        shown[hit.memory.id] = hit_view(hit, explain=request.context if request.explain else None)
+        return counted_of(shown[hit.memory.id], request.format, explain=request.explain)
+
+    found = recalling.recall(
+        hold,
+        asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at, noted=request.note),
+        lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame, before=before_of(first)),
+    )
+    return Recalled(
+        recall_id=known(found.id),
+        memories=[shown[hit.memory.id] for hit in found.hits] if request.format == "json" else [],
+        count=len(found.hits),
+        mode="hybrid" if found.by_vectors else "keyword",
+        tokens_used=found.packed.tokens,
+        meta=meta_of(found, request.budget_tokens),
+        budget_tokens=known(request.budget_tokens),
+        as_of=text(as_of),
+        known_at=text(known_at),
+        standards=first or UNSET,
+        toon=UNSET
+        if request.format == "json"
+        else text_of([shown[hit.memory.id] for hit in found.hits], request.format, explain=request.explain),
+    )
+
+
+def stated_in(hold: Hold, namespace: str) -> list[Memory]:
+    """The memories that state how a namespace works."""
+    with hold.reading() as session:
+        return standards.for_namespace(hold, session, namespace)
+
+
+def columns(format: Format, *, explain: bool) -> tuple[str, ...]:
+    return (*COLUMNS[format], *REASONS) if explain else COLUMNS[format]
+
+
+def frame_of(format: Format, *, explain: bool) -> str:
+    """What is sent around the hits."""
+    return "[]" if format == "json" else f"memories[50]{{{','.join(columns(format, explain=explain))}}}:\n"
+
+
+def shown_first(stated: list[Memory], most: int | None) -> list[MemoryView]:
+    """What states how the namespace works; within no tokens at all, nothing."""
+    return [] if most == 0 else [memory_view(memory) for memory in stated]
+
+
+def before_of(standards: list[MemoryView]) -> str:
+    """What is sent before the hits, whatever they are."""
+    return f'"standards":[{"".join(map(_longest, standards))}],' if standards else ""
+
+
+def counted_of(hit: RecalledMemory, format: Format, *, explain: bool) -> str:
+    """A hit as it is sent among others, in its longest form."""
+    return _longest(hit) if format == "json" else text_of([hit], format, explain=explain).partition("\n")[2] + "\n"
+
+
+def _longest(memory: MemoryView) -> str:
+    """A memory among others as HTTP sends it: its metadata repeat whose it is."""
+    metadata = {**memory.metadata, "agent_id": memory.agent_id, "scope": memory.scope}
+    return msgspec.json.encode(msgspec.structs.replace(memory, metadata=metadata)).decode() + ","
+
+
+def text_of(hits: list[RecalledMemory], format: Format, *, explain: bool) -> str:
+    """Hits as they are sent, which is what a budget counts."""
+    if format == "json":
+        return msgspec.json.encode(hits).decode()
+    plain = [msgspec.to_builtins(hit) for hit in hits]
+    return toon.encode({"memories": toon.table(plain, columns(format, explain=explain))})
+
+
+def asked(request: Asking, without: set[str]) -> Ask:
+    return Ask(
+        text=request.context,
+        which=filter_of(request, namespaces=lineage(request.namespace) if request.namespace else ()),
+        limit=request.limit,
+        without=without,
+        embedding=embedding_of(request.embedding),
+        now=moment(request.now, "now"),
+        zone=zone_of(request.now),
+    )
+
+
+def meta_of(found: recalling.Recalled, most: int | None) -> RecallMeta:
+    mode = "hybrid" if found.by_vectors else "keyword_only"
+    meta = RecallMeta(recall_mode=mode, candidates=found.candidates, degraded=known(found.degraded))
+    if most is None:
+        return msgspec.structs.replace(meta, tokens_estimated=True)
+    return msgspec.structs.replace(
+        meta,
+        budget_tokens_used=found.packed.tokens,
+        budget_tokens_remaining=max(0, most - found.packed.tokens),
+        memories_dropped=found.packed.dropped,
+        budget_overflow=found.packed.overflow,
+    )
+
+
+def hit_view(hit: Hit, *, explain: str | None) -> RecalledMemory:
+    """A hit as it is shown, and counted by a budget; with the reasons, if the question is told that they are for."""
+    piece = hit.why.piece
+    return memory_view(
+        hit.memory,
+        hit.used,
+        type=RecalledMemory,
+        score=hit.score,
+        confidence_tier=confidence_tier(hit.memory.confidence),
+        matched=Matched(piece.begins, piece.ends) if piece and hit.long else UNSET,
+        like=list(hit.like) or UNSET,
+        superseded_by=known(hit.superseded_by),
+        stale=stale_view(hit.stale),
+        why=UNSET if explain is None else why_of(hit.why, hit.memory, explain),
+    )
+
+
+def why_of(one: rank.Ranked, memory: Memory, asked: str) -> Why:
+    parts = zip(one.parts._fields, one.parts, rank.WEIGHTS, strict=True)
+    return Why(
+        score=round(one.score, 6),
+        adjustment=round(one.adjusted.factor(), 6),
+        adjustments=adjustments_of(one.adjusted),
+        parts={name: Part(round(value, 6), weight, round(value * weight, 6)) for name, value, weight in parts if value},
+        words=round(one.bm25, 6),
+        cosine=known(None if one.cosine is None else round(one.cosine, 6)),
+        terms=recalling.words_held(memory, one.terms, asked),
+    )
+
+
+def adjustments_of(adjusted: rank.Adjusted) -> dict[str, float]:
+    """Those that change something: a factor of 1 does not, nor does what adds nothing."""
+    told = {name: round(value, 6) for name, value in adjusted._asdict().items()}
+    return {name: value for name, value in told.items() if value != (name == "over")}
+
+
+class Reembed(Request, frozen=True):
+    everything: Annotated[bool, Meta(description="Make all of them anew, not only those that are missing.")] = False
+
+
+class Refused(Struct, frozen=True):
+    id: str
+    error: str
+
+
+class Reembedded(Struct, frozen=True, kw_only=True):
+    model: str
+    memories: int
+    passages: int
+    dropped: int
+    """Vectors that went first, as the model's have another number of dimensions by now."""
+    refused: list[Refused]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/reembed",
+    family="lifecycle",
+    human="holdfast.features.recall.render:render_reembedding",
+    examples=(Example({"everything": "perhaps"}, error="VALIDATION_FAILED"),),
+)
+def reembed(hold: Hold, request: Reembed) -> Reembedded:
+    """Make the vectors that memories lack by the model that is set; recall by words goes on meanwhile."""
+    if hold.embedder is None:
+        raise EmbedderFailed("No model is set that makes vectors: set `embedder` to minilm, openai or ollama.")
+    dropped = embed.again(hold, hold.embedder) if request.everything else 0
+    made = embed.catch_up(hold, hold.embedder)
+    return Reembedded(
+        model=hold.embedder.model,
+        memories=made.memories,
+        passages=made.passages,
+        dropped=dropped,
+        refused=[Refused(*one) for one in made.failed],
+    )

@@ -1,0 +1,63 @@
+"""A question's vector, made while its words are looked up."""
+
+from _thread import allocate_lock, start_new_thread
+from types import TracebackType
+from typing import Self
+
+from holdfast.kernel.embedder import Embedder
+from holdfast.kernel.vector import Vector
+
+
+class Ahead:
+    """Begun with a text that may turn out to be the wrong one: then it is made again, of the right one.
+
+    What was begun is waited for at the end in any case: a process must not end in the middle of a model's start. A
+    thread of `threading` would be waited for at its beginning too, as long as a busy machine lets it wait.
+    """
+
+    def __init__(self) -> None:
+        self._running = allocate_lock()
+        self._begun: tuple[Embedder, str] | None = None
+        self._made: Vector | None = None
+        self._failed: Exception | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, type: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._wait()
+
+    def begin(self, embedder: Embedder, text: str) -> None:
+        """Make the vector of a text, and return at once."""
+        self._begun = embedder, text
+        self._running.acquire()
+        start_new_thread(self._make, self._begun)
+
+    def _make(self, embedder: Embedder, text: str) -> None:
+        try:
+            self._made = made(embedder, text)
+        except Exception as error:  # noqa: BLE001 - raised where the vector is asked for
+            self._failed = error
+        finally:
+            self._running.release()
+
+    def vector(self, embedder: Embedder, text: str) -> Vector | None:
+        """Of a text; None if the model does not know its words."""
+        self._wait()
+        if self._begun != (embedder, text):
+            return made(embedder, text)
+        if self._failed is not None:
+            raise self._failed
+        return self._made
+
+    def _wait(self) -> None:
+        with self._running:
+            pass
+
+
+def made(embedder: Embedder, text: str) -> Vector | None:
+    """The vector of a text whose words the model knows."""
+    if not embedder.reads(text):
+        return None
+    (vector,) = embedder.embed([text])
+    return vector

@@ -1,0 +1,1 @@
+"""How well recall finds: questions with known answers, asked through a client and judged."""

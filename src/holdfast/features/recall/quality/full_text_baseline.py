@@ -1,0 +1,34 @@
+"""What FTS5 finds by itself: the floor that recall is measured against."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast.features.recall.quality.question_files import Item
+from holdfast.kernel.text.words import asked
+
+_TABLE = "create virtual table kept using fts5 (content, tokenize = 'porter unicode61')"
+_QUERY = "select rowid from kept where kept match ? order by rank limit ?"
+
+
+class PlainText:
+    """The texts of a scope in a table of their own, in memory."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._keys = [item.key for item in items]
+        self._connection = apsw.Connection(":memory:")
+        self._connection.execute(_TABLE)
+        texts = enumerate(told(item) for item in items)
+        self._connection.executemany("insert into kept (rowid, content) values (?, ?)", texts)
+
+    def ask(self, question: str, limit: int) -> list[str]:
+        """Names best first: any of the words that carry the question's meaning, ranked by bm25."""
+        words = " OR ".join(f'"{word}"' for word in asked(question))
+        found = self._connection.execute(_QUERY, (words, limit)) if words else ()
+        return [self._keys[rowid] for (rowid,) in found]
+
+
+def told(item: Item) -> str:
+    """A turn with the name of who said it in front, anything else with its title."""
+    head = item.fields.get("speaker") or item.fields["title"]
+    return f"{head}: {item.fields['content']}"

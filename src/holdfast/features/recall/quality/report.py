@@ -1,0 +1,95 @@
+"""What a measurement of recall found, as JSON and as a table."""
+
+import os
+import platform
+import sys
+
+import apsw
+from msgspec import Struct
+
+from holdfast.features.recall.quality.measures import Figures, Judged
+from holdfast.version import __version__
+
+THROUGH = {"library": "the library", "http": "HTTP", "cli": "the command line"}
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """Where the figures come from: only their ratios travel."""
+
+    holdfast: str = __version__
+    python: str = platform.python_version()
+    sqlite: str = apsw.sqlite_lib_version()
+    system: str = f"{platform.system()} {platform.machine()}"
+    processors: int = os.cpu_count() or 1
+    implementation: str = sys.implementation.name
+
+
+class Times(Struct, frozen=True):
+    """In milliseconds."""
+
+    p50: float
+    p95: float
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What became of one question."""
+
+    namespace: str
+    question: str
+    category: str
+    first_right: int | None
+    """The place of the first right memory, if any was found."""
+
+
+class QualityReport(Struct, frozen=True, kw_only=True):
+    file: str
+    format: str
+    set: str
+    surface: str
+    engine: str
+    memories: int
+    modes: dict[str, int]
+    """How many answers were found in which way: by words alone, or with vectors too."""
+    unasked: int
+    """Questions of the file that name nothing that answers them, or are meant as traps."""
+    overall: Figures
+    categories: dict[str, Figures]
+    plain_text: Figures
+    """What FTS5 alone finds: porter stems, a stop list, its own ranking."""
+    latency: Times
+    machine: Machine
+    answers: list[Answer]
+
+    def text(self) -> str:
+        """The figures as a person reads them."""
+        modes = ", ".join(f"{count} {mode}" for mode, count in self.modes.items())
+        return "\n".join(
+            [
+                f"# How well Holdfast recalls: {self.file}, {self.set}",
+                "",
+                f"{self.memories:,} memories on {self.engine}, {self.overall.questions:,} questions through "
+                f"{THROUGH[self.surface]}: {modes}. A recall takes {format_figure(self.latency.p50)} ms (p50), "
+                f"{format_figure(self.latency.p95)} ms (p95).{_unasked(self.unasked)}",
+                "",
+                "| questions | number | any@1 | any@5 | any@10 | avg@5 | NDCG@10 | session any@10 |",
+                "|---|--:|--:|--:|--:|--:|--:|--:|",
+                _row("all", self.overall),
+                *(_row(name, figures) for name, figures in self.categories.items()),
+                _row("all, by plain FTS5", self.plain_text),
+            ]
+        )
+
+
+def format_figure(value: float) -> str:
+    """Format a number with three significant digits, or as a whole number from 100."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _unasked(number: int) -> str:
+    return f" {number:,} more were not asked: nothing is named that answers them." if number else ""
+
+
+def _row(name: str, found: Figures) -> str:
+    values = [getattr(found, field) for field in Judged.__struct_fields__]
+    cells = ["" if value is None else f"{100 * value:.1f}" for value in values]
+    return f"| {name} | {found.questions} | {' | '.join(cells)} |"

@@ -1,0 +1,42 @@
+"""Percentiles of durations, and how far a measurement is."""
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import NamedTuple
+
+ReportProgress = Callable[[int, int, str], None]
+
+
+class Spread(NamedTuple):
+    """Seconds that one thing took, over its repetitions."""
+
+    best: float
+    p50: float
+    p95: float
+    p99: float
+
+
+def spread(seconds: Sequence[float]) -> Spread:
+    ordered = sorted(seconds)
+
+    def at(share: float) -> float:
+        return ordered[ceil(len(ordered) * share) - 1]
+
+    return Spread(best=ordered[0], p50=at(0.50), p95=at(0.95), p99=at(0.99))
+
+
+class Meter:
+    """How far the whole run is."""
+
+    def __init__(self, total: int, progress: ReportProgress) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def stepping(self, what: str) -> Callable[[], None]:
+        """A call for each step of one part."""
+
+        def step() -> None:
+            self._done += 1
+            self._progress(self._done, self._total, what)
+
+        self._progress(self._done, self._total, what)
+        return step

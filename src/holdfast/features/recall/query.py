@@ -1,0 +1,174 @@
+"""What a question asks: its words, its language, whom it names and when."""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from holdfast.features.recall.dates import MOST_READ, Event, Period, events, periods
+from holdfast.kernel.text import emoji
+from holdfast.kernel.text.bigrams import terms
+from holdfast.kernel.text.passages import ROLES
+from holdfast.kernel.text.words import STOP, visible
+
+MOST_WORDS = 64
+_PART_OF_NAME = re.compile(r"[^\s_.,'’-]{2,}")
+
+_ENDING = re.compile(r"(?<=\w)['’](d|ll|m|re|ve)\b", re.IGNORECASE)
+"""Of "I'd", "you'll", "I'm", "they're" and "we've": as common as what it is short for."""
+
+_ENGLISH = STOP - frozenset(
+    "a am an as at be by do had has he her him i if in is it me on or so to us was we will".split()
+)
+"""Common words that hardly any other language has."""
+
+_OTHERS = tuple(
+    frozenset(words.split())
+    for words in """
+    aber auf bei das dem den der ein eine einen er es für hat haben hatte ich im ist kann mein meine mit nicht sie
+    sind und von wann warum welche welcher welches wer wie wir wo zu /
+    au aux avec ce ces combien dans de des du elle est et il je la le les mes mon nous où pas pourquoi qu quand que
+    quel quelle qui sont sur une vous /
+    al como con cuando cuál cuándo cuánto cómo de del donde dónde el es está esta fue ha hay la las los mi mis para
+    por porque que quien quién qué se su un una y /
+    ao aos como da das de dos e ela ele em eu foi meu minha na nas nos não o onde os para por porque quais qual
+    quando que quem se sua um uma você /
+    al che chi con cosa da dal dei della di dove e gli ha ho il io la le lo mia mio nel nella non perché quale
+    quando quanto sono una è /
+    aan dat de een en er heb heeft het hoe ik mijn naar niet op te van voor waar waarom wanneer wat welke wie zijn /
+    att av det du en ett för har hur hvad hvem hvor hvordan hvorfor hvornår ikke inte jag jeg med mit när och og på
+    som til till vad vem är /
+    czy dlaczego gdzie jak jest kiedy kto na nie się w z że
+    """.split("/")
+)
+"""Common words of German, French, Spanish, Portuguese, Italian, Dutch, the Nordic languages and Polish."""
+
+
+_CHARACTER = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
+"""Of Chinese, each may be a word by itself."""
+
+
+_ASKING, _ASKED = frozenset(("user", "human")), frozenset(("assistant", "ai", "bot", "agent", "model"))
+"""Who asks, and who is asked, as speakers are called by their role."""
+_MAYBE_OF_MINE = frozenset("i me my mine myself any recommend suggest".split())
+
+
+@cache
+def _told() -> re.Pattern[str]:
+    """What the one who is asked has said before. Like the next, it is compiled when it is first needed."""
+    say = "say|tell|suggest|recommend|mention|advise|propose|explain|describe|list|name|give|share|show|promise|write"
+    said = "said|told|suggested|recommended|mentioned|advised|proposed|explained|described|listed|named|gave|given"
+    said += "|shared|showed|shown|promised|wrote|written|replied|answered|referring|talking"
+    then = r"(?:\s+(?:had|have|were|also|once|just|ever|\w+ly))*\s+"
+    return re.compile(
+        rf"\b(?:did|have|had)\s+you{then}(?:{say}|{said})\b|\byou(?:['’](?:d|ve))?{then}(?:{said})\b"
+        r"|\byour\s+(?:\w+\s+)?(?:suggestion|recommendation|advice|answer|reply|tip|explanation|proposal)s?\b"
+        r"|\bour\s+(?:previous|last|earlier|past)\s+(?:conversation|chat|discussion|talk)s?\b",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _of_mine() -> re.Pattern[str]:
+    """What the one who asks has told of himself, or what a piece of advice for him has to respect."""
+    return re.compile(
+        r"(?<!\btell\s)(?<!\bgive\s)(?<!\bshow\s)(?<!\bremind\s)\bme\b|\b(?:I|my|mine|myself)\b"
+        r"|\b(?:recommend|suggest)\b|\bany\s+(?:\w+\s+)?(?:ideas|tips|advice|suggestions|recommendations)\b",
+        re.IGNORECASE,
+    )
+
+
+class Question(NamedTuple):
+    """A question as recall needs it."""
+
+    text: str
+    words: tuple[str, ...]
+    """Distinct, in lower case; pairs of characters where words are not told apart by blanks; emoji by their names."""
+    english: bool
+    """Whether what is known of English, its common words and its first person, may be used."""
+    dates: tuple[Period, ...]
+    """By the clock of the one who asks."""
+    roles: frozenset[str] = frozenset()
+    """Who is to have said what is asked for, by role: the one who asks, or the one who is asked."""
+    events: tuple[Event, ...] = ()
+    """Before or after what it is to have been said."""
+    zone: int = 0
+    """How far ahead of UTC the clock is of the one who asks."""
+
+
+def question(text: str, now: int, zone: int = 0) -> Question:
+    """A question that is asked now; of English, the words that carry its meaning, or all if it has only common ones."""
+    plain = unicodedata.normalize("NFC", visible(text))
+    found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain), *emoji.names(plain))))
+    english = is_english(found, all(map(str.isascii, found)))
+    common = STOP.union(map(str.lower, _ENDING.findall(plain))) if english else frozenset()
+    words = [word for word in found if word not in common] or found
+    asked = Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now + zone), zone=zone)
+    return asked._replace(roles=_roles(text[:MOST_READ], frozenset(found)), events=events(text)) if english else asked
+
+
+def _roles(text: str, words: frozenset[str]) -> frozenset[str]:
+    """What did you suggest? is about what an assistant said, What did I buy? about what its user told."""
+    if words & {"you", "your", "our"} and _told().search(text):
+        return _ASKED
+    return _ASKING if words & _MAYBE_OF_MINE and _of_mine().search(text) else frozenset()
+
+
+def is_english(words: Collection[str], ascii_only: bool) -> bool:
+    """Whether common words of English prevail over another language's; a few plain words are taken for English."""
+    held = frozenset(words)
+    english, maybe = len(held & _ENGLISH), len(held & STOP - _ENGLISH)
+    other = max(len(held & common) for common in _OTHERS)
+    return 2 * english + maybe >= 2 * other if english else ascii_only and not other
+
+
+def named_in(words: Sequence[str], speakers: Iterable[str]) -> tuple[str, ...]:
+    """The speakers whose name, or a part of it, is among the words, in their order; a user or assistant is nobody."""
+    places = {word: place for place, word in reversed(list(enumerate(words)))}
+    found = {speaker: _place(speaker, places) for speaker in speakers if speaker.lower() not in ROLES}
+    return tuple(sorted((one for one in found if found[one] < len(words)), key=lambda one: (found[one], one)))
+
+
+def voices(asked: Question, speakers: Collection[str]) -> tuple[str, ...]:
+    """The speakers whom a question names, or else those of the role it asks about, if others have a role too."""
+    named = named_in(asked.words, [speaker for speaker in speakers if not _is_label(speaker, asked.text)])
+    if named or not {speaker.lower() for speaker in speakers} & ROLES - asked.roles:
+        return named
+    return tuple(sorted(asked.roles.union(speaker for speaker in speakers if speaker.lower() in asked.roles)))
+
+
+def _is_label(speaker: str, text: str) -> bool:
+    """Whether a head in capitals, as of "TASK: ...", is no name in a question that has the same as a common word."""
+    if not speaker.isupper() or text == text.lower():
+        return False
+    return not any(part in text or part.title() in text for part in _PART_OF_NAME.findall(speaker))
+
+
+def _place(speaker: str, places: Mapping[str, int]) -> int:
+    """Where a part of a name stands first; behind all words if none does."""
+    parts = [terms(part) for part in _PART_OF_NAME.findall(speaker)]
+    return min((places[part[0]] for part in parts if part and places.keys() >= set(part)), default=len(places))
+
+
+def first_person(text: str, named: Sequence[str]) -> str:
+    """A question about somebody as that person would put it, because memories are told in the first person.
+
+    Who is named besides is the one spoken to.
+    """
+    calls = {call: not place for place, name in reversed(list(enumerate(named))) for call in _calls(name)}
+    if not calls:
+        return text
+    longest_first = sorted(calls, key=lambda call: (-len(call), call))
+    somebody = rf"(?<!\w)({'|'.join(map(re.escape, longest_first))})(?:(['’]s|['’])(?=\W|$))?(?!\w)"
+    return re.sub(somebody, lambda found: _VOICE[calls[found[1]], found[2] is not None], text)
+
+
+_VOICE = {(True, False): "I", (True, True): "my", (False, False): "you", (False, True): "your"}
+
+
+def _calls(name: str) -> set[str]:
+    """How a person is called in a question: by the whole name or by the first alone, as written or capitalised."""
+    parts = name.split() if name.lower() not in ROLES else []
+    calls = {" ".join(parts), parts[0]} if parts else set()
+    return {call for known in calls for call in (known, known.title()) if len(call) > 1}

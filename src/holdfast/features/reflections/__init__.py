@@ -1,0 +1,1 @@
+"""Reflections: conclusions with their sources, and notices when a source changes."""

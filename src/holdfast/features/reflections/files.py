@@ -1,0 +1,292 @@
+"""Reflections as files that people read, and back again."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.features.admin.backup import filing, local_path, must_be_local
+from holdfast.features.graph import store as links
+from holdfast.features.graph.store import Which
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import Filter
+from holdfast.features.reflections.markdown import path_of, read, render
+from holdfast.features.transfer import importer as intake
+from holdfast.features.transfer import schema_v1 as envelope
+from holdfast.features.transfer.model import Options
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.port import Session
+
+PAGE = 200
+MOST_LINKS = 10_000
+LARGEST_FILE = 1 << 20
+MOST_FILES = 100_000
+UNFINISHED = ".holdfast-partial"
+MISSING = "reflects_on_missing"
+"""Where a reflection that was taken in says which of its sources are not here, so that they are not lost."""
+NOT_OF_THE_FILE = ("id", "access_count", "last_accessed_at", "content")
+"""How often it was used here is no part of what it says."""
+
+FIRST = ("namespace", "title", "reflection_depth", "created_at")
+TOLD_BY_HEADS = ("speaker", "occurred_at", "thread", "place")
+"""What is not said of these would be read from the text."""
+
+Row = dict[str, Any]
+
+
+class Written(NamedTuple):
+    """What became of a folder of files; all names are within it."""
+
+    written: list[str]
+    unchanged: list[str]
+    removed: list[str]
+    """Files of reflections that are not live here any more."""
+    left: list[str]
+    """Files that are not of this store."""
+
+
+class Parted(NamedTuple):
+    """A file taken apart into rows of an envelope."""
+
+    name: str
+    memory: Row
+    links: list[Row]
+
+
+class TakenIn(NamedTuple):
+    files: int
+    taken: intake.Taken
+    rejected: list[tuple[str, HoldfastError]]
+    """What is wrong with which file."""
+    missing: list[str]
+    """Sources that are not here."""
+
+
+def fields_of(session: Session, hold: Hold, memory: Memory) -> Row:
+    """What is known of a reflection beside its text."""
+    said, ours = envelope.memory_row(memory, (0, 0)), envelope.memory_row(replace(memory, extra={}), (0, 0))
+    own = _spoken({name: said[name] for name in ours if name not in NOT_OF_THE_FILE})
+    more = {name: value for name, value in said.items() if name not in ours and name != MISSING}
+    ground, other = _links_of(session, hold, memory)
+    return {
+        "memory_id": memory.id,
+        **{name: own.pop(name) for name in FIRST},
+        "agent_id": memory.agent,
+        "reflects_on": ground,
+        **own,
+        **({"links": other} if other else {}),
+        **({"more": more} if more else {}),
+    }
+
+
+def _links_of(session: Session, hold: Hold, memory: Memory) -> tuple[list[Row], list[Row]]:
+    """What a reflection stands on, here or not; and what else it points to."""
+    which = Which(view="kept", ended_too=True)
+    edges = links.leaving(session, hold.caller, [memory.id], which, hold.now(), limit=MOST_LINKS)
+    rows = [envelope.link_row(edge.link) for edge in edges]
+    ground = [_end(row) for row in rows if row["relation"] == "reflects_on"] + _missing_of(memory)
+    other = [{"relation": row["relation"], **_end(row)} for row in rows if row["relation"] != "reflects_on"]
+    return (
+        sorted(ground, key=lambda end: str(end["target_id"])),
+        sorted(other, key=lambda end: (end["target_id"], end["relation"])),
+    )
+
+
+def _missing_of(memory: Memory) -> list[Row]:
+    """The sources that are not here, as far as what is said of them can be read."""
+    told = memory.extra.get(MISSING)
+    ends = told if isinstance(told, list) else []
+    return [end for end in ends if isinstance(end, dict) and isinstance(end.get("target_id"), str)]
+
+
+def _end(row: Row) -> Row:
+    return _spoken({name: value for name, value in row.items() if name not in ("source_id", "relation")})
+
+
+def _spoken(row: Row) -> Row:
+    """Without what says nothing: a file is for people to read."""
+    return {name: value for name, value in row.items() if name in TOLD_BY_HEADS or value not in (None, [])}
+
+
+def export_one(hold: Hold, session: Session, id: str) -> tuple[Memory, Row]:
+    """One reflection with all that is known of it."""
+    memory = memories.resolve(session, hold.caller, id, hold.now(), view="kept")
+    if memory.kind != "reflection":
+        raise Invalid(f"The memory {memory.id} is no reflection, but of the kind {memory.kind}.", fields=["memory_id"])
+    return memory, fields_of(session, hold, memory)
+
+
+def export_all(hold: Hold, to: str, namespace: str | None, since: int | None) -> Written:
+    """A file for each live reflection that the caller sees; those of what is not live any more are taken away."""
+    must_be_local(hold, "out_dir")
+    folder, place = local_path(to), None if namespace is None else door.namespace(namespace)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"out_dir: {folder} cannot be a folder: {error.strerror}", fields=["out_dir"]) from None
+    with hold.reading() as session, filing(folder):
+        written = Written([], [], [], [])
+        for memory in _reflections(hold, session, place, since):
+            name = path_of(memory.namespace, memory.id)
+            changed = _put(folder, name, render(fields_of(session, hold, memory), memory.content).encode())
+            (written.written if changed else written.unchanged).append(name)
+            hold.progress(len(written.written), len(written.written), "exporting")
+        if since is None:
+            _clear(hold, session, folder, place, written)
+    return written
+
+
+def _reflections(hold: Hold, session: Session, namespace: str | None, since: int | None) -> Iterator[Memory]:
+    which = Filter(under=namespace, kinds=("reflection",), since=since)
+    skip, now = 0, hold.now()
+    while page := memories.select(session, hold.caller, which, now, order="by_creation", limit=PAGE, skip=skip):
+        yield from page
+        skip += len(page)
+
+
+def _put(folder: Path, name: str, content: bytes) -> bool:
+    """The whole file or none of it; whether it had to be written. No link leads out of the folder."""
+    file = folder / name
+    for above in reversed(file.relative_to(folder).parents):
+        place = folder / above
+        if place != folder:
+            if place.is_symlink():
+                raise Invalid(f"{place}: is a link, which is not followed: remove it.", fields=["out_dir"])
+            place.mkdir(mode=0o700, exist_ok=True)
+    if file.is_symlink():
+        file.unlink()
+    if file.is_file() and file.stat().st_size == len(content) and file.read_bytes() == content:
+        return False
+    partial = file.with_name(f".{file.name}.{os.getpid()}{UNFINISHED}")
+    with os.fdopen(os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | _NO_LINK, 0o600), "wb") as target:
+        target.write(content)
+        target.flush()
+        os.fsync(target.fileno())
+    partial.replace(file)
+    return True
+
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+def _clear(hold: Hold, session: Session, folder: Path, namespace: str | None, written: Written) -> None:
+    """Take away what an earlier export wrote of reflections that are not live any more; name what is not ours."""
+    there = {*written.written, *written.unchanged}
+    for name in _named(folder):
+        if name.endswith(UNFINISHED):
+            (folder / name).unlink()
+        elif name.endswith(".md") and name not in there:
+            _clear_one(hold, session, folder, name, namespace, written)
+
+
+def _clear_one(hold: Hold, session: Session, folder: Path, name: str, namespace: str | None, written: Written) -> None:
+    parted = _told(folder, name)
+    known = memories.by_ids(session, hold.caller, [parted[0]], hold.now(), view="any") if parted else {}
+    if parted is None or name != path_of(parted[1], parted[0]) or not known:
+        written.left.append(name)
+    elif namespace is None or parted[1] == namespace or parted[1].startswith(f"{namespace}/"):
+        (folder / name).unlink()
+        written.removed.append(name)
+
+
+def _told(folder: Path, name: str) -> tuple[str, str] | None:
+    """The id and the namespace that a file says of itself, if it is one of ours: no link, and to be read."""
+    try:
+        fields, _ = read(_content(folder / name))
+    except (HoldfastError, OSError):
+        return None
+    id, namespace = fields.get("memory_id"), fields.get("namespace")
+    return (id, namespace) if isinstance(id, str) and isinstance(namespace, str) else None
+
+
+def _named(folder: Path) -> list[str]:
+    """Every file below a folder, by its name within it; links are not followed."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        found += [(Path(place) / file).relative_to(folder).as_posix() for file in files]
+        if len(found) > MOST_FILES:
+            raise Invalid(f"{folder}: holds more than {MOST_FILES} files.", fields=["path"])
+    return sorted(found)
+
+
+def _content(file: Path) -> str:
+    """The text of a plain file of a bearable size."""
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK), "rb") as given:
+        if not stat.S_ISREG(os.fstat(given.fileno()).st_mode):
+            raise Invalid("is no plain file")
+        content = given.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise Invalid(f"is larger than {LARGEST_FILE} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise Invalid("is not UTF-8 text") from None
+
+
+def import_all(hold: Hold, path: str, options: Options, *, dry_run: bool) -> TakenIn:
+    """Take files in by the same door as every import; each that cannot be read is named, the others go in."""
+    must_be_local(hold, "path")
+    folder = local_path(path)
+    parts, rejected = list[Parted](), list[tuple[str, HoldfastError]]()
+    with filing(folder):
+        if not folder.is_dir():
+            raise Invalid(f"path: {path!r} is no folder", fields=["path"])
+        for name in (name for name in _named(folder) if name.endswith(".md")):
+            try:
+                parts.append(_parted(folder, name))
+            except HoldfastError as error:
+                rejected.append((name, error))
+    missing = _missing(hold, parts)
+    rows = [_row(part, missing) for part in parts]
+    ends = [(part.name, link) for part in parts for link in part.links if link["target_id"] not in missing]
+    taken = intake.take(hold, {"memories": rows, "links": [link for _, link in ends]}, options, dry_run=dry_run)
+    for one in taken.rejected:
+        rejected.append((parts[one.index].name if one.array == "memories" else ends[one.index][0], one.error))
+    return TakenIn(len(parts) + len(rejected) - len(taken.rejected), taken, rejected, sorted(missing))
+
+
+def _parted(folder: Path, name: str) -> Parted:
+    try:
+        fields, content = read(_content(folder / name))
+    except OSError as error:
+        raise Invalid(f"cannot be read: {error.strerror}") from None
+    id = fields.pop("memory_id", None)
+    if not isinstance(id, str):
+        raise Invalid("memory_id: required: this is no reflection of ours", fields=["memory_id"])
+    ground, other, more = fields.pop("reflects_on", []), fields.pop("links", []), fields.pop("more", {})
+    if not isinstance(more, dict):
+        raise Invalid("more: an object", fields=["more"])
+    ends = [{**_link(one, "reflects_on"), "relation": "reflects_on"} for one in _listed(ground, "reflects_on")]
+    ends += [_link(one, "links") for one in _listed(other, "links")]
+    return Parted(name, {**more, **fields, "id": id, "content": content}, [{**end, "source_id": id} for end in ends])
+
+
+def _listed(value: Any, field: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise Invalid(f"{field}: a list", fields=[field])
+    return value
+
+
+def _link(value: Any, field: str) -> Row:
+    if not isinstance(value, dict) or not isinstance(value.get("target_id"), str):
+        raise Invalid(f"{field}: each with a target_id", fields=[field])
+    return value
+
+
+def _missing(hold: Hold, parts: list[Parted]) -> set[str]:
+    """What the files point to that is neither among them nor here."""
+    wanted = {link["target_id"] for part in parts for link in part.links} - {part.memory["id"] for part in parts}
+    with hold.reading() as session:
+        return wanted - set(memories.by_ids(session, hold.caller, wanted, hold.now(), view="kept"))
+
+
+def _row(part: Parted, missing: set[str]) -> Row:
+    lost = [_end(link) for link in part.links if link["target_id"] in missing and link["relation"] == "reflects_on"]
+    return {**part.memory, MISSING: lost} if lost else part.memory

@@ -1,0 +1,354 @@
+"""Invalidations: made at the end of the transaction in which something fell, and read by those who may see them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import Filter
+from holdfast.features.namespaces import policy_store as policies
+from holdfast.features.reflections import pending_expiry as untold
+from holdfast.features.reflections.invalidation import (
+    INVALIDATION,
+    RESTORED,
+    UNSETTLED,
+    Cause,
+    ChangeSet,
+    Invalidation,
+    Standing,
+    Status,
+    id_of,
+)
+from holdfast.features.reflections.pending_expiry import MOST_HOPS, Untold
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.storage.port import Part, Session
+
+COLUMNS = len(Invalidation.__struct_fields__)
+
+
+class Fall(NamedTuple):
+    """Something fell: everything that stands on it is to be told, or only one memory that stood on it and what
+    stands on that."""
+
+    of: str
+    namespace: str
+    by: str
+    cause: Cause
+    heirs: frozenset[str] = frozenset()
+    """What took its place: not stale for it."""
+    only: str | None = None
+    hop: int = 1
+    """How far that one memory stands from it."""
+
+
+def settle(write: Transaction, happened: ChangeSet) -> list[Invalidation]:
+    """Tell all that stands on what fell, and take back what is not so any more. Repeated, it changes nothing."""
+    settled = frozenset(happened.settled)
+    told = _tell(write, [*_falls(write, happened), *_inherited(write, happened)], settled)
+    if happened.back:
+        _take_back(write, sorted(happened.back), settled)
+    return told
+
+
+def _falls(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
+    """What really fell: at the end of a transaction a memory may be back already."""
+    pairs = happened.superseded | happened.cut
+    known = _standing(write.session, {*happened.gone, *happened.changed, *(target for target, _ in pairs)})
+    made: dict[str, set[str]] = {}
+    for target, source in happened.made:
+        made.setdefault(target, set()).add(source)
+    replaced = {target for target, _ in happened.superseded}
+    for target, source in sorted(happened.superseded):
+        yield _fall(known[target], source, "superseded", frozenset({source, *made.get(target, ())}))
+    for id in sorted(happened.gone - replaced):
+        if cause := known[id].away(write.now):
+            heirs = frozenset(made.get(id, ()))
+            yield _fall(known[id], min(heirs, default=id), cause, heirs)
+    for id in sorted(happened.changed):
+        yield _fall(known[id], id, "changed")
+    for target, source in sorted(happened.cut):
+        yield _fall(known[target], target, "invalidated", only=source)
+
+
+def _fall(
+    of: Standing, by: str, cause: Cause, heirs: frozenset[str] = frozenset(), *, only: str | None = None, hop: int = 1
+) -> Fall:
+    return Fall(of.id, of.namespace, by, cause, heirs, only, hop)
+
+
+def _inherited(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
+    """What newly stands on something that fell, or on what is stale, is as stale as if it had stood there before."""
+    fallen = happened.gone | happened.arrived | {target for target, _ in happened.superseded}
+    heirs = {(target, source) for target, source in happened.made if target in fallen}
+    reasons = _reasons(write, {target for target, _ in happened.grounded})
+    known = _standing(write.session, {id for id, many in reasons.items() for id in (id, *(one.fell for one in many))})
+    for target, source in sorted(happened.grounded):
+        for why in reasons.get(target, ()):
+            if source not in (why.fell, why.by) and (why.hop or (target, source) not in heirs):
+                of = known.get(why.fell, known[target])._replace(id=why.fell)
+                cause = why.cause or of.away(write.now)
+                assert cause is not None
+                yield _fall(of, why.by, cause, frozenset({why.by} - {why.fell}), only=source, hop=why.hop + 1)
+
+
+class _Reason(NamedTuple):
+    """Why what newly stands on a memory is stale: something it stands on fell, or the memory itself."""
+
+    fell: str
+    by: str
+    hop: int
+    """How far the memory stands from what fell."""
+    cause: Cause | None
+    """None if it is the memory that is away."""
+
+
+def _reasons(write: Transaction, targets: Iterable[str]) -> dict[str, list[_Reason]]:
+    """By memory; of one that was superseded and is away too, only that it was superseded."""
+    found: dict[str, list[_Reason]] = {}
+    wanted = sorted(targets)
+    for target, *row in write.session.rows("invalidation_grounds", ids=wanted, now=write.now) if wanted else ():
+        found.setdefault(target, []).append(_Reason(*row))
+    for many in found.values():
+        if any(why.cause == "superseded" and why.hop == 0 for why in many):
+            many[:] = [why for why in many if why.cause is not None]
+    return found
+
+
+def _standing(session: Session, ids: Iterable[str]) -> dict[str, Standing]:
+    wanted = sorted(ids)
+    rows = session.rows("invalidation_standing", ids=wanted) if wanted else []
+    return {row[0]: Standing(*row) for row in rows}
+
+
+def _tell(write: Transaction, falls: Sequence[Fall], settled: frozenset[str]) -> list[Invalidation]:
+    wanted = {one.id: one for one in reversed(_wanted(write, falls)) if one.id not in settled}
+    if not wanted:
+        return []
+    known = {row[0]: INVALIDATION.load(row) for row in write.session.rows("invalidation_some", ids=list(wanted))}
+    order = sorted(wanted.values(), key=lambda one: (one.hop, one.dependent, one.id))
+    fresh = [one for one in order if one.id not in known]
+    write.add_all(INVALIDATION, fresh, "flag")
+    return fresh + [again for one in order if one.id in known and (again := _again(write, known[one.id], one))]
+
+
+def _again(write: Transaction, known: Invalidation, wanted: Invalidation) -> Invalidation | None:
+    """A settled one is opened again; one that waits stays, but for what nothing can take back."""
+    if known.state != "live" or known.status not in UNSETTLED:
+        opened = replace(
+            known, hop=wanted.hop, cause=wanted.cause, status="open", reason=None, resolver=None, state="live"
+        )
+        return write.change(INVALIDATION, known, opened, "flag")
+    if wanted.cause == "changed" != known.cause:
+        write.change(INVALIDATION, known, replace(known, cause="changed"), "flag")
+    return None
+
+
+def _wanted(write: Transaction, falls: Sequence[Fall]) -> list[Invalidation]:
+    """What must be there, the nearest first."""
+    hops: dict[str, int] = {}
+    for fall in falls:
+        place = fall.namespace
+        if place not in hops:
+            hops[place] = policies.resolved(write.session, place).invalidation_hops
+    found = []
+    for heirs in dict.fromkeys(fall.heirs for fall in falls):
+        together = [fall for fall in falls if fall.heirs == heirs]
+        roots = [fall.only or fall.of for fall in together]
+        reached = reach(write.session, roots, write.now, without=heirs, hops=max(hops.values()))
+        for fall in together:
+            found += [
+                _new(write, fall, dependent, hop)
+                for dependent, hop in _dependents(fall, reached)
+                if hop <= hops[fall.namespace]
+            ]
+    return sorted(found, key=lambda one: one.hop)
+
+
+def _dependents(fall: Fall, reached: dict[str, dict[str, int]]) -> list[tuple[str, int]]:
+    """Who is to be told of a fall, and how far away it is."""
+    if fall.only is None:
+        return list(reached.get(fall.of, {}).items())
+    beyond = [(id, hop + fall.hop) for id, hop in reached.get(fall.only, {}).items() if id != fall.of]
+    return [(fall.only, fall.hop), *beyond]
+
+
+def _new(write: Transaction, fall: Fall, dependent: str, hop: int) -> Invalidation:
+    return Invalidation(
+        id=id_of(fall.of, fall.by, dependent),
+        invalidated=fall.of,
+        invalidating=fall.by,
+        dependent=dependent,
+        hop=hop,
+        cause=fall.cause,
+        status="open",
+        reason=None,
+        resolver=None,
+        created_at=write.now,
+        updated_at=write.now,
+        origin=write.origin,
+        version=1,
+    )
+
+
+def reach(
+    session: Session, roots: Iterable[str], now: int, *, without: Iterable[str] = (), hops: int = MOST_HOPS
+) -> dict[str, dict[str, int]]:
+    """What stands on each of some memories, and how far from it, whoever may see it."""
+    found: dict[str, dict[str, int]] = {}
+    rows = session.rows("invalidation_reach", roots=sorted(set(roots)), without=sorted(without), hops=hops, now=now)
+    for root, id, hop in rows:
+        found.setdefault(root, {})[id] = hop
+    return found
+
+
+def _take_back(write: Transaction, back: list[str], settled: frozenset[str]) -> None:
+    """Resolve what waits because of memories that are back, unless something else still makes it so."""
+    found = [INVALIDATION.load(row) for row in write.session.rows("invalidation_unsettled", ids=back)]
+    waiting = [one for one in found if one.id not in settled]
+    if not waiting:
+        return
+    still = _Still(write.session, sorted({one.invalidated for one in waiting}), write.now)
+    for one in waiting:
+        if not still.holds(one):
+            resolved = replace(one, status="resolved", reason=RESTORED, resolver=write.actor)
+            write.change(INVALIDATION, one, resolved, "unflag")
+
+
+class _Still:
+    """Why something that fell, or was left, may still be so."""
+
+    def __init__(self, session: Session, ids: list[str], now: int) -> None:
+        self._now = now
+        self._standing = _standing(session, ids)
+        self._cut = {(row[0], row[1]) for row in session.rows("invalidation_cut", ids=ids, now=now)}
+        self._superseded = {(row[0], row[1]) for row in session.rows("invalidation_superseded", ids=ids, now=now)}
+        self._reached = reach(session, [*ids, *(source for _, source in self._cut)], now)
+
+    def holds(self, one: Invalidation) -> bool:
+        fell = one.invalidated
+        stands = one.dependent in self._reached.get(fell, {})
+        over = self._standing[fell].away(self._now) is not None or (fell, one.invalidating) in self._superseded
+        return one.cause == "changed" or (stands and over) or self._left(one)
+
+    def _left(self, one: Invalidation) -> bool:
+        """Whether the dependent, or what it stands on, lost its link to what fell."""
+        left = {source for target, source in self._cut if target == one.invalidated}
+        return any(one.dependent == id or one.dependent in self._reached.get(id, {}) for id in left)
+
+
+def ended(write: Transaction) -> None:
+    """Let all be told that ended, or came to hold, by itself since anybody who stands on it was told."""
+    asked = [write.session.rows(f"invalidation_{name}", now=write.now) for name in ("ended", "begun", "left")]
+    gone, begun, left = asked
+    write.expired(row[0] for row in gone)
+    changes = write.local(ChangeSet)
+    changes.superseded.update((row[0], row[1]) for row in begun)
+    changes.cut.update((row[0], row[1]) for row in left)
+
+
+class Which(Struct, frozen=True, kw_only=True):
+    """Which invalidations are meant. Every part narrows."""
+
+    statuses: tuple[Status, ...] = ()
+    namespace: str | None = None
+    """Of the dependents."""
+    dependent: str | None = None
+    invalidated: str | None = None
+
+
+class Told(NamedTuple):
+    """An invalidation, and whom it tells."""
+
+    one: Invalidation
+    namespace: str
+    title: str
+    agent: str
+    scope: str
+
+
+def select(session: Session, caller: Caller, which: Which, now: int, *, limit: int, skip: int) -> list[Told]:
+    """Invalidations whose dependents the caller may see, the newest first."""
+    parts, params = _narrowed(caller, which, now)
+    rows = session.assembled(
+        ("invalidation_select", *parts, "invalidation.newest_first"), params | {"limit": limit, "skip": skip}
+    )
+    return [Told(Invalidation(*row[:COLUMNS]), *row[COLUMNS:]) for row in rows]
+
+
+def count(session: Session, caller: Caller, which: Which, now: int) -> int:
+    parts, params = _narrowed(caller, which, now)
+    return int(session.assembled(("invalidation_count", *parts), params)[0][0])
+
+
+_CLAUSES = (
+    ("statuses", "invalidation.with_status"),
+    ("dependent", "invalidation.of_dependent"),
+    ("invalidated", "invalidation.of_invalidated"),
+)
+
+
+def _narrowed(caller: Caller, which: Which, now: int) -> tuple[list[Part], dict[str, Any]]:
+    parts, params = memories.narrowed(caller, Filter(namespace=which.namespace), now, "kept")
+    for field, part in _CLAUSES:
+        if value := getattr(which, field):
+            parts.append(part)
+            params[field] = value
+    return parts, params
+
+
+def one(session: Session, caller: Caller, id: str) -> Told | None:
+    """One invalidation, if its dependent is the caller's to see."""
+    parts, params = memories.visible(caller)
+    rows = session.assembled(("invalidation_select", *parts, "invalidation.one"), params | {"invalidation": id})
+    return Told(Invalidation(*rows[0][:COLUMNS]), *rows[0][COLUMNS:]) if rows else None
+
+
+def seen(session: Session, caller: Caller, ids: Iterable[str], *, kept: bool = False) -> set[str]:
+    """Those of some memories, unless they are to be kept deleted ones too, whose ids the caller may know."""
+    wanted = list(ids)
+    parts, params = memories.visible(caller)
+    parts += ["memory.kept"] if kept else []
+    return {row[0] for row in session.assembled(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}
+
+
+class Stale(NamedTuple):
+    """Why a memory is stale: the nearest reason, and how many there are."""
+
+    cause: Cause
+    status: Status
+    hop: int
+    since: int
+    many: int
+    invalidated: str | None
+    """None if it is not the caller's to see."""
+    invalidating: str | None
+
+
+def stale(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, Stale]:
+    """Which of some memories are stale, and why; what they were not told yet counts, too."""
+    if not ids:
+        return {}
+    told = [id for (id,) in session.rows("stale_some", ids=list(ids))]
+    why = _why_stale(session, caller, told) if told else {}
+    return _with_untold(session, caller, why, untold.of(session, ids, now))
+
+
+def _why_stale(session: Session, caller: Caller, ids: Sequence[str]) -> dict[str, Stale]:
+    """Why some memories are stale that were told of it."""
+    clauses, params = memories.visible(caller)
+    parts = ("stale_select", *clauses, "stale_select.heir", *clauses, "stale_select.end")
+    return {row[0]: Stale(*row[1:]) for row in session.assembled(parts, params | {"ids": list(ids)})}
+
+
+def _with_untold(session: Session, caller: Caller, told: dict[str, Stale], more: Sequence[Untold]) -> dict[str, Stale]:
+    """As it will be once they are told: the nearest reason, the newest of those, and how many there are."""
+    names = seen(session, caller, {one.fell for one in more}) if more else set()
+    for one in more:
+        fell = one.fell if one.fell in names else None
+        fresh, known = Stale(one.cause, "open", one.hop, one.since, 1, fell, fell), told.get(one.dependent)
+        first = fresh if known is None or (fresh.hop, -fresh.since) < (known.hop, -known.since) else known
+        told[one.dependent] = first._replace(many=1 if known is None else known.many + 1)
+    return told

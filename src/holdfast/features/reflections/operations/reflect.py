@@ -1,0 +1,392 @@
+"""Conclusions from memories: making them, where they come from, as files, and what could be concluded next."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.curation.operations.derive import Reasoned, reasoned
+from holdfast.features.memories.operations.core import OnConflictField, moment
+from holdfast.features.reflections import files as reflection_files
+from holdfast.features.reflections import proposals as suggest
+from holdfast.features.reflections import provenance as origin
+from holdfast.features.reflections import service as reflecting
+from holdfast.features.reflections.draft import Conclusion
+from holdfast.features.reflections.markdown import path_of, render
+from holdfast.features.reflections.proposals import Offer
+from holdfast.features.transfer import importer as intake
+from holdfast.features.transfer.model import Options
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.records.memory import Scope
+from holdfast.kernel.registry.fields import (
+    Actor,
+    Confidence,
+    Content,
+    Id,
+    Metadata,
+    Moment,
+    Namespace,
+    NewTier,
+    Priority,
+    Tags,
+    Title,
+)
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+MemoryId = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Which one: an id, or its beginning.", extra={"argument": True})
+]
+Folder = Annotated[str, Meta(min_length=1, max_length=4096, description="A folder.", extra={"argument": True})]
+
+
+class Reflect(Request, frozen=True):
+    source_ids: Annotated[
+        list[Id],
+        Meta(
+            min_length=1,
+            max_length=reflecting.MOST_SOURCES,
+            description="What it is concluded from.",
+            extra={"argument": True},
+        ),
+    ]
+    title: Title
+    content: Annotated[Content, Meta(description="What follows from the sources.")]
+    namespace: Annotated[Namespace, Meta(description="Where; the first source's, unless told.")] | None = None
+    tier: NewTier | None = None
+    tags: Tags = []
+    priority: Priority = 5
+    confidence: Confidence = 1.0
+    scope: Annotated[Scope, Meta(description="Who may see it; the narrowest of the sources, unless told.")] | None = (
+        None
+    )
+    metadata: Metadata = {}
+    depth: Annotated[int, Meta(ge=1, le=1000, description="Refuse it unless it is this deep.")] | None = None
+    agent_id: Actor | None = None
+
+
+class Reflected(Struct, frozen=True, kw_only=True):
+    """The reflection; or, if the policy asks for it, that it waits for approval."""
+
+    id: str | UnsetType = UNSET
+    reflection_depth: int | UnsetType = UNSET
+    reflects_on: list[str] | UnsetType = UNSET
+    namespace: str
+    status: Literal["pending"] | UnsetType = UNSET
+    pending_id: str | UnsetType = UNSET
+    proposed_depth: int | UnsetType = UNSET
+    require_approval_above_depth: int | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/reflect",
+    family="power",
+    stage="reflect",
+    waits=True,
+    human="holdfast.features.reflections.render:render_reflection",
+    examples=(
+        Example({"source_ids": ["no-such-memory"], "title": "So", "content": "It follows."}, error="NOT_FOUND"),
+        Example({"source_ids": [], "title": "So", "content": "It follows."}, error="VALIDATION_FAILED"),
+        Example({"source_ids": ["one"], "title": "So"}, error="VALIDATION_FAILED"),
+    ),
+)
+def reflect(hold: Hold, request: Reflect) -> Reflected:
+    """Keep a conclusion with what it was drawn from.
+
+    It is one deeper than the deepest of its sources. How deep a namespace allows is its policy; a title that is taken
+    is refused.
+    """
+    asked = reflecting.Asked(
+        source_ids=tuple(request.source_ids),
+        title=request.title,
+        content=request.content,
+        namespace=request.namespace,
+        tier=request.tier or hold.default_tier,
+        tags=tuple(request.tags),
+        priority=request.priority,
+        confidence=request.confidence,
+        scope=request.scope,
+        metadata=request.metadata,
+        depth=request.depth,
+        source=hold.caller.source,
+    )
+    done = reflecting.reflect(hold, asked)
+    if not isinstance(done, reflecting.Reflected):
+        waits, planned = done
+        return Reflected(
+            namespace=waits.namespace,
+            status="pending",
+            pending_id=waits.id,
+            proposed_depth=planned.memory.reflection_depth,
+            require_approval_above_depth=planned.rules.require_approval_above_depth or 0,
+        )
+    memory, sources = done
+    return Reflected(
+        id=memory.id, reflection_depth=memory.reflection_depth, reflects_on=sources, namespace=memory.namespace
+    )
+
+
+class ReflectionOrigin(Request, frozen=True):
+    memory_id: MemoryId
+
+
+class OriginFound(Struct, frozen=True, kw_only=True):
+    memory_id: str
+    peer_origin: str | None
+    """The node that made it; null if that is this one."""
+    signing_agent: str
+    original_depth: int
+    local_depth_at_arrival: int | None
+    is_reflection: bool
+    reflection_depth: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/reflections/{memory_id}/origin",
+    family="power",
+    examples=(Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),),
+)
+def reflection_origin(hold: Hold, request: ReflectionOrigin) -> OriginFound:
+    """Tell who made a reflection on which node, and how deep it was there, on arrival, and is now."""
+    with hold.reading() as session:
+        traced = origin.trace(hold, session, request.memory_id)
+    return OriginFound(
+        memory_id=traced.memory.id,
+        peer_origin=traced.peer_origin,
+        signing_agent=traced.agent,
+        original_depth=traced.original_depth,
+        local_depth_at_arrival=traced.depth_at_arrival,
+        is_reflection=traced.memory.kind == "reflection",
+        reflection_depth=traced.memory.reflection_depth,
+    )
+
+
+class ExportReflection(Request, frozen=True):
+    memory_id: MemoryId
+    format: Annotated[Literal["md", "json"], Meta(description="Markdown, or JSON.")] = "md"
+
+
+class ReflectionText(Struct, frozen=True, kw_only=True):
+    content: str
+    suggested_filename: str
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/reflections/{memory_id}/export",
+    family="power",
+    human="holdfast.features.reflections.render:render_reflection_text",
+    examples=(
+        Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({"memory_id": "one", "format": "pdf"}, error="VALIDATION_FAILED"),
+    ),
+)
+def export_reflection(hold: Hold, request: ExportReflection) -> ReflectionText:
+    """Write one reflection out with what it stands on, as Markdown with its fields ahead, or as JSON."""
+    with hold.reading() as session:
+        memory, fields = reflection_files.export_one(hold, session, request.memory_id)
+    name = path_of(memory.namespace, memory.id)
+    if request.format == "md":
+        return ReflectionText(content=render(fields, memory.content), suggested_filename=name)
+    whole = msgspec.json.format(msgspec.json.encode({**fields, "content": memory.content}), indent=2)
+    return ReflectionText(content=whole.decode(), suggested_filename=f"{name.removesuffix('.md')}.json")
+
+
+class ExportReflections(Request, frozen=True):
+    out_dir: Annotated[Folder, Meta(description="Where the files go; made if it is not there.")]
+    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+    since: Annotated[Moment, Meta(description="Only those made since; no file is removed then.")] | None = None
+
+
+class ReflectionsWritten(Struct, frozen=True, kw_only=True):
+    out_dir: str
+    count: int
+    written: list[str]
+    unchanged: list[str]
+    removed: list[str]
+    """Files of reflections that are not live any more."""
+    left: list[str]
+    """Files that are not of this store: left as they are."""
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/reflections/export",
+    family="power",
+    surfaces=("library", "cli"),
+    examples=(Example({"out_dir": "reflections", "namespace": "no blanks"}, error="VALIDATION_FAILED"),),
+)
+def export_reflections(hold: Hold, request: ExportReflections, progress: Progress) -> ReflectionsWritten:
+    """Write every live reflection that you may see into a folder, a Markdown file each.
+
+    Each file is replaced as a whole or not at all. A file of a reflection that is not live any more is removed; files
+    that Holdfast did not write are named and left.
+    """
+    done = reflection_files.export_all(hold, request.out_dir, request.namespace, moment(request.since, "since"))
+    return ReflectionsWritten(out_dir=request.out_dir, count=len(done.written) + len(done.unchanged), **done._asdict())
+
+
+class ImportReflections(Request, frozen=True):
+    path: Annotated[Folder, Meta(description="The folder that export_reflections wrote.")]
+    trust_source: Annotated[bool, Meta(description="Keep whose they are; otherwise they become yours.")] = True
+    on_conflict: OnConflictField = "merge"
+    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+
+
+class FileFault(Struct, frozen=True, kw_only=True):
+    file: str
+    error: str
+    code: str
+
+
+class ReflectionsTaken(Struct, frozen=True, kw_only=True):
+    files: int
+    imported: int
+    merged: int
+    unchanged: int
+    older: int
+    links: int
+    """Links that were made or changed."""
+    missing_sources: list[str]
+    """Not here; the reflections keep them, and an import after their own links them."""
+    rejected: int
+    errors: list[FileFault]
+    dry_run: bool
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/reflections/import",
+    family="power",
+    stage="store",
+    admin=True,
+    surfaces=("library", "cli"),
+    examples=(Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),),
+)
+def import_reflections(hold: Hold, request: ImportReflections, progress: Progress) -> ReflectionsTaken:
+    """Take reflections in from a folder of files, in one transaction.
+
+    A file that is rejected is named, all others go in. Taking in the same files twice changes nothing the second time.
+    """
+    options = Options(trust_source=request.trust_source, on_conflict=request.on_conflict)
+    done = reflection_files.import_all(hold, request.path, options, dry_run=request.dry_run)
+    counts = done.taken.counts
+    linked = counts["links"]
+    return ReflectionsTaken(
+        files=done.files,
+        **{name: counts["memories"][name] for name in intake.OUTCOMES},
+        links=linked["imported"] + linked["merged"],
+        missing_sources=done.missing,
+        rejected=len(done.rejected),
+        errors=[FileFault(file=name, error=error.message, code=error.code) for name, error in done.rejected],
+        dry_run=request.dry_run,
+    )
+
+
+class ReflectSuggest(Request, frozen=True):
+    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+    days: Annotated[int, Meta(ge=1, le=3650, description="Observations of so many days.")] = 30
+    min_size: Annotated[int, Meta(ge=2, le=64, description="At least so many sources.")] = 3
+    max_size: Annotated[int, Meta(ge=2, le=64, description="At most so many sources.")] = 12
+    limit: Annotated[int, Meta(ge=1, le=100, description="At most so many proposals.")] = 10
+    again: Annotated[bool, Meta(description="What was proposed before and not dismissed, too.")] = False
+    draft: Annotated[bool, Meta(description="Draft a conclusion for each, with a model if one is set.")] = True
+    dry_run: Annotated[bool, Meta(description="Do not note that these were proposed.")] = False
+
+
+class Observed(Struct, frozen=True, kw_only=True):
+    id: str
+    title: str
+
+
+class Drafted(Reasoned, frozen=True, kw_only=True):
+    """What `reflect` could be given; nothing of it is kept."""
+
+    title: str
+    content: str
+
+
+class Suggestion(Struct, frozen=True, kw_only=True):
+    offer_id: str
+    namespace: str
+    source_ids: list[str]
+    sources: list[Observed]
+    likeness: float
+    shared: list[str]
+    """Words that most of them have."""
+    reason: str
+    method: Literal["heuristic"]
+    """By which way they were put together."""
+    draft: Drafted | UnsetType = UNSET
+
+
+class Suggestions(Struct, frozen=True, kw_only=True):
+    count: int
+    suggestions: list[Suggestion]
+    dry_run: bool
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/reflections/suggest",
+    family="power",
+    asks=True,
+    human="holdfast.features.reflections.render:render_suggestions",
+    examples=(
+        Example({"namespace": "team"}),
+        Example({"dry_run": True, "again": True, "draft": False}),
+        Example({"min_size": 5, "max_size": 4}, error="VALIDATION_FAILED"),
+    ),
+)
+def reflect_suggest(hold: Hold, request: ReflectSuggest) -> Suggestions:
+    """Propose what to reflect on: recent observations of one namespace that share many of their words.
+
+    The same observations give the same proposals. Each is made once, which is noted; nothing is reflected on by itself.
+    A draft of the conclusion comes with it: sentences of the sources, or what the model that is set makes of them. A
+    dry run asks no model.
+    """
+    which = suggest.Which(request.namespace, request.days, request.min_size, request.max_size, request.again)
+    found = suggest.suggest(hold, which, limit=request.limit, draft=request.draft, dry_run=request.dry_run)
+    shown = [_suggestion(offer) for offer in found]
+    return Suggestions(count=len(shown), suggestions=shown, dry_run=request.dry_run)
+
+
+def _suggestion(offer: "Offer") -> Suggestion:
+    about = f"share: {', '.join(offer.shared)}" if offer.shared else "are alike"
+    return Suggestion(
+        offer_id=offer.id,
+        namespace=offer.namespace,
+        source_ids=list(offer.group.ids),
+        sources=[Observed(id=source.id, title=source.title) for source in offer.sources],
+        likeness=round(offer.group.likeness, 3),
+        shared=offer.shared,
+        reason=f"{len(offer.sources)} recent observations {about}.",
+        method="heuristic",
+        draft=UNSET if offer.draft is None else _draft(offer.draft),
+    )
+
+
+def _draft(made: "Conclusion") -> Drafted:
+    return Drafted(title=made.title, content=made.content, **reasoned(made.how))
+
+
+class ReflectDismiss(Request, frozen=True):
+    offer_id: Annotated[str, Meta(min_length=1, max_length=128, description="Which.", extra={"argument": True})]
+
+
+class Dismissed(Struct, frozen=True, kw_only=True):
+    dismissed: bool
+    offer_id: str
+    namespace: str
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/reflections/dismiss",
+    family="power",
+    examples=(Example({"offer_id": "no-such-offer"}, error="NOT_FOUND"),),
+)
+def reflect_dismiss(hold: Hold, request: ReflectDismiss) -> Dismissed:
+    """Never propose these sources together again."""
+    return Dismissed(dismissed=True, offer_id=request.offer_id, namespace=suggest.dismiss(hold, request.offer_id))

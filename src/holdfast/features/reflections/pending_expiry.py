@@ -1,0 +1,88 @@
+"""What fell by itself because its time was over, before anybody who stands on it was told: found when it is asked for.
+
+Reading writes nothing, so that it is told when it is collected; until then it is worked out, as it will be told.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from holdfast.features.namespaces import policy_store as policies
+from holdfast.features.reflections.invalidation import INVALIDATION, Cause, Invalidation, Standing, id_of
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.storage.port import Session
+
+MOST_HOPS = 64
+
+
+class Untold(NamedTuple):
+    """A memory that stands on one whose time was over."""
+
+    dependent: str
+    fell: str
+    hop: int
+    cause: Cause
+    since: int
+
+    def as_told(self, origin: str) -> Invalidation:
+        """What it will be told."""
+        return Invalidation(
+            id=id_of(self.fell, self.fell, self.dependent),
+            invalidated=self.fell,
+            invalidating=self.fell,
+            dependent=self.dependent,
+            hop=self.hop,
+            cause=self.cause,
+            status="open",
+            reason=None,
+            resolver=None,
+            created_at=self.since,
+            updated_at=self.since,
+            origin=origin,
+            version=1,
+        )
+
+
+def of(session: Session, ids: Sequence[str], now: int) -> list[Untold]:
+    """What some memories were not told yet."""
+    rows = session.rows("untold_grounds", ids=list(ids), hops=MOST_HOPS, now=now) if ids else []
+    return _untold(session, [(root, fell, hop) for root, fell, hop in rows], now)
+
+
+def everything(session: Session, now: int) -> list[Untold]:
+    """What nobody was told yet, of all that others stand on."""
+    roots = sorted({id for (id,) in session.rows("untold_roots", now=now)})
+    rows = session.rows("invalidation_reach", roots=roots, without=[], hops=MOST_HOPS, now=now) if roots else []
+    return _untold(session, [(dependent, root, hop) for root, dependent, hop in rows], now)
+
+
+def tell(write: Transaction, fell: Iterable[str]) -> None:
+    """Let those who stand on some memories be told at the end of the transaction, as if they were collected now."""
+    ids = sorted(fell)
+    write.session.do("untold_release", ids=ids, now=write.now)
+    write.expired(ids)
+
+
+def _untold(session: Session, found: Sequence[tuple[str, str, int]], now: int) -> list[Untold]:
+    """Who stands on what, and how far away, without what was told since and what is too far to be told."""
+    if not found:
+        return []
+    known = _known(session, {fell for _, fell, _ in found})
+    told = _told(session, (id_of(fell, fell, dependent) for dependent, fell, _ in found))
+    hops = {fell: policies.resolved(session, one.namespace).invalidation_hops for fell, one in known.items()}
+    return [
+        Untold(dependent, fell, hop, cause, since)
+        for dependent, fell, hop in found
+        if (cause := known[fell].away(now))
+        and hop <= hops[fell]
+        and told.get(id_of(fell, fell, dependent), -1) < (since := known[fell].over_since(now))
+    ]
+
+
+def _known(session: Session, ids: Iterable[str]) -> dict[str, Standing]:
+    return {row[0]: Standing(*row) for row in session.rows("invalidation_standing", ids=sorted(ids))}
+
+
+def _told(session: Session, ids: Iterable[str]) -> dict[str, int]:
+    """When each of some invalidations was last written."""
+    rows = session.rows("invalidation_some", ids=list(ids))
+    return {one.id: one.updated_at for one in map(INVALIDATION.load, rows)}

@@ -1,0 +1,67 @@
+"""Where a reflection was first made, and how deep it was there and when it came here."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from holdfast.features.memories import store as memories
+from holdfast.features.reflections.model import origin_of
+from holdfast.kernel.context import Hold
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal import transaction as records
+from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
+from holdfast.kernel.storage.port import Session
+
+MOST_CHANGES = 100
+"""Of a memory that came here with its past."""
+
+
+class Traced(NamedTuple):
+    memory: Memory
+    peer_origin: str | None
+    """The node that made it, unless that is this one."""
+    original_depth: int
+    depth_at_arrival: int | None
+    """What it was when it came here from elsewhere; None for what was made here."""
+    agent: str
+    """Who made it, whoever took it over since."""
+
+
+def trace(hold: Hold, session: Session, id: str) -> Traced:
+    """The origin of a memory, by what it says itself and by its first changes here."""
+    memory = memories.resolve(session, hold.caller, id, hold.now(), view="kept")
+    node, told = journal.head_of(session).node, origin_of(memory)
+    rows = session.rows("journal_of", record=memory.id, kind=MEMORY.name, after=0, limit=MOST_CHANGES)
+    entries = [journal.Entry(*row) for row in rows]
+    then = _depth(entries[0]) if entries else None
+    authors = (memory.origin, told.peer_origin if told else None)
+    return Traced(
+        memory,
+        peer_origin=next((author for author in authors if author is not None and not made_by(node, author)), None),
+        original_depth=told.original_depth if told else memory.reflection_depth if then is None else then,
+        depth_at_arrival=_depth(arrived) if (arrived := _arrived(node, entries)) else None,
+        agent=_made_as(memory),
+    )
+
+
+def made_by(node: str, origin: str) -> bool:
+    """Whether an origin is one of a node's incarnations."""
+    return origin.startswith(f"{node}.")
+
+
+def _arrived(node: str, entries: Sequence[journal.Entry]) -> journal.Entry | None:
+    """The last of the changes with which a memory came here; None for what was made here."""
+    if entries and entries[0].op == "import":
+        return entries[0]
+    came = takewhile(lambda one: not made_by(node, one.origin) and one.kept_at == entries[0].kept_at, entries)
+    return next(reversed(list(came)), None)
+
+
+def _depth(entry: journal.Entry) -> int | None:
+    return None if entry.body is None else records.body_of(MEMORY, entry).reflection_depth
+
+
+def _made_as(memory: Memory) -> str:
+    agent = memory.extra.get(IMPORTED_FROM) or memory.metadata.get(IMPORTED_FROM)
+    return agent if isinstance(agent, str) else memory.agent

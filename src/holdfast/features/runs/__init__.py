@@ -1,0 +1,1 @@
+"""Checkpoints of long work, and provider sessions."""

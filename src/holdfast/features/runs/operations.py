@@ -1,0 +1,389 @@
+"""Where long work stands, and which session of a provider goes on."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.memories.views import known, text
+from holdfast.features.runs import service as runs
+from holdfast.features.runs.phases import Phase, Run, Shape
+from holdfast.features.runs.store import Scope
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.fields import Actor, Limit, Moment, Namespace, Skip
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import from_text
+
+RunState = Literal["running", "completed", "failed"]
+PhaseState = Literal["pending", "in_progress", "completed", "failed"]
+Name = Annotated[str, Meta(min_length=1, max_length=128)]
+RunId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of a run.", extra={"argument": True})]
+Token = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="The token that run open gave.")]
+Seconds = Annotated[int, Meta(ge=1, le=86_400, description="For how long nobody else can take it up.")]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="Whose it is; otherwise the agent's own.")]
+
+
+class PhaseView(Struct, frozen=True, kw_only=True):
+    name: str
+    state: PhaseState
+    attempt: int
+    updated_at: str
+    output: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    started_at: str | UnsetType = UNSET
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    id: str
+    topology: str
+    topology_hash: str
+    state: RunState
+    principal: str
+    agent_id: str
+    namespace: str
+    created_at: str
+    updated_at: str
+    inputs: dict[str, Any] | UnsetType = UNSET
+    owner: str | UnsetType = UNSET
+    lease_until: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
+class RunWhole(Struct, frozen=True, kw_only=True):
+    run: RunView
+    phases: list[PhaseView]
+    next: str | UnsetType = UNSET
+    """The first phase that is not completed."""
+    token: int | UnsetType = UNSET
+    """By which the run is held; only whoever opened it is told."""
+    resumed: bool | UnsetType = UNSET
+
+
+def _run(run: "Run") -> RunView:
+    return RunView(
+        id=run.id,
+        topology=run.topology,
+        topology_hash=run.topology_hash,
+        state=run.state,
+        principal=run.principal,
+        agent_id=run.agent,
+        namespace=run.namespace,
+        created_at=str(text(run.created_at)),
+        updated_at=str(text(run.updated_at)),
+        inputs=run.inputs or UNSET,
+        owner=known(run.owner),
+        lease_until=text(run.lease_until),
+        error=known(run.error),
+    )
+
+
+def _phase(phase: "Phase") -> PhaseView:
+    return PhaseView(
+        name=phase.name,
+        state=phase.state,
+        attempt=phase.attempt,
+        updated_at=str(text(phase.updated_at)),
+        output=known(phase.output),
+        error=known(phase.error),
+        started_at=text(phase.started_at),
+    )
+
+
+def _whole(run: "Run", phases: "list[Phase]", **more: Any) -> RunWhole:
+    left = next((phase.name for phase in phases if phase.state != "completed"), None)
+    return RunWhole(run=_run(run), phases=[_phase(phase) for phase in phases], next=known(left), **more)
+
+
+class RunOpen(Request, frozen=True):
+    topology: Annotated[Name, Meta(description="Name of the plan.", extra={"argument": True})]
+    phases: Annotated[list[Name], Meta(min_length=1, max_length=1000, description="Its phases, in their order.")]
+    id: (
+        Annotated[str, Meta(min_length=1, max_length=128, description="To take one up, or to give it an id.")] | None
+    ) = None
+    definition: Annotated[
+        dict[str, Any], Meta(description="Whatever else defines the plan; a change makes it another.")
+    ] = {}
+    inputs: Annotated[dict[str, Any], Meta(description="What this run works on.")] = {}
+    owner: Annotated[Name, Meta(description="Who does it; otherwise the agent.")] | None = None
+    seconds: Seconds = 300
+    principal: Who | None = None
+    namespace: Namespace | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/runs",
+    family="power",
+    cli=("run", "open"),
+    human="holdfast.features.runs.render:render_run",
+    examples=(
+        Example({"topology": "release", "phases": ["build", "test", "publish"], "id": "example-run"}),
+        Example({"topology": "release", "phases": ["build", "build"]}, error="VALIDATION_FAILED"),
+        Example({"topology": "release", "phases": []}, error="VALIDATION_FAILED"),
+    ),
+)
+def run_open(hold: Hold, request: RunOpen) -> RunWhole:
+    """Begin long work in phases, or take it up where it stood; nobody else can meanwhile.
+
+    A run is taken up only by the same plan with the same inputs. What was completed stays so, with its output.
+    """
+    shape = Shape(request.topology, tuple(request.phases), request.definition)
+    opened = runs.open_run(
+        hold,
+        runs.Wanted(
+            shape,
+            request.owner or hold.caller.agent,
+            request.seconds,
+            id=request.id,
+            principal=request.principal,
+            namespace=request.namespace,
+            inputs=request.inputs,
+        ),
+    )
+    return _whole(opened.run, opened.phases, token=opened.run.token, resumed=opened.resumed)
+
+
+class RunStep(Request, frozen=True):
+    id: RunId
+    token: Token
+    phase: Annotated[Name, Meta(description="Which phase.")]
+    state: Annotated[Literal["in_progress", "completed", "failed"], Meta(description="Where it stands now.")]
+    output: Annotated[str, Meta(max_length=1 << 20, description="What came of it, or of it so far.")] | None = None
+    error: Annotated[str, Meta(min_length=1, max_length=65_536, description="Why it failed.")] | None = None
+    seconds: Seconds = 300
+    agent_id: Actor | None = None
+
+
+class Stepped(Struct, frozen=True, kw_only=True):
+    run_id: str
+    phase: PhaseView
+    lease_until: str
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/runs/{id}/step",
+    family="power",
+    cli=("run", "step"),
+    examples=(
+        Example({"id": "no-such-run", "token": 1, "phase": "build", "state": "in_progress"}, error="NOT_FOUND"),
+        Example({"id": "no-such-run", "token": 1, "phase": "build", "state": "failed"}, error="VALIDATION_FAILED"),
+    ),
+)
+def run_step(hold: Hold, request: RunStep) -> Stepped:
+    """Note that a phase began, was completed or failed, with its output, and hold the run for longer."""
+    run, phase = runs.step(
+        hold,
+        request.id,
+        request.token,
+        request.phase,
+        request.state,
+        output=request.output,
+        error=request.error,
+        seconds=request.seconds,
+    )
+    return Stepped(run_id=run.id, phase=_phase(phase), lease_until=str(text(run.lease_until)))
+
+
+class RunBeat(Request, frozen=True):
+    id: RunId
+    token: Token
+    seconds: Seconds = 300
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/runs/{id}/heartbeat",
+    family="power",
+    cli=("run", "heartbeat"),
+    examples=(Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),),
+)
+def run_heartbeat(hold: Hold, request: RunBeat) -> RunView:
+    """Hold a run for longer."""
+    return _run(runs.beat(hold, request.id, request.token, request.seconds))
+
+
+class RunClose(Request, frozen=True):
+    id: RunId
+    token: Token
+    error: Annotated[str, Meta(min_length=1, max_length=65_536, description="Why it is given up for now.")] | None = (
+        None
+    )
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/runs/{id}/close",
+    family="power",
+    cli=("run", "close"),
+    human="holdfast.features.runs.render:render_run",
+    examples=(Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),),
+)
+def run_close(hold: Hold, request: RunClose) -> RunWhole:
+    """End a run whose phases are all completed, or give it up for now with an error."""
+    return _whole(*runs.close(hold, request.id, request.token, request.error))
+
+
+class RunShow(Request, frozen=True):
+    id: RunId
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/runs/{id}",
+    family="power",
+    cli=("run", "show"),
+    human="holdfast.features.runs.render:render_run",
+    examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"),),
+)
+def run_show(hold: Hold, request: RunShow) -> RunWhole:
+    """Show where a run stands."""
+    return _whole(*runs.show(hold, request.id))
+
+
+class RunList(Request, frozen=True):
+    state: Annotated[RunState, Meta(description="Only these.")] | None = None
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+class RunPage(Struct, frozen=True, kw_only=True):
+    runs: list[RunView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/runs",
+    family="power",
+    cli=("run", "list"),
+    human="holdfast.features.runs.render:render_runs",
+    examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
+)
+def run_list(hold: Hold, request: RunList) -> RunPage:
+    """List runs, the one that was touched last first."""
+    found = runs.browse(hold, tuple(request.principal), request.state, request.limit, request.offset)
+    return RunPage(runs=[_run(run) for run in found], count=len(found))
+
+
+class RunClear(Request, frozen=True):
+    id: RunId
+    agent_id: Actor | None = None
+
+
+class RunCleared(Struct, frozen=True, kw_only=True):
+    id: str
+
+
+@operation(
+    Effect.DESTROY,
+    "DELETE /api/v1/runs/{id}",
+    family="power",
+    cli=("run", "clear"),
+    irreversible=True,
+    examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"),),
+)
+def run_clear(hold: Hold, request: RunClear) -> RunCleared:
+    """Forget a run with its phases and their output; not while somebody is at it."""
+    return RunCleared(id=runs.clear(hold, request.id).id)
+
+
+class SessionKeep(Request, frozen=True):
+    session_id: Annotated[
+        str, Meta(min_length=1, max_length=512, description="As the provider names it.", extra={"argument": True})
+    ]
+    provider: Annotated[Name, Meta(description="Whose session it is.")]
+    channel: Annotated[str, Meta(max_length=128, description="Where it goes on.")] = ""
+    principal: Who | None = None
+    namespace: Namespace | None = None
+    expires_at: Moment | None = None
+    agent_id: Actor | None = None
+
+
+class SessionView(Struct, frozen=True, kw_only=True):
+    provider: str
+    session_id: str
+    channel: str
+    principal: str
+    namespace: str
+    expires_at: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/sessions",
+    family="power",
+    cli=("session", "keep"),
+    examples=(
+        Example({"session_id": "abc", "provider": "claude", "channel": "cli"}),
+        Example({"session_id": "abc", "provider": "claude", "expires_at": "2001-01-01"}, error="VALIDATION_FAILED"),
+    ),
+)
+def session_keep(hold: Hold, request: SessionKeep) -> SessionView:
+    """Note which session of a provider goes on, in a channel, for a principal, in a namespace."""
+    scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
+    expires = None if request.expires_at is None else from_text(request.expires_at, "expires_at")
+    runs.keep_session(hold, scope, request.provider, request.session_id, expires)
+    return SessionView(
+        provider=request.provider, session_id=request.session_id, **scope._asdict(), expires_at=text(expires)
+    )
+
+
+class SessionGet(Request, frozen=True):
+    channel: Annotated[str, Meta(max_length=128)] = ""
+    principal: Who | None = None
+    namespace: Namespace | None = None
+    provider: Annotated[Name, Meta(description="Only if it is this one's.")] | None = None
+
+
+class SessionFound(Struct, frozen=True, kw_only=True):
+    session: SessionView | None
+    """Null if none goes on, or it is over."""
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/sessions",
+    family="power",
+    cli=("session", "get"),
+    examples=(Example({}), Example({"provider": ""}, error="VALIDATION_FAILED")),
+)
+def session_get(hold: Hold, request: SessionGet) -> SessionFound:
+    """Say which session of a provider goes on, if one does."""
+    scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
+    found = runs.session_of(hold, scope, request.provider)
+    if found is None:
+        return SessionFound(session=None)
+    shown = SessionView(
+        provider=found.provider, session_id=found.session, **found.scope._asdict(), expires_at=text(found.expires_at)
+    )
+    return SessionFound(session=shown)
+
+
+class SessionClear(Request, frozen=True):
+    principal: Who | None = None
+    channel: Annotated[str, Meta(max_length=128)] = ""
+    namespace: Namespace | None = None
+    everywhere: Annotated[bool, Meta(description="In every channel and namespace.")] = False
+    agent_id: Actor | None = None
+
+
+class SessionsCleared(Struct, frozen=True, kw_only=True):
+    cleared: int
+
+
+@operation(
+    Effect.DESTROY,
+    "POST /api/v1/sessions/clear",
+    family="power",
+    cli=("session", "clear"),
+    examples=(Example({"everywhere": True}), Example({"principal": ""}, error="VALIDATION_FAILED")),
+)
+def session_clear(hold: Hold, request: SessionClear) -> SessionsCleared:
+    """Forget which session goes on: in one place, or everywhere."""
+    principal = request.principal or hold.caller.agent
+    scope = None if request.everywhere else Scope(request.channel, principal, request.namespace or hold.namespace)
+    return SessionsCleared(cleared=runs.clear_sessions(hold, principal, scope))

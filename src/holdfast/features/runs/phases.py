@@ -1,0 +1,79 @@
+"""Long work in phases: which steps it may take, so that nothing that was done is lost or done twice."""
+
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from holdfast.kernel.errors import Conflict
+from holdfast.kernel.records.merge import canonical
+
+RunState = Literal["running", "completed", "failed"]
+PhaseState = Literal["pending", "in_progress", "completed", "failed"]
+
+FOLLOWS: dict[PhaseState, tuple[PhaseState, ...]] = {
+    "pending": ("in_progress",),
+    "in_progress": ("in_progress", "completed", "failed"),
+    "failed": ("in_progress",),
+    "completed": (),
+}
+"""What a phase may become. One that was completed stays so, with its output."""
+
+
+class Phase(Struct, frozen=True):
+    name: str
+    place: int
+    state: PhaseState
+    attempt: int
+    output: str | None
+    error: str | None
+    started_at: int | None
+    updated_at: int
+
+
+class Run(Struct, frozen=True):
+    """One piece of long work."""
+
+    id: str
+    principal: str
+    agent: str
+    namespace: str
+    topology: str
+    topology_hash: str
+    inputs: dict[str, Any]
+    state: RunState
+    owner: str | None
+    token: int
+    lease_until: int | None
+    error: str | None
+    created_at: int
+    updated_at: int
+
+
+class Shape(NamedTuple):
+    """What a run does: the name of its plan, the phases in their order, and whatever else defines them."""
+
+    topology: str
+    phases: tuple[str, ...]
+    definition: dict[str, Any]
+
+    @property
+    def hash(self) -> str:
+        return sha256(canonical([self.topology, list(self.phases), self.definition])).hexdigest()
+
+
+def stepped(phase: Phase, state: PhaseState, now: int, *, output: str | None, error: str | None) -> Phase:
+    """A phase after a step. Raises Conflict for one that it cannot take."""
+    if state not in FOLLOWS[phase.state]:
+        raise Conflict(f"{phase.name} is {phase.state.replace('_', ' ')}: it cannot become {state.replace('_', ' ')}.")
+    begins = state == "in_progress" and phase.state != "in_progress"
+    return Phase(
+        name=phase.name,
+        place=phase.place,
+        state=state,
+        attempt=phase.attempt + begins,
+        output=output if output is not None else phase.output,
+        error=error if state == "failed" else None,
+        started_at=now if begins else phase.started_at,
+        updated_at=now,
+    )

@@ -1,0 +1,1 @@
+"""Skills: versioned folders of instructions."""

@@ -1,0 +1,1 @@
+"""Sync by file, for stores that never connect."""

@@ -1,0 +1,25 @@
+"""Advance the version vector at the end of a transaction that applied changes of other stores."""
+
+from holdfast.features.sync.read_changes import advance
+from holdfast.kernel.journal import checkpoint
+from holdfast.kernel.journal.transaction import Transaction, TransactionListener
+
+
+class SeenOrigins:
+    """Origins whose changes one transaction applied."""
+
+    def __init__(self) -> None:
+        self.learnt: set[str] = set()
+        """Origins of single changes."""
+        self.rested: dict[str, tuple[int, str]] = {}
+        """Up to which number, with its mark, everything of an origin is in what was applied, as whole records."""
+
+
+class VersionVectorListener(TransactionListener):
+    """Keeps the version vector equal to what was applied."""
+
+    def appended(self, tx: Transaction) -> None:
+        seen = tx.local(SeenOrigins)
+        if seen.learnt or seen.rested:
+            checkpoint.rest(tx.session, seen.rested, tx.last_seq)
+            advance(tx.session, sorted({*seen.learnt, *seen.rested}))

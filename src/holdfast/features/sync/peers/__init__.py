@@ -1,0 +1,1 @@
+"""Enrolled peers: identity, certificates, namespace filters."""

@@ -1,0 +1,143 @@
+"""Certificates for stores that speak over TLS, by a signer of one's own."""
+
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from ssl import PEM_cert_to_DER_cert
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from holdfast.features.admin.backup import filing, must_be_local
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Conflict, Invalid
+from holdfast.kernel.net.tls import fingerprint_of
+
+SIGNER = "ca"
+SIGNER_DAYS = 3650
+DAYS = 825
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_USAGES = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+class Made(NamedTuple):
+    """Where a certificate lies, with its key and with the certificate of who signed it."""
+
+    certificate: Path
+    key: Path
+    ca: Path
+    fingerprint: str
+
+
+class _Signer(NamedTuple):
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def make(hold: Hold, folder: Path, name: str, hosts: list[str]) -> Made:
+    """A certificate for a store, to serve with and to be known by; the first in a folder makes its signer, too."""
+    must_be_local(hold, "folder")
+    if not _NAME.fullmatch(name) or name == SIGNER:
+        raise Invalid(f"name: 1 to 64 letters, digits or _ . -, and not {SIGNER}", fields=["name"])
+    names = [_general_name(host) for host in hosts or [name]]
+    made, private = folder / f"{name}.pem", folder / f"{name}.key"
+    with filing(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if made.exists() or private.exists():
+            raise Conflict(f"{made} is there already: take another name, or move it away with its key.")
+        now = datetime.now(UTC)
+        signer, key = _signer(folder, now), ec.generate_private_key(ec.SECP256R1())
+        _write(folder, name, _issued(name, names, key, signer.certificate, now).sign(signer.key, SHA256()), key)
+        found = fingerprint_of(PEM_cert_to_DER_cert(made.read_text()))
+    return Made(made, private, folder / f"{SIGNER}.pem", found)
+
+
+def _signer(folder: Path, now: datetime) -> _Signer:
+    """Who signs in a folder; made if there is nobody yet."""
+    if not (folder / f"{SIGNER}.key").exists():
+        key = ec.generate_private_key(ec.SECP256R1())
+        _write(folder, SIGNER, _own(key, now).sign(key, SHA256()), key)
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / f"{SIGNER}.pem").read_bytes())
+        signing = load_pem_private_key((folder / f"{SIGNER}.key").read_bytes(), None)
+    except (ValueError, TypeError):
+        signing = None
+    if not isinstance(signing, ec.EllipticCurvePrivateKey):
+        raise Conflict(f"{folder / SIGNER}.pem and its key cannot be used to sign: choose another folder.")
+    return _Signer(certificate, signing)
+
+
+def _own(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.CertificateBuilder:
+    name = _called("Holdfast peers")
+    builder = _builder(name, name, key, now, SIGNER_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return builder.add_extension(_usage(signs=True), critical=True)
+
+
+def _issued(
+    name: str, names: list[x509.GeneralName], key: ec.EllipticCurvePrivateKey, signer: x509.Certificate, now: datetime
+) -> x509.CertificateBuilder:
+    public = signer.public_key()
+    assert isinstance(public, ec.EllipticCurvePublicKey)
+    builder = _builder(_called(name), signer.subject, key, now, DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(_USAGES), critical=False)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, days: int
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
+    builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=days))
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    """A signer signs certificates and nothing else; others nothing but what they say."""
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _called(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(host.encode("idna").decode())
+    except ValueError:
+        raise Invalid(f"host: {host!r} is neither a name nor an address", fields=["host"]) from None
+
+
+def _write(folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    """Both files, new; the key is readable by its owner alone before its first byte."""
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    for file, said, mode in (
+        (folder / f"{name}.key", private, 0o600),
+        (folder / f"{name}.pem", certificate.public_bytes(Encoding.PEM), 0o644),
+    ):
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
+            opened.write(said)

@@ -1,0 +1,57 @@
+"""Terminal output of the peer operations."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from holdfast.kernel.terminal import escape, render_table
+
+
+def render_peer_token(answer: Any) -> Iterator[str]:
+    yield answer.token
+
+
+def render_peer(answer: Any) -> Iterator[str]:
+    yield f"{escape(answer.name)} is a peer{_format_url(answer)}."
+    yield f"  hears of: {_format_patterns(answer.tell)}"
+    yield f"  tells of: {_format_patterns(answer.take)}{_format_admin(answer)}"
+
+
+def render_peers(answer: Any) -> Iterator[str]:
+    if not answer.peers:
+        yield "No peers: enrol one with `holdfast peers add NAME TOKEN`."
+        return
+    rows = (
+        (
+            escape(peer.name),
+            _format_patterns(peer.tell),
+            _format_patterns(peer.take),
+            "yes" if peer.admin else "",
+            "" if peer.url is UNSET else escape(peer.url),
+            escape(peer.node),
+        )
+        for peer in answer.peers
+    )
+    yield from render_table(rows, ("NAME", "HEARS OF", "TELLS OF", "ADMIN", "URL", "NODE"))
+
+
+def render_peer_removal(answer: Any) -> Iterator[str]:
+    yield f"{escape(answer.name)} is no peer any more; what it told before stays."
+
+
+def render_peer_certificate(answer: Any) -> Iterator[str]:
+    yield f"{escape(answer.certificate)}, with its key beside it; others believe it by {escape(answer.ca)}"
+    yield f"sha256:{answer.fingerprint}"
+
+
+def _format_url(answer: Any) -> str:
+    return "" if answer.url is UNSET else f" at {escape(answer.url)}"
+
+
+def _format_admin(answer: Any) -> str:
+    return ", and govern" if answer.admin else ""
+
+
+def _format_patterns(patterns: list[str]) -> str:
+    return ", ".join(escape(pattern) for pattern in patterns) or "nothing"

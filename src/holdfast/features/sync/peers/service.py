@@ -1,0 +1,138 @@
+"""Peers: stores that somebody here enrolled, and what goes over to each."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from holdfast.features.admin.backup import must_reach_all
+from holdfast.features.sync import status_store as status
+from holdfast.features.sync.peers import store as peers
+from holdfast.features.sync.peers import token as peer_token
+from holdfast.features.sync.peers.client import address
+from holdfast.features.sync.peers.store import Peer
+from holdfast.features.sync.peers.token import Token
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Conflict, Invalid, NotFound
+from holdfast.kernel.journal import journal
+from holdfast.kernel.net import fingerprint
+from holdfast.kernel.records.namespace_patterns import EVERYTHING, admit_patterns
+from holdfast.kernel.storage.port import Session
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+ALL_OF_THEM = (EVERYTHING,)
+
+
+def own_token(hold: Hold) -> Token:
+    """By which another store enrols this one."""
+    must_reach_all(hold)
+    with hold.reading() as session:
+        head = journal.head_of(session)
+    return Token(head.node, head.public_key)
+
+
+def add(
+    hold: Hold,
+    name: str,
+    token: str,
+    *,
+    url: str | None = None,
+    tell: Sequence[str] | None = None,
+    take: Sequence[str] | None = None,
+    admin: bool = False,
+    pinned: str | None = None,
+) -> Peer:
+    """Enrol a store: from now on its signature counts."""
+    must_reach_all(hold)
+    if not _NAME.fullmatch(name):
+        raise Invalid("name: 1 to 64 letters, digits or _ . -", fields=["name"])
+    given = peer_token.read(token)
+    peer = Peer(
+        name=name,
+        node=given.node,
+        public_key=given.public_key,
+        url=_url(url),
+        tell=admit_patterns(ALL_OF_THEM if tell is None else tell, "tell"),
+        take=admit_patterns(ALL_OF_THEM if take is None else take, "take"),
+        admin=admin,
+        fingerprint=fingerprint.admit(pinned) if pinned else None,
+        enrolled_at=hold.now(),
+    )
+    with hold.writing() as write:
+        _must_be_new(write.session, peer)
+        peers.put(write.session, peer)
+    return peer
+
+
+def _must_be_new(session: Session, peer: Peer) -> None:
+    if peer.node == journal.head_of(session).node:
+        raise Conflict("This is the token of this very store: take the one that the other machine prints.")
+    if peers.by_name(session, peer.name) is not None:
+        raise Conflict(f"There is a peer {peer.name!r} already: change it with `holdfast peers set`.", name=peer.name)
+    if (known := peers.by_node(session, peer.node)) is not None:
+        raise Conflict(f"This store is enrolled already, as {known.name!r}.", name=known.name)
+
+
+def change(
+    hold: Hold,
+    name: str,
+    *,
+    token: str | None = None,
+    url: str | None = None,
+    tell: Sequence[str] | None = None,
+    take: Sequence[str] | None = None,
+    admin: bool | None = None,
+    pinned: str | None = None,
+) -> Peer:
+    """Change what goes over; what is not named stays as it is, and an empty address or fingerprint is taken away."""
+    must_reach_all(hold)
+    with hold.writing() as write:
+        before = _found(write.session, name)
+        after = replace(
+            before,
+            url=before.url if url is None else _url(url),
+            tell=before.tell if tell is None else admit_patterns(tell, "tell"),
+            take=before.take if take is None else admit_patterns(take, "take"),
+            admin=before.admin if admin is None else admin,
+            fingerprint=before.fingerprint if pinned is None else fingerprint.admit(pinned) if pinned else None,
+        )
+        if token is not None:
+            after = _rekeyed(after, peer_token.read(token))
+        peers.put(write.session, after)
+    return after
+
+
+def _rekeyed(peer: Peer, token: Token) -> Peer:
+    if token.node != peer.node:
+        raise Conflict(f"This is the token of another store than {peer.name!r}: enrol it with `holdfast peers add`.")
+    return replace(peer, public_key=token.public_key)
+
+
+def remove(hold: Hold, name: str) -> Peer:
+    """End an enrolment: from the moment that this returns its signature counts for nothing, and what of it was put
+    aside is forgotten."""
+    must_reach_all(hold)
+    with hold.writing() as write:
+        peer = _found(write.session, name)
+        peers.remove(write.session, peer)
+        status.forget(write.session, peer.node)
+    return peer
+
+
+def every(hold: Hold) -> list[Peer]:
+    must_reach_all(hold)
+    with hold.reading() as session:
+        return peers.enrolled(session)
+
+
+def _found(session: Session, name: str) -> Peer:
+    peer = peers.by_name(session, name)
+    if peer is None:
+        raise NotFound(f"There is no peer {name!r}: `holdfast peers list` shows them.", name=name)
+    return peer
+
+
+def _url(given: str | None) -> str | None:
+    if not given:
+        return None
+    return address(given).geturl().rstrip("/")

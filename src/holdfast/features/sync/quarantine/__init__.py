@@ -1,0 +1,1 @@
+"""Changes that were refused."""

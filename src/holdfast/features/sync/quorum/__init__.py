@@ -1,0 +1,1 @@
+"""Writes that wait for acknowledgements of peers."""

@@ -1,0 +1,289 @@
+"""What a store tells another: who it is, what it has, and the changes that the other one misses."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.features.skills import store as skills
+from holdfast.features.skills.model import File, SkillVersion
+from holdfast.features.sync import record_snapshots as states
+from holdfast.features.sync.peers.filter import Telling
+from holdfast.features.sync.snapshot import State
+from holdfast.kernel.clock import STATE
+from holdfast.kernel.journal import checkpoint as floors
+from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.journal.kinds import KINDS
+from holdfast.kernel.records.change import Change, mark, signed
+from holdfast.kernel.records.merge import canonical
+from holdfast.kernel.records.namespace_patterns import ALL, Scope
+from holdfast.kernel.storage.port import Row, Session
+
+SCAN = 1000
+FULL_BYTES = 2 * 1024 * 1024
+"""Of a page, at which it ends with the transaction that is being told."""
+MOST_BYTES = 2 * FULL_BYTES
+"""Of a page, at which it ends within one."""
+MOST_READ = 20 * SCAN
+"""Entries of the journal that one page goes over at most: a peer may hear of few of them."""
+
+
+class Reached(NamedTuple):
+    """Up to which number the changes of an origin are all there, and what the last of them was."""
+
+    n: int
+    mark: str
+
+
+class Greeting(Struct, frozen=True, kw_only=True):
+    """What a store says of itself before anything is exchanged."""
+
+    node: str
+    origin: str
+    seq: int
+    """The end of its journal."""
+    now: int
+    """Its wall clock, in microseconds."""
+    vector: dict[str, Reached]
+    authors: dict[str, str]
+    """The public key by which each origin signs that it can tell of."""
+    scope: str = ""
+    """Names the patterns of what it tells of, if that is not all: under others its journal is to be read anew."""
+
+
+class Page(NamedTuple):
+    """Changes in the order of their sender's journal, and up to where that was read."""
+
+    changes: list[Change]
+    upto: int
+    more: bool
+    files: dict[str, bytes] = {}
+    """What the files of skills say that were registered in it, compressed, by the digest of what they say."""
+    states: list[State] = []
+    """Records whole, whose changes are not told one by one."""
+    bases: dict[str, Reached] = {}
+    """Up to which number the changes of some origins are in what was told up to here, states included."""
+
+
+def greet(session: Session, now: int, scope: Scope = ALL) -> Greeting:
+    head = journal.head_of(session)
+    authors = {origin: key.hex() for origin, key, _ in session.rows("author_list")}
+    authors |= {origin: key.hex() for origin, key, _ in session.rows("signer_list")}
+    return Greeting(
+        node=head.node,
+        origin=head.origin,
+        seq=head.seq,
+        now=now,
+        vector=vector(session),
+        authors=authors,
+        scope=scope.told_as,
+    )
+
+
+def vector(session: Session) -> dict[str, Reached]:
+    """For every origin, how far its changes are all here."""
+    return {origin: Reached(n, mark_of(session, origin, n) or "") for origin, n in numbers(session).items() if n}
+
+
+def numbers(session: Session) -> dict[str, int]:
+    """For every origin, up to which number its changes are all here, in the journal or in what was folded."""
+    own, known = journal.head_of(session).origin, dict[str, int]()
+    for origin, n in session.rows("own_numbers"):
+        known[origin] = n
+    for origin, n in session.rows("heard_list"):
+        known[origin] = known.get(origin, 0) if origin == own else n
+    for base in floors.bases(session):
+        known[base.origin] = max(base.n, known.get(base.origin, 0))
+    return known
+
+
+def numbers_at(session: Session, place: int) -> dict[str, int]:
+    """For every origin, up to which number its changes were all here at a place of the journal, or at its floor."""
+    floor = floors.floor_of(session)
+    upto = max(place, floor.seq if floor else 0)
+    known = dict.fromkeys(numbers(session), 0)
+    for base in floors.bases(session):
+        if base.seq <= upto:
+            known[base.origin] = max(base.n, known[base.origin])
+    for origin, after in known.items():
+        row = session.row("base_gapless", origin=origin, after=after, upto=upto)
+        assert row is not None
+        known[origin] = row[0]
+    return {origin: n for origin, n in known.items() if n}
+
+
+def mark_of(session: Session, origin: str, n: int) -> str | None:
+    """What the change of a number was here."""
+    if row := session.row("change_mark", origin=origin, n=n):
+        return mark(origin, n, *row)
+    row = session.row("base_mark", origin=origin, n=n)
+    return row[0] if row else None
+
+
+def feed(
+    session: Session, key: bytes | None, after: int, known: Mapping[str, int], limit: int, scope: Scope = ALL
+) -> Page:
+    """The changes behind a place that the other one does not have and may see; no transaction of usual size is cut.
+
+    Its vector only spares bytes: what is above a gap there is sent again, and is known there. What was
+    made here under a key that is not here any more cannot be signed: it is told whole, as what was folded is.
+    """
+    reading = _Reading(session, key, known, scope)
+    for row, told in reading.behind(after):
+        if reading.is_over() or (reading.is_full(limit) and row[1] != reading.batch):
+            return reading.page(after, more=True)
+        reading.take(row, told=told)
+    return reading.page(after, more=False)
+
+
+class _Reading:
+    """One page while the journal is read."""
+
+    def __init__(self, session: Session, key: bytes | None, known: Mapping[str, int], scope: Scope) -> None:
+        self._session, self._key, self._known, self._scope = session, key, known, scope
+        signers = {origin: public for origin, public, _ in session.rows("signer_list")}
+        self._own = {origin for origin, public in signers.items() if key and public == signer.public_of(key)}
+        self._unsigned = signers.keys() - self._own
+        self._telling = Telling(session, scope)
+        self._bases = floors.bases(session)
+        self._has_all = all(known.get(base.origin, 0) >= base.n for base in self._bases)
+        self._bases += _told_whole(session, self._unsigned)
+        self._changes: list[Change] = []
+        self._states: dict[tuple[str, str], State] = {}
+        self._upto, self.batch, self._read, self._bytes = 0, 0, 0, 0
+
+    def is_full(self, limit: int) -> bool:
+        size = len(self._changes) + len(self._states)
+        return size >= limit or self._read >= MOST_READ or self._bytes >= FULL_BYTES
+
+    def is_over(self) -> bool:
+        """Whether even a transaction has to be cut: it may be larger than one message can be."""
+        return self._bytes >= MOST_BYTES
+
+    def behind(self, after: int) -> Iterator[tuple[Row, bool]]:
+        self._upto = after
+        while rows := self._session.rows("change_feed", after=after, limit=SCAN):
+            yield from self._telling.told(rows)
+            after = rows[-1][0]
+
+    def take(self, row: Row, *, told: bool) -> None:
+        """One entry: as the change that it is, or, if that can be told no more, as all that came of its record."""
+        self._upto, self.batch, self._read = row[0], row[1], self._read + 1
+        if not told:
+            return
+        for state in self._telling.entering(row):
+            self._add(state)
+        if row[2] == STATE or row[-1]:
+            self._tell_whole(row)
+        elif row[3] <= self._known.get(row[2], 0):
+            return
+        elif row[2] in self._unsigned:
+            self._add_whole(row, covered=True)
+        else:
+            change = _change(row, self._own, self._key)
+            self._changes.append(change)
+            self._bytes += len(change.words or "") + _bytes_of_files(change)
+
+    def _add(self, state: State) -> None:
+        self._states[state.kind, state.record] = state
+        self._bytes += len(state.body) + len(state.cells) + _bytes_of_files(state)
+
+    def _tell_whole(self, row: Row) -> None:
+        """A record and what it cannot be without, unless all of that is among the numbers that the other one knows."""
+        covered = row[2] != STATE or row[6] == STATE
+        if not (covered and self._has_all):
+            self._add_whole(row, covered=covered)
+
+    def _add_whole(self, row: Row, *, covered: bool) -> None:
+        for state in states.with_ends(self._session, row[7], row[8]):
+            told = (state.kind, state.record) in self._states
+            if not told and self._telling.tells(state.kind, state.record):
+                self._add(replace(state, covered=covered and self._scope.tells_all))
+
+    def page(self, after: int, *, more: bool) -> Page:
+        whole = list(self._states.values())
+        files = _files(self._session, self._changes, whole)
+        return Page(self._changes, self._upto, more, files=files, states=whole, bases=self._rested(after))
+
+    def _rested(self, after: int) -> dict[str, Reached]:
+        """Up to which numbers all is told by the end of this page; who hears of a part only is never told so."""
+        passed = [base for base in self._bases if after < base.seq <= self._upto and self._scope.tells_all]
+        return {base.origin: Reached(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
+
+
+def _told_whole(session: Session, origins: Collection[str]) -> list[floors.Base]:
+    """Up to where the changes of some names of this store are told by the end of its journal."""
+    last = [(origin, n) for origin, n in session.rows("own_numbers") if n and origin in origins]
+    return [
+        floors.Base(origin, n, mark_of(session, origin, n) or "", row[0])
+        for origin, n in last
+        for row in session.rows("fork_own", origin=origin, after=n - 1)
+    ]
+
+
+def _files(session: Session, changes: Sequence[Change], whole: Sequence[State]) -> dict[str, bytes]:
+    told: list[Change | State] = [*changes, *whole]
+    digests = {file.digest for one in told for file in _files_of(one)}
+    return {digest: skills.packed(session, digest) for digest in sorted(digests)}
+
+
+def _files_of(told: Change | State) -> Sequence[File]:
+    if told.kind != "skill_version" or told.body is None:
+        return ()
+    return msgspec.json.decode(told.body, type=SkillVersion).files
+
+
+def _bytes_of_files(told: Change | State) -> int:
+    return sum(file.size for file in _files_of(told))
+
+
+def _change(row: Row, own: set[str], key: bytes | None) -> Change:
+    _, batch, origin, n, at, actor, op, kind, record, about, body, delta, signature, digest, said, _ = row
+    erased = (digest or "purged") if body is None and delta is None else None
+    change = Change(
+        origin=origin,
+        n=n,
+        at=at,
+        actor=actor,
+        op=op,
+        kind=kind,
+        record=record,
+        about=about,
+        body=None if delta is not None or erased else said or body,
+        delta=delta,
+        erased=erased,
+        signature=signature or "",
+        group=batch,
+    )
+    if origin not in own or key is None:
+        return change
+    return replace(change, signature=signer.sign(key, signed(change)).hex())
+
+
+def advance(session: Session, origins: Sequence[str]) -> None:
+    """Note how far the changes of some origins are all here now: never over a gap."""
+    heard = {row[0]: row[1] for row in session.rows("heard_list")}
+    for base in floors.bases(session):
+        heard[base.origin] = max(base.n, heard.get(base.origin, 0))
+    for origin in origins:
+        row = session.row("heard_gapless", origin=origin, after=heard.get(origin, 0))
+        assert row is not None
+        session.do("heard_put", origin=origin, n=row[0])
+
+
+def digest(session: Session) -> str:
+    """Equal for two stores exactly if every cell of every record is: values, stamps and what was seen."""
+    total = 0
+    for name, id in session.rows("record_list"):
+        if name not in KINDS or not session.row(f"{name}_cells", id=id):
+            continue
+        said = states.cells_of(session, name, id)
+        assert said is not None
+        for cell, held in said.items():
+            values = sorted([s.time, s.origin, canonical(v).decode()] for s, v in held.values.items())
+            text = msgspec.json.encode([name, id, cell, values, sorted(held.seen.items())])
+            total += int.from_bytes(sha256(text).digest()[:16], "big")
+    return f"{total % (1 << 128):032x}"

@@ -1,0 +1,140 @@
+"""Terminal output of sync, conflicts, bundles and compaction."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from holdfast.kernel.terminal import escape, pluralize, print_error, render_table, style
+
+
+def render_sync(answer: Any) -> Iterator[str]:
+    if answer.dry_run is True:
+        for name in ("pull", "push"):
+            if (plan := getattr(answer, name)) is not UNSET:
+                links = pluralize(plan.links, "link")
+                yield f"would {name}: {plan.new} new, {plan.update} changed, {plan.noop} the same, {links}"
+    elif answer.direction == "pull":
+        yield f"pulled {answer.imported} memories from remote"
+    elif answer.direction == "push":
+        yield f"pushed {answer.exported} memories to remote"
+    else:
+        yield f"merged: pulled {answer.pulled}, pushed {answer.pushed}"
+    for name in answer.forked:
+        text = f"two stores gave the same numbers as {escape(name)}: let that store sync, one of them was a copy"
+        yield style(text, fg="red")
+    if answer.given_again is not UNSET:
+        again = pluralize(answer.given_again, "change")
+        yield f"one of the stores was brought back from a copy: it goes on as a new incarnation, {again} given again"
+    yield from _render_other_changes(answer)
+
+
+def _render_other_changes(answer: Any) -> Iterator[str]:
+    """Print the counts of deletions, links and conflicts, and every rejected change."""
+    more = [(answer.deletes, "deletion"), (answer.links, "link"), (answer.conflicts, "conflict")]
+    if told := [pluralize(number, what) for number, what in more if number]:
+        yield ", ".join(told) + (": see `holdfast conflicts list`" if answer.conflicts else "")
+    for one in answer.errors:
+        where = "here" if one.by == "here" else "there"
+        text = f"rejected {where}: {escape(one.kind)} {escape(one.record)}: {escape(one.detail)} [{one.reason}]"
+        yield style(text, fg="red")
+
+
+def render_conflicts(answer: Any) -> Iterator[str]:
+    if not answer.conflicts:
+        yield "No conflicts."
+        return
+    rows = (
+        (
+            one.id,
+            escape(one.namespace),
+            escape(one.title),
+            escape(one.field),
+            _format_side(one.shown),
+            _format_side(one.other),
+        )
+        for one in answer.conflicts
+    )
+    yield from render_table(rows, ("ID", "NAMESPACE", "TITLE", "FIELD", "SHOWN", "OTHER"))
+    if answer.total > answer.count:
+        yield f"{answer.count} of {answer.total}"
+
+
+def render_conflict(answer: Any) -> Iterator[str]:
+    yield f"{escape(answer.namespace)} / {escape(answer.title)}: {escape(answer.field)}"
+    for name in ("shown", "other"):
+        side = getattr(answer, name)
+        whose = " (mine)" if answer.mine == name else ""
+        by = f" by {escape(side.actor)}" if side.actor is not UNSET else ""
+        yield style(f"{name}{whose}, {side.at}{by}", bold=True)
+        yield f"  {escape(str(side.value))}"
+
+
+def render_conflict_resolution(answer: Any) -> Iterator[str]:
+    yield f"Kept {answer.kept} of {escape(answer.field)} in {answer.memory_id}."
+    if answer.other_id is not UNSET:
+        yield f"The other is {answer.other_id} now."
+
+
+def render_sync_status(answer: Any) -> Iterator[str]:
+    if not answer.peers:
+        yield "No peers yet: `holdfast sync-daemon --peers URL` keeps this store in step with others."
+    rows = ((escape(one.peer), one.state, *map(_format_optional, _get_columns(one))) for one in answer.peers)
+    if answer.peers:
+        yield from render_table(
+            rows, ("PEER", "STATE", "BEHIND HERE", "BEHIND THERE", "CONFLICTS MET", "ASIDE", "LAST SUCCESS")
+        )
+    for one in answer.peers:
+        if one.last_error is not UNSET:
+            yield style(
+                f"{escape(one.peer)}: {escape(one.last_error)} ({pluralize(one.failures, 'failure')})", fg="red"
+            )
+        if one.unknown_there is not UNSET:
+            yield f"{escape(one.peer)}: its release does not know {', '.join(one.unknown_there)}: upgrade it"
+        if one.clock_ahead_secs is not UNSET:
+            yield f"{escape(one.peer)}: its clock is {one.clock_ahead_secs:+.0f} seconds from the one here"
+    yield f"{pluralize(answer.conflicts, 'conflict')} not resolved now, {answer.quarantined} in quarantine"
+    if answer.pending_replication:
+        pending = pluralize(answer.pending_replication, "change")
+        yield f"{pending} that too few others have, since {answer.pending_since}"
+
+
+def render_bundle_export(answer: Any) -> Iterator[str]:
+    """Print the size of the bundle; on standard error if the bundle itself goes to standard output."""
+    whole = f" and {pluralize(answer.states, 'whole record')}" if answer.states else ""
+    text = f"{pluralize(answer.changes, 'change')}{whole} in {answer.bytes:,} bytes; next time: --since {answer.next}"
+    if answer.file == "-":
+        print_error(text)
+    else:
+        yield text
+
+
+def render_bundle_import(answer: Any) -> Iterator[str]:
+    would = "would take" if answer.dry_run else "took"
+    brought = pluralize(answer.imported, "memory", "memories")
+    yield f"{would} {brought} from {escape(answer.node)}, up to its change {answer.next}"
+    yield from _render_other_changes(answer)
+
+
+def render_compaction(answer: Any) -> Iterator[str]:
+    would = "would be folded" if answer.dry_run else "folded"
+    said = f"{answer.bytes_before:,} to {answer.bytes_after:,} bytes"
+    yield f"{pluralize(answer.folded, 'entry', 'entries')} of {pluralize(answer.records, 'record')} {would}: {said}"
+    if answer.since is not UNSET:
+        yield f"history is whole since {answer.since} (change {answer.floor})"
+    if answer.waits_for is not UNSET:
+        held = pluralize(answer.held_back, "older entry", "older entries")
+        yield f"{held} kept until {escape(answer.waits_for)} has taken them"
+
+
+def _get_columns(one: Any) -> tuple[Any, ...]:
+    return one.behind_here, one.behind_there, one.conflicts, one.quarantined, one.last_success
+
+
+def _format_optional(value: Any) -> str:
+    return "-" if value is UNSET else str(value)
+
+
+def _format_side(side: Any) -> str:
+    text = escape(str(side.value)).replace("\n", " ")
+    return text if len(text) <= 40 else text[:39] + "…"

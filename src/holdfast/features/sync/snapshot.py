@@ -1,0 +1,77 @@
+"""A record whole, as it travels when the changes that made it are no longer told one by one."""
+
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.kernel.clock import STATE, Stamp, too_far
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.change import MAX_NUMBER, Change, must_be_name
+from holdfast.kernel.records.field_versions import decode
+from holdfast.kernel.records.merge import Cell
+
+MOST_STATE = 8 * 1024 * 1024
+"""Bytes of one record with all that nobody has settled about it."""
+
+
+class State(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One record with every value in its cells, and who has seen what. It has no number: its sender vouches for it."""
+
+    kind: str
+    record: str
+    about: str | None = None
+    at: int
+    """The stamp that most of its cells have."""
+    origin: str
+    body: str
+    """The record as it says itself, for what never changes of it."""
+    cells: str
+    covered: bool = False
+    """Whether what it was made of is among the numbers that its sender says it told."""
+
+    @property
+    def base(self) -> Stamp:
+        return Stamp(self.at, self.origin)
+
+
+def must_be_whole(state: State) -> None:
+    """Raise if a state cannot be one, whoever sent it."""
+    for field in ("kind", "record", "origin"):
+        must_be_name(field, getattr(state, field))
+    if state.about is not None:
+        must_be_name("about", state.about)
+    if not 0 <= state.at <= MAX_NUMBER or len(state.cells) + len(state.body) > MOST_STATE:
+        raise Invalid(f"A state has a time and at most {MOST_STATE:,} characters.")
+
+
+def read(state: State) -> dict[str, Cell]:
+    """The cells of a state; raises if they contradict themselves."""
+    try:
+        held = decode(state.cells.encode())
+    except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
+        raise Invalid(f"It cannot be read: {error}") from None
+    for name, cell in held.items():
+        if any(stamp.time > cell.seen.get(stamp.origin, -1) for stamp in cell.values):
+            raise Invalid(f"{name}: holds a value that nobody can have seen.")
+    return held
+
+
+def ahead(state: State, held: dict[str, Cell], now_ms: int) -> bool:
+    """Whether a state comes from so far in the future that a clock must be wrong."""
+    times = [state.at, *(time for cell in held.values() for time in cell.seen.values())]
+    return any(too_far(time, now_ms) for time in times)
+
+
+def as_change(state: State) -> Change:
+    """A state in the form in which changes that could not be taken are kept; its number is that of its record."""
+    named = sha256(msgspec.json.encode([state.kind, state.record])).digest()
+    about = {"kind": state.kind, "record": state.record, "about": state.about}
+    n = 1 + (int.from_bytes(named[:7], "big") >> 4)
+    said = msgspec.json.encode(state).decode()
+    return Change(origin=STATE, n=n, at=state.at, actor="", op=STATE, delta=said, **about)  # type: ignore[arg-type]
+
+
+def from_change(change: Change) -> State:
+    """The state that was kept in the form of a change."""
+    return msgspec.json.decode(change.delta or "", type=State)

@@ -1,0 +1,512 @@
+"""What is to be done at a time: tasks, who does them, and what became of each try."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.memories.views import known, text
+from holdfast.features.tasks import service as tasks
+from holdfast.features.tasks.model import Run, Task
+from holdfast.features.tasks.store import Which
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+State = Literal["pending", "running", "done", "failed", "cancelled"]
+OPEN: tuple[State, ...] = ("pending", "running")
+Handler = Literal["none", "webhook", "command", "python", "job"]
+Misfire = Literal["skip", "once", "all"]
+
+Title = Annotated[str, Meta(min_length=1, max_length=4096, description="What is to be done.", extra={"argument": True})]
+When = Annotated[
+    str, Meta(min_length=1, max_length=40, description="RFC 3339 time; without an offset on the clock of the zone.")
+]
+Zone = Annotated[str, Meta(min_length=1, max_length=64, description="Zone of its clock, such as Europe/Berlin.")]
+Repeat = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=500,
+        description="daily, weekdays, weekly, monthly, yearly, `every 90 minutes`, five fields of cron, or FREQ=...",
+    ),
+]
+Policy = Annotated[Misfire, Meta(description="Times that were slept through: skip them, make up for one, or for all.")]
+TaskId = Annotated[
+    str,
+    Meta(
+        min_length=6,
+        max_length=64,
+        description="Id of a task, or its beginning: at least 6 characters that only one of yours has.",
+        extra={"argument": True},
+    ),
+]
+WholeId = Annotated[
+    str, Meta(min_length=6, max_length=64, description="Id of a task, as claim gave it.", extra={"argument": True})
+]
+Principal = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Whose task it is; otherwise the agent's own.")
+]
+Token = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="The token that claim gave with it.")]
+Seconds = Annotated[int, Meta(ge=1, le=86_400, description="For how long nobody else gets it.")]
+Word = Annotated[str, Meta(max_length=256)]
+Payload = Annotated[dict[str, Any], Meta(description="Any JSON object for whoever does it.")]
+Attempts = Annotated[int, Meta(ge=1, le=100, description="Tries of each time before it is given up.")]
+Timeout = Annotated[int, Meta(ge=1, le=86_400, description="Seconds that a worker lets one try take.")]
+
+
+class TaskView(Struct, frozen=True, kw_only=True):
+    id: str
+    title: str
+    state: State
+    due_at: str
+    """The time that it is for."""
+    principal: str
+    agent_id: str
+    namespace: str
+    kind: str
+    zone: str
+    misfire: Misfire
+    attempts: int
+    most_attempts: int
+    timeout: int
+    handler: Handler
+    created_at: str
+    updated_at: str
+    repeat: str | UnsetType = UNSET
+    ready_at: str | UnsetType = UNSET
+    """From when on it can be claimed, if that is not when it is due."""
+    target: str | UnsetType = UNSET
+    payload: dict[str, Any] | UnsetType = UNSET
+    channel: str | UnsetType = UNSET
+    reply_to: str | UnsetType = UNSET
+    owner: str | UnsetType = UNSET
+    """Who does it just now."""
+    lease_until: str | UnsetType = UNSET
+    cancel_asked: bool | UnsetType = UNSET
+    last_error: str | UnsetType = UNSET
+    unique_key: str | UnsetType = UNSET
+
+
+def task_view(task: "Task") -> TaskView:
+    running = task.state == "running"
+    return TaskView(
+        id=task.id,
+        title=task.title,
+        state=task.state,
+        due_at=str(text(task.due_at)),
+        principal=task.principal,
+        agent_id=task.agent,
+        namespace=task.namespace,
+        kind=task.kind,
+        zone=task.zone,
+        misfire=task.misfire,
+        attempts=task.attempts,
+        most_attempts=task.most_attempts,
+        timeout=task.timeout,
+        handler=task.handler,
+        created_at=str(text(task.created_at)),
+        updated_at=str(text(task.updated_at)),
+        repeat=known(task.repeat),
+        ready_at=UNSET if running or task.ready_at == task.due_at else text(task.ready_at),
+        target=task.target or UNSET,
+        payload=task.payload or UNSET,
+        channel=task.channel or UNSET,
+        reply_to=task.reply_to or UNSET,
+        owner=known(task.owner),
+        lease_until=text(task.ready_at) if running else UNSET,
+        cancel_asked=task.cancel_asked or UNSET,
+        last_error=known(task.last_error),
+        unique_key=known(task.unique_key),
+    )
+
+
+class TaskAdd(Request, frozen=True):
+    title: Title
+    due_at: When
+    repeat: Repeat | None = None
+    zone: Zone = "UTC"
+    misfire: Policy = "once"
+    principal: Principal | None = None
+    namespace: Namespace | None = None
+    kind: Annotated[str, Meta(min_length=1, max_length=64, description="reminder, action, or a word of your own.")] = (
+        "reminder"
+    )
+    channel: Annotated[Word, Meta(description="Where it was asked for.")] = ""
+    reply_to: Annotated[Word, Meta(description="Whom to tell.")] = ""
+    payload: Payload = {}
+    handler: Annotated[
+        Handler, Meta(description="Who does it: none (whoever claims it), or a worker by itself; that takes an admin.")
+    ] = "none"
+    target: Annotated[
+        str, Meta(max_length=4096, description="For a worker: an address, a command, the name of a handler, or a job.")
+    ] = ""
+    max_attempts: Attempts = 5
+    timeout: Timeout = 300
+    unique_key: (
+        Annotated[str, Meta(min_length=1, max_length=256, description="A task with the same one is not made twice.")]
+        | None
+    ) = None
+    agent_id: Actor | None = None
+
+
+class TaskLike(Struct, frozen=True, kw_only=True):
+    id: str
+    title: str
+    due_at: str
+
+
+class TaskAdded(Struct, frozen=True, kw_only=True):
+    task: TaskView
+    created: bool
+    """False: it was there already, and is shown as it is."""
+    similar: list[TaskLike]
+    """Others that may mean the same; nothing was done about them."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/tasks",
+    family="power",
+    cli=("task", "add"),
+    status=201,
+    human="holdfast.features.tasks.render:render_added_task",
+    examples=(
+        Example({"title": "Pay the rent", "due_at": "2030-01-31T09:00", "zone": "Europe/Berlin", "repeat": "monthly"}),
+        Example({"title": "Pay the rent", "due_at": "tomorrow at nine"}, error="VALIDATION_FAILED"),
+        Example({"title": "Pay", "due_at": "2030-01-31", "repeat": "0 0 31 2 *"}, error="VALIDATION_FAILED"),
+    ),
+)
+def task_add(hold: Hold, request: TaskAdd) -> TaskAdded:
+    """Plan something: once, or again and again by the clock of a place.
+
+    The same thing at the same time is not planned twice. What may mean the same is named, never dropped.
+    """
+    added = tasks.add(
+        hold,
+        tasks.Draft(
+            title=request.title,
+            due_at=request.due_at,
+            principal=request.principal,
+            namespace=request.namespace,
+            channel=request.channel,
+            reply_to=request.reply_to,
+            kind=request.kind,
+            handler=request.handler,
+            target=request.target,
+            payload=request.payload,
+            zone=request.zone,
+            repeat=request.repeat,
+            misfire=request.misfire,
+            most_attempts=request.max_attempts,
+            timeout=request.timeout,
+            unique_key=request.unique_key,
+        ),
+    )
+    similar = [TaskLike(id=one.id, title=one.title, due_at=str(text(one.due_at))) for one in added.similar]
+    return TaskAdded(task=task_view(added.task), created=added.created, similar=similar)
+
+
+class TaskList(Request, frozen=True):
+    state: Annotated[
+        list[State], Meta(max_length=5, description="Only these; those that wait or are being done, unless told.")
+    ] = []
+    due: Annotated[bool, Meta(description="Only what could be claimed now.")] = False
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+class TaskPage(Struct, frozen=True, kw_only=True):
+    tasks: list[TaskView]
+    count: int
+    total: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/tasks",
+    family="power",
+    cli=("task", "list"),
+    human="holdfast.features.tasks.render:render_tasks",
+    examples=(
+        Example({}),
+        Example({"state": ["failed"], "due": True}),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+    ),
+)
+def task_list(hold: Hold, request: TaskList) -> TaskPage:
+    """List your tasks, what is due first; for who administers the store, everybody's."""
+    which = Which(
+        principals=tuple(request.principal),
+        states=tuple(request.state) or OPEN,
+        due=hold.now() if request.due else None,
+    )
+    found, total = tasks.browse(hold, which, request.limit, request.offset)
+    return TaskPage(tasks=[task_view(task) for task in found], count=len(found), total=total)
+
+
+Own = Annotated[list[str], Meta(max_length=20, description="Look among theirs only.")]
+
+
+class TaskOne(Request, frozen=True):
+    id: TaskId
+    principal: Own = []
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/tasks/{id}",
+    family="power",
+    cli=("task", "show"),
+    human="holdfast.features.tasks.render:render_task",
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "short"}, error="VALIDATION_FAILED")),
+)
+def task_show(hold: Hold, request: TaskOne) -> TaskView:
+    """Show one task."""
+    return task_view(tasks.show(hold, request.id, request.principal))
+
+
+class TaskUpdate(Request, frozen=True):
+    id: TaskId
+    title: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    due_at: When | None = None
+    repeat: Repeat | None = None
+    zone: Zone | None = None
+    misfire: Policy | None = None
+    kind: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    reply_to: Word | None = None
+    payload: Payload | None = None
+    max_attempts: Attempts | None = None
+    timeout: Timeout | None = None
+    principal: Own = []
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "PATCH /api/v1/tasks/{id}",
+    family="power",
+    cli=("task", "update"),
+    human="holdfast.features.tasks.render:render_task",
+    examples=(
+        Example({"id": "no-such-task", "title": "Pay"}, error="NOT_FOUND"),
+        Example({"id": "no-such-task"}, error="VALIDATION_FAILED"),
+    ),
+)
+def task_update(hold: Hold, request: TaskUpdate) -> TaskView:
+    """Change a task that waits: what it says, when it is due, how it repeats."""
+    fields = ("title", "due_at", "repeat", "zone", "misfire", "kind", "reply_to", "payload", "timeout")
+    changes = {name: value for name in fields if (value := getattr(request, name)) is not None}
+    if request.max_attempts is not None:
+        changes["most_attempts"] = request.max_attempts
+    return task_view(tasks.amend(hold, request.id, request.principal, changes))
+
+
+class TaskDefer(Request, frozen=True):
+    id: TaskId
+    until: Annotated[When, Meta(extra={"argument": True})]
+    principal: Own = []
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/tasks/{id}/defer",
+    family="power",
+    cli=("task", "defer"),
+    human="holdfast.features.tasks.render:render_task",
+    examples=(Example({"id": "no-such-task", "until": "2030-01-31"}, error="NOT_FOUND"),),
+)
+def task_defer(hold: Hold, request: TaskDefer) -> TaskView:
+    """Put this one time of a task off; those after it come when they would have come."""
+    return task_view(tasks.defer(hold, request.id, request.principal, request.until))
+
+
+class TaskChange(Request, frozen=True):
+    id: TaskId
+    principal: Own = []
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/tasks/{id}/cancel",
+    family="power",
+    cli=("task", "cancel"),
+    human="holdfast.features.tasks.render:render_task",
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+)
+def task_cancel(hold: Hold, request: TaskChange) -> TaskView:
+    """Give a task up; who is doing it just now is asked to stop."""
+    return task_view(tasks.cancel(hold, request.id, request.principal))
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/tasks/{id}/retry",
+    family="power",
+    cli=("task", "retry"),
+    human="holdfast.features.tasks.render:render_task",
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+)
+def task_retry(hold: Hold, request: TaskChange) -> TaskView:
+    """Take up again at once what was given up after too many tries."""
+    return task_view(tasks.retry(hold, request.id, request.principal))
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    id: str
+    due_at: str
+    attempt: int
+    owner: str
+    started_at: str
+    finished_at: str
+    status: Literal["completed", "failed", "lost", "skipped"]
+    final: bool
+    """Whether this try settled the time that it was for."""
+    result: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    tokens_used: int | UnsetType = UNSET
+
+
+class TaskRuns(Request, frozen=True):
+    id: TaskId
+    limit: Limit = 20
+    principal: Own = []
+
+
+class RunPage(Struct, frozen=True, kw_only=True):
+    task_id: str
+    runs: list[RunView]
+    count: int
+
+
+def run_view(run: "Run") -> RunView:
+    return RunView(
+        id=run.id,
+        due_at=str(text(run.due_at)),
+        attempt=run.attempt,
+        owner=run.owner,
+        started_at=str(text(run.started_at)),
+        finished_at=str(text(run.finished_at)),
+        status=run.status,
+        final=run.final,
+        result=known(run.result),
+        error=known(run.error),
+        tokens_used=known(run.tokens),
+    )
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/tasks/{id}/runs",
+    family="power",
+    cli=("task", "runs"),
+    human="holdfast.features.tasks.render:render_task_runs",
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+)
+def task_runs(hold: Hold, request: TaskRuns) -> RunPage:
+    """Show what became of a task, the last try first."""
+    task, found = tasks.history(hold, request.id, request.principal, request.limit)
+    return RunPage(task_id=task.id, runs=[run_view(run) for run in found], count=len(found))
+
+
+class TaskClaim(Request, frozen=True):
+    owner: (
+        Annotated[str, Meta(min_length=1, max_length=128, description="Who does them; otherwise the agent.")] | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, le=1000, description="At most this many.")] = 10
+    seconds: Seconds = 300
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    agent_id: Actor | None = None
+
+
+class ClaimedView(Struct, frozen=True, kw_only=True):
+    token: int
+    """By which the claim is held, ended and told from earlier ones."""
+    task: TaskView
+
+
+class Claimed(Struct, frozen=True, kw_only=True):
+    claimed: list[ClaimedView]
+    count: int
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/tasks/claim",
+    family="power",
+    cli=("task", "claim"),
+    human="holdfast.features.tasks.render:render_claims",
+    examples=(Example({"limit": 5}), Example({"seconds": 0}, error="VALIDATION_FAILED")),
+)
+def task_claim(hold: Hold, request: TaskClaim) -> Claimed:
+    """Take what is due of your tasks, for a while: nobody else gets it until that is over.
+
+    Each claim counts as a try. What has a handler of its own is left to workers.
+    """
+    which = Which(principals=tuple(request.principal), handlers=("none",))
+    taken = tasks.claim(hold, request.owner or hold.caller.agent, request.limit, request.seconds, which)
+    return Claimed(claimed=[ClaimedView(token=one.token, task=task_view(one)) for one in taken], count=len(taken))
+
+
+class TaskBeat(Request, frozen=True):
+    id: WholeId
+    token: Token
+    seconds: Seconds = 300
+    agent_id: Actor | None = None
+
+
+class Beaten(Struct, frozen=True, kw_only=True):
+    id: str
+    stop: bool
+    """Whether the task was cancelled meanwhile: end it, and finish it as failed."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/tasks/{id}/heartbeat",
+    family="power",
+    cli=("task", "heartbeat"),
+    examples=(
+        Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),
+        Example({"id": "no-such-task", "token": 0}, error="VALIDATION_FAILED"),
+    ),
+)
+def task_heartbeat(hold: Hold, request: TaskBeat) -> Beaten:
+    """Hold a claimed task for longer, and learn whether to stop."""
+    return Beaten(id=request.id, stop=tasks.beat(hold, request.id, request.token, request.seconds))
+
+
+class TaskFinish(Request, frozen=True):
+    id: WholeId
+    token: Token
+    error: (
+        Annotated[str, Meta(min_length=1, max_length=65_536, description="Why it failed; otherwise it is done.")] | None
+    ) = None
+    result: Annotated[str, Meta(max_length=65_536, description="What came of it.")] | None = None
+    tokens_used: Annotated[int, Meta(ge=0, le=1 << 40, description="Tokens that it took.")] | None = None
+    agent_id: Actor | None = None
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    task: TaskView
+    run: RunView
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/tasks/{id}/finish",
+    family="power",
+    cli=("task", "finish"),
+    human="holdfast.features.tasks.render:render_finished_task",
+    examples=(Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),),
+)
+def task_finish(hold: Hold, request: TaskFinish) -> Finished:
+    """Say how a claimed task ended: done, or failed with an error, after which it is tried again later.
+
+    Whoever comes when the claim is over is refused, and nothing changes.
+    """
+    how = tasks.Finish(error=request.error, result=request.result, tokens=request.tokens_used)
+    task, run = tasks.finish(hold, request.id, request.token, how)
+    return Finished(task=task_view(task), run=run_view(run))

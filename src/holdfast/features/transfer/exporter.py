@@ -1,0 +1,297 @@
+"""Everything out, as one v1 envelope that loses nothing on its way in again."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.features.access import interaction_store as interactions
+from holdfast.features.access.agents import notice_of
+from holdfast.features.access.interaction import INTERACTION
+from holdfast.features.access.model import AGENT, GRANT
+from holdfast.features.graph.model import ALIAS
+from holdfast.features.memories import store as memories
+from holdfast.features.namespaces.model import POLICY, STANDARD
+from holdfast.features.people.principal import PRINCIPAL
+from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation
+from holdfast.features.skills import store as skills
+from holdfast.features.skills.model import SkillVersion
+from holdfast.features.transfer import local_tables as ledgers
+from holdfast.features.transfer import schema_v1 as envelope
+from holdfast.features.transfer.local_table_rows import LEDGERS, Kept, Ledger
+from holdfast.kernel.caller import under as within
+from holdfast.kernel.context import Hold
+from holdfast.kernel.journal.kinds import LINK, Kind, memory_of
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.merge import canonical
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import to_text
+from holdfast.version import __version__
+
+PAGE = 500
+Row = dict[str, Any]
+
+_AROUND: tuple[tuple[str, Kind[Any], Callable[[Any], Row], Callable[[Any], set[str]]], ...] = (
+    ("links", LINK, envelope.link_row, lambda link: {link.source, link.target}),
+    ("entities", ALIAS, envelope.entity_row, lambda alias: {alias.entity}),
+    ("grants", GRANT, envelope.grant_row, lambda grant: {grant.memory}),
+)
+"""What belongs to memories, and to which ones."""
+
+
+def export(hold: Hold, session: Session, under: str | None = None) -> Row:
+    """All that the caller's key reaches, private memories included; an unchanged store gives the same text again.
+
+    History and keys are not in it: a backup has them.
+    """
+    fields = told(hold, session, under)
+    return _sorted({name: list(value) if isinstance(value, Iterator) else value for name, value in fields.items()})
+
+
+def told(hold: Hold, session: Session, under: str | None = None) -> Row:
+    """The fields of an export. Arrays are iterators, read from the store as they are gone through."""
+    whole = under is None and "*" in hold.caller.namespaces
+    beside, held = Beside(session), _held(hold, session, under)
+    fields = {
+        "schema_version": envelope.SCHEMA,
+        "source": f"holdfast-v{__version__}",
+        "exported_at": to_text(hold.now())[:-4] + "Z",
+        "db_schema_version": envelope.DB_SCHEMA,
+        "memories": (row for row in _memory_rows(hold, session, under) if "archived_at" not in row),
+        "archived": (row for row in _memory_rows(hold, session, under) if "archived_at" in row),
+        **_around(hold, session, beside, held),
+        "agents": _rows(
+            beside,
+            "agents",
+            envelope.agent_row,
+            (agent for agent in _records(session, AGENT) if whole or agent.id in held.owners),
+        ),
+        "namespaces": _namespace_rows(hold, session, under, held, beside),
+        "notices": _rows(
+            beside,
+            "notices",
+            envelope.notice_row,
+            (notice_of(row) for row in _pages(session, "notice_all")) if whole else iter(()),
+        ),
+        "policies": _rows(
+            beside,
+            "policies",
+            envelope.policy_row,
+            (one for one in _records(session, POLICY) if _within(hold, one.id, under)),
+        ),
+        "principals": _rows(
+            beside, "principals", envelope.principal_row, _records(session, PRINCIPAL) if whole else iter(())
+        ),
+        "interactions": _rows(
+            beside,
+            "interactions",
+            envelope.interaction_row,
+            (
+                one
+                for one in _records(session, INTERACTION)
+                if interactions.may_see(session, hold.caller, one) and _within(hold, one.namespace, under)
+            ),
+        ),
+        **_skills(hold, session, under, beside),
+        **{name: _ledger_rows(hold, session, under, beside, held, ledger) for name, ledger in LEDGERS.items()},
+    }
+    return {**_kept_before(fields, beside), **fields} if whole else fields
+
+
+class Held(NamedTuple):
+    """Which memories are exported, whose they are, and where they lie."""
+
+    ids: set[str]
+    owners: set[str]
+    namespaces: set[str]
+
+
+def _held(hold: Hold, session: Session, under: str | None) -> Held:
+    held = Held(set(), set(), set())
+    for row in _memory_rows(hold, session, under):
+        held.ids.add(row["id"])
+        held.owners.add(row["metadata"]["agent_id"])
+        held.namespaces.add(row["namespace"])
+    return held
+
+
+def _within(hold: Hold, namespace: str, under: str | None) -> bool:
+    return hold.caller.reaches(namespace) and (under is None or within(namespace, under))
+
+
+def _rows(beside: "Beside", array: str, row_of: Callable[[Any], Row], records: Iterator[Any]) -> Iterator[Row]:
+    return (beside.added(array, one.id, row_of(one)) for one in records)
+
+
+def _around(hold: Hold, session: Session, beside: "Beside", held: Held) -> dict[str, Iterator[Row]]:
+    """What belongs to exported memories."""
+    arrays = {
+        name: _rows(beside, name, row_of, _belonging(session, kind, ends, held)) for name, kind, row_of, ends in _AROUND
+    }
+    invalidations = _invalidations(hold, session, held.ids)
+    return arrays | {"invalidations": _rows(beside, "invalidations", envelope.invalidation_row, iter(invalidations))}
+
+
+def _belonging(session: Session, kind: Kind[Any], ends: Callable[[Any], set[str]], held: Held) -> Iterator[Any]:
+    return (one for one in _records(session, kind) if ends(one) <= held.ids)
+
+
+def _ledger_rows(
+    hold: Hold, session: Session, under: str | None, beside: "Beside", held: Held, ledger: Ledger
+) -> Iterator[Row]:
+    """What is kept beside memories: by where it lies or to what it belongs; the rest if everything is exported."""
+    whole = under is None and "*" in hold.caller.namespaces
+
+    def is_told(kept: Kept) -> bool:
+        if ledger.belongs:
+            return kept["memory"] in held.ids
+        return whole or _within(hold, _place_of(session, ledger, kept), under)
+
+    if whole or ledger.belongs or ledger.placed or ledger is LEDGERS["task_runs"]:
+        for kept in ledgers.every(session, ledger):
+            if is_told(kept) and kept.get("state") != "reserved":
+                yield beside.added(ledger.array, name_of(ledger, kept), ledger.row(kept))
+
+
+def _place_of(session: Session, ledger: Ledger, kept: Kept) -> str:
+    """Where a record lies; a try lies where its task does."""
+    if ledger.placed:
+        return str(kept["namespace"])
+    task = ledgers.get(session, LEDGERS["tasks"], (kept["task"],))
+    assert task is not None, "a try has a task"
+    return str(task["namespace"])
+
+
+def name_of(ledger: Ledger, kept: Kept) -> str:
+    """By what a record is known in an envelope."""
+    key = ledger.id_of(kept)
+    return str(key[0]) if len(key) == 1 else canonical(list(key)).decode()
+
+
+def _kept_before(fields: Row, beside: "Beside") -> Row:
+    """Whole fields that another program said. Rows of an array that was not known then follow those of our own."""
+    for name, rows in (said := beside.top()).items():
+        if name in fields and isinstance(rows, list) and isinstance(fields[name], Iterator):
+            fields[name] = _with_others(fields[name], rows)
+    return {name: value for name, value in said.items() if name not in fields}
+
+
+def _with_others(own: Iterator[Row], others: list[Row]) -> Iterator[Row]:
+    """Rows, and those that are not among them."""
+    left = {canonical(row): row for row in others}
+    for row in own:
+        left.pop(canonical(row), None)
+        yield row
+    yield from left.values()
+
+
+def simple(exported: Row) -> Row:
+    """The shorter form: the live memories and the links among them."""
+    held = {row["id"] for row in exported["memories"]}
+    return {
+        "count": len(held),
+        "exported_at": exported["exported_at"],
+        "links": [link for link in exported["links"] if {link["source_id"], link["target_id"]} <= held],
+        "memories": exported["memories"],
+    }
+
+
+def _sorted(value: Row) -> Row:
+    """Objects with their keys in order, at every depth."""
+    return dict(msgspec.to_builtins(value, order="sorted"))
+
+
+class Beside:
+    """What other programs said beside what we know, by where they said it."""
+
+    def __init__(self, session: Session) -> None:
+        self._said: dict[str, Any] = {name: msgspec.json.decode(body) for name, body in session.rows("kept_all")}
+
+    def added(self, array: str, id: str, row: Row) -> Row:
+        """A row and what was said beside it."""
+        return {**self._said.get(place(array, id), {}), **row}
+
+    def top(self) -> Row:
+        """Whole fields of an envelope that we do not know."""
+        return {name[1:]: value for name, value in self._said.items() if name.startswith("/")}
+
+    def ids(self, array: str) -> set[str]:
+        return {name.partition("/")[2] for name in self._said if name.startswith(f"{array}/")}
+
+
+def place(array: str, id: str) -> str:
+    """Where what a row says beside is kept; a whole field of the envelope has no array."""
+    return f"{array}/{id}"
+
+
+def _memory_rows(hold: Hold, session: Session, under: str | None) -> Iterator[Row]:
+    """The memories of every state but deleted, by id; the expired ones too, since an archive shows them."""
+    parts, params = memories.reached(hold.caller)
+    if under is not None:
+        parts, params = [*parts, "memory.under"], params | {"under": door.namespace(under)}
+    after, done = "", 0
+    while page := session.assembled(
+        ("memory_select", *parts, "transfer.page"), params | {"after": after, "limit": PAGE}
+    ):
+        uses = memories.uses(session, [row[0] for row in page])
+        for row in page:
+            yield envelope.memory_row(memory_of(row), uses.get(row[0], (0, 0)))
+        after, done = page[-1][0], done + len(page)
+        hold.progress(done, done, "exporting")
+
+
+def _invalidations(hold: Hold, session: Session, held: set[str]) -> list[Invalidation]:
+    """What exported memories were told, as far as what fell lies where the key reaches."""
+    found = [one for one in _records(session, INVALIDATION) if one.dependent in held]
+    if "*" in hold.caller.namespaces:
+        return found
+    parts, params = memories.reached(hold.caller)
+    fallen = sorted({id for one in found for id in (one.invalidated, one.invalidating)})
+    reached = {row[0] for row in session.assembled(("memory_ids", *parts, "memory.some"), params | {"ids": fallen})}
+    return [one for one in found if {one.invalidated, one.invalidating} <= reached]
+
+
+def _records(session: Session, kind: Kind[Any]) -> Iterator[Any]:
+    """Every record of a kind that is not deleted, by id."""
+    found = (kind.load(row) for row in _pages(session, f"{kind.name}_all"))
+    return (record for record in found if record.state == "live")
+
+
+def _pages(session: Session, statement: str) -> Iterator[Any]:
+    after = ""
+    while page := session.rows(statement, after=after, limit=PAGE):
+        yield from page
+        after = page[-1][0]
+
+
+def _namespace_rows(hold: Hold, session: Session, under: str | None, held: Held, beside: Beside) -> Iterator[Row]:
+    """Every namespace that holds a memory, has a standard, or was told of."""
+    standards = {standard.id: standard for standard in _records(session, STANDARD) if standard.memory in held.ids}
+    told = held.namespaces | standards.keys()
+    if under is None:
+        told |= {name for name in beside.ids("namespaces") if hold.caller.reaches(name)}
+    unsaid = {"parent_namespace": None, "updated_at": None}
+    return (
+        {**unsaid, **beside.added("namespaces", name, envelope.namespace_row(name, standards.get(name)))}
+        for name in sorted(told)
+    )
+
+
+def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> dict[str, Iterator[Row]]:
+    """The skills in use, and every version of them with what its files say, read one at a time."""
+    shown = list(skills.every(session, hold.caller, under))
+    versions = {one.version.id: one.version for one in shown}
+    there = {one.skill.id: one.skill for one in shown}
+
+    def said(version: SkillVersion) -> Row:
+        return envelope.skill_version_row(version, {file.path: skills.content(session, file) for file in version.files})
+
+    return {
+        "skill_versions": _rows(beside, "skill_versions", said, iter(versions.values())),
+        "skills": _rows(
+            beside,
+            "skills",
+            lambda one: envelope.skill_row(one, versions[one.current].digest),
+            iter(sorted(there.values(), key=lambda skill: skill.id)),
+        ),
+    }

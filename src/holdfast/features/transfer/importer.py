@@ -1,0 +1,647 @@
+"""Everything in: an envelope, row by row, each through the same door as what is stored by hand."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.features.access.interaction import INTERACTION, Interaction, admit_interaction
+from holdfast.features.access.model import AGENT, GRANT, Agent, Grant
+from holdfast.features.graph import service as relate
+from holdfast.features.graph.model import ALIAS, Alias
+from holdfast.features.memories import dedup as hygiene
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store_memory import (
+    MOST_VERSIONS,
+    must_agree,
+    must_be_free,
+    must_change,
+    numbered,
+    put,
+    title_holder,
+)
+from holdfast.features.namespaces.model import POLICY, STANDARD, Policy, Standard, admit_rules
+from holdfast.features.namespaces.policy import place_of
+from holdfast.features.namespaces.service import EVERYWHERE, must_govern
+from holdfast.features.people import principal as principals
+from holdfast.features.people.principal import PRINCIPAL
+from holdfast.features.reflections.depth import lift, stand
+from holdfast.features.reflections.invalidation import INVALIDATION, ChangeSet, Invalidation, id_of
+from holdfast.features.reflections.model import never_lower
+from holdfast.features.skills import files as skill_files
+from holdfast.features.skills import service as skill_keeping
+from holdfast.features.skills import store as skills
+from holdfast.features.skills.model import SKILL, SKILL_VERSION, Skill, skill_id, version_id
+from holdfast.features.transfer import import_local_tables as intake_ledger
+from holdfast.features.transfer import schema_v1 as envelope
+from holdfast.features.transfer.exporter import Row, name_of, place
+from holdfast.features.transfer.local_table_rows import LEDGERS, Ledger
+from holdfast.features.transfer.model import Options, Outcome
+from holdfast.features.transfer.schema_v1 import moment
+from holdfast.kernel import ids
+from holdfast.kernel.caller import RESERVED_AGENTS, admit_agent, admit_agent_type
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound, StoreError, TitleTaken
+from holdfast.kernel.journal.kinds import LINK, MEMORY, Kind
+from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.records import validate as door
+from holdfast.kernel.records.lifetime import lives_until
+from holdfast.kernel.records.link import Link
+from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
+from holdfast.kernel.records.merge import canonical
+from holdfast.kernel.records.validate import Draft
+from holdfast.kernel.text.words import fold
+
+STEP = 100
+R = TypeVar("R", bound=Struct)
+
+OUTCOMES: tuple[Outcome, ...] = ("imported", "merged", "unchanged", "older")
+
+
+class Rejected(Struct, frozen=True):
+    array: str
+    index: int
+    error: HoldfastError
+
+
+class Taken(NamedTuple):
+    """What became of every row."""
+
+    counts: dict[str, Counter[Outcome]]
+    rejected: list[Rejected]
+    restamped: int
+    kept: list[str]
+    """Fields of the envelope that we do not know: kept, and written again by an export."""
+
+
+class Rehearsed(Exception):
+    """A dry run has come to its end: what it did is rolled back."""
+
+
+def take(hold: Hold, given: Row, options: Options, *, dry_run: bool = False) -> Taken:
+    """Take an envelope in, in one transaction. A row that is rejected is named and leaves the others be."""
+    envelope.must_be_envelope(given)
+    arrays = {name: given[name] for name in envelope.ARRAYS if name in given}
+    total, done = sum(map(len, arrays.values())), 0
+    taken = Taken({name: Counter() for name in arrays}, [], 0, [])
+    try:
+        with hold.writing() as write:
+            intake = Intake(hold, write, options)
+            for name, rows in arrays.items():
+                for index, raw in enumerate(rows):
+                    if done % STEP == 0:
+                        hold.progress(done, total, "importing")
+                    intake.tried(taken, name, index, raw)
+                    done += 1
+            for name in given.keys() - {*envelope.ARRAYS, *envelope.HEAD}:
+                intake.tried(taken, name, 0, given[name])
+            if dry_run:
+                raise Rehearsed
+    except Rehearsed:
+        pass
+    return taken._replace(restamped=intake.restamped, kept=sorted(taken.kept))
+
+
+class Intake:
+    """One import under way."""
+
+    def __init__(self, hold: Hold, write: Transaction | None, options: Options) -> None:
+        self.restamped = 0
+        self._hold = hold
+        if write is not None:
+            self.writes(write)
+        self._options = options
+        self._stands_for: dict[str, str] = {}
+        self._there: set[str] = set()
+        self._arrays: dict[str, Callable[[Any], Outcome]] = {
+            "memories": lambda raw: self._memory(raw, "live"),
+            "archived": lambda raw: self._memory(raw, "archived"),
+            "agents": self._agent,
+            "entities": self._entity,
+            "links": self._link,
+            "namespaces": self._namespace,
+            "grants": self._grant,
+            "notices": self._notice,
+            "policies": self._policy,
+            "principals": self._principal,
+            "interactions": self._interaction,
+            "invalidations": self._invalidation,
+            "skill_versions": self._skill_version,
+            "skills": self._skill,
+            **{name: partial(self._ledger, ledger) for name, ledger in LEDGERS.items()},
+        }
+
+    def writes(self, write: Transaction) -> None:
+        """Go on in another transaction."""
+        self._write = write
+
+    def outcome(self, array: str, raw: Any) -> Outcome:
+        """Take one row of an array. Raises before anything of it is written."""
+        return self._arrays[array](raw)
+
+    def must_reach(self, namespace: str) -> None:
+        """Raise unless the caller may write into a namespace. A peer is not told its name: a memory may lie there."""
+        self._hold.caller.must_reach(namespace)
+        if not self._options.scope.takes(namespace):
+            raise Forbidden("It is of a namespace of which nothing is taken from this peer.")
+
+    def tried(self, taken: Taken, name: str, index: int, raw: Any) -> None:
+        """One row, or one field that we do not know; what is wrong with it is its own matter."""
+        try:
+            if name in self._arrays:
+                taken.counts[name][self.outcome(name, raw)] += 1
+            else:
+                self._unknown(name, raw)
+                taken.kept.append(name)
+        except StoreError:
+            raise
+        except HoldfastError as error:
+            taken.rejected.append(Rejected(name, index, error))
+
+    def _memory(self, raw: Any, state: Literal["live", "archived"]) -> Outcome:
+        given, used = self._given(raw, state)
+        stored = self._write.get(MEMORY, given.id)
+        return self._new(given, used) if stored is None else self._known(stored, given, used)
+
+    def read_memory(self, raw: Any) -> Memory:
+        """A memory that is new here, as it would be kept."""
+        return self._owned(self._given(raw, "live")[0])
+
+    def _given(self, raw: Any, state: Literal["live", "archived"]) -> tuple[Memory, tuple[int, int]]:
+        given, used = envelope.memory_of(
+            raw,
+            state,
+            agent=self._hold.caller.agent,
+            namespace=self._hold.namespace,
+            origin=self._write.origin,
+            now=self._write.now,
+            times=self._hold.lifetimes,
+        )
+        self.must_reach(given.namespace)
+        return self._timed(hygiene.taken_in(self._write.session, given)), used
+
+    def _timed(self, record: R) -> R:
+        """The record with its own times and version, or as if it began now."""
+        if self._options.preserve_timestamps:
+            return record
+        return replace(record, created_at=self._write.now, updated_at=self._write.now, version=1)
+
+    def _new(self, given: Memory, used: tuple[int, int]) -> Outcome:
+        given = self._owned(given)
+        if self._claims(given, used):
+            holder = title_holder(self._write, given.namespace, given.title)
+            if holder is not None and self._options.on_conflict == "merge":
+                return self._merge(holder, given, used)
+            given = self._titled(given)
+        self._write.add(MEMORY, given, "import")
+        self._count(given, used)
+        return "imported"
+
+    def _claims(self, memory: Memory, used: tuple[int, int]) -> bool:
+        """Whether a memory will hold its title: it is live, and its time is not over."""
+        return memory.state == "live" and lives_until(memory, self._kept_until(memory, used)) > self._write.now
+
+    def _kept_until(self, memory: Memory, used: tuple[int, int]) -> int:
+        return self._hold.lifetimes.extended(memory.tier, used[1]) if used[1] else 0
+
+    def _owned(self, memory: Memory) -> Memory:
+        """Whose it is: as the file says if that is trusted, else the importer's, with the first owner's name on it."""
+        importer = self._hold.caller.agent
+        trusted = self._options.trust_source and memory.agent not in RESERVED_AGENTS
+        if trusted or memory.agent == importer:
+            return replace(memory, agent=admit_agent(memory.agent, "metadata.agent_id"))
+        self.restamped += 1
+        metadata = door.metadata({"imported_from_agent_id": memory.agent, **memory.metadata})
+        return replace(memory, agent=importer, metadata=metadata)
+
+    def _titled(self, memory: Memory) -> Memory:
+        """The memory under a title that is free for it: its own, or a numbered one if that was asked for."""
+        if self._options.on_conflict != "version":
+            must_be_free(self._hold, self._write, memory)
+            return memory
+        for title in (memory.title, *(numbered(memory.title, number) for number in range(2, MOST_VERSIONS + 1))):
+            holder = title_holder(self._write, memory.namespace, title)
+            if holder is None or holder.id == memory.id:
+                return replace(memory, title=door.title(title))
+        raise Conflict(f"There are {MOST_VERSIONS} versions of {memory.title!r} already.")
+
+    def _merge(self, holder: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
+        """Into the memory that holds the title, as storing does; never from one circle of readers into another."""
+        if holder.scope != given.scope or (given.scope == "private" and holder.agent != given.agent):
+            raise TitleTaken(
+                f"The title {given.title!r} is held in {given.namespace!r} by {holder.id} for other readers: "
+                "import with on_conflict version.",
+                existing_id=holder.id,
+            )
+        ends = None if given.expires_at is None else lives_until(given, self._kept_until(given, used))
+        merged = put(self._hold, self._write, _draft(replace(given, expires_at=ends)), "merge", imported=True).memory
+        merged = self._write.change(MEMORY, merged, replace(merged, extra={**given.extra, **merged.extra}), "import")
+        lift(self._write, merged.id, given.reflection_depth, capped=False)
+        self._told(holder, merged)
+        self._count(merged, used)
+        self._stands_for[given.id] = holder.id
+        return "unchanged" if merged.version == holder.version else "merged"
+
+    def _known(self, stored: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
+        if not self._hold.caller.reaches(stored.namespace):
+            raise Forbidden(f"The memory {given.id} lies in a namespace that this key does not reach.")
+        if self._options.check_rights:
+            self._must_write(stored)
+            must_agree(self._hold, self._write, stored, given)
+        given = never_lower(stored, given)
+        if stamp := stored.metadata.get("imported_from_agent_id"):
+            given = replace(given, metadata={"imported_from_agent_id": stamp, **given.metadata})
+        if self._options.on_conflict == "version" and self._claims(given, used):
+            given = self._titled(given)
+        outcome = self._settled(MEMORY, stored, given, lambda _: self._claims(given, used) and self._titled(given))
+        if outcome == "merged":
+            lift(self._write, stored.id, given.reflection_depth, capped=False)
+            self._told(stored, given)
+        if outcome != "older":
+            self._count(given, used)
+        return outcome
+
+    def _told(self, before: Memory, after: Memory) -> None:
+        """What stands on a memory that says something else now is told; what is only back says what it said."""
+        if before.state != "deleted" and (before.title, before.content) != (after.title, after.content):
+            self._write.local(ChangeSet).changed.add(before.id)
+
+    def _settled(
+        self, kind: Kind[R], known: R | None, given: R, check: Callable[[Any], object] = lambda wanted: None
+    ) -> Outcome:
+        """Keep a record, new or over what is there. The later state stays; a deletion is undone, but not of a grant."""
+        if known is None:
+            check(given)
+            self._write.add(kind, given, "import")
+            return "imported"
+        before: Any = known
+        after: Any = replace(known, **{name: getattr(given, name) for name in _changeable(kind)})
+        if not cells.changed(kind.shape, before, after):
+            return "unchanged"
+        revived = before.state == "deleted" and kind.name != GRANT.name
+        if given.updated_at < before.updated_at and not revived:  # type: ignore[attr-defined]
+            return "older"
+        if self._options.on_conflict == "error":
+            raise Conflict(f"The {kind.name} {before.id} is here already, and says something else.", id=before.id)
+        check(after)
+        self._write.change(kind, known, after, "import")
+        return "merged"
+
+    def _count(self, memory: Memory, used: tuple[int, int]) -> None:
+        """Never fewer uses than the file tells of."""
+        uses, used_at = used
+        had, had_at = memories.uses(self._write.session, [memory.id]).get(memory.id, (0, 0))
+        if uses <= had and used_at <= had_at:
+            return
+        self._write.session.do(
+            "access_add", memory=memory.id, origin=self._write.origin, uses=max(0, uses - had), used_at=used_at
+        )
+        if self._claims(memory, used) and memory.expires_at is not None:
+            self._write.session.do("transfer_used", id=memory.id, until=self._kept_until(memory, used))
+
+    def _end(self, id: str, field: str) -> str:
+        """The memory here that an id of the file means."""
+        here = self._stands_for.get(id, id)
+        if here not in self._there:
+            memory = self._reached(here)
+            if memory is None or memory.state == "deleted":
+                raise NotFound(f"{field}: there is no memory {id!r}.", id=id, fields=[field])
+            self.must_reach(memory.namespace)
+            self._there.add(here)
+        return here
+
+    def _reached(self, id: str) -> Memory | None:
+        """A memory where the caller reaches; if rights count, one that it may see."""
+        if self._options.check_rights:
+            return memories.by_ids(self._write.session, self._hold.caller, [id], self._write.now, "any").get(id)
+        memory = self._write.get(MEMORY, id)
+        return memory if memory is not None and self._hold.caller.reaches(memory.namespace) else None
+
+    def _written_end(self, id: str, field: str) -> str:
+        """The same, of a memory that is changed by what is said of it."""
+        here = self._end(id, field)
+        if self._options.check_rights:
+            memory = self._write.get(MEMORY, here)
+            assert memory is not None, "it was just found"
+            self._must_write(memory)
+        return here
+
+    def _must_write(self, memory: Memory) -> None:
+        must_change(self._hold, self._write, memory)
+        self.must_reach(memory.namespace)
+
+    def _aside(self, array: str, id: str, rest: Row, outcome: Outcome) -> Outcome:
+        """Keep what a row says beside what we know."""
+        if rest and outcome != "older":
+            self._write.session.do("kept_put", name=place(array, id), body=canonical(rest).decode())
+        return outcome
+
+    def _read(self, shape: type[R], raw: Any) -> tuple[R, Row]:
+        """A row, and what it says beside what we know: that goes by the policy on secrets of everywhere."""
+        row, rest = envelope.read(shape, raw)
+        return row, self._permitted(EVERYWHERE, "row", rest)
+
+    def _permitted(self, namespace: str, field: str, value: Any) -> Any:
+        """What a row says, as the policy on secrets of a namespace lets it be kept."""
+        return hygiene.permitted(self._write.session, namespace, {field: value})[0][field]
+
+    def _times(self, row: envelope.Row, created: str | None) -> dict[str, Any]:
+        """When a row was made and last changed, where, and how often."""
+        made = moment(created, "created_at")
+        made = self._write.now if made is None else made
+        changed = moment(row.updated_at, "updated_at")
+        return {
+            "created_at": made,
+            "updated_at": made if changed is None else changed,
+            "origin": row.origin or self._write.origin,
+            "version": row.version,
+        }
+
+    def _link(self, raw: Any) -> Outcome:
+        row, rest = self._read(envelope.LinkRow, raw)
+        source, target = self._written_end(row.source_id, "source_id"), self._end(row.target_id, "target_id")
+        if source == target:
+            raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+        times = self._times(row, row.created_at)
+        begun = moment(row.valid_from, "valid_from")
+        link = Link(
+            id=relate.id_of(source, target, row.relation),
+            source=source,
+            target=target,
+            relation=row.relation,
+            valid_from=times["created_at"] if begun is None else begun,
+            valid_until=moment(row.valid_until, "valid_until"),
+            agent=self._hold.caller.agent,
+            **times,
+        )
+        known = self._write.get(LINK, link.id)
+        link, rest = self._observed(link, known, row, rest)
+        timed = self._timed(link)
+        outcome = self._settled(LINK, known, timed, lambda link: stand(self._write, known, link, "taken in"))
+        return self._aside("links", link.id, rest, outcome)
+
+    def _observed(self, link: Link, known: Link | None, row: envelope.LinkRow, rest: Row) -> tuple[Link, Row]:
+        """A link and what is kept beside it: observed by whom the file names if that is trusted, else by the importer.
+
+        The importer signs for nobody else: a signature stays with what it was made for.
+        """
+        observer = _observer(row.observed_by) if row.observed_by else link.agent
+        if self._options.trust_source or observer == link.agent:
+            return replace(link, agent=observer, signature=row.signature), rest
+        if known is None:
+            return link, {IMPORTED_FROM: observer, **rest}
+        is_same = all(getattr(known, name) == getattr(link, name) for name in LINK.shape.registers)
+        return replace(link, signature=known.signature if is_same else None), rest
+
+    def _invalidation(self, raw: Any) -> Outcome:
+        """What fell may not be here: what was deleted is in no export."""
+        row, rest = self._read(envelope.InvalidationRow, raw)
+        fell, heir = (self._stands_for.get(id, id) for id in (row.invalidated_id, row.invalidating_id))
+        dependent = self._written_end(row.dependent_id, "dependent_id")
+        one = Invalidation(
+            id=id_of(fell, heir, dependent),
+            invalidated=fell,
+            invalidating=heir,
+            dependent=dependent,
+            hop=row.hop,
+            cause=row.cause,
+            status=row.status,
+            reason=None if row.reason is None else door.label("reason", row.reason),
+            resolver=None if row.resolver is None else self._settler(row.resolver),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(INVALIDATION, one.id)
+        return self._aside("invalidations", one.id, rest, self._settled(INVALIDATION, known, self._timed(one)))
+
+    def _settler(self, agent: str) -> str:
+        """Who settled it: as the file says if that is trusted, else whoever imports it."""
+        return admit_agent(agent, "resolver") if self._options.trust_source else self._hold.caller.agent
+
+    def _entity(self, raw: Any) -> Outcome:
+        row, rest = self._read(envelope.EntityRow, raw)
+        entity = self._written_end(row.entity_id, "entity_id")
+        name = door.title(self._permitted(self._namespace_of(entity), "alias", row.alias), "alias")
+        alias = Alias(
+            id=ids.derived("alias", entity, fold(name)),
+            entity=entity,
+            name=name,
+            folded=fold(name),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(ALIAS, alias.id)
+        return self._aside("entities", alias.id, rest, self._settled(ALIAS, known, self._timed(alias)))
+
+    def _namespace_of(self, id: str) -> str:
+        memory = self._write.get(MEMORY, id)
+        return EVERYWHERE if memory is None else memory.namespace
+
+    def _agent(self, raw: Any) -> Outcome:
+        row, rest = self._read(envelope.AgentRow, raw)
+        agent = Agent(
+            id=admit_agent(row.agent_id),
+            agent_type=admit_agent_type(row.agent_type),
+            capabilities=tuple(row.capabilities),
+            **self._times(row, row.registered_at),
+        )
+        known = self._write.get(AGENT, agent.id)
+        return self._aside("agents", agent.id, rest, self._settled(AGENT, known, self._timed(agent)))
+
+    def _principal(self, raw: Any) -> Outcome:
+        self._must_reach_all("principals")
+        row, rest = self._read(envelope.PrincipalRow, raw)
+        name = principals.admit_name(row.name, "name")
+        stands_for = None if row.stands_for is None else principals.admit_name(row.stands_for, "stands_for")
+        principal = principals.Principal(
+            id=principals.id_of(name),
+            name=name,
+            stands_for=stands_for,
+            display=row.display,
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(PRINCIPAL, principal.id)
+        return self._aside("principals", principal.id, rest, self._settled(PRINCIPAL, known, self._timed(principal)))
+
+    def _interaction(self, raw: Any) -> Outcome:
+        """What was decided elsewhere is kept as it was told; what is here already stays as it is."""
+        self._must_trust("interactions")
+        row, rest = self._read(envelope.InteractionRow, raw)
+        told = {name: getattr(row, name) for name in Interaction.__struct_fields__ if hasattr(row, name)}
+        at = moment(row.at, "at")
+        assert at is not None, "a row has it"
+        told |= {"agent": admit_agent(row.agent_id), "at": at, **self._times(row, row.created_at)}
+        one = admit_interaction(Interaction(**told))
+        self.must_reach(one.namespace)
+        if self._write.get(INTERACTION, one.id) is not None:
+            return self._aside("interactions", one.id, rest, "unchanged")
+        return self._aside("interactions", one.id, rest, self._settled(INTERACTION, None, self._timed(one)))
+
+    def _namespace(self, raw: Any) -> Outcome:
+        row, rest = self._read(envelope.NamespaceRow, raw)
+        name = row.namespace if row.namespace == EVERYWHERE else door.namespace(row.namespace)
+        self.must_reach(name)
+        if row.standard_id is None:
+            told = {"parent_namespace": row.parent_namespace, "updated_at": row.updated_at}
+            rest |= {field: value for field, value in told.items() if value is not None}
+            return self._aside("namespaces", name, rest, "unchanged")
+        parent = row.parent_namespace if row.parent_namespace is None else door.namespace(row.parent_namespace)
+        if parent is not None and self._options.check_rights:
+            self.must_reach(parent)
+        standard = Standard(
+            id=name,
+            memory=self._end(row.standard_id, "standard_id"),
+            parent=parent,
+            **self._times(row, row.created_at or row.updated_at),
+        )
+        known = self._write.get(STANDARD, name)
+        if known is not None and self._options.check_rights:
+            must_govern(self._hold, self._write, known)
+        return self._aside("namespaces", name, rest, self._settled(STANDARD, known, self._timed(standard)))
+
+    def _grant(self, raw: Any) -> Outcome:
+        self._must_trust("grants")
+        row, rest = self._read(envelope.GrantRow, raw)
+        memory, agent = self._end(row.memory_id, "memory_id"), admit_agent(row.agent_id)
+        grant = Grant(
+            id=ids.derived("grant", memory, agent),
+            memory=memory,
+            agent=agent,
+            permission=row.permission,
+            granted_by=admit_agent(row.granted_by, "granted_by"),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(GRANT, grant.id)
+        return self._aside("grants", grant.id, rest, self._settled(GRANT, known, self._timed(grant)))
+
+    def _notice(self, raw: Any) -> Outcome:
+        self._must_trust("notices")
+        self._must_reach_all("notices")
+        row, rest = self._read(envelope.NoticeRow, raw)
+        session = self._write.session
+        known = session.row("notice_get", id=row.id) is not None
+        if not known:
+            session.do(
+                "notice_add",
+                id=row.id,
+                sender=admit_agent(row.sender, "sender"),
+                recipient=admit_agent(row.recipient, "recipient"),
+                title=door.title(self._permitted(EVERYWHERE, "title", row.title)),
+                body=door.content(self._permitted(EVERYWHERE, "body", row.body)),
+                priority=row.priority,
+                metadata=msgspec.json.encode(
+                    self._permitted(EVERYWHERE, "metadata", door.metadata(row.metadata))
+                ).decode(),
+                created_at=moment(row.created_at, "created_at"),
+                read_at=moment(row.read_at, "read_at"),
+            )
+        return self._aside("notices", row.id, rest, "unchanged" if known else "imported")
+
+    def _policy(self, raw: Any) -> Outcome:
+        self._must_trust("policies")
+        row, rest = self._read(envelope.PolicyRow, raw)
+        place = place_of(row.namespace)
+        self.must_reach(place)
+        policy = Policy(
+            id=place,
+            rules=admit_rules(row.rules),
+            agent=admit_agent(row.decided_by, "decided_by"),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(POLICY, place)
+        return self._aside("policies", place, rest, self._settled(POLICY, known, self._timed(policy)))
+
+    def _skill_version(self, raw: Any) -> Outcome:
+        """What its files say must be what its digest says, as if it were registered here."""
+        row, rest = self._read(envelope.SkillVersionRow, raw)
+        contents = skill_files.admitted((one.path, envelope.decoded(one.content, one.encoding)) for one in row.files)
+        version = skill_keeping.version_of(contents, None, door.namespace(row.namespace), row.name)
+        self.must_reach(version.namespace)
+        if version.digest != row.digest:
+            raise Invalid("digest: the files do not say what it stands for", fields=["digest"])
+        skill_keeping.must_be_without_secrets(self._write.session, version.namespace, contents)
+        times = {**self._times(row, row.created_at), "version": 1}
+        version = replace(version, agent=self._registrar(row.registered_by), signature=row.signature or "", **times)
+        version = skill_keeping.proved(self._write, version)
+        known = self._write.get(SKILL_VERSION, version.id)
+        outcome: Outcome = "unchanged"
+        if known is None or known.state == "deleted":
+            skills.keep(self._write.session, {file.digest: contents[file.path] for file in version.files})
+            skill_keeping.kept(self._write, known, version, "import")
+            outcome = "imported"
+        return self._aside("skill_versions", version.id, rest, outcome)
+
+    def _skill(self, raw: Any) -> Outcome:
+        row, rest = self._read(envelope.SkillRow, raw)
+        namespace = door.namespace(row.namespace)
+        self.must_reach(namespace)
+        current = self._write.get(SKILL_VERSION, version_id(row.current))
+        if current is None or (current.namespace, current.name) != (namespace, row.name):
+            raise NotFound(f"current: there is no such version of {row.name!r}.", fields=["current"])
+        skill = Skill(
+            id=skill_id(namespace, row.name),
+            namespace=namespace,
+            name=row.name,
+            current=current.id,
+            agent=self._registrar(row.registered_by),
+            **self._times(row, row.created_at),
+        )
+        known = self._write.get(SKILL, skill.id)
+        return self._aside("skills", skill.id, rest, self._settled(SKILL, known, self._timed(skill)))
+
+    def _ledger(self, ledger: Ledger, raw: Any) -> Outcome:
+        """What is kept beside memories, and never journalled."""
+        row, rest = self._read(ledger.shape, raw)
+        taking = intake_ledger.Taking(
+            self._hold,
+            self._write.session,
+            self._write.now,
+            self._options,
+            lambda id: self._stands_for.get(id, id),
+            self._end,
+        )
+        given = intake_ledger.admitted(taking, ledger, ledger.kept(row))
+        outcome = intake_ledger.take(taking, ledger, given)
+        return self._aside(ledger.array, name_of(ledger, given), rest, outcome)
+
+    def _registrar(self, agent: str) -> str:
+        """Who registered a skill, if the file is to be believed."""
+        return admit_agent(agent, "registered_by") if self._options.trust_source else self._hold.caller.agent
+
+    def _unknown(self, name: str, value: Any) -> None:
+        """A field of the envelope that we do not know. Lists grow together, anything else is replaced."""
+        self._must_reach_all(name)
+        slot, value = place("", door.foreign_name(name)), self._permitted(EVERYWHERE, "row", door.foreign(name, value))
+        known = {row[0]: row[1] for row in self._write.session.rows("kept_all")}.get(slot)
+        if known is not None and isinstance(value, list) and isinstance(had := msgspec.json.decode(known), list):
+            texts = {canonical(item) for item in had}
+            value = had + [item for item in value if canonical(item) not in texts]
+        self._write.session.do("kept_put", name=slot, body=canonical(value).decode())
+
+    def _must_trust(self, what: str) -> None:
+        if not self._options.trust_source:
+            raise Forbidden(f"{what} are taken from a trusted source only: import with trust_source.")
+
+    def _must_reach_all(self, what: str) -> None:
+        if "*" not in self._hold.caller.namespaces:
+            raise Forbidden(f"{what}: only a key that reaches every namespace may import this.")
+
+
+def _changeable(kind: Kind[Any]) -> tuple[str, ...]:
+    """The fields that a change may change; the others are fixed when a record is made."""
+    shape = kind.shape
+    return (*shape.registers, *shape.quiet, *shape.highest, *shape.sets, *shape.maps)
+
+
+def _observer(agent: str) -> str:
+    """Who saw a link; a program's own name may stand there, since no right follows from it."""
+    return agent if agent in RESERVED_AGENTS else admit_agent(agent, "observed_by")
+
+
+def _draft(memory: Memory) -> Draft:
+    """What would have to be stored to get this memory; one without an end is long-term, whatever its tier."""
+    same = {name: getattr(memory, name) for name in Draft.__struct_fields__ if name in Memory.__struct_fields__}
+    return Draft(**same | {"tier": "long" if memory.expires_at is None else memory.tier})

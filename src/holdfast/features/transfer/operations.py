@@ -1,0 +1,245 @@
+"""Export and import: everything out, and in again."""
+
+from typing import Annotated, Any, NotRequired, TypedDict, cast
+
+from msgspec import Meta, Struct
+
+from holdfast.features.memories.operations.core import OnConflictField
+from holdfast.features.sync.operations.bundles import BundlePath
+from holdfast.features.transfer import exporter as transfer
+from holdfast.features.transfer import importer as intake
+from holdfast.features.transfer.files import read_export, write_export
+from holdfast.features.transfer.importer import OUTCOMES, Taken
+from holdfast.features.transfer.model import Options
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.registry.fields import Namespace
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+
+class Export(Request, frozen=True):
+    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+    simple: Annotated[bool, Meta(description="Only live memories and their links.")] = False
+
+
+class Envelope(TypedDict):
+    """Everything, as the v1 envelope has it. What another program said beside is there too, under its own names."""
+
+    memories: list[dict[str, Any]]
+    links: list[dict[str, Any]]
+    exported_at: str
+    schema_version: NotRequired[str]
+    source: NotRequired[str]
+    db_schema_version: NotRequired[int]
+    archived: NotRequired[list[dict[str, Any]]]
+    agents: NotRequired[list[dict[str, Any]]]
+    entities: NotRequired[list[dict[str, Any]]]
+    namespaces: NotRequired[list[dict[str, Any]]]
+    grants: NotRequired[list[dict[str, Any]]]
+    notices: NotRequired[list[dict[str, Any]]]
+    policies: NotRequired[list[dict[str, Any]]]
+    invalidations: NotRequired[list[dict[str, Any]]]
+    skill_versions: NotRequired[list[dict[str, Any]]]
+    skills: NotRequired[list[dict[str, Any]]]
+    principals: NotRequired[list[dict[str, Any]]]
+    interactions: NotRequired[list[dict[str, Any]]]
+    conversations: NotRequired[list[dict[str, Any]]]
+    outcomes: NotRequired[list[dict[str, Any]]]
+    tasks: NotRequired[list[dict[str, Any]]]
+    task_runs: NotRequired[list[dict[str, Any]]]
+    usage: NotRequired[list[dict[str, Any]]]
+    prices: NotRequired[list[dict[str, Any]]]
+    budgets: NotRequired[list[dict[str, Any]]]
+    runs: NotRequired[list[dict[str, Any]]]
+    provider_sessions: NotRequired[list[dict[str, Any]]]
+    onboarding: NotRequired[list[dict[str, Any]]]
+    forgotten: NotRequired[list[dict[str, Any]]]
+    mined: NotRequired[list[dict[str, Any]]]
+    feedback: NotRequired[list[dict[str, Any]]]
+    count: NotRequired[int]
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/export",
+    family="other",
+    admin=True,
+    human="holdfast.kernel.terminal:render_json",
+    examples=(
+        Example({}),
+        Example({"simple": True}),
+        Example({"namespace": "not/a//namespace"}, error="VALIDATION_FAILED"),
+    ),
+)
+def export(hold: Hold, request: Export, progress: Progress) -> Envelope:
+    """Write out everything that is remembered, private memories included, as one v1 envelope."""
+    with hold.reading() as session:
+        exported = transfer.export(hold, session, request.namespace)
+    return cast(Envelope, transfer.simple(exported) if request.simple else exported)
+
+
+KeepTimes = Annotated[bool, Meta(description="Keep times and versions as they are written.")]
+TrustSource = Annotated[
+    bool, Meta(description="Keep whose memories they are, grants and messages; otherwise they become yours.")
+]
+DryRun = Annotated[bool, Meta(description="Only say what it would do.")]
+
+
+class Import(Request, frozen=True):
+    envelope: Annotated[dict[str, Any], Meta(description="A v1 envelope, or {memories, links}: what export writes.")]
+    preserve_timestamps: KeepTimes = True
+    trust_source: TrustSource = True
+    on_conflict: OnConflictField = "merge"
+    dry_run: DryRun = False
+
+
+class ImportCounts(Struct, frozen=True, kw_only=True):
+    imported: int
+    merged: int
+    unchanged: int
+    older: int
+    """Not taken: a later state of it is here."""
+
+
+class ImportFault(Struct, frozen=True, kw_only=True):
+    array: str
+    index: int
+    error: str
+    code: str
+
+
+class Imported(ImportCounts, frozen=True, kw_only=True):
+    """Counts of memories, and of every array by its name."""
+
+    rejected: int
+    errors: list[ImportFault]
+    restamped: int
+    """Memories that became the importer's."""
+    trusted_source: bool
+    kept: list[str]
+    """Fields that Holdfast does not know: kept, and written again by an export."""
+    arrays: dict[str, ImportCounts]
+    dry_run: bool
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/import",
+    name="import",
+    family="other",
+    stage="store",
+    admin=True,
+    whole="envelope",
+    human="holdfast.features.transfer.render:render_import",
+    examples=(
+        Example(
+            {
+                "envelope": {
+                    "memories": [
+                        {"id": "m-1", "title": "From elsewhere", "content": "It came by file.", "tier": "long"},
+                        {"id": "m-2", "title": "Empty", "content": " "},
+                    ],
+                    "links": [{"source_id": "m-1", "target_id": "m-1", "relation": "related_to"}],
+                }
+            }
+        ),
+        Example({"envelope": {"schema_version": "v2", "memories": []}}, error="VALIDATION_FAILED"),
+        Example({"envelope": {"links": []}}, error="VALIDATION_FAILED"),
+    ),
+)
+def import_(hold: Hold, request: Import, progress: Progress) -> Imported:
+    """Take in an export, in one transaction: a row that is rejected is named, all others go in.
+
+    Taking in the same export twice changes nothing the second time. Of two states of one memory the later stays.
+    """
+    taken = intake.take(hold, request.envelope, _options(request), dry_run=request.dry_run)
+    return _imported(request, taken, len(taken.rejected))
+
+
+def _options(request: "Import | ImportFile") -> "Options":
+    return Options(
+        preserve_timestamps=request.preserve_timestamps,
+        trust_source=request.trust_source,
+        on_conflict=request.on_conflict,
+    )
+
+
+def _imported(request: "Import | ImportFile", taken: "Taken", rejected: int) -> Imported:
+    memories = [taken.counts[name] for name in ("memories", "archived") if name in taken.counts]
+    return Imported(
+        **{name: sum(counts[name] for counts in memories) for name in OUTCOMES},
+        rejected=rejected,
+        errors=[
+            ImportFault(array=one.array, index=one.index, error=one.error.message, code=one.error.code)
+            for one in taken.rejected
+        ],
+        restamped=taken.restamped,
+        trusted_source=request.trust_source,
+        kept=taken.kept,
+        arrays={
+            name: ImportCounts(**{outcome: counts[outcome] for outcome in OUTCOMES})
+            for name, counts in taken.counts.items()
+        },
+        dry_run=request.dry_run,
+    )
+
+
+class ExportFile(Request, frozen=True):
+    file: BundlePath
+    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+
+
+class ExportWritten(Struct, frozen=True, kw_only=True):
+    file: str
+    bytes: int
+    arrays: dict[str, int]
+    """How many rows of each array are in it."""
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/export/file",
+    family="other",
+    admin=True,
+    surfaces=("library", "cli"),
+    human="holdfast.features.transfer.render:render_export",
+    examples=(
+        Example({"file": "no/such/folder/all.json"}, error="STORE_UNREACHABLE"),
+        Example({"file": "all.json", "namespace": "not/a//namespace"}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+    ),
+)
+def export_file(hold: Hold, request: ExportFile, progress: Progress) -> ExportWritten:
+    """Write what export writes into a file, a row at a time: a store of any size, in little memory.
+
+    The file is for its owner alone, and there once it is whole.
+    """
+    done = write_export(hold, request.file, request.namespace)
+    return ExportWritten(file=request.file, bytes=done.bytes, arrays=done.counts)
+
+
+class ImportFile(Request, frozen=True):
+    file: BundlePath
+    preserve_timestamps: KeepTimes = True
+    trust_source: TrustSource = True
+    on_conflict: OnConflictField = "merge"
+    dry_run: DryRun = False
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/import/file",
+    family="other",
+    stage="store",
+    admin=True,
+    surfaces=("library", "cli"),
+    human="holdfast.features.transfer.render:render_import",
+    examples=(Example({"file": "no/such.json"}, error="VALIDATION_FAILED"), Example({}, error="VALIDATION_FAILED")),
+)
+def import_file(hold: Hold, request: ImportFile, progress: Progress) -> Imported:
+    """Take in an export of any size from a file: as import does, but batch by batch.
+
+    It is read to its end before anything of it is taken. Each batch is kept before the next, so that the same import
+    goes on after an interruption.
+    """
+    done = read_export(hold, request.file, _options(request), dry_run=request.dry_run)
+    return _imported(request, done.taken, done.rejected)

@@ -1,0 +1,1 @@
+"""Model usage, prices and budgets."""

@@ -1,0 +1,422 @@
+"""What models took, what that cost, and how much may be spent."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.memories.views import known
+from holdfast.features.usage import price
+from holdfast.features.usage import service as usage
+from holdfast.features.usage.price import Price, Tokens
+from holdfast.features.usage.service import Called, Left
+from holdfast.features.usage.store import Asked
+from holdfast.kernel.context import Hold
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.model_allowance import PARTS, amount
+from holdfast.kernel.registry.fields import Actor, Moment
+from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
+from holdfast.kernel.timestamps import DAY, from_text, to_text
+
+MOST_TOKENS = 10**9
+Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
+Model = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\s*]+$", description="Name of the model.")]
+Models = Annotated[
+    str, Meta(min_length=1, max_length=128, description="A model, or the beginning of names with a * at its end.")
+]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="For whom; otherwise the agent itself.")]
+Key = Annotated[str, Meta(min_length=1, max_length=256, description="A call with the same one is recorded once.")]
+Money = Annotated[str, Meta(min_length=1, max_length=32, description="In the currency's unit, such as 0.30.")]
+Currency = Annotated[str, Meta(min_length=3, max_length=3, description="Three letters, such as USD.")]
+Group = Literal["day", "principal", "model", "session"]
+FIRST_DAY = from_text("0001-01-01", "day") // DAY
+
+
+class UsageRecord(Request, frozen=True):
+    model: Model
+    input_tokens: Annotated[Count, Meta(description="Read anew, without those from a cache.")] = 0
+    output_tokens: Annotated[Count, Meta(description="Written by the model.")] = 0
+    cache_read_tokens: Annotated[Count, Meta(description="Read from a cache.")] = 0
+    cache_write_tokens: Annotated[Count, Meta(description="Written into a cache.")] = 0
+    principal: Who | None = None
+    session: Annotated[str, Meta(max_length=256, description="To which session it belongs.")] = ""
+    at: Annotated[Moment, Meta(description="When it was; otherwise now.")] | None = None
+    reservation: Annotated[str, Meta(min_length=1, max_length=64, description="What was reserved for it.")] | None = (
+        None
+    )
+    unique_key: Key | None = None
+    agent_id: Actor | None = None
+
+
+class UsageRecorded(Struct, frozen=True, kw_only=True):
+    id: str
+    recorded: bool
+    """False: it was recorded before, under the same key."""
+    priced: bool
+    """Whether every kind of token in it has a price."""
+    tokens: int
+    cost: str | UnsetType = UNSET
+    currency: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/usage",
+    family="power",
+    cli=("usage", "record"),
+    status=201,
+    examples=(
+        Example({"model": "model-one", "input_tokens": 1200, "output_tokens": 300, "cache_read_tokens": 9000}),
+        Example({"model": "model-one", "input_tokens": -1}, error="VALIDATION_FAILED"),
+        Example({"model": "model-one", "reservation": "none"}, error="NOT_FOUND"),
+    ),
+)
+def usage_record(hold: Hold, request: UsageRecord) -> UsageRecorded:
+    """Write down what a call of a model took; its cost is by the price of that day, exactly."""
+    called = _called(hold, request, _tokens(request))._replace(
+        at=None if request.at is None else from_text(request.at, "at"), unique_key=request.unique_key
+    )
+    done = usage.record(hold, called, request.reservation)
+    return UsageRecorded(
+        id=done.id,
+        recorded=not done.known,
+        priced=done.cost is not None,
+        tokens=called.tokens.total,
+        cost=UNSET if done.cost is None else amount(done.cost),
+        currency=known(done.currency),
+    )
+
+
+def _tokens(request: "UsageRecord | UsageReserve") -> "Tokens":
+    return Tokens(request.input_tokens, request.output_tokens, request.cache_read_tokens, request.cache_write_tokens)
+
+
+def _called(hold: Hold, request: "UsageRecord | UsageReserve", tokens: "Tokens") -> "Called":
+    return Called(request.model, tokens, request.principal or hold.caller.agent, request.session)
+
+
+class UsageReserve(Request, frozen=True):
+    model: Model
+    input_tokens: Annotated[Count, Meta(description="At most.")] = 0
+    output_tokens: Annotated[Count, Meta(description="At most.")] = 0
+    cache_read_tokens: Annotated[Count, Meta(description="At most.")] = 0
+    cache_write_tokens: Annotated[Count, Meta(description="At most.")] = 0
+    principal: Who | None = None
+    session: Annotated[str, Meta(max_length=256)] = ""
+    seconds: Annotated[int, Meta(ge=1, le=86_400, description="How long it is held.")] = 900
+    agent_id: Actor | None = None
+
+
+class BudgetView(Struct, frozen=True, kw_only=True):
+    principal: str
+    """`*`: everybody together."""
+    model: str
+    period: Literal["day", "month"]
+    since: str
+    tokens: int | UnsetType = UNSET
+    tokens_left: int | UnsetType = UNSET
+    cost: str | UnsetType = UNSET
+    cost_left: str | UnsetType = UNSET
+    currency: str | UnsetType = UNSET
+
+
+class Reserved(Struct, frozen=True, kw_only=True):
+    reservation: str
+    budgets: list[BudgetView]
+    """Those that cover it, as they were before."""
+    cost: str | UnsetType = UNSET
+    currency: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/usage/reserve",
+    family="power",
+    cli=("usage", "reserve"),
+    examples=(
+        Example({"model": "model-one", "input_tokens": 1000, "output_tokens": 500}),
+        Example({"model": "*"}, error="VALIDATION_FAILED"),
+    ),
+)
+def usage_reserve(hold: Hold, request: UsageReserve) -> Reserved:
+    """Hold room for a call in every budget that covers it, before it is made; refused if there is none."""
+    done, left = usage.reserve(hold, _called(hold, request, _tokens(request)), request.seconds)
+    return Reserved(
+        reservation=done.id,
+        budgets=[_budget(one) for one in left],
+        cost=UNSET if done.cost is None else amount(done.cost),
+        currency=known(done.currency),
+    )
+
+
+class UsageRelease(Request, frozen=True):
+    reservation: Annotated[
+        str, Meta(min_length=1, max_length=64, description="Which reservation.", extra={"argument": True})
+    ]
+    agent_id: Actor | None = None
+
+
+class Released(Struct, frozen=True, kw_only=True):
+    reservation: str
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/usage/release",
+    family="power",
+    cli=("usage", "release"),
+    examples=(Example({"reservation": "none"}, error="NOT_FOUND"),),
+)
+def usage_release(hold: Hold, request: UsageRelease) -> Released:
+    """Give back what was reserved for a call that was not made."""
+    usage.release(hold, request.reservation)
+    return Released(reservation=request.reservation)
+
+
+class UsageReport(Request, frozen=True):
+    since: Annotated[Moment, Meta(description="From this day on; otherwise for 30 days.")] | None = None
+    until: Annotated[Moment, Meta(description="Up to this day, with it.")] | None = None
+    by: Annotated[list[Group], Meta(max_length=4, description="Apart by these: day, principal, model, session.")] = []
+    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    model: Model | None = None
+    session: Annotated[str, Meta(max_length=256, description="Only of this one.")] | None = None
+
+
+class UsageSum(Struct, frozen=True, kw_only=True):
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    total_tokens: int
+    unpriced_calls: int
+    """Calls that cost something nobody has said; they are not in `cost`."""
+    cost: str
+    currency: str | UnsetType = UNSET
+    day: str | UnsetType = UNSET
+    principal: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+
+
+class UsageReported(Struct, frozen=True, kw_only=True):
+    usage: list[UsageSum]
+    """A row for each group and currency."""
+    count: int
+    since: str
+    until: str
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/usage",
+    family="power",
+    cli=("usage", "report"),
+    human="holdfast.features.usage.render:render_usage",
+    examples=(
+        Example({}),
+        Example({"by": ["day", "model"], "since": "2026-01-01", "until": "2026-01-31"}),
+        Example({"by": ["weekday"]}, error="VALIDATION_FAILED"),
+    ),
+)
+def usage_report(hold: Hold, request: UsageReport) -> UsageReported:
+    """Sum up what models took: in all, or by day, principal, model and session."""
+    today = hold.now() // DAY
+    until = today if request.until is None else from_text(request.until, "until") // DAY
+    since = max(until - 29, FIRST_DAY) if request.since is None else from_text(request.since, "since") // DAY
+    asked = Asked(since, until, frozenset(request.by), tuple(request.principal), request.session, request.model)
+    found = [
+        UsageSum(
+            calls=one.calls,
+            input_tokens=one.input_tokens,
+            output_tokens=one.output_tokens,
+            cache_read_tokens=one.cache_read_tokens,
+            cache_write_tokens=one.cache_write_tokens,
+            total_tokens=one.input_tokens + one.output_tokens + one.cache_read_tokens + one.cache_write_tokens,
+            unpriced_calls=one.unpriced,
+            cost=amount(one.cost),
+            currency=known(one.currency),
+            day=UNSET if one.day is None else _day(one.day),
+            principal=known(one.principal),
+            model=known(one.model),
+            session=known(one.session),
+        )
+        for one in usage.report(hold, asked)
+    ]
+    return UsageReported(usage=found, count=len(found), since=_day(since), until=_day(until))
+
+
+def _day(day: int) -> str:
+    return to_text(day * DAY)[:10]
+
+
+class PriceSet(Request, frozen=True):
+    model: Annotated[Models, Meta(extra={"argument": True})]
+    since: Annotated[Moment, Meta(description="From this day on; otherwise from the beginning.")] | None = None
+    currency: Currency = "USD"
+    input: Annotated[Money, Meta(description="For a million tokens that are read anew.")] | None = None
+    output: Annotated[Money, Meta(description="For a million tokens that are written.")] | None = None
+    cache_read: Annotated[Money, Meta(description="For a million tokens that come from a cache.")] | None = None
+    cache_write: Annotated[Money, Meta(description="For a million tokens that go into a cache.")] | None = None
+    agent_id: Actor | None = None
+
+
+class PriceView(Struct, frozen=True, kw_only=True):
+    model: str
+    since: str
+    currency: str
+    input: str | UnsetType = UNSET
+    output: str | UnsetType = UNSET
+    cache_read: str | UnsetType = UNSET
+    cache_write: str | UnsetType = UNSET
+
+
+def _price(one: "Price") -> PriceView:
+    def money(rate: int | None) -> str | UnsetType:
+        return UNSET if rate is None else amount(rate * (PARTS // 1_000_000))
+
+    return PriceView(
+        model=one.model,
+        since=to_text(one.since)[:10],
+        currency=one.currency,
+        input=money(one.input),
+        output=money(one.output),
+        cache_read=money(one.cache_read),
+        cache_write=money(one.cache_write),
+    )
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/prices",
+    family="power",
+    admin=True,
+    cli=("price", "set"),
+    examples=(
+        Example({"model": "model-*", "input": "3", "output": "15", "cache_read": "0.30", "since": "2026-01-01"}),
+        Example({"model": "model-*", "input": "cheap"}, error="VALIDATION_FAILED"),
+        Example({"model": "model-*"}, error="VALIDATION_FAILED"),
+    ),
+)
+def price_set(hold: Hold, request: PriceSet) -> PriceView:
+    """Say what a million tokens of a model cost from a day on; what was recorded before keeps its cost."""
+    rates = [price.rate(getattr(request, kind), kind) for kind in price.KINDS]
+    if all(rate is None for rate in rates):
+        raise Invalid("Name at least one price.", fields=list(price.KINDS))
+    since = 0 if request.since is None else from_text(request.since, "since")
+    new = price.Price(price.pattern(request.model), since, price.currency(request.currency), *rates)
+    usage.set_price(hold, new)
+    return _price(new)
+
+
+class Prices(Struct, frozen=True, kw_only=True):
+    prices: list[PriceView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/prices",
+    family="power",
+    cli=("price", "list"),
+    human="holdfast.features.usage.render:render_prices",
+    examples=(Example({}),),
+)
+def price_list(hold: Hold, request: Nothing) -> Prices:
+    """List what models cost, the latest price of each first."""
+    found = [_price(one) for one in usage.prices(hold)]
+    return Prices(prices=found, count=len(found))
+
+
+class PriceRemove(Request, frozen=True):
+    model: Annotated[Models, Meta(extra={"argument": True})]
+    since: Annotated[Moment, Meta(description="The day on which it begins.")] | None = None
+    agent_id: Actor | None = None
+
+
+@operation(
+    Effect.DESTROY,
+    "POST /api/v1/prices/remove",
+    family="power",
+    admin=True,
+    cli=("price", "remove"),
+    examples=(Example({"model": "no-such-model"}, error="NOT_FOUND"),),
+)
+def price_remove(hold: Hold, request: PriceRemove) -> Prices:
+    """Take a price back; what was recorded by it keeps its cost."""
+    usage.drop_price(hold, request.model, 0 if request.since is None else from_text(request.since, "since"))
+    found = [_price(one) for one in usage.prices(hold)]
+    return Prices(prices=found, count=len(found))
+
+
+class BudgetSet(Request, frozen=True):
+    principal: Annotated[Who, Meta(description="Whose; `*` is everybody together.", extra={"argument": True})]
+    period: Annotated[Literal["day", "month"], Meta(description="Of a day or a month (UTC).")] = "day"
+    model: Models = "*"
+    tokens: Annotated[int, Meta(ge=0, le=10**15, description="At most so many tokens.")] | None = None
+    cost: Annotated[Money, Meta(description="At most so much money.")] | None = None
+    currency: Currency = "USD"
+    lift: Annotated[bool, Meta(description="Take the budget away.")] = False
+    agent_id: Actor | None = None
+
+
+def _budget(left: "Left") -> BudgetView:
+    budget = left.budget
+    return BudgetView(
+        principal=budget.principal,
+        model=budget.model,
+        period=budget.period,
+        since=_day(left.since),
+        tokens=known(budget.tokens),
+        tokens_left=UNSET if left.tokens is None else max(left.tokens, 0),
+        cost=UNSET if budget.cost is None else amount(budget.cost),
+        cost_left=UNSET if left.cost is None else amount(max(left.cost, 0)),
+        currency=known(budget.currency),
+    )
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/budgets",
+    family="power",
+    admin=True,
+    cli=("budget", "set"),
+    examples=(
+        Example({"principal": "*", "period": "month", "cost": "50"}),
+        Example({"principal": "ann"}, error="VALIDATION_FAILED"),
+        Example({"principal": "nobody", "lift": True}, error="NOT_FOUND"),
+    ),
+)
+def budget_set(hold: Hold, request: BudgetSet) -> BudgetView:
+    """Say how much may be spent in a day or a month: what would go beyond is not reserved any more."""
+    cost = price.rate(request.cost, "cost")
+    if request.lift == (request.tokens is not None or cost is not None):
+        raise Invalid("Give tokens or cost, or lift the budget.", fields=["tokens", "cost", "lift"])
+    done = usage.set_budget(
+        hold,
+        request.principal,
+        price.pattern(request.model),
+        request.period,
+        tokens=request.tokens,
+        cost=None if cost is None else cost * (PARTS // 1_000_000),
+        currency=None if cost is None else price.currency(request.currency),
+    )
+    return _budget(done)
+
+
+class Budgets(Struct, frozen=True, kw_only=True):
+    budgets: list[BudgetView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/budgets",
+    family="power",
+    cli=("budget", "list"),
+    human="holdfast.features.usage.render:render_budgets",
+    examples=(Example({}),),
+)
+def budget_list(hold: Hold, request: Nothing) -> Budgets:
+    """List the budgets that concern you, and what is left of each."""
+    found = [_budget(one) for one in usage.left(hold)]
+    return Budgets(budgets=found, count=len(found))

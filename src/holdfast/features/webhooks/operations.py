@@ -1,0 +1,300 @@
+"""Subscriptions: who is told of changes, signed, at an address of its own."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.history.operations import EventAgent, EventNames, EventPlace, Sequence
+from holdfast.features.memories.views import text
+from holdfast.features.webhooks import deliver
+from holdfast.features.webhooks import service as subscriptions
+from holdfast.features.webhooks.model import Delivery, Subscription
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.fields import Actor, Limit
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import to_text
+
+SubscriptionId = Annotated[
+    str, Meta(min_length=1, max_length=64, description="Id of the subscription.", extra={"argument": True})
+]
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+class Subscribe(Request, frozen=True):
+    url: Annotated[
+        str,
+        Meta(
+            min_length=1, max_length=2048, description="Where events are posted: https://...", extra={"argument": True}
+        ),
+    ]
+    events: EventNames = []
+    namespace: EventPlace | None = None
+    agent_filter: EventAgent | None = None
+    secret: (
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=256, description="To sign with; otherwise one is made, and shown this once."),
+        ]
+        | None
+    ) = None
+    after: (
+        Annotated[
+            int, Meta(ge=0, le=(1 << 53) - 1, description="Begin after this change; otherwise with the next one.")
+        ]
+        | None
+    ) = None
+    agent_id: Actor | None = None
+
+
+class SubscriptionView(Struct, frozen=True, kw_only=True):
+    id: str
+    agent_id: str
+    url: str
+    events: list[str]
+    namespace: str | UnsetType = UNSET
+    agent_filter: str | UnsetType = UNSET
+    state: Literal["active", "ended"]
+    why: str | UnsetType = UNSET
+    """Why it ended."""
+    place: int
+    """The change up to which everything is settled."""
+    delivered: int
+    dead: int
+    """Events that were given up."""
+    next_try_at: str | UnsetType = UNSET
+    last_error: str | UnsetType = UNSET
+    last_at: str | UnsetType = UNSET
+    created_at: str
+
+
+class Subscribed(SubscriptionView, frozen=True, kw_only=True):
+    secret: str | UnsetType = UNSET
+    """The secret that was made for it, shown this once."""
+
+
+def _shown(one: "Subscription") -> dict[str, object]:
+    return {
+        "id": one.id,
+        "agent_id": one.agent,
+        "url": one.url,
+        "events": list(one.events),
+        "namespace": one.namespace or UNSET,
+        "agent_filter": one.by_agent or UNSET,
+        "state": one.state,
+        "why": one.why or UNSET,
+        "place": one.place,
+        "delivered": one.delivered,
+        "dead": one.dead,
+        "next_try_at": to_text(one.ready_at) if one.last_error and one.state == "active" else UNSET,
+        "last_error": one.last_error or UNSET,
+        "last_at": text(one.last_at),
+        "created_at": to_text(one.created_at),
+    }
+
+
+def subscription_view(one: "Subscription") -> SubscriptionView:
+    return SubscriptionView(**_shown(one))  # type: ignore[arg-type]
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/subscriptions",
+    family="power",
+    status=201,
+    surfaces=("library", "cli", "http"),
+    human="holdfast.features.webhooks.render:render_subscription",
+    examples=(
+        Example({"url": "https://hooks.example.com/memory", "events": ["memory_store"], "secret": "0123456789abcdef"}),
+        Example({"url": "https://hooks.example.com/", "events": ["memory_stored"]}, error="VALIDATION_FAILED"),
+        Example({"url": "http://127.1/hook"}, error="VALIDATION_FAILED"),
+        Example({"url": "https://ann:secret@hooks.example.com/"}, error="VALIDATION_FAILED"),
+    ),
+)
+def subscribe(hold: Hold, request: Subscribe) -> Subscribed:
+    """Be told of changes: each is posted to an address of yours, signed, until it was taken.
+
+    They come in their order, and are only those that you may see. Not over MCP: where memories are sent is not for a
+    model to say.
+    """
+    asked = subscriptions.Asked(
+        request.url, request.events, request.namespace, request.agent_filter, request.secret, request.after
+    )
+    made, secret = subscriptions.subscribe(hold, asked)
+    return Subscribed(**_shown(made), secret=secret or UNSET)  # type: ignore[arg-type]
+
+
+class SubscriptionList(Request, frozen=True):
+    limit: Limit = 100
+
+
+class SubscriptionPage(Struct, frozen=True, kw_only=True):
+    subscriptions: list[SubscriptionView]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/subscriptions",
+    family="power",
+    cli=("subscription", "list"),
+    human="holdfast.features.webhooks.render:render_subscriptions",
+    examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+)
+def subscription_list(hold: Hold, request: SubscriptionList) -> SubscriptionPage:
+    """List your subscriptions; for who administers the store, everybody's. No secret is shown."""
+    with hold.reading() as session:
+        found = subscriptions.every(hold, session, request.limit)
+    return SubscriptionPage(subscriptions=[subscription_view(one) for one in found], count=len(found))
+
+
+class Unsubscribe(Request, frozen=True):
+    id: SubscriptionId
+    agent_id: Actor | None = None
+
+
+class Unsubscribed(Struct, frozen=True, kw_only=True):
+    id: str
+    removed: bool
+
+
+@operation(
+    Effect.DESTROY,
+    "DELETE /api/v1/subscriptions/{id}",
+    family="power",
+    examples=(Example({"id": UNKNOWN}, error="NOT_FOUND"),),
+)
+def unsubscribe(hold: Hold, request: Unsubscribe) -> Unsubscribed:
+    """End a subscription, with its secret and its dead letters."""
+    return Unsubscribed(id=subscriptions.unsubscribe(hold, request.id).id, removed=True)
+
+
+OutcomeName = Literal["waiting", "delivered", "dead"]
+
+
+class SubscriptionDeliveries(Request, frozen=True):
+    id: (
+        Annotated[str, Meta(min_length=1, max_length=64, description="Of this one.", extra={"argument": True})] | None
+    ) = None
+    state: Annotated[list[OutcomeName], Meta(max_length=3, description="Only these; dead: what was given up.")] = []
+    limit: Limit = 100
+
+
+class DeliveryView(Struct, frozen=True, kw_only=True):
+    subscription_id: str
+    seq: int
+    event: str
+    record: str
+    state: OutcomeName
+    attempts: int
+    status: int | UnsetType = UNSET
+    """What the receiver answered last, of HTTP."""
+    error: str | UnsetType = UNSET
+    at: str
+
+
+class DeliveryPage(Struct, frozen=True, kw_only=True):
+    deliveries: list[DeliveryView]
+    count: int
+
+
+def delivery_view(one: "Delivery") -> DeliveryView:
+    return DeliveryView(
+        subscription_id=one.subscription,
+        seq=one.seq,
+        event=one.event,
+        record=one.record,
+        state=one.state,
+        attempts=one.attempts,
+        status=UNSET if one.status is None else one.status,
+        error=one.error or UNSET,
+        at=to_text(one.at),
+    )
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/subscriptions/deliveries",
+    family="power",
+    cli=("subscription", "deliveries"),
+    human="holdfast.features.webhooks.render:render_deliveries",
+    examples=(Example({"state": ["dead"]}), Example({"id": UNKNOWN}, error="NOT_FOUND")),
+)
+def subscription_deliveries(hold: Hold, request: SubscriptionDeliveries) -> DeliveryPage:
+    """Show what became of events, the latest first: delivered, waiting for another try, or dead letters."""
+    states = request.state or ["waiting", "delivered", "dead"]
+    with hold.reading() as session:
+        found = subscriptions.deliveries(hold, session, request.id, states, request.limit)
+    return DeliveryPage(deliveries=[delivery_view(one) for one in found], count=len(found))
+
+
+class SubscriptionReplay(Request, frozen=True):
+    id: SubscriptionId
+    since: Annotated[Sequence, Meta(description="Everything after this change again.")] | None = None
+    dead_letters: Annotated[
+        list[Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]],
+        Meta(max_length=1000, description="What was given up about these changes."),
+    ] = []
+    all_dead_letters: Annotated[bool, Meta(description="All that was given up.")] = False
+    agent_id: Actor | None = None
+
+
+class Replaying(Struct, frozen=True, kw_only=True):
+    id: str
+    place: int
+    """Everything after this is sent, or sent again."""
+    requeued: int
+    """Dead letters that are sent again, before anything else."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/subscriptions/{id}/replay",
+    family="power",
+    cli=("subscription", "replay"),
+    human="holdfast.features.webhooks.render:render_replay",
+    examples=(
+        Example({"id": UNKNOWN, "since": 0}, error="NOT_FOUND"),
+        Example({"id": UNKNOWN}, error="VALIDATION_FAILED"),
+    ),
+)
+def subscription_replay(hold: Hold, request: SubscriptionReplay) -> Replaying:
+    """Send events again: everything after a change, or dead letters. A subscription that ended goes on."""
+    done = subscriptions.replay(
+        hold, request.id, request.since, request.dead_letters, every_dead=request.all_dead_letters
+    )
+    return Replaying(id=done.subscription.id, place=done.place, requeued=done.requeued)
+
+
+class SubscriptionTest(Request, frozen=True):
+    id: SubscriptionId
+    agent_id: Actor | None = None
+
+
+class SubscriptionTested(Struct, frozen=True, kw_only=True):
+    id: str
+    ok: bool
+    status: int | UnsetType = UNSET
+    """What the receiver answered, of HTTP."""
+    error: str | UnsetType = UNSET
+    milliseconds: int
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/subscriptions/{id}/test",
+    family="power",
+    cli=("subscription", "test"),
+    human="holdfast.features.webhooks.render:render_test_delivery",
+    examples=(Example({"id": UNKNOWN}, error="NOT_FOUND"),),
+)
+def subscription_test(hold: Hold, request: SubscriptionTest) -> SubscriptionTested:
+    """Post a signed test event once, now, and say what the receiver answered."""
+    tested = deliver.test(hold, request.id)
+    result = tested.result
+    return SubscriptionTested(
+        id=tested.subscription.id,
+        ok=result.error is None,
+        status=UNSET if result.status is None else result.status,
+        error=result.error or UNSET,
+        milliseconds=tested.milliseconds,
+    )

@@ -1,0 +1,94 @@
+"""Subscriptions, and what became of what was delivered to them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from holdfast.features.webhooks.model import MOST_KEPT, Delivery, Outcome, Standing, Subscription
+from holdfast.kernel.storage.port import Row, Session
+
+_LISTS = ("reach", "events")
+_FIELDS = Subscription.__struct_fields__
+_DELIVERY = Delivery.__struct_fields__
+_STANDING = Standing.__struct_fields__
+
+
+def _subscription(row: Row) -> Subscription:
+    named: dict[str, Any] = dict(zip(_FIELDS, row, strict=True))
+    return Subscription(**named | {name: tuple(msgspec.json.decode(named[name])) for name in _LISTS})
+
+
+def _delivery(row: Row) -> Delivery:
+    return Delivery(**dict(zip(_DELIVERY, row, strict=True)))
+
+
+def add(session: Session, made: Subscription) -> None:
+    row = asdict(made)
+    session.do("subscription_add", **row | {name: msgspec.json.encode(row[name]).decode() for name in _LISTS})
+
+
+def one(session: Session, id: str) -> Subscription | None:
+    row = session.row("subscription_one", id=id)
+    return _subscription(row) if row else None
+
+
+def every(session: Session, agent: str | None, limit: int) -> list[Subscription]:
+    """The oldest first; those of one agent, if one is named."""
+    if agent is None:
+        return [_subscription(row) for row in session.rows("subscription_list", limit=limit)]
+    return [_subscription(row) for row in session.rows("subscription_of_agent", agent=agent, limit=limit)]
+
+
+def standings(session: Session, agent: str | None) -> list[Standing]:
+    """How it stands with each, the oldest first; with those of one agent, if one is named."""
+    rows = session.rows("subscription_standing", agent=agent)
+    return [Standing(**dict(zip(_STANDING, row, strict=True))) for row in rows]
+
+
+def count(session: Session, agent: str) -> int:
+    """How many of an agent are active."""
+    row = session.row("subscription_count", agent=agent)
+    assert row is not None
+    return int(row[0])
+
+
+def due(session: Session, owner: str, now: int) -> list[Subscription]:
+    """Those that the owner may deliver to now."""
+    return [_subscription(row) for row in session.rows("subscription_due", owner=owner, now=now)]
+
+
+def behind(session: Session) -> int | None:
+    """The change up to which every active subscription is done; None: there are none."""
+    row = session.row("subscription_behind")
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def claim(session: Session, one: Subscription, owner: str, until: int, now: int) -> int | None:
+    """Have a subscription to oneself for a while: the token to settle with, or None if somebody else has it."""
+    row = session.row("subscription_claim", id=one.id, token=one.token, owner=owner, until=until, now=now)
+    return None if row is None else int(row[0])
+
+
+def remove(session: Session, id: str) -> None:
+    session.do("delivery_remove", subscription=id)
+    session.do("subscription_remove", id=id)
+
+
+def waiting(session: Session, id: str) -> Delivery | None:
+    """What is to be tried again before anything else."""
+    row = session.row("delivery_next", subscription=id)
+    return _delivery(row) if row else None
+
+
+def put(session: Session, delivery: Delivery) -> None:
+    """Note what became of an event; the oldest that were delivered are let go."""
+    session.do("delivery_put", **asdict(delivery))
+    session.do("delivery_prune", subscription=delivery.subscription, number=delivery.number - MOST_KEPT)
+
+
+def deliveries(session: Session, ids: Sequence[str], states: Sequence[Outcome], limit: int) -> list[Delivery]:
+    """The latest first."""
+    rows = session.rows("delivery_page", subscriptions=list(ids), states=list(states), limit=limit)
+    return [_delivery(row) for row in rows]

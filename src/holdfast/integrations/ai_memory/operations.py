@@ -1,0 +1,194 @@
+"""The exchange of ai-memory, answered as a view of this store: for peers that speak nothing else."""
+
+from collections import Counter
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.features.memories.views import known
+from holdfast.integrations.ai_memory import push as taking
+from holdfast.integrations.ai_memory.push import Item
+from holdfast.integrations.ai_memory.since import since
+from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.stages import Parts
+
+
+class SyncPush(Request, frozen=True):
+    batch: Annotated[
+        dict[str, Any],
+        Meta(
+            description="sender_agent_id, and lists of at most 1000: memories, deletions, archives, restores, links, "
+            "namespace_meta, namespace_meta_clears; dry_run."
+        ),
+    ]
+
+
+class PushedItem(Struct, frozen=True, kw_only=True):
+    """What became of one item of a list."""
+
+    list: str
+    index: int
+    outcome: Literal["applied", "noop", "conflict", "rejected"]
+    id: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+
+
+class SyncPushed(Struct, frozen=True, kw_only=True):
+    """How much was taken, and an outcome for each item."""
+
+    applied: int
+    deleted: int
+    archived: int
+    restored: int
+    links_applied: int
+    pendings_applied: int
+    pending_decisions_applied: int
+    namespace_meta_applied: int
+    namespace_meta_cleared: int
+    noop: int
+    skipped: int
+    """Rejected ones; the outcomes say why."""
+    conflicts: int
+    """Not taken, because what is here is later."""
+    quota_refused: int
+    dry_run: bool
+    receiver_agent_id: str
+    receiver_clock: dict[str, Any]
+    ids: list[str]
+    """The memories of the batch that are here now as they were sent."""
+    outcomes: list[PushedItem]
+    ignored: list[str]
+    """Fields of the batch that this release does not know."""
+
+
+def _parts(hold: Hold, request: SyncPush) -> Parts:
+    return taking.parts_of_push(hold, taking.read(request.batch))
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/sync/push",
+    family="other",
+    stages=("store", "delete", "link"),
+    parts=_parts,
+    surfaces=("library", "http"),
+    whole="batch",
+    examples=(
+        Example(
+            {
+                "batch": {
+                    "sender_agent_id": "ai:desk@home",
+                    "memories": [
+                        {"id": "p-1", "title": "From a peer", "content": "It was pushed.", "tier": "long"},
+                        {"id": "p-2", "title": "Empty", "content": " "},
+                    ],
+                    "deletions": ["p-9"],
+                }
+            }
+        ),
+        Example({"batch": {"memories": []}}, error="VALIDATION_FAILED"),
+        Example({"batch": {"sender_agent_id": "ai:desk@home", "memories": "none"}}, error="VALIDATION_FAILED"),
+    ),
+)
+def sync_push(hold: Hold, request: SyncPush) -> SyncPushed:
+    """Take what a peer of the ai-memory kind tells, in one transaction, with an outcome for each item."""
+    push = taking.read(request.batch)
+    items = taking.take(hold, push)
+    done = Counter((one.array, one.outcome) for one in items)
+    outcomes = Counter(one.outcome for one in items)
+    return SyncPushed(
+        applied=done["memories", "applied"],
+        deleted=done["deletions", "applied"],
+        archived=done["archives", "applied"],
+        restored=done["restores", "applied"],
+        links_applied=done["links", "applied"],
+        pendings_applied=0,
+        pending_decisions_applied=0,
+        namespace_meta_applied=done["namespace_meta", "applied"],
+        namespace_meta_cleared=done["namespace_meta_clears", "applied"],
+        noop=outcomes["noop"],
+        skipped=outcomes["rejected"],
+        conflicts=outcomes["conflict"],
+        quota_refused=0,
+        dry_run=push.dry_run,
+        receiver_agent_id=hold.caller.agent,
+        receiver_clock={"entries": {}},
+        ids=[one.id for one in items if one.array == "memories" and one.id and one.outcome in ("applied", "noop")],
+        outcomes=[_item(one) for one in items],
+        ignored=sorted(request.batch.keys() - set(push.__struct_fields__)),
+    )
+
+
+def _item(one: "Item") -> PushedItem:
+    return PushedItem(
+        list=one.array,
+        index=one.place,
+        outcome=one.outcome,
+        id=known(one.id),
+        reason=known(one.reason),
+        code=known(one.code),
+    )
+
+
+class SyncSince(Request, frozen=True):
+    since: Annotated[str, Meta(min_length=4, max_length=64, description="The updated_at of the last row.")] | None = (
+        None
+    )
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="At most this many memories.")] = 500
+    peer: Annotated[str, Meta(min_length=1, max_length=128, description="Who asks, as it calls itself.")] | None = None
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What changed, in the order in which it came here."""
+
+    count: int
+    limit: int
+    memories: list[dict[str, Any]]
+    """Each with the place of its last change as the digits of its updated_at behind the microseconds."""
+    deletions: list[dict[str, Any]]
+    archives: list[dict[str, Any]]
+    excluded_for_scope: int
+    """Always 0: what the caller may not see is not read, and so not counted."""
+    excluded_for_scope_private: int
+    scope_status: str
+    has_more: bool
+    updated_since: str | UnsetType = UNSET
+    earliest_updated_at: str | UnsetType = UNSET
+    latest_updated_at: str | UnsetType = UNSET
+    next_cursor: str | UnsetType = UNSET
+    """Where to go on: behind all that was read for this answer."""
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/sync/since",
+    family="other",
+    surfaces=("library", "http"),
+    examples=(
+        Example({}),
+        Example({"since": "2026-01-31T09:00:00Z", "limit": 2}),
+        Example({"since": "yesterday"}, error="VALIDATION_FAILED"),
+        Example({"limit": 0}, error="VALIDATION_FAILED"),
+    ),
+)
+def sync_since(hold: Hold, request: SyncSince) -> Told:
+    """Tell a peer of the ai-memory kind what changed behind a place; what is deleted is told as deleted."""
+    behind = since(hold, request.since, limit=request.limit, peer=request.peer)
+    places = [row["updated_at"] for row in behind.memories]
+    return Told(
+        count=len(behind.memories),
+        limit=request.limit,
+        memories=behind.memories,
+        deletions=behind.deletions,
+        archives=behind.archives,
+        excluded_for_scope=0,
+        excluded_for_scope_private=0,
+        scope_status="scoped",
+        has_more=behind.more,
+        updated_since=known(request.since),
+        earliest_updated_at=places[0] if places else UNSET,
+        latest_updated_at=places[-1] if places else UNSET,
+        next_cursor=known(behind.next or request.since),
+    )

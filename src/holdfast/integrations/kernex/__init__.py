@@ -1,0 +1,1 @@
+"""Import of kernex stores."""

@@ -1,0 +1,93 @@
+"""What a store of kernex holds, taken in."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from holdfast.features.admin.backup import local_path
+from holdfast.features.importers.operations import DryRun, MinedProblem, OwnPath, must_be_local
+from holdfast.integrations.kernex import service as kernex
+from holdfast.integrations.kernex.service import Report
+from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.errors import NotFound
+from holdfast.kernel.registry.fields import Actor, Namespace
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+
+
+class ImportKernex(Request, frozen=True):
+    path: Annotated[OwnPath, Meta(description="Its file, such as ~/.kernex/memory.db.")]
+    namespace: Annotated[Namespace, Meta(description="Where it goes; a project goes below it.")] = "kernex"
+    dry_run: DryRun = False
+    agent_id: Actor | None = None
+
+
+class TableTaken(Struct, frozen=True, kw_only=True):
+    """What became of the rows of a table."""
+
+    table: str
+    rows: int
+    stored: int
+    unchanged: int
+    """Here already."""
+    left: int
+    """Changed here or there since, and left as they are here."""
+    left_out: int
+    rejected: int
+    reasons: dict[str, int]
+    """Why rows were not taken, or not whole, and how many."""
+
+
+class KernexImported(Struct, frozen=True, kw_only=True):
+    namespace: str
+    tables: list[TableTaken]
+    stored: int
+    rejected: int
+    noted: int
+    problems: list[MinedProblem]
+    dry_run: bool
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/import/kernex",
+    family="power",
+    stage="store",
+    surfaces=("library", "cli"),
+    admin=True,
+    human="holdfast.integrations.kernex.render:render_kernex_import",
+    examples=(Example({"path": "no-such-memory.db"}, error="NOT_FOUND"),),
+)
+def import_kernex(hold: Hold, request: ImportKernex, progress: Progress) -> KernexImported:
+    """Take in a memory of kernex: conversations, facts, lessons, tasks, usage and all else that it has.
+
+    The file is only read. Doing it again takes in what is new; a row that cannot be taken is told and stops no other.
+    """
+    must_be_local(hold, "path")
+    path = local_path(request.path)
+    if not path.is_file():
+        raise NotFound(f"{path} is no file.", fields=["path"])
+    report = kernex.take(hold, path, kernex.Options(request.namespace, request.dry_run))
+    tables = [_table(name, report) for name in report.tables]
+    return KernexImported(
+        namespace=request.namespace,
+        tables=tables,
+        stored=sum(one.stored for one in tables),
+        rejected=report.rejected,
+        noted=report.noted,
+        problems=[MinedProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
+        dry_run=request.dry_run,
+    )
+
+
+def _table(name: str, report: "Report") -> TableTaken:
+    counts = report.tables[name]
+    return TableTaken(
+        table=name,
+        rows=counts.total(),
+        stored=counts["stored"],
+        unchanged=counts["unchanged"],
+        left=counts["left"],
+        left_out=counts["left_out"],
+        rejected=counts["rejected"],
+        reasons=dict(report.reasons.get(name, {})),
+    )

@@ -1,0 +1,117 @@
+"""Rows of a kernex store as they are read: nothing in them is taken on trust."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from holdfast.features.importers.model import digest
+from holdfast.features.people.principal import admit_name
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.model_allowance import PARTS
+from holdfast.kernel.records.validate import label
+from holdfast.kernel.storage.read_only_sqlite import ForeignFile
+from holdfast.kernel.timestamps import SECOND, from_text
+
+MADE_OF = {"conversations": {"id", "channel", "sender_id"}, "messages": {"id", "conversation_id", "role", "content"}}
+"""Tables and columns that every release of kernex has."""
+OWN = ("_migrations",)
+"""Tables that say nothing but how the file was made."""
+NEVER = (None, "")
+LONGEST_LABEL = 256
+END = 253_402_300_800
+"""Seconds until the year 10000."""
+MOST_COST = 1_000_000
+
+
+class Row(NamedTuple):
+    """A row of a table: where it stands, and its values by their columns."""
+
+    table: str
+    number: int
+    values: dict[str, Any]
+
+    @property
+    def where(self) -> str:
+        return f"{self.table} row {self.number}"
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text that must be there, unless there is one for when it is not."""
+        value = self.values.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            raise Invalid(f"{name}: is no text")
+        if "\x00" in value:
+            raise Invalid(f"{name}: must not contain NUL")
+        return value
+
+    def label(self, name: str, default: str | None = None) -> str:
+        """A short text by which something is looked up."""
+        value = self.text(name, default)
+        return value if value == default else label(name, value, LONGEST_LABEL)
+
+    @property
+    def sender(self) -> str:
+        return admit_name(self.text("sender_id"), "sender_id")
+
+    def maybe(self, name: str) -> str | None:
+        return None if self.values.get(name) is None else self.text(name)
+
+    def number_of(self, name: str, default: int | None = None) -> int:
+        value = self.values.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 53:
+            raise Invalid(f"{name}: is no whole number")
+        return value
+
+    def one_of(self, name: str, allowed: Iterable[str], default: str | None = None) -> str:
+        value = self.text(name, default)
+        if value not in allowed:
+            raise Invalid(f"{name}: {value[:40]!r} is none of {', '.join(allowed)}")
+        return value
+
+    def moment(self, name: str) -> int:
+        """A time as kernex writes it: a text in UTC, or seconds since 1970."""
+        if not isinstance(self.values.get(name), int):
+            return from_text(self.text(name), name)
+        seconds = self.number_of(name)
+        if not 0 <= seconds < END:
+            raise Invalid(f"{name}: is no time")
+        return seconds * SECOND
+
+    def cost(self, name: str) -> int:
+        """Money, in the smallest parts."""
+        value = self.values.get(name) or 0
+        if not isinstance(value, int | float) or not 0 <= value < MOST_COST:
+            raise Invalid(f"{name}: is no amount of money")
+        return int(Decimal(str(value)) * PARTS)
+
+    def maybe_moment(self, name: str) -> int | None:
+        return None if self.values.get(name) in NEVER else self.moment(name)
+
+    def remains(self, *used: str) -> dict[str, Any]:
+        """What the row says beyond some columns, for the record that it becomes."""
+        return {name: value for name, value in self.values.items() if name not in used and value not in NEVER}
+
+    @property
+    def digest(self) -> str:
+        return digest(*(f"{name}={value!r}" for name, value in sorted(self.values.items())))
+
+
+def place_under(namespace: str, project: str) -> str:
+    """Where a project's records go; what is of no project goes to the namespace itself."""
+    return f"{namespace}/{quote(project, safe=':@+~!$&,;=()')}" if project else namespace
+
+
+def must_be_kernex(file: ForeignFile, name: str) -> None:
+    for table, columns in MADE_OF.items():
+        if not columns <= set(file.tables.get(table, ())):
+            raise Invalid(f"path: {name} is no store of kernex: it has no such table {table}", fields=["path"])
+
+
+def is_own(table: str, tables: Iterable[str]) -> bool:
+    """Whether a table is of SQLite, of a full-text index, or of the other program's migrations."""
+    indexed = [one for one in tables if one.endswith("_fts")]
+    return table.startswith("sqlite_") or table in OWN or any(table.startswith(one) for one in indexed)

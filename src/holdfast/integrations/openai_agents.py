@@ -1,0 +1,206 @@
+"""Sessions of the OpenAI Agents SDK: every item is a memory of a thread, in the order in which it was added."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from agents.memory import SessionSettings
+from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+
+from holdfast.integrations.names import short
+from holdfast.integrations.threads import in_thread
+from holdfast.kernel.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from agents.items import TResponseInputItem
+
+    from holdfast.app import Holdfast
+
+PAGE = 1000
+MOST_PART = 30_000
+"""Bytes of an item's JSON in one memory; a longer one goes on in the next. As metadata it may take twice that."""
+MOST_TEXT = 60_000
+_SPEAKERS = {"function_call_output": "tool", "computer_call_output": "tool", "local_shell_call_output": "tool"}
+
+
+class Kept(NamedTuple):
+    """An item, and the memories that it is kept in."""
+
+    item: TResponseInputItem
+    memories: list[str]
+
+
+class HoldfastSession:
+    """The history of one session, which outlives the process and is recalled like all else.
+
+    It follows the SDK's Session protocol. Each call of `add_items` is kept whole or not at all.
+    """
+
+    session_id: str
+    session_settings: SessionSettings | None
+
+    def __init__(
+        self,
+        session_id: str,
+        hold: Holdfast,
+        *,
+        namespace: str = "openai-agents",
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+    ) -> None:
+        if not session_id:
+            raise Invalid("session_id: name the session", fields=["session_id"])
+        self.session_id = session_id
+        self.session_settings = (
+            SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
+        )
+        self.namespace = f"{namespace}/{short(session_id)}"
+        self._hold = hold
+        self._lock = threading.Lock()
+        self._last = 0
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The latest so many items, in their order; all of them without a limit."""
+        most = resolve_session_limit(limit, self.session_settings)
+        if most == 0:
+            return []
+        items = [kept.item for kept in await in_thread(self._kept)]
+        return items if most is None or most < 0 else items[-most:]
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Add items after those that are there."""
+        if items:
+            await in_thread(lambda: self._add(items))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take the latest item away and give it back; None if there is none."""
+        return await in_thread(self._pop)
+
+    async def clear_session(self) -> None:
+        """Put everything into the archive: the session is empty, and recall does not find it."""
+        await in_thread(lambda: self._hold.forget(namespace=self.namespace))
+
+    def _add(self, items: Sequence[TResponseInputItem]) -> None:
+        drafts = [draft for item in items for draft in _drafts(item)]
+        with self._lock:
+            first = self._after_the_last()
+            placed = [draft | self._at(first + number) for number, draft in enumerate(drafts)]
+            ids: list[str] = []
+            for start in range(0, len(placed), PAGE):
+                done = self._hold.bulk_store(memories=placed[start : start + PAGE], on_conflict="error")
+                ids += done.ids
+                if done.errors:
+                    self._drop(ids)
+                    raise Invalid(f"An item cannot be kept: {done.errors[0].error}", fields=["items"])
+            self._last = first + len(placed)
+
+    def _after_the_last(self) -> int:
+        """A place beyond every other: the moment, unless a clock went back."""
+        latest = filter(_is_part, self._hold.list(namespace=self.namespace, limit=100).memories)
+        places: list[int] = [memory.place + 1 for memory in latest]
+        return max([self._hold.hold.now(), self._last, *places])
+
+    def _at(self, place: int) -> dict[str, Any]:
+        thread = self.namespace.rpartition("/")[2]
+        title = f"{thread} {place}"
+        return {"title": title, "namespace": self.namespace, "thread": thread, "place": place}
+
+    def _kept(self) -> list[Kept]:
+        """Every item in its order. Of one that is taken away just now, nothing."""
+        found = sorted(self._memories(), key=lambda memory: (memory.place, memory.id))
+        kept: list[Kept] = []
+        for number, memory in enumerate(found):
+            many = memory.metadata["item"]["of"]
+            parts = found[number : number + many]
+            if [one.metadata["item"]["part"] for one in parts] == list(range(1, many + 1)):
+                told = "".join(one.metadata["item"]["json"] for one in parts)
+                kept.append(Kept(cast("TResponseInputItem", json.loads(told)), [one.id for one in parts]))
+        return kept
+
+    def _memories(self) -> Iterator[Any]:
+        skip = 0
+        while page := self._hold.list(namespace=self.namespace, limit=PAGE, offset=skip).memories:
+            yield from filter(_is_part, page)
+            skip += PAGE
+            if len(page) < PAGE:
+                return
+
+    def _pop(self) -> TResponseInputItem | None:
+        """Whoever deletes the latest item has it; another one takes the one before."""
+        with self._lock:
+            while kept := self._kept():
+                try:
+                    self._hold.delete(id=kept[-1].memories[0])
+                except NotFound:
+                    continue
+                self._drop(kept[-1].memories[1:])
+                return kept[-1].item
+        return None
+
+    def _drop(self, ids: Sequence[str]) -> None:
+        for id in ids:
+            self._hold.delete(id=id)
+
+
+def _is_part(memory: Any) -> bool:
+    """Whether a memory was kept here: others may have stored something beside it."""
+    return isinstance(memory.place, int) and isinstance(memory.metadata.get("item"), dict)
+
+
+def _drafts(item: TResponseInputItem) -> Iterator[dict[str, Any]]:
+    """What an item is kept as: its words, so that recall finds them, and its JSON in as many parts as it takes."""
+    speaker, text = _said(cast("dict[str, Any]", item))
+    parts = list(_parts(_json(item)))
+    for number, part in enumerate(parts, 1):
+        yield {
+            "content": text if number == 1 else f"(part {number} of {len(parts)})",
+            "kind": "conversation",
+            "tier": "long",
+            "speaker": speaker,
+            "metadata": {"item": {"json": part, "part": number, "of": len(parts)}},
+            "force": True,
+        }
+
+
+def _json(item: Any) -> str:
+    told = json.dumps(item, ensure_ascii=False)
+    try:
+        told.encode()
+    except UnicodeEncodeError:
+        return json.dumps(item)
+    return told
+
+
+def _parts(text: str) -> Iterator[str]:
+    data, start = text.encode(), 0
+    while start < len(data):
+        end = min(start + MOST_PART, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        yield data[start:end].decode()
+        start = end
+
+
+def _said(item: dict[str, Any]) -> tuple[str, str]:
+    """Who says something with an item, and in which words."""
+    sort = str(item.get("type") or "message")
+    speaker = str(item.get("role") or _SPEAKERS.get(sort, "assistant"))
+    text = "\n".join(_texts(item)).replace("\x00", "").encode(errors="replace")[:MOST_TEXT].decode(errors="ignore")
+    return speaker, text if text.strip() else f"({sort})"
+
+
+def _texts(item: dict[str, Any]) -> Iterator[str]:
+    if item.get("type") == "function_call":
+        yield f"{item.get('name')}({item.get('arguments')})"
+    for name in ("content", "output", "summary"):
+        match item.get(name):
+            case str(text):
+                yield text
+            case list(blocks):
+                yield from (block["text"] for block in blocks if isinstance(block, dict) and _is_text(block))
+
+
+def _is_text(block: dict[str, Any]) -> bool:
+    return isinstance(block.get("text"), str)

@@ -1,0 +1,1 @@
+"""What features share. The kernel knows no feature."""

@@ -1,0 +1,1 @@
+"""The journal and the transactions that append to it."""

@@ -1,0 +1,64 @@
+"""The columns of a record, and what a memory is found by."""
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.index_terms import parse
+from holdfast.kernel.storage.port import Texts
+from holdfast.kernel.text.bigrams import spelled
+
+_json = msgspec.json.Encoder()
+_PLAIN = (str, int, float, bytes)
+
+
+def content_hash(title: str, content: str) -> str:
+    return sha256(f"{title}\x00{content}".encode()).hexdigest()
+
+
+def texts_of(memory: Memory) -> Texts | None:
+    """What a memory is found by; nothing, once it is deleted."""
+    if memory.state == "deleted":
+        return None
+    return findable(memory.title, memory.content, column_value(memory.tags))
+
+
+def findable(title: str, content: str, tags: str) -> Texts:
+    """Texts, and the pairs of characters of what is written in them without blanks."""
+    return Texts(title, content, tags, spelled(f"{title} {content} {tags}"))
+
+
+def order_columns(memory: Memory) -> dict[str, Any]:
+    """What a question needs of a memory, made once; of its text nothing, once it is deleted."""
+    texts = texts_of(memory)
+    return {
+        "strand": strand_of(memory),
+        "spot": memory.place or 0,
+        "spelled": texts.spelled if texts else "",
+        "parsed": parse(texts.title, texts.content, texts.tags) if texts else "",
+    }
+
+
+def strand_of(memory: Memory) -> str | None:
+    """What was said one after another has one strand: by its thread, else by its time, or because it was said here.
+
+    What nobody said stands alone: two notes of one moment need not have to do with each other.
+    """
+    if memory.thread is not None:
+        return f"t {memory.namespace} {memory.thread}"
+    if memory.speaker is None:
+        return None
+    if memory.occurred_at is not None:
+        return f"o {memory.namespace} {memory.occurred_at}"
+    return f"s {memory.namespace}"
+
+
+def columns_of(record: Struct) -> dict[str, Any]:
+    return {field: column_value(getattr(record, field)) for field in record.__struct_fields__}
+
+
+def column_value(value: Any) -> Any:
+    return value if value is None or isinstance(value, _PLAIN) else _json.encode(value).decode()

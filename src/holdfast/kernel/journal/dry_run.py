@@ -1,0 +1,57 @@
+"""Do things as they would be done, each seeing what those before it did, and take all of it back at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, cast
+
+from holdfast.kernel.context import Hold
+from holdfast.kernel.storage.port import Session, Store
+
+
+class _TakenBack(Exception):
+    """Nothing of it is to be kept."""
+
+
+@contextmanager
+def rehearsed(hold: Hold) -> Iterator[Hold]:
+    """The same memory, all of whose changes are part of one transaction that is never committed."""
+    try:
+        with hold.keeping(), hold.store.writing() as session:
+            store = cast(Store, _Within(hold.store, session))
+            yield replace(hold, store=store, keeping=nullcontext, kept=lambda: None, notified=[])
+            raise _TakenBack
+    except _TakenBack:
+        pass
+
+
+class _Within:
+    """A store as it is seen within a transaction: whoever reads or writes does it there."""
+
+    def __init__(self, store: Store, session: Session) -> None:
+        self._store = store
+        self._session = session
+        self._key: bytes | None = None
+        """Made for what is rehearsed, and kept nowhere."""
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        yield self._session
+
+    @contextmanager
+    def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[Session]:
+        yield self._session
+
+    def lacks_key(self) -> bool:
+        return False
+
+    def signing_key(self, session: Session) -> bytes | None:
+        return self._key or self._store.signing_key(session)
+
+    def make_signing_key(self, session: Session, key: bytes) -> None:
+        self._key = key
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)

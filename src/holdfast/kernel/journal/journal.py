@@ -1,0 +1,399 @@
+"""The journal: one append-only, hash-chained table that is history, audit trail and feed at once."""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.kernel.clock import STATE
+from holdfast.kernel.errors import StoreDamaged
+from holdfast.kernel.journal import checkpoint as floors
+from holdfast.kernel.journal import signer
+from holdfast.kernel.storage.port import Session, Store
+
+GENESIS = b""
+UNSIGNED = b""
+PORTION = 256
+"""Entries that are written together."""
+
+
+class Entry(NamedTuple):
+    """One committed change: the whole record after it, who made it, and its place."""
+
+    seq: int
+    origin: str
+    n: int
+    batch: int
+    at: int
+    kept_at: int
+    actor: str
+    op: str
+    kind: str
+    record: str
+    about: str | None
+    body: str | None
+    delta: str | None
+    digest: bytes
+    hash: bytes
+
+
+class Author(NamedTuple):
+    """Who made a change elsewhere: its number there, and the transaction of which it is a part."""
+
+    origin: str
+    n: int
+    actor: str
+    group: int
+
+
+class Pending(NamedTuple):
+    """A change that waits for its place at the end of its transaction."""
+
+    at: int
+    op: str
+    kind: str
+    record: str
+    about: str | None
+    body: str | None
+    delta: str | None
+    author: Author | None = None
+    """None: this node, now."""
+
+
+class Place(NamedTuple):
+    """Where an entry is in the chain, and what makes it that entry."""
+
+    seq: int
+    hash: bytes
+
+
+class Head(NamedTuple):
+    node: str
+    incarnation: int
+    origin: str
+    identity: str
+    public_key: bytes
+    seq: int
+    n: int
+    hash: bytes
+    kept_at: int
+    signature: bytes
+
+
+class Owner(NamedTuple):
+    """Who signs for a store: which copy of it this is, and the key kept with it."""
+
+    identity: str
+    key: bytes
+
+
+KEY_DAMAGED = StoreDamaged("The key kept with the store is damaged: bring it back from a copy, or move it away.")
+
+ABOUT = Entry._fields.index("body")
+"""An entry's columns before this one say what happened; they outlive a purge, which takes what was said."""
+
+
+def digest_of(body: str | None, delta: str | None) -> bytes:
+    """A hash over what an entry says. It stays when a purge takes the words."""
+    return sha256(msgspec.json.encode([body, delta])).digest()
+
+
+def link_of(previous: bytes, about: Sequence[Any], digest: bytes) -> bytes:
+    """A hash over an entry's other columns, its digest and all entries before it."""
+    return sha256(previous + sha256(msgspec.json.encode(about)).digest() + digest).digest()
+
+
+def witness_of(head: Head) -> bytes:
+    """What the node signs: everything by which the next entry is placed."""
+    return msgspec.json.encode(
+        [head.node, head.incarnation, head.origin, head.seq, head.n, head.hash.hex(), head.kept_at]
+    )
+
+
+def head_of(session: Session) -> Head:
+    row = session.row("chain_head")
+    assert row is not None, "a migrated store has a head"
+    return Head(*row)
+
+
+def begin(session: Session, owner: Owner) -> None:
+    """The head of a new store: signed from its birth, so that a journal cut down to nothing shows."""
+    node = os.urandom(6).hex()
+    head = Head(
+        node=node,
+        incarnation=1,
+        origin=origin_of(node, 1),
+        identity=owner.identity,
+        public_key=signer.public_of(owner.key),
+        seq=0,
+        n=0,
+        hash=GENESIS,
+        kept_at=0,
+        signature=UNSIGNED,
+    )
+    session.do("chain_begin", **head._replace(signature=signer.sign(owner.key, witness_of(head)))._asdict())
+    session.do("signer_add", origin=head.origin, public_key=head.public_key, since=1)
+
+
+def origin_of(node: str, incarnation: int) -> str:
+    """Random, because two copies of one store count their incarnations alike."""
+    return f"{node}.{incarnation}-{os.urandom(4).hex()}"
+
+
+def settle(session: Session, store: Store) -> tuple[Head, bytes]:
+    """The head and the key to sign it with; a copied or re-keyed store first becomes a new incarnation."""
+    head, lost = head_of(session), store.signing_key(session) is None
+    owner = owner_of(session, store)
+    if (head.public_key, head.identity) == (signer.public_of(owner.key), owner.identity):
+        return head, owner.key
+    return renew(session, owner, head.node, head.incarnation + 1, adopt=lost), owner.key
+
+
+def owner_of(session: Session, store: Store) -> Owner:
+    """Who signs for this store; a key is made if there is none."""
+    key = store.signing_key(session)
+    if key is None:
+        key = signer.new_key()
+        store.make_signing_key(session, key)
+    if len(key) != signer.KEY_SIZE:
+        raise KEY_DAMAGED
+    return Owner(store.identity(), key)
+
+
+def renew(session: Session, owner: Owner, node: str, incarnation: int, *, adopt: bool) -> Head:
+    """Begin a new incarnation of a node: from here on this copy numbers its changes anew, under its owner's key.
+
+    A head that was not rightly signed stays unsigned. So does one that another key signed, unless that is to be
+    adopted: after the own key was lost, or by a restore.
+    """
+    head, key = head_of(session), owner.key
+    if not signer.is_pair(key):
+        raise KEY_DAMAGED
+    ours = adopt or head.public_key == signer.public_of(key)
+    whole = ours and signer.verifies(head.public_key, head.signature, witness_of(head))
+    renewed = head._replace(
+        node=node,
+        incarnation=incarnation,
+        origin=origin_of(node, incarnation),
+        identity=owner.identity,
+        public_key=signer.public_of(key),
+        n=0,
+    )
+    renewed = renewed._replace(signature=signer.sign(key, witness_of(renewed)) if whole else UNSIGNED)
+    session.do("chain_renew", was=head.node, **renewed._asdict())
+    session.do("signer_add", origin=renewed.origin, public_key=renewed.public_key, since=head.seq + 1)
+    floors.renew(session, node, head.public_key if ours else UNSIGNED, key)
+    return renewed
+
+
+def mend(session: Session, head: Head, key: bytes) -> None:
+    """Put a head at the end of a chain whose last entries were renamed; signed, if the one before it was."""
+    signature = signer.sign(key, witness_of(head)) if head.signature != UNSIGNED else UNSIGNED
+    session.do("chain_mend", node=head.node, n=head.n, hash=head.hash, signature=signature)
+
+
+def place(session: Session, head: Head, key: bytes, entries: Collection[Pending], actor: str, now: int) -> list[Place]:
+    """Append entries at the end of the chain, dense and in commit order, and sign the new head; the first and the last.
+
+    A head that this key did not sign is extended unsigned: what was done to it stays to be found.
+    """
+    if not entries:
+        return []
+    own = sum(entry.author is None for entry in entries)
+    taken = session.row("chain_take", node=head.node, count=len(entries), own=own)
+    assert taken is not None
+    seq, n, previous, kept_at, signature = taken
+    before = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
+    whole = signer.sign(key, witness_of(before)) == signature
+    end = _End(before, actor, max(now, kept_at))
+    rows, first = map(end.add, entries), Place(0, GENESIS)
+    while portion := list(islice(rows, PORTION)):
+        first = first if first.seq else Place(portion[0]["seq"], portion[0]["hash"])
+        session.many("journal_add", portion)
+    after = head._replace(seq=end.seq, n=end.n, hash=end.hash, kept_at=end.kept_at)
+    signature = signer.sign(key, witness_of(after)) if whole else UNSIGNED
+    session.do("chain_set", node=head.node, hash=end.hash, kept_at=end.kept_at, signature=signature)
+    return [first, Place(end.seq, end.hash)]
+
+
+class _End:
+    """The end of the chain, as entries are added to it."""
+
+    def __init__(self, head: Head, actor: str, kept_at: int) -> None:
+        self.seq, self.n, self.hash, self.kept_at = head.seq, head.n, head.hash, kept_at
+        self._origin, self._actor = head.origin, actor
+        self._batch, self._group = head.seq + 1, ("", -1)
+
+    def add(self, entry: Pending) -> dict[str, Any]:
+        """The row of an entry that follows."""
+        self.seq += 1
+        self.n += entry.author is None
+        author = entry.author or Author(self._origin, self.n, self._actor, 0)
+        if (author.origin, author.group) != self._group:
+            self._batch, self._group = self.seq, (author.origin, author.group)
+        at = (self.seq, author.origin, author.n or self.seq, self._batch, entry.at, self.kept_at, author.actor)
+        fields = (*at, *entry[1:-1])
+        digest = digest_of(entry.body, entry.delta)
+        self.hash = link_of(self.hash, fields[:ABOUT], digest)
+        return dict(zip(Entry._fields, (*fields, digest, self.hash), strict=True))
+
+
+def holds(session: Session, place: Place) -> bool:
+    """Whether the chain has this very entry."""
+    row = session.row("journal_one", seq=place.seq)
+    return row is not None and Entry(*row).hash == place.hash
+
+
+def pages(session: Session, statement: str = "journal_page", size: int = 1000) -> Iterator[Entry]:
+    """Every entry in order. A damaged table, whose entries are out of it, would never come to an end."""
+    after = 0
+    while page := session.rows(statement, after=after, limit=size):
+        yield from (Entry(*row) for row in page)
+        if isinstance(page[-1][0], int) and page[-1][0] <= after:
+            raise StoreDamaged
+        after = page[-1][0]
+
+
+class Break(NamedTuple):
+    """Where the chain does not hold, and how."""
+
+    seq: int
+    what: str
+
+
+def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
+    """Everything that an untouched journal cannot show."""
+    try:
+        yield from _breaks(session, own_public_key)
+    except (TypeError, AttributeError):
+        yield Break(0, "the journal holds what its tables do not allow: the file was damaged or rebuilt")
+
+
+def _breaks(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
+    head, walk = head_of(session), _Walk(session)
+    for entry in pages(session):
+        yield from walk.step(entry)
+    yield from walk.end()
+    if walk.reached(head) != head:
+        yield Break(head.seq, "the journal does not end where its head says: its tail was cut or added to")
+    yield from _unsigned(head, own_public_key)
+    yield from _unsigned_floor(head, walk.floor)
+    yield from _unknown_signers(session, head, walk.began)
+
+
+class _Walk:
+    """The way along the chain: what stays below the floor by its sum, the rest link by link."""
+
+    def __init__(self, session: Session) -> None:
+        self.floor, self._own = floors.floor_of(session), _reigns(session)
+        self._bases, self._session, self._below = floors.bases(session), session, floors.NOTHING
+        self._previous, self._expected, self._kept_at = GENESIS, 1, 0
+        self._numbers: dict[str, int] = {}
+        self.began: dict[str, tuple[int, int]] = {}
+        self._last_own = 0
+        self._erased: dict[tuple[str, str], list[int]] = {}
+        self._purged: set[tuple[str, str]] = set()
+        self._passed = self.floor is None
+
+    def step(self, entry: Entry) -> Iterator[Break]:
+        if self.floor is not None and entry.seq > self.floor.seq:
+            yield from self._pass(self.floor)
+        yield from self._says(entry)
+        if self._passed:
+            yield from self._follows(entry)
+        else:
+            item = floors.entry_item(entry[:ABOUT], entry.digest, entry.hash)
+            self._below = floors.summed(self._below, [item])
+        self.began.setdefault(entry.origin, (self._last_own, entry.seq))
+        self._last_own = entry.seq if entry.seq < self._own.get(entry.origin, 0) else self._last_own
+
+    def end(self) -> Iterator[Break]:
+        if self.floor is not None:
+            yield from self._pass(self.floor)
+        for seq in sorted(seq for many in self._erased.values() for seq in many):
+            yield Break(seq, "the entry was erased without a purge")
+
+    def reached(self, head: Head) -> Head:
+        """The head that the entries make."""
+        n = self._numbers.get(head.origin, 0)
+        return head._replace(seq=self._expected - 1, n=n, hash=self._previous, kept_at=self._kept_at)
+
+    def _says(self, entry: Entry) -> Iterator[Break]:
+        """What was erased was so by a purge, which another store may have told of before what it erased."""
+        if (entry.body, entry.delta) == (None, None):
+            if (entry.kind, entry.record) not in self._purged:
+                self._erased.setdefault((entry.kind, entry.record), []).append(entry.seq)
+        elif digest_of(entry.body, entry.delta) != entry.digest:
+            yield Break(entry.seq, "what the entry says was edited")
+        elif entry.op == "purge":
+            self._erased.pop((entry.kind, entry.record), None)
+            self._purged.add((entry.kind, entry.record))
+
+    def _follows(self, entry: Entry) -> Iterator[Break]:
+        if entry.seq != self._expected:
+            yield Break(self._expected, f"entries {self._expected} to {entry.seq - 1} are missing")
+        if link_of(self._previous, entry[:ABOUT], entry.digest) != entry.hash:
+            yield Break(entry.seq, "the entry was edited, or does not follow from the one before it")
+        if entry.seq < self._own.get(entry.origin, 0) and entry.n != self._numbers.get(entry.origin, 0) + 1:
+            yield Break(entry.seq, f"change {entry.n} of {entry.origin} is out of order")
+        if entry.kept_at < self._kept_at:
+            yield Break(entry.seq, "it was kept before the one before it")
+        self._numbers[entry.origin], self._kept_at = entry.n, entry.kept_at
+        self._previous, self._expected = entry.hash, entry.seq + 1
+
+    def _pass(self, floor: floors.Floor) -> Iterator[Break]:
+        """Go on from the floor, once what stays below is what the node signed."""
+        if self._passed:
+            return
+        self._passed = True
+        items = map(floors.folded_item, floors.folded(self._session))
+        if floors.summed(self._below, items) != floor.kept:
+            yield Break(floor.seq, "what stayed of the folded entries was edited")
+        self._previous, self._expected, self._kept_at = floor.hash, floor.seq + 1, floor.kept_at
+        for base in self._bases:
+            if base.seq <= floor.seq:
+                self._numbers[base.origin] = max(base.n, self._numbers.get(base.origin, 0))
+
+
+def _reigns(session: Session) -> dict[str, int]:
+    """Up to which place this store gave numbers under each of its names; behind that they came back from elsewhere."""
+    signers = sorted(session.rows("signer_list"), key=lambda row: (row[2], _incarnation(row[0])))
+    ends = [*(since for _, _, since in signers[1:]), 1 << 62][: len(signers)]
+    return {origin: end for (origin, *_), end in zip(signers, ends, strict=True)}
+
+
+def _incarnation(origin: str) -> int:
+    number = origin.partition(".")[2].partition("-")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def _unsigned_floor(head: Head, floor: floors.Floor | None) -> Iterator[Break]:
+    if floor is not None and not signer.verifies(head.public_key, floor.signature, floors.witness_of(floor)):
+        yield Break(floor.seq, "the floor of the journal is not signed by this node's key: it was edited")
+
+
+def _unknown_signers(session: Session, head: Head, began: dict[str, tuple[int, int]]) -> Iterator[Break]:
+    """Every incarnation is on record with its key: it began after the last change of the one before it.
+
+    What it said may have come back from elsewhere later, after the store was brought back from a copy.
+    """
+    known = {origin: (public_key, since) for origin, public_key, since in session.rows("signer_list")}
+    elsewhere, reigns = {row[0] for row in session.rows("author_list")}, _reigns(session)
+    for origin, (before, seq) in began.items():
+        back = seq >= reigns.get(origin, 1 << 62)
+        if origin not in (*elsewhere, STATE) and not back and not before < known.get(origin, (b"", 0))[1] <= seq:
+            yield Break(seq, f"the record of who signed for {origin} was edited")
+    if known.get(head.origin, (b"", 0))[0] != head.public_key:
+        yield Break(head.seq, f"the record of who signs for {head.origin} was edited")
+
+
+def _unsigned(head: Head, own_public_key: bytes | None) -> Iterator[Break]:
+    if not signer.verifies(head.public_key, head.signature, witness_of(head)):
+        yield Break(head.seq, "the head is not signed by this node's key: the chain was edited or rebuilt")
+    if own_public_key is None:
+        yield Break(head.seq, "the node's key is missing: nobody can tell who signed the head")
+    elif own_public_key != head.public_key:
+        yield Break(head.seq, "the head names another key than the one kept with the store")

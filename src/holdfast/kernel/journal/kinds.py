@@ -1,0 +1,88 @@
+"""Record kinds: what the journal, the merge and the tombstones need to know of a replicated record.
+
+The kernel has two kinds of its own, memories and links; features register theirs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.records.link import LINK_SHAPE, Link
+from holdfast.kernel.records.memory import MEMORY_SHAPE, Citation, Memory, Span, erase_memory
+from holdfast.kernel.storage.port import Row
+
+R = TypeVar("R", bound=Struct)
+
+
+def refuse_purge(record: Any) -> Any:
+    """The tombstone of a kind that is never purged."""
+    raise TypeError(type(record).__name__)
+
+
+class Kind(NamedTuple, Generic[R]):
+    """A journalled record kind."""
+
+    name: str
+    type: type[R]
+    shape: cells.Shape
+    about: Callable[[R], str | None]
+    """The memory whose visibility decides who may see a change of this record."""
+    load: Callable[[Row], R]
+    tombstone: Callable[[R], R] = refuse_purge
+    """The record without its content, as a purge leaves it."""
+    ends: Callable[[R], Sequence[tuple[str, str]]] = lambda record: ()
+    """The kind and id of each record that it refers to and cannot exist without."""
+
+
+KINDS: dict[str, Kind[Any]] = {}
+"""Every registered kind by its name, in the order of registration."""
+
+
+def register(kind: Kind[R]) -> Kind[R]:
+    """Make a kind known to the journal. Registering the same name twice is an error."""
+    if kind.name in KINDS:
+        raise ValueError(f"The record kind {kind.name} is registered twice.")
+    KINDS[kind.name] = kind
+    return kind
+
+
+def kind_of(record: Struct) -> Kind[Any]:
+    """The kind of a record."""
+    return next(kind for kind in KINDS.values() if kind.type is type(record))
+
+
+def can_be_purged(record: type[Struct]) -> bool:
+    """Whether records of a type have a tombstone."""
+    return any(kind.type is record and kind.tombstone is not refuse_purge for kind in KINDS.values())
+
+
+def tombstone_of(record: Any) -> Any:
+    """A record without its content."""
+    return kind_of(record).tombstone(record)
+
+
+def memory_of(row: Row) -> Memory:
+    """A memory from the columns of `memory.columns`."""
+    values = list(row)
+    values[12] = tuple(msgspec.json.decode(row[12]))
+    values[13] = msgspec.json.decode(row[13])
+    values[14] = msgspec.json.decode(row[14], type=tuple[Citation, ...]) if row[14] != "[]" else ()
+    values[16] = msgspec.json.decode(row[16], type=Span) if row[16] else None
+    values[31] = msgspec.json.decode(row[31]) if row[31] != "{}" else {}
+    return Memory(*values)
+
+
+MEMORY = register(Kind("memory", Memory, MEMORY_SHAPE, lambda memory: memory.id, memory_of, erase_memory))
+LINK = register(
+    Kind(
+        "link",
+        Link,
+        LINK_SHAPE,
+        lambda link: link.source,
+        lambda row: Link(*row),
+        ends=lambda link: (("memory", link.source), ("memory", link.target)),
+    )
+)

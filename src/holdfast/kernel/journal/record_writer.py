@@ -1,0 +1,318 @@
+"""Write records within one transaction: rows at once, journal entries at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.kernel.clock import Stamp, latest, tick
+from holdfast.kernel.compressed_list import Aside
+from holdfast.kernel.errors import VersionConflict
+from holdfast.kernel.journal import checkpoint as floors
+from holdfast.kernel.journal import conflicts, journal, signer
+from holdfast.kernel.journal.checkpoint import Floor
+from holdfast.kernel.journal.columns import columns_of, content_hash, order_columns, texts_of
+from holdfast.kernel.journal.kinds import Kind, R
+from holdfast.kernel.journal.redact import erase
+from holdfast.kernel.locals import Locals
+from holdfast.kernel.msgspec_lock import learn
+from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.records.change import MAX_NUMBER
+from holdfast.kernel.records.lifetime import Lifetimes, lives_until
+from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.port import Session, Store
+from holdfast.kernel.text import minhash as gists
+
+_json = msgspec.json.Encoder()
+
+
+def body_of(kind: Kind[R], entry: journal.Entry) -> R:
+    """The record as it was after a journalled change."""
+    assert entry.body is not None
+    learn(kind.type)
+    return msgspec.json.decode(entry.body, type=kind.type)
+
+
+def body_text(record: Struct) -> str:
+    """A record as the journal keeps it."""
+    return _json.encode(record).decode()
+
+
+class Said(MutableMapping[str, Memory]):
+    """What memories say, by their ids, in little room: a transaction may write very many."""
+
+    def __init__(self) -> None:
+        self._memories = Aside(Memory)
+        self._places: dict[str, int] = {}
+
+    def __setitem__(self, id: str, memory: Memory) -> None:
+        self._places[id] = len(self._memories)
+        self._memories.append(memory)
+
+    def __getitem__(self, id: str) -> Memory:
+        return self._memories[self._places[id]]
+
+    def __delitem__(self, id: str) -> None:
+        del self._places[id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class WriteListener:
+    """Reacts to each record that is written. A feature overrides what it needs."""
+
+    def written(self, tx: RecordWriter, before: Any, record: Any, *, over: bool) -> None:
+        """A record was written; `over` says that a memory's time had passed already."""
+
+
+WRITE_LISTENERS: list[WriteListener] = []
+
+
+class RecordWriter:
+    """Writes the records of one transaction: rows at once, journal entries last."""
+
+    def __init__(self, session: Session, store: Store, *, actor: str, now: int, lifetimes: Lifetimes) -> None:
+        self.session = session
+        self.now = now
+        self._actor = actor
+        self._lifetimes = lifetimes
+        self._head, self._key = journal.settle(session, store)
+        self._last = 0
+        self._entries = Aside(journal.Pending)
+        self._unsaid: dict[tuple[str, str], tuple[int, Mapping[str, int]]] = {}
+        """Records that were purged in it: of which entries that wait nothing is to be kept."""
+        self.said = Said()
+        """What memories say themselves that were written in it; of those that share a title, columns show more."""
+        self.local = Locals()
+        """What listeners collect until the end of the transaction."""
+        self.notices: list[Struct] = []
+        """Records that listeners added and that the caller is shown; complete once all is written."""
+        self.places: list[journal.Place] = []
+        """Those of its first and of its last change."""
+
+    @property
+    def actor(self) -> str:
+        return self._actor
+
+    @property
+    def origin(self) -> str:
+        return self._head.origin
+
+    @property
+    def changes(self) -> int:
+        """How many changes were made so far."""
+        return len(self._entries)
+
+    @property
+    def key(self) -> bytes:
+        return self._key
+
+    def sign(self, message: bytes) -> str:
+        """A text that proves that this node said it."""
+        return signer.sign(self._key, message).hex()
+
+    def put_floor(self, floor: Floor) -> None:
+        """Sign and keep up to where the journal is folded."""
+        floors.put(self.session, floor, self._key)
+
+    def get(self, kind: Kind[R], id: str) -> R | None:
+        """A record as this transaction sees it, in whatever state."""
+        if kind.name == "memory":
+            rows = self.session.assembled(("memory_select", "memory.one"), {"id": id})
+            return kind.load(rows[0]) if rows else None
+        row = self.session.row(f"{kind.name}_get", id=id)
+        return kind.load(row) if row else None
+
+    def add(self, kind: Kind[R], record: R, op: str) -> R:
+        """Keep a new record: its row, its full-text and its journal entry."""
+        stamp = self.stamp(())
+        self._put(kind, None, record, cells.pack(cells.Cells(stamp, {}), {}))
+        self.note(kind, record, op, stamp, None)
+        return record
+
+    def add_all(self, kind: Kind[R], records: Sequence[R], op: str) -> None:
+        """Keep many new records of a plain kind in one go; that none of them is there yet is the caller's to know."""
+        rows = []
+        for record in records:
+            stamp = self.stamp(())
+            packed = cells.pack(cells.Cells(stamp, {}), {})
+            rows.append({**columns_of(record), "cells": packed, "expected": 0})
+            self.note(kind, record, op, stamp, None)
+        self.session.many(f"{kind.name}_put", rows)
+
+    def change(self, kind: Kind[R], before: R, after: R, op: str, *, tidying: bool = False) -> R:
+        """Keep a changed record under the next version; one that is not changed is returned as it is.
+
+        Tidying does not make a record newer: its stamp lies just above what it replaces, so that whatever somebody
+        meant to say since, here or elsewhere, wins over it.
+        """
+        edits = cells.changed(kind.shape, before, after)
+        if not edits:
+            return before
+        old = self.cells_of(kind, before)
+        stamp = self.stamp(old.floors({name: edit[0] for name, edit in edits.items()}), tidying=tidying)
+        new, delta = cells.edit(kind.shape, old, edits, stamp)
+        after = replace(after, **self.following(before, tidying=tidying))
+        self._put(kind, before, after, cells.pack(new, cells.flatten(kind.shape, after)))
+        self.note(kind, after, op, stamp, delta.decode())
+        if any(len(cell.values) > 1 for cell in old.own.values()):
+            conflicts.found_in(self.session, self.now, kind, after, new)
+        return after
+
+    def purge(self, kind: Kind[R], record: R, left: R | None = None, taken: Mapping[str, int] | None = None) -> R:
+        """Erase what a record said, here and wherever this change comes to; its stub remains, or what is to be left.
+
+        That covers all that the journal tells of it, and what was `taken` of it in this transaction, by origin.
+        """
+        old, shows = self.cells_of(kind, record), cells.flatten(kind.shape, record)
+        after: Any = replace(kind.tombstone(record) if left is None else left, **self.following(record))
+        now_shows = cells.flatten(kind.shape, after)
+        stamp = self.stamp([time for cell in old.all(shows).values() for time in cell.seen.values()])
+        known = self._times_of(kind, after.id, latest(self.now // 1000))
+        delta = cells.purge(kind.shape, old, shows, after, stamp, known | Counter(taken or {}))
+        written = cells.decode(delta)
+        self.unsay(kind, after.id, self._times_of(kind, after.id, MAX_NUMBER) | Counter(written[cells.PURGED].seen))
+        new = cells.Cells(old.base, cells.swept(kind.shape, {**old.all(shows), **written}))
+        self._put(kind, record, after, cells.pack(new, now_shows))
+        self.session.do("conflict_clear", record=after.id, kind=kind.name)
+        self.note(kind, after, "purge", stamp, delta.decode())
+        return after  # type: ignore[no-any-return]
+
+    def _times_of(self, kind: Kind[Any], id: str, most: int) -> Counter[str]:
+        """The time of each origin's last change of a record in the journal, up to a time.
+
+        What others would hold to be of a wrong clock is not told to them: they would put the purge aside with it.
+        """
+        return Counter(dict(self.session.rows("record_told", id=id, kind=kind.name, most=most)))
+
+    def unsay(self, kind: Kind[Any], id: str, seen: Mapping[str, int]) -> None:
+        """Take away what a record said in every change that who purged it had seen, those of this transaction too."""
+        erase(self.session, kind.name, id, seen)
+        self._unsaid[kind.name, id] = len(self._entries), seen
+
+    def cells_of(self, kind: Kind[R], record: R) -> cells.Cells:
+        """The cells beside a record as it was just read."""
+        raw = self.session.row(f"{kind.name}_cells", id=record.id)  # type: ignore[attr-defined]
+        if raw is None:
+            raise VersionConflict
+        return cells.unpack(raw[0], cells.flatten(kind.shape, record))
+
+    def following(self, before: Any, *, tidying: bool = False) -> dict[str, int]:
+        """What every change of a record changes. A clock may have been put back."""
+        return {
+            "version": before.version + 1,
+            "updated_at": before.updated_at if tidying else max(self.now, before.updated_at),
+        }
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the journal's last entry, once the entries have their places."""
+        return self.places[-1].seq if self.places else self._head.seq
+
+    def append_entries(self) -> None:
+        """Give the journal entries their places. No record may be written after that."""
+        entries = Aside(journal.Pending, self._left_said()) if self._unsaid else self._entries
+        self.places = journal.place(self.session, self._head, self._key, entries, self._actor, self.now)
+
+    def _left_said(self) -> Iterator[journal.Pending]:
+        """The entries that wait, without what was purged of them."""
+        for place, entry in enumerate(self._entries):
+            before, seen = self._unsaid.get((entry.kind, entry.record), (0, {}))
+            origin = entry.author.origin if entry.author else self.origin
+            if place >= before or entry.at > seen.get(origin, -1):
+                yield entry
+            else:
+                if entry.author:
+                    self.session.do("relayed_unsaid", origin=origin, n=entry.author.n)
+                yield entry._replace(body=None, delta=None)
+
+    def stamp(self, floors: Iterable[int], *, tidying: bool = False) -> Stamp:
+        """A stamp of this node's, above all that was seen."""
+        if tidying:
+            return Stamp(tick(0, *floors), self.origin)
+        self._last = tick(self.now // 1000, self._last, *floors)
+        return Stamp(self._last, self.origin)
+
+    def note(self, kind: Kind[R], record: R, op: str, stamp: Stamp, delta: str | None) -> None:
+        """Journal a change of this node's."""
+        id = record.id  # type: ignore[attr-defined]
+        if isinstance(record, Memory):
+            self.said[id] = record
+        self.enter(journal.Pending(stamp.time, op, kind.name, id, kind.about(record), body_text(record), delta))
+
+    def enter(self, entry: journal.Pending) -> None:
+        """Let a change wait for its place in the journal."""
+        self._entries.append(entry)
+
+    def _put(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
+        params = self.put(kind, before, record, packed)
+        self._look(before, record, over=params.get("collected_at") is not None)
+
+    def put_unshown(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
+        """As a change of this node's, but whether a memory shows is found out later, among all under its title."""
+        params = self.put(kind, before, record, packed, shown=None)
+        self._look(before, record, over=params.get("collected_at") is not None)
+
+    def put(self, kind: Kind[R], before: R | None, record: R, packed: bytes, **local: Any) -> dict[str, Any]:
+        """Write a row and what finds it, and nothing of why."""
+        params = columns_of(record)
+        if isinstance(record, Memory):
+            params |= self._memory_columns(record) | local
+        expected = 0 if before is None else before.version  # type: ignore[attr-defined]
+        if self.session.row(f"{kind.name}_put", cells=packed, expected=expected, **params) is None:
+            raise VersionConflict
+        if isinstance(record, Memory):
+            self._put_around(before if isinstance(before, Memory) else None, record, params["parsed"])
+        return params
+
+    def _look(self, before: Struct | None, record: Struct, *, over: bool) -> None:
+        for listener in WRITE_LISTENERS:
+            listener.written(self, before, record, over=over)
+
+    def is_over(self, memory: Memory) -> bool:
+        """Whether the time of a memory is over."""
+        return self._end(memory) <= self.now
+
+    def _end(self, memory: Memory) -> int:
+        used_at = None
+        if memory.version > 1 and memory.expires_at is not None:
+            used_at = (self.session.row("memory_used_until", id=memory.id) or (None,))[0]
+        return lives_until(memory, self._lifetimes.extended(memory.tier, used_at) if used_at else 0)
+
+    def _memory_columns(self, memory: Memory) -> dict[str, Any]:
+        ends = self._end(memory)
+        over = memory.state == "live" and ends <= self.now
+        return {
+            "shown": memory.id if memory.state == "live" and not over else None,
+            "lives_until": ends,
+            "collected_at": self.now if over else None,
+            "content_hash": content_hash(memory.title, memory.content),
+            **order_columns(memory),
+        }
+
+    def _put_around(self, before: Memory | None, memory: Memory, parsed: str) -> None:
+        """What finds a memory: its tags, its words, and what nearly equal ones share."""
+        if before is None or before.tags != memory.tags:
+            if before is not None and before.tags:
+                self.session.do("memory_tags_clear", memory=memory.id)
+            if memory.tags:
+                self.session.many("memory_tag_add", [{"memory": memory.id, "tag": tag} for tag in memory.tags])
+        texts = texts_of(memory)
+        if before is None or texts != texts_of(before):
+            self.session.index(memory.id, texts)
+        if before is None or _gist_rests_on(before) != _gist_rests_on(memory):
+            had = () if before is None else gists.numbers(before, order_columns(before)["parsed"])
+            gists.keep(self.session, memory.id, had, gists.numbers(memory, parsed))
+
+
+def _gist_rests_on(memory: Memory) -> tuple[Any, ...]:
+    return memory.content, memory.namespace, memory.state, memory.kind

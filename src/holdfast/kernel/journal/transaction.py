@@ -1,0 +1,66 @@
+"""The unit of work: everything that one transaction changes, memories that share a title included."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from holdfast.kernel.journal.kinds import Kind, R
+from holdfast.kernel.journal.record_writer import WRITE_LISTENERS, RecordWriter, WriteListener, body_of, body_text
+from holdfast.kernel.journal.title_groups import change_shared, release
+from holdfast.kernel.records.memory import Memory
+
+__all__ = ["Transaction", "TransactionListener", "body_of", "body_text", "listen"]
+
+
+class Transaction(RecordWriter):
+    """One transaction's changes. Memories that share a title are changed and released together."""
+
+    def change(self, kind: Kind[R], before: R, after: R, op: str, *, tidying: bool = False) -> R:
+        for listener in LISTENERS:
+            after = listener.adjust(before, after)
+        if isinstance(before, Memory) and (others := self.session.rows("title_sharers", id=before.id)):
+            assert isinstance(after, Memory)
+            ids = [row[0] for row in others]
+            return change_shared(self, before, after, ids, op, tidying=tidying)  # type: ignore[return-value]
+        return super().change(kind, before, after, op, tidying=tidying)
+
+    def expired(self, ids: Iterable[str]) -> None:
+        """The time of some memories has passed: none of them is shown any more, and listeners are told."""
+        gone = list(ids)
+        if gone and (mates := self.session.rows("title_mates", ids=gone)):
+            release(self, gone, [row[0] for row in mates])
+        for listener in LISTENERS:
+            listener.expired(self, gone)
+
+    def flush(self) -> None:
+        """Let listeners write what follows from the changes, then append the journal entries."""
+        for listener in LISTENERS:
+            listener.flush(self)
+        self.append_entries()
+        for listener in LISTENERS:
+            listener.appended(self)
+
+
+class TransactionListener(WriteListener):
+    """Reacts to the changes of every transaction. A feature overrides what it needs."""
+
+    def adjust(self, before: Any, after: Any) -> Any:
+        """The record to write instead of `after`."""
+        return after
+
+    def expired(self, tx: Transaction, ids: Collection[str]) -> None:
+        """Memories were collected because their time had passed."""
+
+    def flush(self, tx: Transaction) -> None:
+        """All records are written and their journal entries wait: the last moment to write more of them."""
+
+    def appended(self, tx: Transaction) -> None:
+        """The journal entries are appended. No record may be written any more."""
+
+
+LISTENERS: list[TransactionListener] = []
+
+
+def listen(listener: TransactionListener) -> None:
+    """Call a listener in every transaction from now on, after those that listen already."""
+    LISTENERS.append(listener)
+    WRITE_LISTENERS.append(listener)

@@ -1,0 +1,137 @@
+"""Where a request may go whose address somebody else named: to public addresses, and to networks that were allowed."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import SplitResult, urlsplit
+
+from holdfast.kernel.errors import Invalid, Misconfigured
+from holdfast.kernel.net.access import Outbound
+from holdfast.kernel.net.failure import Failure
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+MOST_URL = 2048
+NOT_PUBLIC = "leads to an address that is not public, and that webhook_networks does not allow"
+_UNICAST = IPv6Network("2000::/3")
+_TRANSLATED = IPv6Network("64:ff9b::/96")
+"""NAT64: the last 32 bits are an IPv4 address, and the packets go there."""
+_NOT_FOR_HOSTS = tuple(
+    ip_network(text)
+    for text in (
+        "192.0.0.0/24",  # protocol assignments, of which some count as global
+        "192.88.99.0/24",  # relays of 6to4
+        "2001::/23",  # Teredo and other protocol assignments
+        "2001:db8::/32",
+        "2002::/16",  # 6to4, which embeds an IPv4 address
+        "3fff::/20",  # documentation
+    )
+)
+_ISATAP = (0x00005EFE, 0x02005EFE)
+"""The third quarter of an address whose last quarter is an IPv4 address."""
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address, and the one that may be embedded in it, is some host's on the Internet."""
+    if any(address.version == network.version and address in network for network in _NOT_FOR_HOSTS):
+        return False
+    if isinstance(address, IPv4Address):
+        return address.is_global and not (address.is_multicast or address.is_reserved)
+    if embedded := _embedded(address):
+        return is_public(embedded)
+    isatap = int(address) >> 32 & 0xFFFFFFFF in _ISATAP
+    return address in _UNICAST and address.is_global and address.scope_id is None and not isatap
+
+
+def _embedded(address: IPv6Address) -> IPv4Address | None:
+    if address.ipv4_mapped:
+        return address.ipv4_mapped
+    return IPv4Address(int(address) & 0xFFFFFFFF) if address in _TRANSLATED else None
+
+
+def is_allowed(address: Address, networks: Sequence[str]) -> bool:
+    """Whether an address lies within the networks that the settings name."""
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    return any(address.version == network.version and address in network for network in _networks(tuple(networks)))
+
+
+@lru_cache(maxsize=16)
+def _networks(given: tuple[str, ...]) -> tuple[Network, ...]:
+    try:
+        return tuple(ip_network(text.strip(), strict=False) for text in given)
+    except ValueError as error:
+        raise Misconfigured(f"webhook_networks: {error}") from None
+
+
+def admit_url(url: str, outbound: Outbound) -> SplitResult:
+    """An address that a webhook may have, as far as it can be told without asking anybody.
+
+    What is wrong with one is not repeated: it may hold a password.
+    """
+    parts = _parts(url)
+    found = _written(parts.hostname or "", _port(parts))
+    allowed = bool(found) and all(is_allowed(one, outbound.networks) for one in found)
+    if not all(is_public(one) or is_allowed(one, outbound.networks) for one in found):
+        raise _invalid("is not public, and webhook_networks does not allow it")
+    if parts.scheme != "https" and not allowed and (found or not outbound.networks):
+        raise _invalid("begins with https://; http:// is for networks that webhook_networks allows")
+    return parts
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise _invalid("is not a URL") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or "%" in parts.netloc:
+        raise _invalid("begins with https:// and the name of a host")
+    if not (url.isascii() and url.isprintable()) or " " in url or len(url) > MOST_URL:
+        raise _invalid(f"has at most {MOST_URL} characters, all of them ASCII and none a blank")
+    if parts.username is not None or parts.password is not None:
+        raise _invalid("holds no user and no password: what proves who sends is the signature")
+    if parts.fragment:
+        raise _invalid("has no part behind a #")
+    return parts
+
+
+def _invalid(what: str) -> Invalid:
+    return Invalid(f"url: the address of a webhook {what}", fields=["url"])
+
+
+def _written(host: str, port: int) -> list[Address]:
+    """The addresses that a host is written as, in any form that a resolver takes; none, if it is a name to look up."""
+    if host.rstrip(".").lower().split(".")[-1] == "localhost":
+        return [ip_address("127.0.0.1"), ip_address("::1")]
+    try:
+        return _found(host.rstrip("."), port, socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return []
+
+
+def _found(host: str, port: int, flags: int = 0) -> list[Address]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return list(dict.fromkeys(ip_address(str(one[4][0])) for one in found))
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def resolve(parts: SplitResult, outbound: Outbound) -> list[Address]:
+    """Every address of a host, to connect to; Failure if one of them may not be reached."""
+    try:
+        found = _found(parts.hostname or "", _port(parts))
+    except (OSError, ValueError, UnicodeError):
+        raise Failure("is not to be found under this name", retryable=True, undone=True) from None
+    others = [one for one in found if not is_allowed(one, outbound.networks)]
+    if not found or not all(map(is_public, others)):
+        raise Failure(NOT_PUBLIC, undone=True)
+    if others and parts.scheme != "https":
+        raise Failure("is public, and so reached by https:// alone", undone=True)
+    return found

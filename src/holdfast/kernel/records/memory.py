@@ -1,0 +1,163 @@
+"""The memory record."""
+
+from typing import Any, Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.records.tombstone import PURGED
+
+Tier = Literal["short", "mid", "long"]
+State = Literal["live", "archived", "deleted"]
+Scope = Literal["private", "team", "unit", "org", "collective"]
+Kind = Literal[
+    "observation",
+    "reflection",
+    "persona",
+    "concept",
+    "entity",
+    "claim",
+    "relation",
+    "event",
+    "conversation",
+    "decision",
+    "fact",
+    "lesson",
+    "limitation",
+    "summary",
+]
+Category = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
+OnConflict = Literal["error", "merge", "version"]
+
+TIERS: tuple[Tier, ...] = get_args(Tier)
+SOURCES = (
+    "user",
+    "nhi",
+    "claude",
+    "hook",
+    "api",
+    "cli",
+    "import",
+    "consolidation",
+    "system",
+    "chaos",
+    "notify",
+    "mcp",
+    "library",
+)
+
+
+IMPORTED_FROM = "imported_from_agent_id"
+"""The first author of a memory that became somebody else's when it was brought into this store."""
+
+
+class Citation(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where a claim was read."""
+
+    uri: str
+    accessed_at: str
+    hash: str | None = None
+    span: "Span | None" = None
+
+
+class Span(Struct, frozen=True, forbid_unknown_fields=True):
+    """A half-open range of bytes."""
+
+    start: int
+    end: int
+
+
+class Memory(Struct, frozen=True):
+    """Something learned: by whom, when, and whether it still holds. Moments are microseconds."""
+
+    id: str
+    namespace: str
+    title: str
+    content: str
+    kind: Kind
+    category: Category | None
+    tier: Tier
+    priority: int
+    confidence: float
+    source: str
+    scope: Scope
+    agent: str
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
+    citations: tuple[Citation, ...]
+    source_uri: str | None
+    source_span: Span | None
+    reflection_depth: int
+    valid_from: int | None
+    valid_until: int | None
+    speaker: str | None
+    occurred_at: int | None
+    thread: str | None
+    place: int | None
+    expires_at: int | None
+    state: State
+    reason: str | None
+    created_at: int
+    updated_at: int
+    origin: str
+    version: int
+    extra: dict[str, Any]
+    """Fields of a foreign export that Holdfast does not know: kept and written again."""
+
+
+MEMORY_SHAPE = Shape(
+    registers=(
+        "namespace",
+        "title",
+        "content",
+        "kind",
+        "category",
+        "scope",
+        "citations",
+        "source_uri",
+        "source_span",
+        "valid_from",
+        "valid_until",
+        "speaker",
+        "occurred_at",
+        "thread",
+        "place",
+        "state",
+    ),
+    highest=("reflection_depth",),
+    quiet=("tier", "priority", "confidence", "expires_at", "reason"),
+    sets=("tags",),
+    maps=("metadata", "extra"),
+    reviving=("content", "title", "namespace"),
+    here=(f"extra:{IMPORTED_FROM}",),
+)
+
+
+def higher(a: Tier, b: Tier) -> Tier:
+    """A tier only ever rises."""
+    return max(a, b, key=TIERS.index)
+
+
+def audience(memory: Memory) -> str:
+    """With whom a memory can share its title: what is private only with what the same agent keeps private."""
+    return memory.agent if memory.scope == "private" else ""
+
+
+def erase_memory(memory: Memory) -> Memory:
+    """A memory without its content."""
+    return replace(
+        memory,
+        title=f"purged {memory.id}",
+        content="",
+        state="deleted",
+        reason=PURGED,
+        tags=(),
+        metadata={},
+        citations=(),
+        source_uri=None,
+        source_span=None,
+        speaker=None,
+        thread=None,
+        extra={},
+    )

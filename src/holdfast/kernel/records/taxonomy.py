@@ -1,0 +1,72 @@
+"""The tree of namespaces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from holdfast.kernel.caller import under
+
+
+def lineage(namespace: str) -> tuple[str, ...]:
+    """A namespace and those above it: what holds there holds here."""
+    segments = namespace.split("/")
+    return tuple("/".join(segments[:length]) for length in range(len(segments), 0, -1))
+
+
+class Branch(Struct, frozen=True):
+    """A namespace: the memories in it, and those in it and below."""
+
+    namespace: str
+    name: str
+    count: int
+    subtree_count: int
+    children: list[Branch]
+
+
+class Taxonomy(NamedTuple):
+    tree: Branch
+    truncated: bool
+
+
+def taxonomy(counts: Iterable[tuple[str, int]], prefix: str = "", *, depth: int, limit: int) -> Taxonomy:
+    """The namespaces below a prefix, `depth` levels of them; at most `limit`, those with the most memories first.
+
+    What is too deep or left out is still counted in the branches above it.
+    """
+    own = Counter({namespace: n for namespace, n in counts if not prefix or under(namespace, prefix)})
+    whole: Counter[str] = Counter()
+    for namespace, n in own.items():
+        for above in _above(namespace, prefix):
+            whole[above] += n
+    shown = [path for path in whole if path != prefix and _level(path, prefix) <= depth]
+    shown.sort(key=lambda path: (-whole[path], path))
+    below: dict[str, list[str]] = {}
+    for path in shown[:limit]:
+        below.setdefault(_parent(path, prefix), []).append(path)
+    return Taxonomy(_branch(prefix, own, whole, below), len(shown) > limit)
+
+
+def _branch(path: str, own: Counter[str], whole: Counter[str], below: dict[str, list[str]]) -> Branch:
+    children = [_branch(child, own, whole, below) for child in sorted(below.get(path, ()))]
+    return Branch(path, path.rpartition("/")[2], own[path], whole[path], children)
+
+
+def _above(namespace: str, prefix: str) -> list[str]:
+    """A namespace and everything above it, up to the prefix."""
+    found = [namespace]
+    while found[-1] != prefix:
+        found.append(_parent(found[-1], prefix))
+    return found
+
+
+def _parent(path: str, prefix: str) -> str:
+    above = path.rpartition("/")[0]
+    return above if above else prefix
+
+
+def _level(path: str, prefix: str) -> int:
+    return path.count("/") + 1 - (prefix.count("/") + 1 if prefix else 0)

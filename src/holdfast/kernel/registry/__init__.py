@@ -1,0 +1,1 @@
+"""Operations: how they are declared, called and validated."""

@@ -1,0 +1,300 @@
+"""Moving a store: every row of every table, from any engine to any other, compared on both sides at the end."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from holdfast.kernel.errors import Conflict, Invalid, StoreBusy, StoreDamaged
+from holdfast.kernel.journal import journal
+from holdfast.kernel.storage.port import Row, Session, Store, Texts
+from holdfast.kernel.vector import Vector
+
+PAGE = 250
+"""Rows at a time: at worst, with the longest texts, some tens of megabytes."""
+PASSES = 3
+"""Every row is read when it is copied, when it is compared with the source at rest, and for the digests."""
+
+HEAD = "chain"
+"""The table whose one row is the journal's head."""
+SHOWN = "shown"
+"""The column by which a title is taken."""
+VECTOR = "vector"
+"""The column that engines keep in ways of their own."""
+
+Report = Callable[[int, int, str], None]
+"""Told how many rows of how many are done, and of which table."""
+
+
+class Table(NamedTuple):
+    """A table by the schema's own names, which are all that its statements are made from."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+    def key_of(self, row: Row) -> Row:
+        return tuple(row[self.columns.index(name)] for name in self.key)
+
+    def count(self, session: Session) -> int:
+        return int(session.ask(f"select count(*) from {self.name}", {})[0][0])
+
+    def rows(self, session: Session, after: Row | None, upto: Row | None = None, limit: int | None = None) -> list[Row]:
+        """Rows in the order of their keys: those after one, up to another, so many."""
+        key, where, params = ", ".join(self.key), list[str](), dict[str, object]()
+        for sign, name, bound in ((">", "after", after), ("<=", "upto", upto)):
+            if bound is not None:
+                where.append(f"({key}) {sign} ({', '.join(f':{name}_{place}' for place in range(len(bound)))})")
+                params |= {f"{name}_{place}": value for place, value in enumerate(bound)}
+        asked = f"select {', '.join(self.columns)} from {self.name}"
+        asked += f" where {' and '.join(where)}" if where else ""
+        asked += f" order by {key}"
+        return session.ask(asked if limit is None else f"{asked} limit :limit", params | {"limit": limit})
+
+    def row(self, session: Session, key: Row) -> Row | None:
+        """The row of a key."""
+        where = " and ".join(f"{name} = :{name}" for name in self.key)
+        found = session.ask(
+            f"select {', '.join(self.columns)} from {self.name} where {where}", dict(zip(self.key, key, strict=True))
+        )
+        return found[0] if found else None
+
+    def pages(self, session: Session) -> Iterator[list[Row]]:
+        after = None
+        while page := self.rows(session, after, limit=PAGE):
+            yield page
+            after = self.key_of(page[-1])
+
+    def put(self, session: Session, rows: Sequence[Row]) -> None:
+        """Write whole rows, whatever was there under their keys. Memories can be found by their words then."""
+        others = [name for name in self.columns if name not in self.key]
+        what = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}" if others else "nothing"
+        session.tell(
+            f"insert into {self.name} ({', '.join(self.columns)}) "
+            f"values ({', '.join(f':{name}' for name in self.columns)}) on conflict ({', '.join(self.key)}) do {what}",
+            written := [self._named(row) for row in rows],
+        )
+        if self.name == "memory" and rows:
+            for memory in written:
+                texts = Texts(memory["title"], memory["content"], memory["tags"], memory["spelled"])
+                session.index(memory["id"], None if memory["state"] == "deleted" else texts)
+            session.do("memory_numbered")
+
+    def _named(self, row: Row) -> dict[str, Any]:
+        """A row's values by their columns; a vector is bound as such."""
+        named = dict(zip(self.columns, row, strict=True))
+        return {**named, VECTOR: Vector(named[VECTOR])} if VECTOR in named else named
+
+    def drop(self, session: Session, keys: Sequence[Row]) -> None:
+        where = " and ".join(f"{name} = :{name}" for name in self.key)
+        session.tell(f"delete from {self.name} where {where}", [dict(zip(self.key, key, strict=True)) for key in keys])
+
+
+class Found(NamedTuple):
+    """What is where a store is to go."""
+
+    state: Literal["nothing", "unfinished", "store"]
+    node: str = ""
+    identity: str = ""
+    key: bytes | None = None
+    """A private key that lies there already."""
+
+
+class Target(NamedTuple):
+    """A store that is being filled. To everybody else it is none until it is finished."""
+
+    store: Store
+    mark: object
+    """By which whoever began last knows that nobody began after."""
+    resumed: bool
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        with self.store.writing() as session:
+            if session.rows("engine_mark") != [(self.mark,)]:
+                raise StoreBusy(f"Another move to {self.store.path} was begun: this one ends here.")
+            yield session
+
+    def finish(self, key: bytes | None) -> None:
+        """Make it a store, with the key that signed its journal."""
+        with self.writing() as session:
+            if key is not None:
+                self.store.make_signing_key(session, key)
+            session.do("engine_finished")
+
+
+class Place(Protocol):
+    """Where a store could be moved to."""
+
+    path: str
+    """As it may be shown to anybody."""
+
+    def look(self) -> Found:
+        """What is there; leaves no trace. What is neither ours nor free is refused."""
+
+    def begin(self, head: journal.Head, admit: Callable[[Found], None]) -> Target:
+        """An unfinished store with this head and empty tables, or the one that is there, if `admit` raises nothing."""
+
+
+class Copied(NamedTuple):
+    """What of a table is in the target, and what it and the source's have in common."""
+
+    table: str
+    rows: int
+    digest: str
+
+
+class Span(NamedTuple):
+    """A page, and the keys between which it lies: every key that there could be is in one."""
+
+    after: Row | None
+    upto: Row | None
+    rows: list[Row]
+
+
+class Moved(NamedTuple):
+    tables: list[Copied]
+    resumed: bool
+
+
+class _Steps:
+    """Counts rows for whoever watches."""
+
+    def __init__(self, total: int, report: Report) -> None:
+        self.total, self.done, self._report = total, 0, report
+
+    def __call__(self, rows: int, table: Table) -> None:
+        self.done += rows
+        self._report(min(self.done, self.total), self.total, table.name)
+
+
+def counts(session: Session, tables: Sequence[Table]) -> dict[str, int]:
+    return {table.name: table.count(session) for table in tables}
+
+
+def admitted(found: Found, place: Place, source: Store, session: Session) -> None:
+    """Nothing is written over: a place is free, or holds what an unfinished move of the same store left there."""
+    if found.state == "store" and found.identity == source.identity():
+        raise Invalid("The source and the target are the same store.", fields=["to"])
+    if found.state == "store":
+        raise Conflict(
+            f"There is a memory at {place.path} already; it was left as it is. "
+            "Name a new place, or remove that one first."
+        )
+    if found.state == "unfinished" and found.node != journal.head_of(session).node:
+        raise Conflict(f"Another store is being moved to {place.path}; it was left as it is. Name a new place.")
+    if found.key not in (None, source.signing_key(session)):
+        raise Conflict(f"Beside {place.path} lies the key of another store; it was left as it is. Name a new place.")
+
+
+def move(source: Store, place: Place, tables: Sequence[Table], report: Report) -> Moved:
+    """Copy a store while it is in use, then what has changed since while nobody can write, and compare both.
+
+    What was copied stays when this is interrupted: the next time only what differs is copied.
+    """
+    with source.reading() as session:
+        steps = _Steps(PASSES * sum(counts(session, tables).values()), report)
+        target = place.begin(journal.head_of(session), lambda found: admitted(found, place, source, session))
+        with closing(target.store):
+            _align(session, target, tables, steps)
+    with closing(target.store), source.writing() as session:
+        _align(session, target, tables, steps)
+        copied = _verified(session, target, tables, steps)
+        target.finish(source.signing_key(session))
+    return Moved(copied, target.resumed)
+
+
+def _align(source: Session, target: Target, tables: Sequence[Table], steps: _Steps) -> None:
+    """Make the target's rows those of the source, which stands still."""
+    with target.writing() as session:
+        then, now = journal.head_of(session), journal.head_of(source)
+        if then.origin != now.origin or then.seq > now.seq:
+            # The source was put back since, so that rows may be gone that others in the target point to.
+            empty(session, tables)
+        hides = session.row("memory_last_row") != (0,)
+    for table in tables:
+        _align_table(source, target, table, steps, hides=hides)
+
+
+def _align_table(source: Session, target: Target, table: Table, steps: _Steps, *, hides: bool) -> None:
+    """Page by page. A title may have gone from one memory to another: they are shown once all have their own."""
+    hides, hidden = hides and SHOWN in table.columns, list[Span]()
+    for span in _spans(source, table):
+        with target.writing() as session:
+            if _fix(session, table, span, hides=hides) and hides:
+                hidden.append(span._replace(rows=[]))
+        steps(len(span.rows), table)
+    for span in hidden:
+        with target.writing() as session:
+            _fix(session, table, span._replace(rows=table.rows(source, span.after, span.upto)), hides=False)
+
+
+def _spans(session: Session, table: Table) -> Iterator[Span]:
+    after = None
+    for page in table.pages(session):
+        yield Span(after, after := table.key_of(page[-1]), page)
+    yield Span(after, None, [])
+
+
+def _fix(session: Session, table: Table, span: Span, *, hides: bool) -> bool:
+    """Make a page what it is in the source; whether there was anything to do."""
+    there = {table.key_of(row): row for row in table.rows(session, span.after, span.upto)}
+    wanted = {table.key_of(row): row for row in span.rows}
+    differing = [row for key, row in wanted.items() if there.get(key) != row]
+    surplus = [key for key in there if key not in wanted]
+    if hides:
+        at = table.columns.index(SHOWN)
+        differing = [(*row[:at], None, *row[at + 1 :]) for row in differing]
+    table.drop(session, surplus)
+    table.put(session, differing)
+    return bool(differing or surplus)
+
+
+def _verified(source: Session, target: Target, tables: Sequence[Table], steps: _Steps) -> list[Copied]:
+    """What both sides have in common, which must be everything."""
+    with target.store.reading() as session:
+        both = [_compared(table, source, session, steps) for table in tables]
+    if differing := [ours.table for ours, theirs in both if ours != theirs]:
+        raise StoreDamaged(
+            f"What was copied is not what the source has ({', '.join(differing)}): "
+            f"remove {target.store.path} and move again."
+        )
+    return [ours for ours, _ in both]
+
+
+def _compared(table: Table, source: Session, target: Session, steps: _Steps) -> tuple[Copied, Copied]:
+    """In step, for a database ends a transaction in which nothing is asked for a while."""
+    digests, found = (sha256(), sha256()), [0, 0]
+    none: list[Row] = []
+    for pages in zip_longest(table.pages(source), table.pages(target), fillvalue=none):
+        for side, page in enumerate(pages):
+            found[side] += len(page)
+            for row in page:
+                digests[side].update(_encode(row))
+        steps(len(pages[0]), table)
+    ours, theirs = (Copied(table.name, rows, made.hexdigest()) for rows, made in zip(found, digests, strict=True))
+    return ours, theirs
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=bytes).encode
+
+
+def empty(session: Session, tables: Sequence[Table]) -> None:
+    """Take out all rows but the head, by which writers wait for one another."""
+    session.do("memory_text_emptied")
+    for table in reversed(tables):
+        if table.name != HEAD:
+            session.tell(f"delete from {table.name}", [{}])
+
+
+def fill(session: Session, source: Session, tables: Sequence[Table]) -> None:
+    """Put in all that another store has, where there is nothing but perhaps a head."""
+    for table in tables:
+        if table.name == HEAD:
+            _fix(session, table, Span(None, None, table.rows(source, None)), hides=False)
+        else:
+            for page in table.pages(source):
+                table.put(session, page)

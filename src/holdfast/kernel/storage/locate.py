@@ -1,0 +1,152 @@
+"""Which engine a store's address means."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.storage.port import Store
+
+if TYPE_CHECKING:
+    from holdfast.kernel.storage.copy_tables import Place, Table
+
+_DATABASE = re.compile(
+    r"\s*(jdbc:)?postgres(ql)?(\+\w+)?(:|//)"
+    r"|(?=\s*\w+\s*=)(.*\s)?(host|hostaddr|dbname|password|service)\s*=",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What somebody writes who means a database: a URL, rightly or not, or libpq's keywords."""
+
+
+def data_folder() -> Path:
+    """Where the platform keeps a user's data."""
+    if os.environ.get("HOME") == "":
+        raise RuntimeError("HOME is empty")  # else Path.home() is the root directory
+    home = Path.home()
+    if sys.platform == "darwin":
+        base = home / "Library" / "Application Support"
+    elif os.name == "nt":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return base / "holdfast"
+
+
+def open_store(address: str | None) -> Store:
+    """The store at a path or URL; without one, the user's own."""
+    return _opened(address, make=True)
+
+
+def open_existing(address: str | None) -> Store:
+    """The store at a path or URL. Raises StoreNotFound if there is none, and makes nothing."""
+    return _opened(address, make=False)
+
+
+def _opened(address: str | None, *, make: bool) -> Store:
+    file = _file(address)
+    return _postgres(address or "", make=make) if file is None else _sqlite(file, make=make)
+
+
+def place_at(address: str | None) -> Place:
+    """A path or URL as the place that a store could be moved to."""
+    file = _file(address)
+    if file is not None:
+        from holdfast.kernel.storage.sqlite.copy_store import SqlitePlace
+
+        return SqlitePlace(file.absolute())
+    with _postgres_there():
+        from holdfast.kernel.storage.postgres.address import address_of
+        from holdfast.kernel.storage.postgres.copy_store import PostgresPlace
+    return PostgresPlace(address_of(address or "", _data()))
+
+
+def tables() -> Sequence[Table]:
+    """Every table that a store has, whatever its engine."""
+    from holdfast.kernel.storage.sqlite.copy_store import tables as of_sqlite
+
+    return of_sqlite()
+
+
+class Later:
+    """The store at an address, opened when it is first asked for something, and never made."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+        self._store: Store | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._store is None:
+            self._store = open_existing(self._address)
+        return getattr(self._store, name)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+
+def _file(address: str | None) -> Path | None:
+    """The file that an address means; None: it is a database's."""
+    if address is None:
+        return _data() / "holdfast.db"
+    if not address or any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in address):
+        raise Misconfigured("The store's path is empty, or holds what no path in Unicode does.")
+    if address.startswith(("postgresql://", "postgres://")):
+        return None
+    if _DATABASE.match(address):
+        # It is not repeated: a password may be in it.
+        raise Misconfigured(
+            "This looks like the address of a database: write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE. "
+            "If it is the name of a file, put ./ before it."
+        )
+    path = address.removeprefix("sqlite://")
+    if path == address and "://" in address:
+        raise Misconfigured(
+            "A memory is kept in a SQLite file, named by its path, or in a database at postgresql://..."
+        )
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise Misconfigured("The path begins with the home directory of somebody who is not known here.") from None
+
+
+def _data() -> Path:
+    try:
+        return data_folder()
+    except RuntimeError:
+        raise Misconfigured("There is no home directory: name a store with --db or HOLDFAST_DB.") from None
+
+
+def _sqlite(path: Path, *, make: bool) -> Store:
+    from holdfast.kernel.storage.sqlite.open_store import open_store as open_sqlite
+
+    return open_sqlite(path.absolute(), make=make)
+
+
+def _postgres(url: str, *, make: bool) -> Store:
+    with _postgres_there():
+        from holdfast.kernel.storage.postgres.address import address_of
+        from holdfast.kernel.storage.postgres.open_store import open_store as open_postgres
+    return open_postgres(address_of(url, _data()), make=make)
+
+
+@contextmanager
+def _postgres_there() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Misconfigured(
+            f"A memory in PostgreSQL needs {error.name}: install it with `pip install 'holdfast[postgres]'`."
+        ) from None
+
+
+def open_copy(path: Path) -> Store:
+    """The store in a snapshot, brought up to this release; a file that is none is refused."""
+    from holdfast.kernel.storage.sqlite.open_store import open_copy as open_sqlite_copy
+
+    return open_sqlite_copy(path.absolute())

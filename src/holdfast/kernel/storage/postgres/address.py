@@ -1,0 +1,129 @@
+"""Where a database is: what is said of it, and how one gets there."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
+
+from holdfast.kernel.errors import Misconfigured
+
+SCHEMA = "holdfast"
+POOL_SIZE = 10
+FEWEST = 2
+"""A change may read through a second connection."""
+WAIT_SECONDS = 10.0
+_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+_OWN = ("schema", "pool_size", "prepare")
+_NUMBERS = (
+    "connect_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
+)
+"""What libpq takes as whole numbers, and looks at only when it connects."""
+_UNREADABLE = (
+    "The address of the database cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; "
+    "in a password, write @ as %40, : as %3A, / as %2F, ? as %3F, # as %23, & as %26 and % as %25."
+)
+
+
+class Address(NamedTuple):
+    """A database, a schema in it, and how it is to be used."""
+
+    conninfo: str
+    """For the driver; it may hold a password and is never shown."""
+    shown: str
+    """For people: without a password."""
+    schema: str
+    pool_size: int
+    prepares: bool
+    folder: Path
+    """Where what belongs to a store on this machine is, each under the store's own name."""
+    wait_seconds: float = WAIT_SECONDS
+    vector_schema: str = "public"
+    """Where the database has pgvector's types."""
+
+    def __repr__(self) -> str:
+        return self.shown
+
+    @property
+    def path_setting(self) -> str:
+        return f"set local search_path = {_quoted(self.schema)}, {_quoted(self.vector_schema)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def address_of(url: str, data: Path) -> Address:
+    """A PostgreSQL URL, with `schema`, `pool_size` and `prepare` beside what libpq knows."""
+    try:
+        given, known, conninfo = _read(url)
+    except (psycopg.Error, ValueError):
+        # What libpq says of it may repeat a part of it.
+        raise Misconfigured(_UNREADABLE) from None
+    schema, pool_size = given.get("schema", SCHEMA), given.get("pool_size", str(POOL_SIZE))
+    prepare = given.get("prepare", "on")
+    if not _NAME.fullmatch(schema):
+        raise Misconfigured(
+            "The schema in the database's address is no name of yours: small letters, digits and _, not pg_ first."
+        )
+    if not pool_size.isascii() or not pool_size.isdigit() or not FEWEST <= int(pool_size) <= 1000:
+        raise Misconfigured(f"The pool_size in the database's address is no number from {FEWEST} to 1000.")
+    if prepare not in ("on", "off"):
+        raise Misconfigured("The prepare in the database's address is on or off.")
+    shown = _shown(known, schema)
+    return Address(conninfo, shown, schema, int(pool_size), prepare == "on", data / "postgresql")
+
+
+def _read(url: str) -> tuple[dict[str, str], Mapping[str, object], str]:
+    """What a URL says to us, what it says to libpq, and the same as the driver takes it."""
+    parts = urlsplit(url)
+    if parts.netloc.count("@") > 1 or "@" in parts.path + parts.fragment:
+        raise ValueError("a password that is not written as it must be would be taken for a host or a database")
+    where, _, query = url.partition("?")
+    options = [(part.partition("=")[0], part) for part in query.split("&") if part]
+    _must_be_known([name for name, _ in options], query)
+    own = {name: unquote(part.partition("=")[2]) for name, part in options if name in _OWN}
+    # libpq takes all that stands before an @ for a user, even here.
+    theirs = "&".join(part for name, part in options if name not in _OWN).replace("@", "%40")
+    conninfo = f"{where}?{theirs}" if theirs else where
+    known = conninfo_to_dict(conninfo)
+    if not re.fullmatch(r"[0-9,]*", str(known.get("port") or "")):
+        raise ValueError("a password without a host would be taken for a port")
+    for name in _NUMBERS:
+        if not re.fullmatch(r"-?[0-9]{1,9}", str(known.get(name, 0))):
+            raise Misconfigured(f"The {name} in the database's address is no whole number.")
+    return own, known, conninfo
+
+
+def _must_be_known(names: Sequence[str], query: str) -> None:
+    """A mistyped option is named, unless it may be a piece of a password."""
+    known = {*_OWN, "ssl", *(option.keyword.decode() for option in pq.Conninfo.get_defaults())}
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is None:
+        return
+    if "@" in query or any("password" in name or "secret" in name for name in names):
+        raise Misconfigured(f"{_UNREADABLE} Or one of its options is unknown.")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", unknown):
+        raise Misconfigured(_UNREADABLE)
+    raise Misconfigured(
+        f"There is no option {unknown} for the address of a database: it takes libpq's, and {', '.join(_OWN)}."
+    )
+
+
+def _shown(known: Mapping[str, object], schema: str) -> str:
+    user, host, port, database = (known.get(name) for name in ("user", "host", "port", "dbname"))
+    at = "".join(
+        (f"{user}@" if user else "", str(host or ""), f":{port}" if port else "", f"/{database}" if database else "")
+    )
+    service, own = known.get("service"), None if schema == SCHEMA else schema
+    more = "&".join(f"{name}={value}" for name, value in (("service", service), ("schema", own)) if value)
+    return f"postgresql://{at}" + (f"?{more}" if more else "")

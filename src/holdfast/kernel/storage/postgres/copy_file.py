@@ -1,0 +1,41 @@
+"""Copies of a store in a file, and a file in the place of a store."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from holdfast.kernel.storage import copy_tables as moving
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.storage.postgres.address import Address
+from holdfast.kernel.storage.postgres.driver_errors import translated
+from holdfast.kernel.storage.postgres.engine import PostgresSession, connect, holding_the_head
+from holdfast.kernel.storage.postgres.pool import Connection
+from holdfast.kernel.storage.sqlite.copy_store import new_copy, tables
+from holdfast.kernel.storage.sqlite.open_store import open_copy
+
+REPLACING_SECONDS = 3600
+"""How long the copy of what was there may take before a store is replaced."""
+
+
+@contextmanager
+def alone(address: Address, seconds: float) -> Iterator[tuple[Connection, PostgresSession]]:
+    """A transaction alone among the writers, however long it takes, on a connection that no reader misses."""
+    with translated(), connect(address) as connection:
+        connection.execute(
+            f"begin; set local idle_in_transaction_session_timeout = '{REPLACING_SECONDS}s'; "
+            f"{address.path_setting}; {holding_the_head(seconds)}"
+        )
+        yield connection, PostgresSession(connection, writes=True)
+
+
+def write_copy(session: Session, to: Path) -> None:
+    """All that a session sees, as a SQLite store in a new file."""
+    with new_copy(to) as copy:
+        moving.fill(copy, session, tables())
+
+
+def take_over(session: Session, by: Path) -> None:
+    """All that a copy holds in the place of everything. The head stays where it is, for others wait for it."""
+    with closing(open_copy(by)) as copy, copy.reading() as source:
+        moving.empty(session, tables())
+        moving.fill(session, source, tables())

@@ -1,0 +1,293 @@
+"""PostgreSQL through psycopg: one writer at a time for the whole database, readers that never wait."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8Dumper
+
+from holdfast.kernel import errors
+from holdfast.kernel.storage import fts_tokens as tokens
+from holdfast.kernel.storage import statements
+from holdfast.kernel.storage.port import Part, Row, Texts
+from holdfast.kernel.storage.postgres.address import Address
+from holdfast.kernel.storage.postgres.driver_errors import foreign
+from holdfast.kernel.storage.postgres.full_text import lexeme, queries_of, rarity, vector_of
+from holdfast.kernel.storage.postgres.pool import Connection
+from holdfast.kernel.storage.postgres.vectors import VectorDumper, nearest
+from holdfast.kernel.storage.term_stats import Counts
+from holdfast.kernel.vector import Vector
+
+HERE = Path(__file__).parent
+FOLDERS = (HERE.parent / "sql", HERE / "sql")
+"""Where the migrations are."""
+STATEMENTS = (statements.SHARED, HERE / "sql")
+
+DURABLE = "select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'"
+"""Acknowledged means durable, whatever the server does for others."""
+IDLE_SECONDS = 20
+"""How long a client that was stopped in the middle of a change may hold up all others: they wait for longer."""
+VIEW_SECONDS = 600
+"""How long a client may stop in the middle of reading."""
+CONNECT_SECONDS = 10
+GONE_SECONDS = 30
+"""How long a machine that does not answer any more is believed to be there."""
+BEGINNINGS = 3
+MANY = 256
+"""So many rows do not wait for the next statement: one way to the database is little beside them."""
+IN_LINE_SECONDS = 0.1
+"""Who waits in line and then for the head waits twice: both together end so long after one wait would."""
+PLANNING = ("set local jit = off", "set local max_parallel_workers_per_gather = 0", "set local random_page_cost = 1.1")
+"""Statements are short: compiling one, or starting workers for it, takes longer than it does. And an index is better
+than reading a table from end to end, which would take every memory's words apart."""
+COMMON = 100
+"""Counting a word takes a microsecond for each memory that holds it."""
+USUAL_LENGTH = 30.0
+"""Words of a memory, as long as there are none to count."""
+
+ADAPTERS = AdaptersMap(psycopg.adapters)
+ADAPTERS.register_dumper(int, Int8Dumper)
+ADAPTERS.register_dumper(Vector, VectorDumper)
+
+
+@cache
+def sql_of(name: str) -> str:
+    return statements.for_psycopg(statements.load(*STATEMENTS)[name])
+
+
+@cache
+def joined(parts: tuple[Part, ...]) -> str:
+    return statements.for_psycopg(statements.joined(statements.load(*STATEMENTS), parts))
+
+
+def holding_the_head(seconds: float) -> str:
+    """Statements that hold the head, once it is free, and wait for it only so long; a shorter limit of theirs stays."""
+    one, whole = (f"{round(limit * 1000)}ms" for limit in (seconds, seconds + IN_LINE_SECONDS))
+    return (
+        f"set local lock_timeout = '{one}'; {DURABLE}; select set_config('statement_timeout', '{whole}', true) "
+        f"where current_setting('statement_timeout')::interval not between '1ms' and '{whole}'; "
+        f"{sql_of('engine_alone')}; set local statement_timeout to default"
+    )
+
+
+def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters whose tuples are lists, as the driver binds an array."""
+    lists = {name: list(value) for name, value in params.items() if isinstance(value, tuple)}
+    return {**params, **lists} if lists else params
+
+
+class PostgresSession:
+    """Statements by name on one connection.
+
+    What a writer does only for its effect waits for the next statement that answers, and goes with it: a database far
+    away is asked half as often, and other writers wait half as long.
+    """
+
+    def __init__(
+        self, connection: Connection, counts: Counts | None = None, *, writes: bool = False, key: bytes | None = None
+    ) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._counts = counts or Counts(COMMON)
+        self._failed: errors.StoreError | None = None
+        self._writes = writes
+        self._waiting: list[tuple[str, list[Mapping[str, Any]]]] = []
+        self._last_row: int | None = None
+        self._counted: dict[str, int] = {}
+        self.key = key
+        """The node's key, for a session that writes."""
+
+    def rows(self, name: str, /, **params: Any) -> list[Row]:
+        return self._run(sql_of(name), params)
+
+    def row(self, name: str, /, **params: Any) -> Row | None:
+        return next(iter(self.rows(name, **params)), None)
+
+    def do(self, name: str, /, **params: Any) -> None:
+        self.many(name, [params])
+
+    def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
+        self._wait(sql_of(name), params)
+
+    def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        if self._waiting:
+            self.finish()
+        with self._whole():
+            return self._connection.cursor(binary=True).execute(statements.for_psycopg(sql), params).fetchall()
+
+    def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
+        self._wait(statements.for_psycopg(sql), params)
+        self.finish()
+
+    def _wait(self, text: str, params: Iterable[Mapping[str, Any]]) -> None:
+        self.must_be_whole()
+        if given := [bound(one) for one in params]:
+            self._waiting.append((text, given))
+            if not self._writes or len(given) >= MANY:
+                self.finish()
+
+    def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
+        return self._run(joined(tuple(parts)), params)
+
+    def _run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+        with self._whole():
+            if self._waiting:
+                # What it answers is fetched after the pipeline's end, which waits for it: before, each would wait.
+                with self._connection.pipeline():
+                    self._send_waiting()
+                    self._cursor.execute(text, bound(params))
+            else:
+                self._cursor.execute(text, bound(params))
+            return self._cursor.fetchall()
+
+    def _send_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for text, given in waiting:
+            if len(given) == 1:
+                self._connection.execute(text, given[0])
+            else:
+                self._connection.cursor().executemany(text, given)
+
+    def finish(self, last: str = "") -> None:
+        """Do what waits, and one thing more."""
+        with self._whole(), self._connection.pipeline():
+            self._send_waiting()
+            if last:
+                self._connection.execute(last)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        self.must_be_whole()
+        try:
+            yield
+        except (psycopg.Error, UnicodeError) as error:
+            self._failed = foreign(error)
+            if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+                raise KeyError(str(error)) from error  # a statement that was given too little: our own mistake
+            raise self._failed from error
+
+    def must_be_whole(self) -> None:
+        """A statement that failed ends its transaction, whoever caught the error."""
+        if self._failed is not None:
+            raise self._failed
+
+    def index(self, id: str, texts: Texts | None) -> None:
+        if texts is None:
+            self.do("memory_text_drop", id=id)
+        else:
+            self.do("memory_text_put", id=id, words=vector_of(texts))
+
+    def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
+        last = self.newest_row()
+        known = self._known(last)
+        parts: list[Part] = ["memory_found"]
+        params: dict[str, Any] = {
+            "match": queries_of(words, every=every),
+            "usual": self._counts.usual_length or USUAL_LENGTH,
+        }
+        for number, stem in enumerate(dict.fromkeys(stem for word in words for stem in tokens.stems(word))):
+            params[f"term_{number}"] = lexeme(stem)
+            held = known.get(stem, self._counted.get(stem))
+            if held is None:
+                parts.append(("memory_found.counted", number))
+                params[f"last_{number}"] = last
+            else:
+                parts.append(("memory_found.term", number))
+                params[f"weight_{number}"] = rarity(min(held, last), last)
+        return [*parts, "memory_found.among"], params
+
+    def newest_row(self) -> int:
+        if self._last_row is None or self._writes:
+            last = None if self._writes else self._counts.recent_row()
+            if last is None:
+                ((last,),) = self.rows("memory_last_row")
+                self._counts.note_row(last)
+            self._last_row = last
+        return self._last_row
+
+    def _known(self, last_row: int) -> dict[str, int]:
+        known = self._counts.known(last_row)
+        if not self._counts.usual_length:
+            self._look_around()
+        if self._writes:
+            self._counted = {}
+        return known
+
+    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+        known = self._known(last_row)
+        if asked := [stem for stem in stems if stem not in known and stem not in self._counted]:
+            self._counted.update(self.rows("word_counts", stems=asked, queries=list(map(lexeme, asked))))
+            self._counts.learn(self._counted)
+        return {**{stem: count for stem, count in self._counted.items() if count}, **known}
+
+    def _look_around(self) -> None:
+        """Which stems are common, as the database found out for its planner some time ago; how long memories are."""
+        stems, shares, memories = self.row("word_statistics") or (None, None, 0)
+        self._counts.learn(
+            {stem: round(share * memories) for stem, share in zip(stems or (), shares or (), strict=False)}
+        )
+        ((usual,),) = self.rows("word_usual")
+        self._counts.usual_length = float(usual or USUAL_LENGTH)
+
+    def match(self, word: str) -> str:
+        return queries_of([word], every=True)
+
+    def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
+        return nearest(self, vector, parts, params, limit)
+
+    def close(
+        self, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
+    ) -> list[list[Row]] | None:
+        return None
+
+    def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
+        with self._whole():
+            cursor = self._connection.cursor(binary=True)
+            return cursor.execute(sql_of("embedding_of"), {"ids": list(ids), "model": model}).fetchall()
+
+    def forget_words(self) -> None:
+        """The database does, when it next vacuums."""
+
+
+def last_row(cursor: psycopg.Cursor[Row]) -> Row | None:
+    """Of all that a script answered."""
+    row = cursor.fetchone() if cursor.description else None
+    while cursor.nextset():
+        row = cursor.fetchone() if cursor.description else row
+    return row
+
+
+def options(address: Address) -> dict[str, Any]:
+    """How every connection is made. Settings go with each transaction, for poolers share connections between them."""
+    patience = {
+        "connect_timeout": CONNECT_SECONDS,
+        "keepalives_idle": GONE_SECONDS,
+        "keepalives_interval": GONE_SECONDS // 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": GONE_SECONDS * 1000,
+    }
+    given = conninfo_to_dict(address.conninfo)
+    return {
+        "autocommit": True,
+        "context": ADAPTERS_CONTEXT,
+        "prepare_threshold": 5 if address.prepares else None,
+        "application_name": "holdfast",
+        **{name: value for name, value in patience.items() if name not in given},
+    }
+
+
+class _Context:
+    adapters = ADAPTERS
+    connection = None
+
+
+ADAPTERS_CONTEXT = _Context()
+
+
+def connect(address: Address) -> Connection:
+    return Connection.connect(address.conninfo, **options(address))

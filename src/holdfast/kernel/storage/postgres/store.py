@@ -1,0 +1,201 @@
+"""A store in a PostgreSQL schema: sessions for readers and one writer at a time, copies, health."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+
+from holdfast.kernel import errors
+from holdfast.kernel.storage import write_lock as turns
+from holdfast.kernel.storage.port import Fault, Row, Session
+from holdfast.kernel.storage.postgres import copy_file, health
+from holdfast.kernel.storage.postgres.address import Address
+from holdfast.kernel.storage.postgres.driver_errors import BROKEN, foreign
+from holdfast.kernel.storage.postgres.engine import (
+    BEGINNINGS,
+    COMMON,
+    IDLE_SECONDS,
+    PLANNING,
+    VIEW_SECONDS,
+    PostgresSession,
+    connect,
+    holding_the_head,
+    last_row,
+)
+from holdfast.kernel.storage.postgres.notifications import Listener
+from holdfast.kernel.storage.postgres.pool import Connection, Pool, hung_up
+from holdfast.kernel.storage.term_stats import Counts
+
+
+class About(NamedTuple):
+    """What a connection tells of the store behind it."""
+
+    place: str
+    timeline: str
+    channel: str
+    name: str
+    """Of what belongs to the store on a machine: the same for every user, and on every way to the database."""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.place}:{self.timeline}"
+
+
+class PostgresStore:
+    """One schema of a database. Connections come from a pool; every thread reads through one of its own at a time."""
+
+    def __init__(self, address: Address, about: About) -> None:
+        self.path = address.shown
+        self._address = address
+        self._about = about
+        self._lock = threading.RLock()
+        self._local = threading.local()
+        self._counts = Counts(COMMON)
+        self._pool = Pool(lambda: connect(address), address.pool_size, address.wait_seconds)
+        self._listener = Listener(lambda: connect(address), about.channel)
+        self._pid = os.getpid()
+
+    # Transactions
+
+    @contextmanager
+    def reading(self) -> Iterator[PostgresSession]:
+        connection: Connection | None = getattr(self._local, "reader", None)
+        if connection is not None:
+            yield PostgresSession(connection, self._counts)
+            return
+        connection, _ = self._begun("begin isolation level repeatable read, read only", VIEW_SECONDS)
+        try:
+            self._local.reader = connection
+            yield PostgresSession(connection, self._counts)
+        finally:
+            self._local.reader = None
+            self._pool.give_back(connection)
+
+    @contextmanager
+    def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
+        with turns.turn(self._lock) as left:
+            if getattr(self._local, "writes", False):
+                raise RuntimeError("a transaction is open in this thread already")
+            connection, held = self._begun("begin", IDLE_SECONDS, left)
+            try:
+                self._local.writes = True
+                if held is None:
+                    raise errors.StoreDamaged
+                self._about = self._about._replace(timeline=held[1])
+                session = PostgresSession(connection, self._counts, writes=True, key=held[0])
+                yield session
+                before_commit()
+                session.must_be_whole()
+                self._commit(connection, session)
+                self._counts.grow()
+            finally:
+                self._local.writes = False
+                self._pool.give_back(connection)
+
+    def inside(self) -> bool:
+        return getattr(self._local, "reader", None) is not None or getattr(self._local, "writes", False)
+
+    def _commit(self, connection: Connection, session: PostgresSession) -> None:
+        if hung_up(connection):
+            raise BROKEN.error()
+        try:
+            session.finish("commit")
+        except errors.StoreError as error:
+            if connection.broken:
+                raise errors.OutcomeUnknown from error
+            raise
+
+    def _begun(
+        self, begin: str, idle_seconds: int, left: Callable[[], float] | None = None
+    ) -> tuple[Connection, Row | None]:
+        """A connection inside a transaction, and what the head told who holds it, in the time that is left for that.
+
+        One that was cut while it lay in the pool has done nothing yet: the next one is tried.
+        """
+        self._must_be_ours()
+        guard = f"set local idle_in_transaction_session_timeout = '{idle_seconds}s'"
+        script = "; ".join((begin, guard, *PLANNING, self._address.path_setting))
+        for tries_left in reversed(range(BEGINNINGS)):
+            connection = self._pool.take(left() if left else inf)
+            try:
+                return connection, last_row(
+                    connection.execute(f"{script}; {holding_the_head(left())}" if left else script)
+                )
+            except psycopg.Error as error:
+                self._pool.give_back(connection)
+                if not (connection.broken and tries_left):
+                    raise foreign(error) from error
+            except BaseException:
+                self._pool.give_back(connection)
+                raise
+        raise AssertionError("the last try returns or raises")
+
+    def _must_be_ours(self) -> None:
+        if self._pid != os.getpid():
+            raise errors.StoreError("The store was opened before a fork: open it again in the child.")
+
+    def close(self) -> None:
+        if self._pid != os.getpid():
+            return  # the connections are the parent's
+        self._listener.close()
+        self._pool.close()
+
+    # What belongs to the store
+
+    def signing_key(self, session: Session) -> bytes | None:
+        if isinstance(session, PostgresSession) and session.key is not None:
+            return session.key
+        row = session.row("node_key_get")
+        return None if row is None else bytes(row[0])
+
+    def lacks_key(self) -> bool:
+        return False
+
+    def public_key(self, session: Session) -> bytes | None:
+        row = session.row("node_key_public")
+        return None if row is None else bytes(row[0])
+
+    def make_signing_key(self, session: Session, key: bytes) -> None:
+        session.do("node_key_put", key=key)
+
+    def identity(self) -> str:
+        return self._about.identity
+
+    def beside(self, what: str) -> Path:
+        return self._address.folder / f"{self._about.name}.{what}"
+
+    def size(self) -> int:
+        with self.reading() as session:
+            ((size,),) = session.rows("engine_size")
+        return int(size)
+
+    def wait(self, seconds: float) -> bool:
+        self._must_be_ours()
+        return self._listener.wait(seconds)
+
+    def snapshot(self, to: Path) -> None:
+        with self.reading() as session:
+            copy_file.write_copy(session, to)
+
+    def replace(self, by: Path, prepare: Callable[[], None]) -> None:
+        self._must_be_ours()
+        with turns.turn(self._lock) as left, copy_file.alone(self._address, left()) as (connection, session):
+            prepare()
+            copy_file.take_over(session, by)
+            self._commit(connection, session)
+            self._counts = Counts(COMMON)
+
+    def faults(self) -> list[Fault]:
+        return health.faults(self._address)
+
+    def facts(self) -> dict[str, Any]:
+        with self.reading() as session:
+            return health.facts(session, self._address)
+
+    def private_files(self) -> list[Path]:
+        return []

@@ -1,0 +1,65 @@
+"""SQLite files of other programs: opened to be read, and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from holdfast.kernel.errors import Invalid
+
+
+class ForeignFile:
+    """A file of tables that are asked for by name."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.tables = {
+            name: [row[1] for row in connection.execute(f"pragma table_info({_quoted(name)})")]
+            for (name,) in list(connection.execute("select name from sqlite_schema where type = 'table'"))
+        }
+
+    def rows(self, table: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """The rows of a table, each with its number and its values by their columns; None if its text is no UTF-8."""
+        columns, number = self.tables[table], 0
+        asked = f"select {', '.join(map(_quoted, columns))} from {_quoted(table)} limit -1 offset ?"
+        while True:
+            try:
+                for values in self._connection.execute(asked, (number,)):
+                    number += 1
+                    yield number, dict(zip(columns, values, strict=True))
+                return
+            except UnicodeDecodeError:
+                number += 1
+                yield number, None
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[ForeignFile]:
+    """A file as it is now: it is not written, not even to tidy up after a program that crashed."""
+    import apsw
+
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    beside = path.with_name(path.name + "-wal")
+    still = "" if beside.exists() else "&immutable=1"
+    try:
+        connection = apsw.Connection(f"file:{quote(str(path.absolute()))}?mode=ro{still}", flags=flags)
+        with closing(connection):
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            yield ForeignFile(connection)
+    except (
+        apsw.NotADBError,
+        apsw.CorruptError,
+        apsw.CantOpenError,
+        apsw.IOError,
+        apsw.SQLError,
+        UnicodeDecodeError,
+    ) as error:
+        raise Invalid(f"path: {path.name} cannot be read as a database: {error}", fields=["path"]) from None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

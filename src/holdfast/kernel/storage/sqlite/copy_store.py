@@ -1,0 +1,150 @@
+"""A SQLite file that a store is copied into, and the tables that every store has."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import apsw
+
+from holdfast.kernel import errors
+from holdfast.kernel.journal import journal
+from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage.copy_tables import HEAD, Found, Table, Target
+from holdfast.kernel.storage.sqlite.engine import (
+    APPLICATION_ID,
+    FOLDERS,
+    SqliteSession,
+    SqliteStore,
+    database,
+    rolled_back,
+    sync_folder,
+    translated,
+    use_log,
+    wait,
+)
+from holdfast.kernel.storage.sqlite.open_store import SMALLEST, UNFINISHED, build, is_unfinished, make_private, prepared
+
+DERIVED = {"embedding_sign", "embedding_pack", "embedding_gone"}
+"""Tables of one engine that follow from others."""
+
+
+@cache
+def tables() -> tuple[Table, ...]:
+    """Every table that the migrations make on both engines, those first that others point to.
+
+    The head comes before all: what it says is never older than what is there.
+    """
+    with closing(database(":memory:")) as made:
+        for migration in migrate.known(*FOLDERS):
+            made.execute(migrate.strict(migration.script)).fetchall()
+        names = [name for (name,) in made.execute("select name from pragma_table_list where type = 'table'")]
+        points_to = {
+            name: {to for (to,) in made.execute('select "table" from pragma_foreign_key_list(?)', (name,))}
+            for name in sorted(names)
+            if not name.startswith("sqlite_") and name not in DERIVED
+        }
+        found = [_table(made, name) for name in TopologicalSorter(points_to).static_order()]
+    return tuple(sorted(found, key=lambda table: table.name != HEAD))
+
+
+def _table(made: apsw.Connection, name: str) -> Table:
+    columns = made.execute("select name, pk from pragma_table_info(?) order by cid", (name,)).fetchall()
+    key = sorted((place, column) for column, place in columns if place)
+    return Table(name, tuple(str(column) for column, _ in columns), tuple(str(column) for _, column in key))
+
+
+class SqlitePlace:
+    """A file that is not there, is empty, or holds what an unfinished move left."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self._file = path
+
+    def look(self) -> Found:
+        with translated():
+            file = self._file.resolve()
+            if not file.exists():
+                _must_be_possible(file)
+                return self._found_nothing()
+            if not file.is_file() or 0 < file.stat().st_size < SMALLEST:
+                raise errors.NotAStore(f"{file} is no database; it was left as it is.")
+            if not file.stat().st_size:
+                return self._found_nothing()
+            with closing(_connected(file)) as connection:
+                return self._found(connection)
+
+    def begin(self, head: journal.Head, admit: Callable[[Found], None]) -> Target:
+        admit(self.look())
+        file = make_private(self._file)
+        mark = UNFINISHED | int.from_bytes(os.urandom(2))
+        with translated(), closing(_connected(file)) as connection:
+            use_log(connection)
+            connection.execute("pragma synchronous=full; begin immediate").fetchall()
+            try:
+                found = self._found(connection)
+                admit(found)
+                connection.execute(f"pragma application_id={mark}")
+                build(connection)
+                session = SqliteSession(connection)
+                if session.row("chain_head") is None:
+                    session.do("chain_begin", **head._asdict())
+                connection.execute("commit")
+            except BaseException:
+                rolled_back(connection)
+                raise
+        store = SqliteStore(file, "", lambda: prepared(file))
+        return Target(store, mark, resumed=found.state == "unfinished")
+
+    def _found_nothing(self) -> Found:
+        return Found("nothing", key=self._key())
+
+    def _found(self, connection: apsw.Connection) -> Found:
+        application = connection.pragma("application_id")
+        ours = application == APPLICATION_ID or is_unfinished(application)
+        if not ours and not connection.execute("select 1 from sqlite_schema").fetchall():
+            return self._found_nothing()
+        if not ours:
+            raise errors.NotAStore(f"{self.path} is a database of another program; it was left as it is.")
+        if application == APPLICATION_ID:
+            return Found("store", identity=SqliteStore(self._file.resolve()).identity())
+        return Found("unfinished", journal.head_of(SqliteSession(connection)).node, key=self._key())
+
+    def _key(self) -> bytes | None:
+        file = SqliteStore(self._file.resolve()).beside("key")
+        return file.read_bytes() if file.exists() else None
+
+
+def _must_be_possible(file: Path) -> None:
+    folder = next(folder for folder in file.parents if folder.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise errors.StoreUnreachable(f"The store {file} cannot be made: {folder} cannot be written to.")
+
+
+def _connected(file: Path) -> apsw.Connection:
+    connection = database(str(file))
+    connection.set_busy_handler(wait)
+    # Else closing a database of another program would write its log into it.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{file}-wal").exists()))
+    return connection
+
+
+@contextmanager
+def new_copy(to: Path) -> Iterator[SqliteSession]:
+    """A session that fills a new file: a store when this ends, durable and private; else nothing is left."""
+    with translated():
+        os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        try:
+            with closing(database(str(to))) as connection:
+                connection.execute("pragma journal_mode=off; pragma synchronous=off; begin").fetchall()
+                build(connection)
+                yield SqliteSession(connection)
+                connection.execute(f"pragma application_id={APPLICATION_ID}; commit").fetchall()
+            with open(to, "rb") as file:
+                os.fsync(file.fileno())
+            sync_folder(to.parent)
+        except BaseException:
+            to.unlink(missing_ok=True)
+            raise

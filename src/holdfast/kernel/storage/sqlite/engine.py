@@ -1,0 +1,554 @@
+"""SQLite through apsw: WAL, full sync, one writer at a time, readers that never wait."""
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import cache
+from itertools import count
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+import apsw
+import msgspec
+
+from holdfast.kernel import errors
+from holdfast.kernel.journal import signer
+from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage import statements
+from holdfast.kernel.storage import write_lock as turns
+from holdfast.kernel.storage.port import Fault, Part, Row, Session, Texts
+from holdfast.kernel.storage.sqlite.vectors import Signs, close, nearest, packed, signs_of
+from holdfast.kernel.storage.term_stats import Counts
+from holdfast.kernel.vector import Vector
+
+APPLICATION_ID = 0x484F4C44
+LOG_LIMIT = 16 << 20
+POLL_SECONDS = 0.05
+CACHE_KB = 32_000
+"""Of a connection that needs so much: most of what is asked for among ten thousand memories and their vectors."""
+COMMON = 500
+"""What so many memories hold is not counted for every question: one more hardly changes how rare a word is."""
+HERE = Path(__file__).parent
+FOLDERS = (HERE.parent / "sql", HERE / "sql")
+"""Where the migrations are."""
+STATEMENTS = (statements.SHARED, HERE / "sql")
+
+_FOREIGN: tuple[tuple[type[apsw.Error], type[errors.StoreError]], ...] = (
+    (apsw.FullError, errors.StoreFull),
+    (apsw.BusyError, errors.StoreBusy),
+    (apsw.LockedError, errors.StoreBusy),
+    (apsw.NotADBError, errors.NotAStore),
+    (apsw.CorruptError, errors.StoreDamaged),
+    (apsw.CantOpenError, errors.StoreUnreachable),
+    (apsw.ReadOnlyError, errors.StoreUnreachable),
+    (apsw.PermissionsError, errors.StoreUnreachable),
+    (apsw.AuthError, errors.StoreUnreachable),
+)
+
+
+_json = msgspec.json.Encoder()
+_LISTS = {list, tuple}
+_FAILED = (apsw.Error, UnicodeDecodeError)
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """No error of the driver or the system leaves this package."""
+    try:
+        yield
+    except (apsw.Error, OSError, UnicodeDecodeError) as error:
+        raise foreign(error) from error
+
+
+def foreign(error: Exception) -> errors.StoreError:
+    """What an error of the driver or the system is called here."""
+    match error:
+        case OSError():
+            ours: type[errors.StoreError] = errors.StoreFull if error.errno in _NO_SPACE else errors.StoreUnreachable
+        case UnicodeDecodeError():
+            ours = errors.StoreDamaged
+        case _:
+            ours = next((ours for theirs, ours in _FOREIGN if isinstance(error, theirs)), errors.StoreError)
+    return ours(f"{(ours.__doc__ or '').strip()} ({error})")
+
+
+def wait(tries: int) -> bool:
+    """Short random waits, for half a minute at least: newcomers do not overtake, and nobody sees 'locked'."""
+    sleep(0.0005 + os.urandom(1)[0] * 0.002 / 255)
+    return tries < 20_000
+
+
+@cache
+def sql_of(name: str) -> str:
+    return statements.for_sqlite(statements.load(*STATEMENTS)[name])
+
+
+@cache
+def joined(parts: tuple[Part, ...]) -> str:
+    return statements.for_sqlite(statements.joined(statements.load(*STATEMENTS), parts))
+
+
+def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters with their lists, which most statements do not have, as JSON text."""
+    if _LISTS.isdisjoint(map(type, params.values())):
+        return params
+    return {name: _json.encode(value).decode() if type(value) in _LISTS else value for name, value in params.items()}
+
+
+class SqliteSession:
+    """Statements by name on one connection."""
+
+    def __init__(self, connection: apsw.Connection, counts: Counts | None = None, signs: Signs | None = None) -> None:
+        self._connection = connection
+        self._counts = counts or Counts(COMMON)
+        self._signs = signs or Signs()
+        self._failed: errors.StoreError | None = None
+
+    def rows(self, name: str, /, **params: Any) -> list[Row]:
+        return self._run(sql_of(name), params)
+
+    def row(self, name: str, /, **params: Any) -> Row | None:
+        return next(iter(self.rows(name, **params)), None)
+
+    def do(self, name: str, /, **params: Any) -> None:
+        self.rows(name, **params)
+
+    def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
+        self.must_be_whole()
+        try:
+            self._connection.executemany(sql_of(name), map(bound, params)).fetchall()
+        except _FAILED as error:
+            raise self._broken(error) from error
+
+    def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
+        return self._run(joined(tuple(parts)), params)
+
+    def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        return self._run(sql, params)
+
+    def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
+        for values in params:
+            self._run(sql, values)
+
+    def _run(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        self.must_be_whole()
+        try:
+            return self._connection.execute(sql, bound(params)).fetchall()
+        except _FAILED as error:
+            raise self._broken(error) from error
+
+    def _broken(self, error: Exception) -> errors.StoreError:
+        """What a failed statement is told as, from now on by every one that follows."""
+        self._failed = foreign(error)
+        return self._failed
+
+    def must_be_whole(self) -> None:
+        """A statement that failed has undone an unknown part of its transaction: whoever caught the error, it ends."""
+        if self._failed is not None:
+            raise self._failed
+
+    def index(self, id: str, texts: Texts | None) -> None:
+        """Triggers do it."""
+
+    def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
+        return ["memory_found"], {"match": (" " if every else " OR ").join(quoted(word) for word in words)}
+
+    def match(self, word: str) -> str:
+        return quoted(word)
+
+    def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
+        return nearest(self, self._signs, vector, parts, params, limit)
+
+    def close(
+        self, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
+    ) -> list[list[Row]] | None:
+        return close(self, self._signs, many, parts, params, limit)
+
+    def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
+        return self.rows("embedding_of", ids=list(ids), model=model)
+
+    def forget_words(self) -> None:
+        self.do("memory_text_purged")
+        self.do("embedding_packs_purged")
+
+    def newest_row(self) -> int:
+        ((last,),) = self.rows("memory_last_row")
+        return int(last)
+
+    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+        known = self._counts.known(last_row)
+        counted: dict[str, int] = dict(self.rows("word_counts", stems=[stem for stem in stems if stem not in known]))
+        self._counts.learn(counted)
+        return {**known, **counted}
+
+
+def quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'
+
+
+class Opened(NamedTuple):
+    """A connection, and the device and number of the file that it was opened on."""
+
+    connection: apsw.Connection
+    file: tuple[int, int]
+
+
+class SqliteStore:
+    """One file. Opened lazily for writing; every thread reads through a connection of its own."""
+
+    def __init__(self, path: Path, vfs: str = "", prepare: Callable[[], None] = lambda: None) -> None:
+        self.path = str(path)
+        self._file = path
+        self._vfs = vfs
+        self._prepare = prepare
+        self._lock = threading.RLock()
+        self._local = threading.local()
+        self._writer: Opened | None = None
+        self._counts = Counts(COMMON)
+        self._signs = Signs()
+        self._key: bytes | None = None
+        self._key_seen: tuple[int, int, int] | None = None
+        self._opening = threading.Lock()
+        self._opened = WeakSet[apsw.Connection]()
+        self._pid = os.getpid()
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteSession]:
+        self._local.reader = self._current(getattr(self._local, "reader", None), "query_only=on")
+        connection = self._local.reader.connection
+        if connection.in_transaction:
+            yield SqliteSession(connection, self._counts, self._signs)
+            return
+        try:
+            with translated():
+                connection.execute("begin")
+            yield SqliteSession(connection, self._counts, self._signs)
+        finally:
+            if not rolled_back(connection):
+                self._local.reader = None
+
+    @contextmanager
+    def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[SqliteSession]:
+        with turns.turn(self._lock) as left:
+            self._writer = self._current(self._writer, "query_only=off")
+            connection = self._writer.connection
+            if connection.in_transaction:
+                raise RuntimeError("a transaction is open in this thread already")
+            until = monotonic() + left()
+            connection.set_busy_handler(lambda tries: wait(tries) and monotonic() < until)
+            # No signs that are shared: what is undone would stay among them.
+            session = SqliteSession(connection, self._counts)
+            try:
+                with translated():
+                    connection.execute("begin immediate")
+                self._local.writes = True
+                yield session
+                before_commit()
+                session.must_be_whole()
+                self._commit(connection)
+            except BaseException:
+                if not rolled_back(connection):
+                    self._writer = None
+                raise
+            finally:
+                self._local.writes = False
+
+    def inside(self) -> bool:
+        reader = getattr(self._local, "reader", None)
+        return getattr(self._local, "writes", False) or (reader is not None and reader.connection.in_transaction)
+
+    def _commit(self, connection: apsw.Connection) -> None:
+        with translated():
+            try:
+                connection.execute("commit")
+            except apsw.IOError:
+                take_out_of_the_log(connection)
+                raise
+
+    def _current(self, opened: Opened | None, mode: str) -> Opened:
+        """A connection to the file that is at our path now: another program may have put another one there."""
+        if self._pid != os.getpid():
+            raise errors.StoreError("The store was opened before a fork: open it again in the child.")
+        with translated():
+            status = os.stat(self.path)
+        file = (status.st_dev, status.st_ino)
+        if opened is not None and opened.file != file:
+            opened.connection.close(True)
+            self._signs = Signs()
+            self._prepare()
+        elif opened is not None:
+            return opened
+        return Opened(self._connect(mode), file)
+
+    def _connect(self, mode: str) -> apsw.Connection:
+        connection = connect(self._file, self._vfs)
+        with translated():
+            connection.execute(f"pragma {mode}")
+        with self._opening:
+            self._opened.add(connection)
+        return connection
+
+    def signing_key(self, session: Session) -> bytes | None:
+        try:
+            status = os.stat(self.path + ".key")
+            now = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if now != self._key_seen:
+                self._key, self._key_seen = self.beside("key").read_bytes(), now
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise foreign(error) from error
+        return self._key
+
+    def lacks_key(self) -> bool:
+        return not os.path.lexists(self.path + ".key")
+
+    def public_key(self, session: Session) -> bytes | None:
+        key = self.signing_key(session)
+        return None if key is None else signer.public_of(key)
+
+    def make_signing_key(self, session: Session, key: bytes) -> None:
+        fresh = self._file.with_name(f"{self._file.name}.key.{os.getpid()}")
+        try:
+            with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+                file.write(key)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.rename(self.beside("key"))
+            sync_folder(fresh.parent)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise foreign(error) from error
+
+    def identity(self) -> str:
+        with translated():
+            status = os.stat(self.path)
+        return f"{_machine()}:{status.st_dev}:{status.st_ino}"
+
+    def beside(self, what: str) -> Path:
+        return self._file.with_name(f"{self._file.name}.{what}")
+
+    def size(self) -> int:
+        return sum(f.stat().st_size for f in (self._file, Path(f"{self._file}-wal")) if f.exists())
+
+    def wait(self, seconds: float) -> bool:
+        """A commit leaves its mark in the log's index, in memory: looking there often costs next to nothing."""
+        until = monotonic() + seconds
+        while True:
+            self._local.reader = self._current(getattr(self._local, "reader", None), "query_only=on")
+            with translated():
+                ((version,),) = self._local.reader.connection.execute("pragma data_version").fetchall()
+            seen = (self._local.reader, version)
+            before, self._local.seen = getattr(self._local, "seen", None), seen
+            left = until - monotonic()
+            if seen != before or left <= 0:
+                return seen != before
+            sleep(min(left, POLL_SECONDS))
+
+    def snapshot(self, to: Path) -> None:
+        with translated(), closing(connect(self._file, self._vfs)) as connection:
+            copy_into(connection, to)
+
+    def replace(self, by: Path, prepare: Callable[[], None]) -> None:
+        with (
+            turns.turn(self._lock),
+            translated(),
+            closing(connect(by, "")) as source,
+            closing(connect(self._file, self._vfs)) as target,
+            target.backup("main", source, "main") as copy,
+        ):
+            # The first step takes the write lock and keeps it; the last one commits all pages as one transaction.
+            step(copy, 0)
+            prepare()
+            step(copy, -1)
+
+    def faults(self) -> list[Fault]:
+        # Through a connection of its own: FTS5 calls its index corrupt where an older one remembers how it was before.
+        try:
+            with closing(connect(self._file, self._vfs)) as fresh:
+                session = SqliteSession(fresh)
+                found = [_fault(text) for (text,) in session.rows("engine_integrity") if text != "ok"]
+                nowhere = session.rows("engine_foreign_keys")
+                altered = _altered(fresh)
+            found += [Fault("storage", f"a row of {table} points to nothing in {to}") for table, _, to, _ in nowhere]
+            found += [Fault("storage", f"the {name} is not as this release makes it") for name in altered]
+        except errors.StoreDamaged as error:
+            return [Fault("storage", error.message)]
+        return found + self._text_faults()
+
+    def facts(self) -> dict[str, Any]:
+        import shutil
+
+        size = self.size()
+        return {
+            "path": self.path,
+            "bytes": size,
+            "log_bytes": size - self._file.stat().st_size,
+            "free_bytes": shutil.disk_usage(self._file.parent).free,
+        }
+
+    def private_files(self) -> list[Path]:
+        return [self._file, self.beside("key")]
+
+    def _text_faults(self) -> list[Fault]:
+        """FTS5 compares its index with the rows only by an insert, so a private copy takes it: the store stays free."""
+        with translated(), closing(apsw.Connection("")) as apart:
+            with closing(connect(self._file, self._vfs)) as source, apart.backup("main", source, "main") as copy:
+                step(copy, -1)
+            try:
+                SqliteSession(apart).do("engine_text_integrity")
+            except errors.StoreError as error:
+                return [Fault("full_text", f"the full-text index differs from the rows ({error.__cause__})")]
+        return []
+
+    def close(self) -> None:
+        if self._pid != os.getpid():
+            return  # the connections are the parent's
+        with self._lock, self._opening:
+            for connection in self._opened:
+                # One that another thread reads through at this moment is closed when that thread lets go of it.
+                with suppress(apsw.ThreadingViolationError):
+                    connection.close(True)
+            self._opened.clear()
+            self._writer = None
+            self._local = threading.local()
+
+
+def _altered(connection: apsw.Connection) -> list[str]:
+    """Tables, indexes, views and triggers that differ from those that the migrations make; one that was added too."""
+    with closing(database(":memory:")) as made:
+        made.execute(migrate.strict(migrate.TABLE + ";")).fetchall()
+        for migration in migrate.known(*FOLDERS):
+            made.execute(migrate.strict(migration.script)).fetchall()
+        differing = _schema_of(made) ^ _schema_of(connection)
+    return sorted({f"{kind} {name}" for kind, name, _ in differing})
+
+
+def _schema_of(connection: apsw.Connection) -> set[tuple[Any, ...]]:
+    return set(connection.execute("select type, name, sql from sqlite_schema where name not like 'sqlite_stat%'"))
+
+
+@cache
+def _machine() -> str:
+    for name in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            return Path(name).read_text().strip()[:32]
+        except OSError:
+            continue
+    return os.uname().nodename if hasattr(os, "uname") else "machine"
+
+
+def database(name: str, vfs: str = "") -> apsw.Connection:
+    """A connection that knows what our triggers call."""
+    connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)
+    connection.create_scalar_function("signs_of", lambda *given: signs_of(*given), 1, deterministic=True)
+    connection.create_aggregate_function("signs_packed", _packing, 3)
+    return connection
+
+
+def _packing() -> tuple[list[Any], Callable[..., None], Callable[[list[Any]], bytes]]:
+    return [], lambda found, *one: found.append(one), packed
+
+
+def connect(file: Path, vfs: str) -> apsw.Connection:
+    """A connection with our settings. The file exists already, readable by its owner alone."""
+    with translated():
+        connection = database(str(file), vfs)
+        try:
+            connection.set_busy_handler(wait)
+            connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+            connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+            # Otherwise a statement is planned anew whenever another limit or bound is given to it.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            use_log(connection)
+            connection.execute(f"pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-{CACHE_KB}")
+            # What is purged is overwritten, and a log that a long reader let grow shrinks again.
+            connection.execute(f"pragma secure_delete=on; pragma journal_size_limit={LOG_LIMIT}").fetchall()
+        except BaseException:
+            connection.close(True)
+            raise
+        return connection
+
+
+def use_log(connection: apsw.Connection) -> None:
+    """Write ahead. The switch answers 'locked' in spite of the busy handler when two processes open a new file."""
+    for tries in count():
+        try:
+            ((mode,),) = connection.execute("pragma journal_mode=wal").fetchall()
+            break
+        except apsw.BusyError:
+            if not wait(tries):
+                raise
+    if mode != "wal":
+        raise errors.StoreUnreachable(
+            "The file system of the store cannot share a log between processes: use a local one."
+        )
+
+
+def rolled_back(connection: apsw.Connection) -> bool:
+    """Whether nothing of a transaction remains; a connection that cannot do even that is closed."""
+    try:
+        if connection.in_transaction:
+            connection.execute("rollback")
+    except apsw.Error:
+        connection.close(True)
+        return False
+    return True
+
+
+def take_out_of_the_log(connection: apsw.Connection) -> None:
+    """Put an empty transaction in the place of one whose sync failed.
+
+    It was written whole and only not synced, so that the next process to read the log anew would find what its writer
+    was told had failed. If this cannot be written either, the next transaction takes the place.
+    """
+    try:
+        version = connection.pragma("user_version")
+        connection.execute(f"begin immediate; pragma user_version={version}; commit").fetchall()
+    except apsw.Error:
+        rolled_back(connection)
+
+
+def copy_into(connection: apsw.Connection, to: Path) -> None:
+    """One consistent copy in a new file, durable and for its owner alone; nothing if it cannot be whole."""
+    os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        connection.execute("vacuum into ?", (str(to),))
+        with open(to, "rb") as file:
+            os.fsync(file.fileno())
+        sync_folder(to.parent)
+    except BaseException:
+        to.unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """A new name in a folder lasts once the folder itself is written."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def step(copy: apsw.Backup, pages: int) -> None:
+    """One step of a copy, however long another process writes."""
+    for tries in count():
+        try:
+            copy.step(pages)
+            return
+        except (apsw.BusyError, apsw.LockedError):
+            if not wait(tries):
+                raise
+
+
+def _fault(text: str) -> Fault:
+    """A finding of the integrity check, which looks into the full-text index too."""
+    return Fault("full_text" if "FTS5" in text else "storage", text)

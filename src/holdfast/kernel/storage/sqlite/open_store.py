@@ -1,0 +1,194 @@
+"""Opening a store's file: private before its first byte, ours, and migrated."""
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import apsw
+
+from holdfast.kernel import errors
+from holdfast.kernel.journal import journal
+from holdfast.kernel.storage import data_migrations as filling
+from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage.sqlite.engine import (
+    APPLICATION_ID,
+    FOLDERS,
+    SqliteSession,
+    SqliteStore,
+    copy_into,
+    database,
+    rolled_back,
+    sync_folder,
+    translated,
+    use_log,
+    wait,
+)
+from holdfast.kernel.timestamps import now
+
+UNFINISHED = 0x484D0000
+"""The mark of a file into which a store is being moved; its lower half is the move's own."""
+SMALLEST = 512
+"""Bytes of the smallest database. SQLite takes a file of one byte for an empty one and would write over it."""
+
+
+def open_copy(path: Path) -> SqliteStore:
+    """The store in a copy that exists, brought up to this release; anything else is refused."""
+    with translated(), closing(database(str(path))) as connection:
+        if connection.pragma("application_id") != APPLICATION_ID:
+            raise errors.NotAStore(f"{path.name} is no copy of a Holdfast store.")
+    return open_store(path)
+
+
+def open_store(path: Path, vfs: str = "", *, make: bool = True) -> SqliteStore:
+    """The store in this file; if there is none it is made, or nothing is. Two processes may do this at once."""
+    if not make:
+        must_hold_something(path)
+    path = make_private(path)
+    prepare = partial(prepared, path, vfs, make=make)
+    prepare()
+    return SqliteStore(path, vfs, prepare)
+
+
+def must_hold_something(path: Path) -> None:
+    """Raise if there is no file, or nothing in it. What else is wrong with it is told by who opens it."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise no_store_at(path) from None
+    except OSError:
+        return
+    if stat.S_ISREG(status.st_mode) and not status.st_size:
+        raise no_store_at(path)
+
+
+def no_store_at(path: Path) -> errors.StoreNotFound:
+    return errors.StoreNotFound(f"There is no store at {path}.")
+
+
+def prepared(path: Path, vfs: str = "", *, make: bool = True) -> None:
+    """The file is ours and of this release when this returns; any other is refused untouched."""
+    latest = migrate.known(*FOLDERS)
+    with translated(), closing(database(str(path), vfs)) as file:
+        file.set_busy_handler(wait)
+        # Else closing a database of another program would write its log into it.
+        file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
+        if not found_current(file, path, latest):
+            if not make and file.pragma("application_id") != APPLICATION_ID:
+                raise no_store_at(path)
+            bring_up(file, path, vfs, latest)
+        file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+
+
+def make_private(path: Path) -> Path:
+    """The file with mode 0600, and a directory of our own making with 0700, before anything is in them.
+
+    Gives where the file really is, so that what lies beside a store is the same by every link to it.
+    """
+    try:
+        path = path.resolve()
+        for folder in reversed([p for p in path.parents if not p.exists()]):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            sync_folder(folder.parent)
+        claim(path)
+    except RuntimeError:
+        raise errors.StoreUnreachable(f"The store {path} is a link to itself.") from None
+    except OSError as error:
+        raise errors.StoreUnreachable(f"The store {path} cannot be opened: {error.strerror}.") from error
+    return path
+
+
+def claim(path: Path) -> None:
+    """A file that exists is not opened: closing it would drop the locks that this process holds on it by SQLite."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise errors.StoreUnreachable(f"{path} is not a file: name one for the store.") from None
+        if 0 < status.st_size < SMALLEST:
+            raise errors.NotAStore from None
+        if not status.st_size and status.st_mode & 0o077:
+            path.chmod(0o600)
+
+
+def found_current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Migration]) -> bool:
+    """In one view: between two, a new store of ours would be without its mark and with its tables."""
+    connection.execute("begin")
+    try:
+        return current(connection, path, latest)
+    finally:
+        rolled_back(connection)
+
+
+def is_unfinished(application: object) -> bool:
+    return isinstance(application, int) and application & ~0xFFFF == UNFINISHED
+
+
+def current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Migration]) -> bool:
+    """Whether the store is ours and complete; a foreign file is refused untouched."""
+    application, version = connection.pragma("application_id"), connection.pragma("user_version")
+    assert isinstance(version, int)
+    if is_unfinished(application):
+        raise errors.NotAStore(f"A move to {path} was not finished: run it again.")
+    if application != APPLICATION_ID:
+        if version or connection.execute("select count(*) from sqlite_schema").fetchall()[0][0]:
+            raise errors.NotAStore(f"{path} is a database of another program; it was left as it is.")
+        return False
+    if version > latest[-1].number:
+        raise errors.NewerStore
+    return version == latest[-1].number and not migrate.pending(recorded(connection), latest)
+
+
+def recorded(connection: apsw.Connection) -> dict[int, str]:
+    if not connection.execute("select 1 from sqlite_schema where name = 'migration'").fetchall():
+        return {}
+    return dict(SqliteSession(connection).rows("migration_list"))
+
+
+def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: Sequence[migrate.Migration]) -> None:
+    """Apply what is missing, all of it or nothing. Whoever comes second finds it done."""
+    use_log(connection)
+    connection.execute("pragma synchronous=full")
+    connection.execute("begin immediate")
+    try:
+        if not current(connection, path, latest):
+            if done := recorded(connection):
+                back_up(path, vfs, max(done))
+            else:
+                connection.execute(f"pragma application_id={APPLICATION_ID}")
+            build(connection)
+            if SqliteSession(connection).row("chain_head") is None:
+                session = SqliteSession(connection)
+                journal.begin(session, journal.owner_of(session, SqliteStore(path, vfs)))
+        connection.execute("commit")
+    except BaseException:
+        rolled_back(connection)
+        raise
+
+
+def build(connection: apsw.Connection) -> None:
+    """The tables of this release, made or brought up to it."""
+    done = recorded(connection)
+    if not done:
+        connection.execute(migrate.strict(migrate.TABLE + ";"))
+    for migration in migrate.pending(done, migrate.known(*FOLDERS)):
+        apply(connection, migration)
+
+
+def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
+    session = SqliteSession(connection)
+    connection.execute(migrate.strict(migration.script)).fetchall()
+    filling.after(migration.number, session)
+    session.do(
+        "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
+    )
+    connection.execute(f"pragma user_version={migration.number}")
+
+
+def back_up(path: Path, vfs: str, version: int) -> None:
+    """A copy of the store as it was before the migration, beside it."""
+    with closing(database(str(path), vfs)) as reader:
+        copy_into(reader, path.with_name(f"{path.name}.before-v{version + 1}-{now()}"))

@@ -1,0 +1,67 @@
+"""Named SQL: every statement is written once, in a file, and asked for by name."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from holdfast.kernel.storage.port import Part
+
+_NAME = re.compile(r"^-- name: ([\w.]+)\n(?:--.*\n)*", re.M)
+_INCLUDE = re.compile(r"\{([\w.]+)\}")
+_TOKEN = re.compile(
+    r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::|%)|= any\(:([a-z_]\w*)\)|:([a-z_]\w*)""", re.S
+)
+
+
+SHARED = Path(__file__).parents[2]
+"""The package: the statements of both engines stand in `.sql` files beside the code that runs them."""
+_OWN = frozenset({"migrations", "sqlite", "postgres"})
+"""Folders that hold no shared statements: what one engine overrides, and migrations."""
+
+
+def sql_files(folder: Path) -> list[Path]:
+    """The files below a folder that hold statements."""
+    found: list[Path] = []
+    for path, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _OWN]
+        found += (Path(path, name) for name in files if name.endswith(".sql"))
+    return sorted(found)
+
+
+@cache
+def load(*folders: Path) -> dict[str, str]:
+    """Every statement by name; a later folder overrides an earlier one, twice in one folder is an error."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        _, *parts = _NAME.split("\n".join(file.read_text("utf-8") for file in sql_files(folder)))
+        own = dict(zip(parts[::2], (part.rstrip() for part in parts[1::2]), strict=True))
+        if len(own) * 2 != len(parts):
+            raise ValueError(f"{folder.name}: a statement is defined twice")
+        if misnamed := [line for sql in own.values() for line in sql.splitlines() if line.startswith("-- name:")]:
+            raise ValueError(f"{folder.name}: not a name: {misnamed[0]}")
+        found |= own
+    return {name: _INCLUDE.sub(lambda match: found[match[1]], sql) for name, sql in found.items()}
+
+
+def joined(named: Mapping[str, str], parts: Sequence[Part]) -> str:
+    """One statement from named fragments; a number makes a fragment's `_n` parameters its own."""
+    return "\n".join(named[part] if isinstance(part, str) else numbered(named[part[0]], part[1]) for part in parts)
+
+
+def numbered(sql: str, number: int) -> str:
+    """A fragment for use several times in one statement: `:p_n` becomes `:p_0`, `:p_1`, ..."""
+    return sql.replace("_n ", f"_{number} ").replace("_n)", f"_{number})")
+
+
+def for_sqlite(sql: str) -> str:
+    """The door binds a list as JSON text."""
+    return _TOKEN.sub(lambda m: f"in (select value from json_each(:{m[2]}))" if m[2] else m[0], sql)
+
+
+def for_psycopg(sql: str) -> str:
+    """Quotes, comments, casts and a literal % stay what they are."""
+    return _TOKEN.sub(
+        lambda m: m[1].replace("%", "%%") if m[1] else f"= any(%({m[2]})s)" if m[2] else f"%({m[3]})s", sql
+    )

@@ -1,0 +1,1 @@
+"""Text: words, chunks, similarity, token counts. Pure functions."""

@@ -1,0 +1,22 @@
+"""How seldom words are in a store: what is rare says more."""
+
+from collections.abc import Callable, Iterable
+from math import log
+
+from holdfast.kernel.storage.fts_tokens import stems
+from holdfast.kernel.storage.port import Session
+
+MOST_WORDS = 512
+
+
+def rarity(session: Session, words: Iterable[str]) -> Callable[[str], float]:
+    """What each of some words weighs: 1 for one that is nowhere else, next to nothing for one that is everywhere."""
+    known = {word: stems(word) for word in list(dict.fromkeys(words))[:MOST_WORDS]}
+    last = session.newest_row()
+    held = session.holding([stem for many in known.values() for stem in many], last) if last else {}
+    scale = log(last + 2)
+    weights = {
+        word: log((last + 2) / (1 + max((held.get(stem, 0) for stem in many), default=0))) / scale
+        for word, many in known.items()
+    }
+    return lambda word: max(0.05, weights.get(word, 1.0))

@@ -1,0 +1,324 @@
+"""How two texts stand to each other: the same, nearly the same, newer, at odds, or about something else."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from hashlib import blake2b
+from itertools import combinations
+from typing import Literal, NamedTuple, TypeVar
+from unicodedata import normalize
+from zlib import crc32
+
+from holdfast.kernel.text.terms import Term, read, stemmed
+from holdfast.kernel.text.words import runs, visible
+
+T = TypeVar("T")
+
+Relation = Literal["same", "near", "update", "conflict", "other"]
+
+
+class Likeness(NamedTuple):
+    """How two texts stand to each other, how much they share, 0 to 1, and what that was decided by."""
+
+    relation: Relation
+    score: float
+    reason: str
+
+
+_WEIGHT = {"word": 1.0, "name": 1.5, "value": 1.5, "not": 1.0, "filler": 0.1}
+SUBJECT = 0.55
+"""So much of one text must stand in the other for both to be about the same."""
+NEAR = 0.8
+EXCHANGED = 0.93
+"""So much must be shared by texts in which a word stands in the place of another, which may be another thing."""
+LITTLE = 0.12
+"""So much may be added without being news."""
+MEANT = 0.95
+"""Vectors as near as this mean the same in other words."""
+
+MOST_PAIRS = 2500
+"""So many words are held against one another: texts that differ in more are not the same misspelt."""
+
+_OPPOSED = """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
+    always/never must/may increase/decrease include/exclude open/closed public/private before/after more/less
+    above/below accept/reject add/remove first/last up/down start/stop win/lose won/lost pass/fail passed/failed
+    success/failure minimum/maximum least/most internal/external required/optional safe/unsafe permit/forbid
+    encrypt/decrypt hot/cold import/export upload/download left/right early/late inbound/outbound"""
+_PREFIXES = ("un", "in", "dis", "non", "im", "ir", "de")
+_NEWER = "now changed moved updated instead anymore renamed switched upgraded"
+_COUNTED = "invoice issue ticket order flight build case pr pull bug room chapter step section user"
+
+
+@cache
+def _meant(words: str) -> frozenset[str]:
+    """What some words mean; read when they are needed, because every process loads this."""
+    return frozenset(term.means for term in read(words))
+
+
+@cache
+def _opposed() -> frozenset[frozenset[str]]:
+    return frozenset(_meant(pair) for pair in _OPPOSED.split())
+
+
+def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
+    """How a new text stands to one that is there."""
+    if _letters(old) == (letters := _letters(new)):
+        if letters or old.split() == new.split():
+            return Likeness("same", 1.0, "the same but for case, blanks and punctuation")
+        return Likeness("other", 0.0, "neither says a word")
+    return _related(_Change(read(old), read(new)), cosine)
+
+
+def _letters(text: str) -> list[str]:
+    """What is left of a text without case, blanks and such punctuation as changes nothing."""
+    return re.findall(_LETTERS, normalize("NFKC", visible(text)).casefold())
+
+
+_LETTERS = r"[^\W_]+|[<>≤≥≠]|!=|(?<![\w)])-(?=\d)|\+\+|(?<=\w)#|(?<=\d)[.,:]\d+"
+
+
+class _Change:
+    """What a new text lacks of an old one, and what it has instead; words that are only misspelt are in both."""
+
+    def __init__(self, before: list[Term], after: list[Term]) -> None:
+        self.before, self.after = before, after
+        counted = [Counter(term.means for term in terms if term.sort != "filler") for terms in (before, after)]
+        sorts = [{term.means: term for term in terms} for terms in (before, after)]
+        self.lost = [sorts[0][means] for means in (counted[0] - counted[1]).elements()]
+        self.gained = [sorts[1][means] for means in (counted[1] - counted[0]).elements()]
+        few = len(self.lost) * len(self.gained) <= MOST_PAIRS
+        self.opposed = few and any(_opposite(one.means, other.means) for one in self.lost for other in self.gained)
+        if few:
+            self._pair_off()
+        weights = [sum(_WEIGHT[term.sort] for term in terms if term.sort != "filler") for terms in (before, after)]
+        self.left_out = _weight(self.lost) / max(weights[0], 1e-9)
+        self.added = _weight(self.gained) / max(weights[1], 1e-9)
+        self.score = 1 - (_weight(self.lost) + _weight(self.gained)) / max(sum(weights), 1e-9)
+
+    def _pair_off(self) -> None:
+        """Take out the words that are the same but for an ending or a slip of the pen."""
+        for one in [term for term in self.lost if term.sort in ("word", "name")]:
+            for other in self.gained:
+                if other.sort in ("word", "name") and _misspelt(one.means, other.means):
+                    self.lost.remove(one)
+                    self.gained.remove(other)
+                    break
+
+    def has(self, sort: str) -> tuple[bool, bool]:
+        """Whether something of a sort was lost, and gained."""
+        return any(term.sort == sort for term in self.lost), any(term.sort == sort for term in self.gained)
+
+    def counts_another(self) -> bool:
+        """Whether a value that differs is the number of a thing."""
+        values = [term for term in self.gained if term.sort == "value"]
+        return any(
+            self.after[max(0, at - 2) : at]
+            and any(near.means in _meant(_COUNTED) for near in self.after[max(0, at - 2) : at])
+            for at, term in enumerate(self.after)
+            if term in values
+        )
+
+
+def _related(change: _Change, cosine: float | None) -> Likeness:
+    """The first that holds."""
+    score = max(0.0, change.score)
+    if min(change.left_out, change.added) > 1 - SUBJECT and not (cosine is not None and cosine >= MEANT):
+        return Likeness("other", score, "they share too little")
+    if all(change.has("name")):
+        return Likeness("other", score, "they name different things")
+    if all(change.has("value")):
+        return _valued(change, score)
+    exchanged = all(change.has("word")) or (any(change.has("name")) and bool(change.lost and change.gained))
+    if exchanged and not change.opposed and change.score < EXCHANGED and not (cosine is not None and cosine >= MEANT):
+        return Likeness("other", score, "words stand in the place of others")
+    if change.opposed or change.has("not")[0] != change.has("not")[1]:
+        return Likeness("conflict", score, "one denies what the other says")
+    return _grown(change, score)
+
+
+def _valued(change: _Change, score: float) -> Likeness:
+    """Two texts with different values: two things, or one of which something else is said."""
+    if change.counts_another():
+        return Likeness("other", score, "they count different things")
+    if all(change.has("word")) and change.score < 1 - 2 * LITTLE:
+        return Likeness("other", score, "they share too little besides")
+    if any(term.means in _meant(_NEWER) for term in change.after):
+        return Likeness("update", score, "the new one gives another value, and says that it is newer")
+    return Likeness("conflict", score, "they give different values")
+
+
+def _grown(change: _Change, score: float) -> Likeness:
+    """Two texts of which neither denies the other: one may say more."""
+    news = change.added > LITTLE or change.has("value")[1] or change.has("name")[1]
+    if change.left_out <= LITTLE and news:
+        return Likeness("update", score, "the new one says all of the old one and more")
+    if change.added <= LITTLE and (change.left_out <= SUBJECT or change.score >= NEAR):
+        return Likeness("near", score, "the new one says nothing that the old one does not")
+    return Likeness("other", score, "they share too little")
+
+
+def _weight(terms: Iterable[Term]) -> float:
+    return sum(_WEIGHT[term.sort] for term in terms)
+
+
+def _opposite(one: str, other: str) -> bool:
+    if frozenset((one, other)) in _opposed():
+        return True
+    short, long = (one, other) if len(one) < len(other) else (other, one)
+    return long.endswith(short) and long[: len(long) - len(short)] in _PREFIXES
+
+
+def _misspelt(one: str, other: str) -> bool:
+    """Whether two words are one, with another ending or with a letter wrong, left out, put in or exchanged."""
+    if one[:1] != other[:1]:
+        return False
+    short, long = (one, other) if len(one) < len(other) else (other, one)
+    if len(short) < 4 or len(long) - len(short) > 3:
+        return False
+    if long.startswith(short) and len(short) >= 5:
+        return True
+    if len(long) - len(short) > 1:
+        return False
+    head = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    tails = short[head:], long[head:]
+    if len(short) == len(long):
+        exchanged = tails[0][:2] == tails[1][:2][::-1] and tails[0][2:] == tails[1][2:]
+        return exchanged or (len(short) >= 6 and tails[0][1:] == tails[1][1:])
+    return len(long) >= 5 and tails[0] == tails[1][1:]
+
+
+def compare_titled(old_title: str, old: str, new_title: str, new: str, cosine: float | None = None) -> Likeness:
+    """How a new text stands to one that is there, if both have titles that may tell what they are about."""
+    found = compare(old, new, cosine)
+    if found.relation == "other":
+        return found
+    if distinct(old_title, new_title, f"{old}\n{new}"):
+        return Likeness("other", found.score, "their titles name different things")
+    return found
+
+
+_LABELS = frozenset(
+    map(
+        stemmed,
+        "note memory title test item entry copy duplicate dup first second third new old different same answer".split(),
+    )
+)
+
+
+def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
+    """Whether titles tell apart what is said under them: by a value or a name in the place of another, or altogether.
+
+    Not `surely`: also by any other word, or by a name beside what is said.
+    """
+    known = {term.means for measured in (True, False) for term in read(said, measured=measured)}
+    ours, theirs = _telling(old), _telling(new)
+    lost = {term for term in ours - theirs if term.means not in known}
+    gained = {term for term in theirs - ours if term.means not in known}
+    if not gained:
+        return False
+    foreign = not any(term.means in known or term in ours for term in theirs)
+    if foreign and not (surely and any(term.means in known for term in ours)):
+        return True
+    if not surely and any(term in gained for term in read(new) if term.sort == "name"):
+        return True
+    telling = {"value", "name"} if surely else {"value", "name", "word"}
+    return all(any(term.sort in telling for term in terms) for terms in (lost, gained))
+
+
+def _telling(title: str) -> set[Term]:
+    """What a title tells, beyond being a title: nothing, if it is only a letter or a number."""
+    terms = {
+        term for term in read(f"It is {title}") if term.sort not in ("filler", "not") and term.means not in _LABELS
+    }
+    return terms if any(term.sort != "value" and len(term.means) > 1 for term in terms) else set()
+
+
+def plain(text: str) -> str:
+    """A text without what does not count if it is given twice: case, blanks, and a stop at its end."""
+    return " ".join(normalize("NFKC", visible(text)).casefold().split()).rstrip(" .!。")
+
+
+ECHO = 0.9
+_FRAME = "according to the memory recalled, I recall, as noted earlier and previously in stored notes"
+_SENTENCES = r"(?<=[.!?])\s+|(?<=[。！？])|\n+"
+
+
+def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
+    """Which of some recalled texts a new one repeats, if it says nothing else; none if it says anything else.
+
+    Nine tenths of its triples of terms stand in them, no term is new, and nothing that is denied, named or counted
+    stands beside something else than before.
+    """
+    own = [(text, _triples(text), {term.means for term in read(text)}) for text in recalled]
+    said = {shingle for _, shingles, _ in own for shingle in shingles}
+    known = {means for _, _, terms in own for means in terms}
+    fresh = _triples(new)
+    strange = [shingle for shingle in fresh if shingle not in said]
+    if not fresh or len(strange) > (1 - ECHO) * len(fresh):
+        return []
+    if any(term.means not in known or term.sort in ("value", "name", "not") for shingle in strange for term in shingle):
+        return []
+    shared = [(len(shingles & fresh), name) for name, (_, shingles, _) in zip(names, own, strict=True)]
+    return [name for many, name in sorted(shared, key=lambda one: -one[0]) if many]
+
+
+MOST_MARKS = 64
+"""So many words of a text are looked for in others before they are read closely."""
+MOST_READ = 30
+
+
+def worth_reading(recalled: Sequence[str], new: str) -> list[int]:
+    """Which of many recalled texts a new one may repeat, those that share the most of its words first; quickly.
+
+    None if a third of its words stand in none of those: then it says something else.
+    """
+    marks = sorted(_marks(new) - _marks(_FRAME), key=lambda mark: (-len(mark), mark))[:MOST_MARKS]
+    held = [[mark for mark in marks if mark in said] for said in map(str.casefold, recalled)]
+    fewest = min(2, len(marks))
+    shared = sorted((-len(some), place) for place, some in enumerate(held) if len(some) >= fewest)[:MOST_READ]
+    covered = {mark for _, place in shared for mark in held[place]}
+    return [place for _, place in shared] if 3 * len(covered) >= 2 * len(marks) else []
+
+
+def _marks(text: str) -> set[str]:
+    """How the words of a text begin; of such as are written without blanks, every two letters."""
+    found = set[str]()
+    for word in runs(text):
+        found.update((word[:5],) if word.isascii() else (word[at : at + 2] for at in range(len(word) - 1)))
+    return {mark for mark in found if len(mark) > 3 or not mark.isascii()} or found
+
+
+def _triples(text: str) -> set[tuple[Term, ...]]:
+    """Every three terms in a row of each sentence, or the whole sentence if it has fewer."""
+    found = set[tuple[Term, ...]]()
+    frame = read(_FRAME)
+    for sentence in re.split(_SENTENCES, text):
+        terms = [term for term in read(sentence) if term.sort != "filler" and term not in frame]
+        found.update(tuple(terms[at : at + 3]) for at in range(max(1, len(terms) - 2)))
+    return found - {()}
+
+
+_MASK = (1 << 63) - 1
+
+
+def gist(text: str) -> tuple[int, ...]:
+    """Numbers by which nearly equal texts are found: one that only equal texts share, and those of `bands`."""
+    means = [term.means for term in read(text) if term.sort != "filler"]
+    return (hashed("\n".join(means)), *bands(set(means))) if means else ()
+
+
+def bands(terms: Iterable[str]) -> tuple[int, ...]:
+    """Numbers of the pairs among the four terms of the least hashes; the first of them is a text's own.
+
+    A text is kept under its own, and asked for by all: so one is found by another in which one or two of its terms
+    are gone or others came in, at the price of one row.
+    """
+    least = sorted([crc32(term.encode("utf-8", "replace")) for term in terms])[:4]
+    pairs = combinations(least, 2) if len(least) > 1 else [(one, one) for one in least]
+    return tuple([(one * 0x9E3779B97F4A7C15 ^ other * 0xC2B2AE3D27D4EB4F) & _MASK for one, other in pairs])
+
+
+def hashed(text: str) -> int:
+    """A number that only this text has."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1

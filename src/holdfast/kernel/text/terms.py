@@ -1,0 +1,276 @@
+"""The terms of a text as they are compared: values by what they mean, words without their endings, names as names."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from holdfast.kernel.text.bigrams import may_lack_blanks, terms
+from holdfast.kernel.text.words import STOP, visible
+
+Sort = Literal["word", "name", "value", "not", "filler"]
+
+MOST_CHARACTERS = 65_536
+"""Of a longer text, so much is compared."""
+
+
+class Term(NamedTuple):
+    """What a term means, and what sort of term it is."""
+
+    means: str
+    sort: Sort
+
+
+def stemmed(word: str) -> str:
+    """An English word without its commonest endings; good enough to compare by, not to show."""
+    for ending, instead in (
+        ("ies", "y"),
+        ("sses", "ss"),
+        ("ing", ""),
+        ("edly", ""),
+        ("ed", ""),
+        ("ly", ""),
+        ("es", ""),
+    ):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word.removesuffix(ending) + instead
+            break
+    else:
+        if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+            word = word[:-1]
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
+        word = word[:-1]
+    return word.removesuffix("e") if len(word) > 3 else word
+
+
+_SHAPE = (
+    r"(?P<date>\d{4}[-/.]\d{1,2}[-/.]\d{1,2})(?:[T ](?P<clock>\d{1,2}:\d{2}))?"
+    r"|(?P<number>(?:(?<![\w).%])-)?\d+(?:[.,:]\d+)*)(?P<ordinal>(?:st|nd|rd|th)\b)?"
+    r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+)*)(?P<sign>\+\+|#)?"
+    r"|(?P<money>[%$€£¥])|(?P<sort>[<>≤≥≠]|!=)"
+)
+
+_MONEY = {"%": "percent", "$": "dollar", "€": "euro", "£": "pound", "¥": "yen"}
+
+_NOT = frozenset("not no never nor neither without cannot nothing none nobody nowhere hardly isnt dont".split())
+
+FILLER = STOP | frozenset(
+    """also always really currently actually basically simply please note noted that still already again very quite well
+    rather indeed however therefore thus hence additionally furthermore moreover remember reminder fyi btw ok okay
+    each every all one both either own same other another per via upon within between during since until more most
+    get gets got make makes made has have let us now today""".split()
+) - {"one"}
+
+_NUMBERS = {
+    name: str(value)
+    for value, name in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
+} | {"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100"}
+
+_DAYS = {
+    form: name
+    for name in "monday tuesday wednesday thursday friday saturday sunday".split()
+    for form in (name, f"{name}s", name[:3])
+    if form not in ("sun", "sat", "wed", "fri")
+}
+_MONTHS = {
+    form: number
+    for number, name in enumerate(
+        "january february march april may june july august september october november december".split(), 1
+    )
+    for form in (name, name[:3])
+    if form not in ("may", "mar", "march")
+} | {"march": 3, "may": 5}
+
+_UNITS = {
+    form: (base, factor)
+    for base, factor, forms in (
+        ("s", 0.001, "ms msec millisecond milliseconds"),
+        ("s", 1, "s sec secs second seconds"),
+        ("s", 60, "min mins minute minutes"),
+        ("s", 3600, "h hr hrs hour hours"),
+        ("s", 86_400, "d day days"),
+        ("s", 604_800, "week weeks"),
+        ("bytes", 1, "byte bytes"),
+        ("bytes", 1024, "kb kib kilobyte kilobytes"),
+        ("bytes", 1024**2, "mb mib megabyte megabytes"),
+        ("bytes", 1024**3, "gb gib gigabyte gigabytes"),
+        ("bytes", 1024**4, "tb tib terabyte terabytes"),
+    )
+    for written in forms.split()
+    for form in {written, stemmed(written)}
+}
+
+_ALIKE = {
+    word: stemmed(group.split()[0])
+    for group in (
+        "because due",
+        "run ran",
+        "write wrote written",
+        "tell told",
+        "say said",
+        "pay paid",
+        "hold held",
+        "meet met",
+        "find found",
+        "leave left",
+        "use using utilise utilize employ",
+        "big large huge",
+        "fast quick quickly rapid rapidly",
+        "begin start commence launch began begun",
+        "end finish complete",
+        "fix repair mend resolve",
+        "delete remove erase",
+        "buy purchase bought",
+        "show display",
+        "need require",
+        "must shall should",
+        "choose select pick chose chosen",
+        "error failure fault",
+        "bug defect",
+        "help assist aid",
+        "change modify alter",
+        "make create build built",
+        "keep retain store kept",
+        "send transmit sent",
+        "like enjoy love",
+        "prefer favour favor",
+        "live reside",
+        "job occupation",
+        "colour color",
+        "document doc documentation docs",
+        "repository repo",
+        "configuration config",
+        "application app",
+        "database db",
+        "authentication auth",
+        "environment env",
+        "production prod",
+        "development dev",
+        "information info",
+        "meeting meetup",
+        "customer client",
+        "percent percentage",
+        "dollar usd",
+        "euro eur",
+    )
+    for word in group.split()
+}
+
+
+def read(text: str, *, measured: bool = True) -> list[Term]:
+    """The terms of a text, in order; numbers with their units are one if they are `measured`."""
+    found = _lately_read(text) if len(text) <= SHORT else _read(text)
+    return _quantities(found) if measured else list(found)
+
+
+SHORT = 2000
+"""What is no longer is remembered for a while: it is compared with one text after another."""
+
+
+def _read(text: str) -> tuple[Term, ...]:
+    plain = unicodedata.normalize("NFKC", visible(text[:MOST_CHARACTERS]))
+    if plain.isupper():
+        plain = plain.lower()
+    found: list[Term] = []
+    for shape in re.finditer(_SHAPE, plain):
+        if shape.lastgroup == "word" and (word := shape["word"]).isascii() and word.isalpha() and word.islower():
+            found.append(_word(word, named=False))
+        else:
+            found += _meant(shape, plain)
+    return tuple(found)
+
+
+_lately_read = lru_cache(maxsize=512)(_read)
+
+
+def _meant(shape: re.Match[str], text: str) -> list[Term]:
+    match shape.lastgroup:
+        case "date" | "clock":
+            return [_date(shape)] + ([Term(shape["clock"].zfill(5), "value")] if shape["clock"] else [])
+        case "number" | "ordinal":
+            return [Term(_number(shape["number"]), "value")]
+        case "sort":
+            return [Term(shape["sort"], "value")]
+        case "money":
+            return [Term(_MONEY[shape["money"]], "word")]
+    return _words(shape, text)
+
+
+def _date(shape: re.Match[str]) -> Term:
+    year, month, day = re.split(r"[-/.]", shape["date"])
+    return Term(f"{year}-{int(month):02}-{int(day):02}", "value")
+
+
+def _number(digits: str) -> str:
+    """8,080 is 8080, and 5.0 is 5; 3.10 is not 3.1, because it may be a version."""
+    if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", digits):
+        digits = digits.replace(",", "")
+    if re.fullmatch(r"\d{1,2}:\d{2}", digits):
+        return digits.zfill(5)
+    digits = re.sub(r"\.0$", "", digits)
+    return digits.lstrip("0") or "0" if digits.isdecimal() else digits
+
+
+def _words(shape: re.Match[str], text: str) -> list[Term]:
+    word = shape["word"]
+    if may_lack_blanks(word):
+        return [Term(pair, "word") for pair in terms(word)]
+    low = word.replace("’", "'").casefold()
+    if low.endswith("n't"):
+        return [Term("¬", "not")]
+    low = low.removesuffix("'s").partition("'")[0] if "'" in low else low
+    if shape["sign"]:
+        return [Term(low + shape["sign"], "name")]
+    return [_word(low, named=_is_name(word, shape.start(), text))]
+
+
+def _is_name(word: str, at: int, text: str) -> bool:
+    """A word that is written large though no sentence begins with it, or all of whose letters are."""
+    if not word[0].isupper():
+        return False
+    before = text[max(0, at - 8) : at].rstrip(" \t\"'“‘(*_`#>-")[-1:] if at else ""
+    return before not in ("", ".", "!", "?", ":", ";", "\n", "。", "…", "•") or (len(word) > 1 and word.isupper())
+
+
+@lru_cache(maxsize=50_000)
+def _word(low: str, *, named: bool) -> Term:
+    low = _bare(low)
+    if named and len(low) == 1 and low != "i":
+        return Term(low, "name")
+    if low in _NOT:
+        return Term("¬", "not")
+    if low in _NUMBERS:
+        return Term(_NUMBERS[low], "value")
+    if low in _DAYS:
+        return Term(_DAYS[low], "value")
+    if low in _MONTHS and (named or len(low) > 3) and low != "may":
+        return Term(f"month {_MONTHS[low]}", "value")
+    if low in FILLER:
+        return Term(low, "filler")
+    if low in _ALIKE:
+        return Term(_ALIKE[low], "word")
+    stem = stemmed(low)
+    return Term(_ALIKE.get(stem, stem), "name" if named else "word")
+
+
+def _bare(word: str) -> str:
+    """Without accents."""
+    if word.isascii():
+        return word
+    return unicodedata.normalize(
+        "NFC", "".join(sign for sign in unicodedata.normalize("NFD", word) if not "\u0300" <= sign <= "\u036f")
+    )
+
+
+def _quantities(found: Iterable[Term]) -> list[Term]:
+    """Numbers with their units as one value, in one unit: 90 seconds are 1.5 minutes."""
+    made: list[Term] = []
+    for term in found:
+        last = made[-1] if made else None
+        unit = _UNITS.get(term.means) if term.sort in ("word", "name") else None
+        if unit and last and last.sort == "value" and re.fullmatch(r"\d+(\.\d+)?", last.means):
+            made[-1] = Term(f"{float(last.means) * unit[1]:g} {unit[0]}", "value")
+        else:
+            made.append(term)
+    return made

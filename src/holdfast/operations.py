@@ -1,0 +1,72 @@
+"""Every operation, found by its name without importing the others."""
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+
+from holdfast.kernel.registry.operation import REGISTRY, Effect, Operation, Registry
+from holdfast.operation_index import ENTRIES
+
+__all__ = ["MODULES", "REGISTRY", "Effect", "Operation", "load_all"]
+
+MODULES = (
+    "features.reflections.operations.invalidations",
+    "features.memories.operations.lifecycle",
+    "features.admin.operations.about",
+    "features.access.operations.agents",
+    "features.memories.operations.core",
+    "features.importers.operations",
+    "features.curation.operations.audit",
+    "features.context_blocks.operations.session_start",
+    "features.context_blocks.operations.for_reply",
+    "features.sync.operations.sync",
+    "features.sync.operations.bundles",
+    "features.sync.operations.compact",
+    "integrations.ai_memory.operations",
+    "features.skills.operations.skills",
+    "features.skills.operations.compose",
+    "features.sync.operations.conflicts",
+    "features.recall.operations.recall",
+    "features.context_blocks.operations.for_query",
+    "features.conversations.operations",
+    "features.curation.operations.curate",
+    "features.curation.operations.derive",
+    "features.memories.operations.digest",
+    "features.recall.operations.explain",
+    "features.people.operations.facts",
+    "features.recall.operations.feedback",
+    "features.graph.operations",
+    "features.hooks.operations",
+    "features.ingest.operations",
+    "features.access.operations.interactions",
+    "integrations.kernex.operations",
+    "features.access.operations.keys",
+    "features.learning.operations.lessons",
+    "features.llm.operations",
+    "features.admin.operations.migrate",
+    "features.namespaces.operations.namespaces",
+    "features.learning.operations.observations",
+    "features.history.operations",
+    "features.sync.operations.protocol",
+    "features.sync.operations.peers",
+    "features.namespaces.operations.policy",
+    "features.people.operations.principals",
+    "features.agent_hosts.operations",
+    "features.sync.operations.quarantine",
+    "features.reflections.operations.reflect",
+    "features.runs.operations",
+    "features.webhooks.operations",
+    "features.tasks.operations",
+    "features.transfer.operations",
+    "features.admin.operations.upkeep",
+    "features.usage.operations",
+)
+"""The modules that declare operations, in the order in which pages and tools list them."""
+
+REGISTRY.add_index(ENTRIES)
+
+
+def load_all(registry: Registry, modules: Iterable[str]) -> Iterator[Operation]:
+    """Import every module and give its operations, for what makes the index."""
+    for module in modules:
+        import_module(f"holdfast.{module}")
+        yield from registry.declared_in(f"holdfast.{module}")

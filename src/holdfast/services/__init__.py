@@ -1,1 +1,0 @@
-"""What we do with it: one verb per file."""

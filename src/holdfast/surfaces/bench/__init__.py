@@ -1,0 +1,1 @@
+"""The measurements that come with the package: they reach it as its users do."""

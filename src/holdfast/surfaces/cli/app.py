@@ -1,0 +1,861 @@
+"""The command line: every operation is a command; each only parses, calls and prints."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from time import sleep
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from holdfast import settings as setting
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import HoldfastError, HookAsks, Invalid, StoreNotFound, Unconfirmed
+from holdfast.kernel.registry.operation import Entry, alternatives, bare, from_words
+from holdfast.operations import REGISTRY, Effect, Operation
+from holdfast.surfaces import error_responses as wire
+from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from holdfast.app import Holdfast
+
+AGAIN_SECONDS = 1.0
+"""Between two looks at a store that is away."""
+FOLLOW_SECONDS = 15.0
+"""The longest time between two looks at a feed."""
+MOST_TYPED = 1 << 26
+"""Bytes: no field takes more."""
+GLOBAL = ("db", "json", "agent_id")
+HOW_TO_MAKE_ONE = "`holdfast setup` or `holdfast store` makes one; --db or HOLDFAST_DB names another."
+FAMILY_NAMES = {
+    "core": "Store and find",
+    "lifecycle": "Lifetimes and undo",
+    "graph": "Links, entities and namespaces",
+    "governance": "Who may see and do what",
+    "power": "Take in, learn, plan and tidy",
+    "meta": "The store itself",
+    "archive": "The archive",
+    "other": "Messages, other stores and copies",
+}
+CONNECTING = ("setup", "install", "boot", "wrap", "hook", "hooks")
+"""Commands by which agents come to use the memory, as a newcomer needs them."""
+
+
+def global_options(taken: set[str] | frozenset[str] = frozenset()) -> list[click.Option]:
+    """Accepted before or after the command; the later wins. A name that is a field of the command is the field's."""
+    options = [
+        click.Option(["--db"], metavar="PATH", help="The store (or HOLDFAST_DB)."),
+        click.Option(["--json"], is_flag=True, default=None, help="Print JSON, clean for pipes."),
+        click.Option(["--agent-id"], metavar="ID", help="Who asks (or HOLDFAST_AGENT_ID)."),
+    ]
+    return [option for option in options if option.name not in taken]
+
+
+class Commands(click.Group):
+    """Commands built on demand: starting up costs what the one command costs."""
+
+    def __init__(self, path: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(**more)
+        self.path = path
+
+    def _own(self) -> dict[str, Entry | None]:
+        """Names below this group: an operation, or None for a group of them."""
+        found: dict[str, Entry | None] = {}
+        depth = len(self.path)
+        for op in REGISTRY.entries.values():
+            if "cli" in op.surfaces and op.cli[:depth] == self.path and len(op.cli) > depth:
+                found[op.cli[depth]] = op if len(op.cli) == depth + 1 else None
+        return found
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self._own(), *self.commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        own = self._own()
+        if cmd_name not in own:
+            return None
+        op = own[cmd_name]
+        return command_of(REGISTRY[op.name]) if op else self._group(cmd_name)
+
+    def _group(self, name: str) -> Commands:
+        made = Commands((*self.path, name), name=name, params=global_options())
+        made.help = f"{name.capitalize()}: {', '.join(made._own())}."
+        return made
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Two words that a hyphen makes a command are that one: reflect suggest.
+
+        A command that there is not is answered with those that are spelt nearly so.
+        """
+        if len(args) > 1 and self.get_command(ctx, joined := "-".join(args[:2])):
+            args = [joined, *args[2:]]
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = close_to(args[0], self.list_commands(ctx))
+            ctx.fail(f"There is no command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by what they are for, the everyday ones first."""
+        titles = () if self.path else ("Connect agents", *FAMILY_NAMES.values())
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
+        for name, op in self._own().items():
+            text = op.summary if op else self._group(name).get_short_help_str(80)
+            if name not in self.commands:
+                sections.setdefault(self._section(name), []).append((name, text))
+        connecting = [] if self.path else [name for name in CONNECTING if name in self.commands]
+        for name in (*connecting, *sorted(self.commands.keys() - set(connecting))):
+            title = "Connect agents" if name in connecting else "Commands" if self.path else "Run"
+            sections.setdefault(title, []).append((name, self.commands[name].get_short_help_str(80)))
+        for title in filter(sections.get, sections):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+    def _section(self, name: str) -> str:
+        if self.path:
+            return "Commands"
+        return next(FAMILY_NAMES[entry.family] for entry in REGISTRY.entries.values() if entry.cli[0] == name)
+
+
+class Patient(click.Command):
+    """A command of an agent's host, whose session must not end for it: what goes wrong is told in one line, no more."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            self._tell(Invalid(error.format_message()))
+            raise click.exceptions.Exit(0) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
+            self._tell(error)
+            raise click.exceptions.Exit(0) from None
+
+    def _tell(self, error: Exception) -> None:
+        from holdfast.surfaces.cli.hook_command import complain as tell
+
+        tell(self.name or "", error)
+
+
+def close_to(word: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    return " or ".join(get_close_matches(word, known, n=2))
+
+
+def command_of(op: Operation) -> click.Command:
+    """The command of one operation."""
+    params: list[click.Parameter] = []
+    shorts: set[str] = set()
+    whole = op.bulk or op.whole
+    for field in op.fields:
+        name = field.encode_name
+        if "cli" in (op.extra(name, "not_on") or ()) or op.extra(name, "role") == "actor":
+            continue
+        if name == whole:
+            params.append(click.Argument([f"f_{name}"], metavar="[FILE|-]", required=False, default="-"))
+        elif op.extra(name, "argument"):
+            params.append(_argument(field))
+        else:
+            params.append(_option(op, field, shorts))
+    if op.irreversible:
+        params.append(click.Option(["--yes"], is_flag=True, help="Do not ask."))
+    if op.feed:
+        params.append(click.Option(["--follow"], is_flag=True, help="Go on as changes come."))
+    if op.repeats:
+        params += _repeating()
+    taken = {param.name[2:] for param in params if param.name}
+    return click.Command(
+        op.cli[-1], params=[*params, *global_options(taken)], help=op.description, callback=_callback(op)
+    )
+
+
+def _repeating() -> list[click.Parameter]:
+    return [
+        click.Option(["--once"], is_flag=True, help="Once, which is the default."),
+        click.Option(["--daemon"], is_flag=True, help="Again and again, until interrupted."),
+        click.Option(
+            ["--interval-secs"],
+            type=click.IntRange(60, 86_400),
+            default=3600,
+            metavar="N",
+            help="Between two times [default: 3600].",
+        ),
+    ]
+
+
+def _argument(field: msgspec.structs.FieldInfo) -> click.Argument:
+    several = isinstance(bare(msgspec.inspect.type_info(field.type)), msgspec.inspect.ListType)
+    name = field.encode_name
+    shown = name.removesuffix("s").upper() + "..." if several else name.upper()
+    return click.Argument(
+        [f"f_{field.encode_name}"],
+        metavar=shown if field.required else f"[{shown}]",
+        required=field.required,
+        nargs=-1 if several else 1,
+    )
+
+
+def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str]) -> click.Option:
+    name = field.encode_name
+    flag = "--" + name.replace("_", "-")
+    info = bare(msgspec.inspect.type_info(field.type))
+    text = describe(field.type)
+    if isinstance(info, msgspec.inspect.BoolType):
+        return click.Option([f"f_{name}", f"{flag}/--no-{flag[2:]}"], default=None, help=text)
+    names = [f"f_{name}", flag]
+    short = op.extra(name, "short")
+    if short and short not in shorts:
+        shorts.add(short)
+        names.append(f"-{short}")
+    if not field.required and field.default not in (msgspec.NODEFAULT, None, msgspec.UNSET):
+        text = f"{text} [default: {field.default}]".strip()
+    if field.required:
+        text = f"{text} [required]".strip()
+    known = alternatives(field.type)
+    return click.Option(
+        names,
+        multiple=True,
+        metavar=metavar(field.type),
+        help=text,
+        shell_complete=lambda ctx, param, begun: [word for word in known if word.startswith(begun)],
+    )
+
+
+def metavar(type_: Any) -> str:
+    info = bare(msgspec.inspect.type_info(type_))
+    match info:
+        case msgspec.inspect.LiteralType():
+            return "|".join(alternatives(type_))
+        case msgspec.inspect.ListType() if isinstance(bare(info.item_type), msgspec.inspect.LiteralType):
+            return ",".join(alternatives(type_)[:2]) + ",..."
+        case msgspec.inspect.IntType():
+            return "N"
+        case msgspec.inspect.FloatType():
+            return "X"
+        case msgspec.inspect.ListType() if isinstance(bare(info.item_type), msgspec.inspect.StrType):
+            return "A,B"
+        case msgspec.inspect.StrType():
+            return "TEXT"
+        case _:
+            return "JSON"
+
+
+def describe(type_: Any) -> str:
+    """The description in a field's declaration."""
+    info = msgspec.inspect.type_info(type_)
+    while isinstance(info, msgspec.inspect.Metadata | msgspec.inspect.UnionType):
+        if isinstance(info, msgspec.inspect.UnionType):
+            info = info.types[0]
+            continue
+        if info.extra_json_schema and "description" in info.extra_json_schema:
+            return str(info.extra_json_schema["description"])
+        info = info.type
+    return ""
+
+
+def _callback(op: Operation) -> Callable[..., None]:
+    def callback(yes: bool = False, follow: bool = False, daemon: bool = False, **given: Any) -> None:
+        wanted = choices(given)
+        if daemon and given.get("once"):
+            raise Invalid("--once: goes against --daemon", fields=["once", "daemon"])
+        words = {name[2:]: value for name, value in given.items() if name.startswith("f_")}
+        arguments = arguments_of(op, words)
+        if op.irreversible and not yes and not arguments.get("dry_run"):
+            confirm(op, wanted)
+        with opened(wanted, make=op.makes_store or op.effect is not Effect.READ, later=op.opens_nothing) as hold:
+            if follow:
+                return follow_feed(op, hold, arguments, wanted)
+            if daemon:
+                return keep_doing(op, hold, arguments, wanted, given["interval_secs"])
+            with progress_of(op.name, wanted) as progress:
+                answer = answered(op, hold, arguments, wanted, progress)
+            show(op, answer, wanted)
+            settle(op, hold, wanted)
+            leave(verdict(answer))
+        return None
+
+    return callback
+
+
+def answered(
+    op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
+) -> Any:
+    """What an operation answers. If a hook wants a person's word, and one is there, it is asked for."""
+    try:
+        return hold.call(op.name, arguments, progress=progress)
+    except HookAsks as asks:
+        if wanted["json"] or not (sys.stdin and sys.stdin.isatty()) or not click.confirm(asks.message, err=True):
+            raise
+    from dataclasses import replace
+
+    hold.hold = replace(hold.hold, confirmed=True)
+    return hold.call(op.name, arguments, progress=progress)
+
+
+def settle(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:
+    """Make vectors of what was kept, if there is much of it. What cannot be made now is made another time."""
+    if op.effect is Effect.READ or op.opens_nothing or op.name == "reembed":
+        return
+    try:
+        with progress_of("vectors", wanted) as progress:
+            hold.settle(progress, wholly=op.reports or op.bulk is not None)
+    except HoldfastError as error:
+        click.echo(f"Vectors were not made. {error.message}", err=True)
+
+
+def choices(given: dict[str, Any]) -> dict[str, Any]:
+    """The global options in force: those after the command win over those before it."""
+    chosen = {name: given.get(name) for name in GLOBAL}
+    before = click.get_current_context().parent
+    while before:
+        chosen = {name: before.params.get(name) if value is None else value for name, value in chosen.items()}
+        before = before.parent
+    return chosen
+
+
+def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
+    """What was typed, as the operation takes it."""
+    words: dict[str, list[str]] = {}
+    ready: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == (op.bulk or op.whole):
+            words[name] = [read_file(value)]
+        elif isinstance(value, bool):
+            ready[name] = value
+        elif value not in (None, ()):
+            many = [value] if isinstance(value, str) else list(value)
+            words[name] = [stdin(MOST_TYPED) if one == "-" and op.extra(name, "stdin") else one for one in many]
+    return from_words(op, words) | ready
+
+
+def stdin(most: int | None = None) -> str:
+    """What comes through a pipe; of what is longer than any field takes, no more is read than shows it."""
+    if sys.stdin is None:
+        raise Invalid("There is no standard input to read from.")
+    read = sys.stdin.buffer.read(-1 if most is None else most + 1)
+    if most is not None and len(read) > most:
+        raise Invalid(f"Standard input has more than {most >> 20} MiB: give it as a file, or in parts.")
+    try:
+        return read.decode()
+    except UnicodeDecodeError:
+        raise Invalid("Standard input is not UTF-8 text.") from None
+
+
+def read_file(name: str) -> str:
+    if name == "-":
+        return stdin()
+    try:
+        with open(name, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise Invalid(f"{name} is not UTF-8 text.") from None
+    except OSError as error:
+        raise Invalid(_unreadable(name, error)) from None
+
+
+def _unreadable(name: str, error: OSError) -> str:
+    """Why there is nothing to read. What was meant as the text itself is not told back as a whole."""
+    from holdfast.kernel.terminal import shorten
+
+    hint = " It takes the name of a file, or - for standard input." if name.lstrip()[:1] in ("[", "{") else ""
+    return f"{shorten(name)} cannot be read: {error.strerror}.{hint}"
+
+
+def confirm(op: Operation, wanted: dict[str, Any]) -> None:
+    if wanted["json"] or not (sys.stdin and sys.stdin.isatty()):
+        raise Unconfirmed
+    if not click.confirm(f"{op.summary} This cannot be undone. Go on?", err=True):
+        raise Unconfirmed("Nothing was done.")
+
+
+@contextmanager
+def opened(wanted: dict[str, Any], *, make: bool = True, later: bool = False) -> Iterator[Holdfast]:
+    """The store of a command. What only reads makes none."""
+    from holdfast.app import open as open_memory
+
+    try:
+        opening = open_memory(settings=settings_of(wanted), source="cli", make=make, later=later, once=True)
+    except StoreNotFound as error:
+        raise StoreNotFound(f"{error.message} {HOW_TO_MAKE_ONE}") from None
+    with opening as hold:
+        yield hold
+
+
+def settings_of(wanted: dict[str, Any], **flags: Any) -> setting.Settings:
+    """The settings, with what the global options and the flags of a command say."""
+    return setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], **flags})
+
+
+@contextmanager
+def progress_of(name: str, wanted: dict[str, Any]) -> Iterator[Progress]:
+    """A bar on a terminal once there is something to tell, nothing when piped."""
+    if wanted["json"] or sys.stderr is None or not sys.stderr.isatty():
+        yield Progress()
+        return
+    with ExitStack() as stack:
+        bars: list[Any] = []
+
+        def report(done: int, total: int, what: str) -> None:
+            if not bars:
+                bars.append(stack.enter_context(click.progressbar(length=1, file=sys.stderr)))
+            bars[0].length, bars[0].label = max(total, 1), what or name
+            bars[0].update(done - bars[0].pos)
+
+        yield Progress(report)
+
+
+def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
+    if wanted["json"]:
+        click.echo(wire.encode(answer))
+        return
+    module, function = (op.human or "holdfast.kernel.terminal:render_fields").split(":")
+    render = getattr(importlib.import_module(module), function)
+    for line in render(answer):
+        click.echo(line, nl=isinstance(line, str))
+
+
+def verdict(answer: Any) -> int:
+    """A batch of which some items were rejected, or a check that found something, is no success."""
+    rejected = any(one.outcome == "rejected" for one in getattr(answer, "outcomes", ()))
+    number = getattr(answer, "rejected", 0)
+    if rejected or (number and number is not True) or getattr(answer, "refused", None):
+        return wire.PARTLY_REJECTED
+    return 1 if getattr(answer, "intact", True) is False or getattr(answer, "status", "ok") == "critical" else 0
+
+
+def leave(code: int) -> None:
+    if code:
+        click.get_current_context().exit(code)
+
+
+def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Print pages as they come, until interrupted. A store that goes away for a while is waited for."""
+    came = False
+    while True:
+        try:
+            answer, came = hold.call(op.name, arguments), True
+        except HoldfastError as error:
+            if not (came and error.retryable):
+                raise
+            complain(error, wanted["json"])
+            sleep(AGAIN_SECONDS)
+            continue
+        for item in answer.events:
+            if wanted["json"]:
+                click.echo(wire.encode(item))
+        if not wanted["json"] and answer.events:
+            show(op, answer, wanted)
+        moved = answer.next > arguments.get("after", 0)
+        arguments = {**arguments, "after": answer.next}
+        if not (answer.events or moved):
+            hold.hold.store.wait(FOLLOW_SECONDS)
+
+
+def keep_doing(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], pause: int) -> None:
+    """Do and print it, again and again, until interrupted."""
+    from holdfast.surfaces.cli.repeat import repeat
+
+    def once(progress: Progress) -> None:
+        show(op, hold.call(op.name, arguments, progress=progress), wanted)
+        sys.stdout.flush()
+        settle(op, hold, wanted)
+
+    repeat(once, pause, lambda error: complain(error, wanted["json"]))
+
+
+@click.command(cls=Commands, params=global_options(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="holdfast")
+def cli(**_: Any) -> None:
+    """One persistent memory for every AI agent."""
+
+
+@cli.command(params=global_options())
+@click.option("--host", help="Address to listen on [default: 127.0.0.1].")
+@click.option("--port", type=int, help="Port to listen on [default: 9077].")
+@click.option("--tls-cert", metavar="FILE", help="The certificate to show, PEM: serves HTTPS.")
+@click.option("--tls-key", metavar="FILE", help="The key of that certificate.")
+@click.option("--client-ca", metavar="FILE", help="Who signs the certificates that clients must show, PEM.")
+@click.option("--client-fingerprints", metavar="FILE", help="SHA-256 of each certificate that clients may have.")
+@click.option("--quorum-writes", type=int, metavar="W", help="Stores that must have a change, this one included.")
+@click.option("--quorum-peers", metavar="URL,...", help="Servers of the others that count for it.")
+@click.option("--quorum-timeout-ms", type=int, metavar="MS", help="How long they are waited for [default: 2000].")
+def serve(host: str | None, port: int | None, **given: Any) -> None:
+    """Serve the web page, the HTTP API, and MCP at /mcp, until interrupted."""
+    wanted = choices(given)
+    named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints", "quorum_writes", "quorum_timeout_ms")
+    flags = {"host": host, "port": port, **{name: given[name] for name in named}}
+    flags["quorum_peers"] = given["quorum_peers"].split(",") if given["quorum_peers"] else None
+    settings = settings_of(wanted, **flags)
+    from holdfast.app import open as open_memory
+    from holdfast.surfaces.serve import serve as run
+
+    with open_memory(settings=settings, source="api") as hold:
+        leave(run(settings, hold) or 0)
+
+
+@cli.command("sync-daemon", params=global_options())
+@click.option("--peers", metavar="URL,...", help="Servers of other stores: https://desk.example:9077.")
+@click.option("--interval", type=float, metavar="SECONDS", help="Between two looks at a peer [default: 2].")
+@click.option("--batch-size", type=int, metavar="N", help="About so many changes at once [default: 500].")
+@click.option("--api-key", metavar="KEY", help="The key that peers want (or HOLDFAST_SYNC_API_KEY).")
+@click.option("--client-cert", metavar="FILE", help="The certificate that is shown to peers, PEM.")
+@click.option("--client-key", metavar="FILE", help="The key of that certificate.")
+@click.option("--ca", metavar="FILE", help="Who signs the certificates of peers, PEM.")
+@click.option("--fingerprint", metavar="SHA256", help="The one certificate that a peer may have.")
+@click.option("--insecure-skip-server-verify", is_flag=True, default=None, help="Believe any certificate of a peer.")
+def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None:
+    """Keep this store in step with others, until interrupted."""
+    wanted = choices(given)
+    named = ("batch_size", "api_key", "client_cert", "client_key", "ca", "fingerprint", "insecure_skip_server_verify")
+    flags = {f"sync_{name}": given[name] for name in named}
+    settings = setting.load(
+        {"db": wanted["db"], "agent_id": wanted["agent_id"], "sync_interval_secs": interval, **flags}
+        | {"sync_peers": peers.split(",") if peers else None}
+    )
+    from holdfast.app import open as open_memory
+    from holdfast.surfaces.cli.sync_daemon import keep_in_step
+
+    with open_memory(settings=settings, source="cli") as hold:
+        leave(keep_in_step(hold))
+
+
+@cli.command(params=global_options())
+@click.option("--profile", help="core, graph, admin, power, full, or families: core,archive [default: core].")
+def mcp(profile: str | None, **given: Any) -> None:
+    """Serve MCP over standard input and output, for an agent to start."""
+    wanted = choices(given)
+    settings = settings_of(wanted, profile=profile)
+    from holdfast.app import open as open_memory
+    from holdfast.surfaces.mcp.stdio import serve as run
+
+    with open_memory(settings=settings, source="nhi") as hold:
+        leave(run(hold, settings.profile))
+
+
+@cli.command(params=global_options())
+@click.option("--slots", type=click.IntRange(1, 64), default=4, show_default=True, help="Tasks at a time.")
+@click.option(
+    "--lease", type=click.IntRange(3, 3600), default=60, show_default=True, help="Seconds without a sign of life."
+)
+@click.option(
+    "--allow", default="webhook,job", show_default=True, help="What it may run, among webhook, job, command and python."
+)
+@click.option("--once", is_flag=True, help="Do what is due now, and end.")
+def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> None:
+    """Do what is due, by the handlers of the tasks, until interrupted."""
+    wanted = choices(given)
+    settings = settings_of(wanted)
+    from holdfast.app import open as open_memory
+    from holdfast.surfaces.cli.worker import work
+
+    with open_memory(settings=settings, source="system") as hold:
+        leave(work(hold, settings, slots=slots, lease=lease, allow=allow, once=once))
+
+
+@cli.command(cls=Patient, params=global_options())
+@click.option("--path", metavar="DIR", help="The folder whose project it is [default: this one].")
+@click.option("-n", "--namespace", metavar="TEXT", help="The project, whatever the folder.")
+@click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
+@click.option("--no-header", is_flag=True, help="Without the line that says what was given.")
+def boot(path: str | None, namespace: str | None, budget: int | None, *, no_header: bool, **given: Any) -> None:
+    """Print what a session should know first, of the project of a folder. Always succeeds, and in time."""
+    from holdfast.surfaces.cli.hook_command import Deadline
+
+    wanted = choices(given)
+    settings = settings_of(wanted)
+    with Deadline("boot", settings.hook_timeout_ms / 1000) as deadline:
+        answer = booted(settings, path, namespace, budget)
+        said = [answer.text] if answer.text else []
+        deadline.say(
+            wire.encode(answer)
+            if wanted["json"]
+            else "\n".join(said if no_header else [answer.manifest, *said]).encode()
+        )
+
+
+def booted(settings: setting.Settings, path: str | None, namespace: str | None, budget: int | None) -> Any:
+    """What a session should know first; the project is that of a folder of this machine, if none is named."""
+    from holdfast.app import open as open_memory
+    from holdfast.features.admin.backup import local_path
+    from holdfast.features.agent_hosts import projects
+
+    with open_memory(settings=settings, source="cli", once=True) as hold:
+        if namespace is None:
+            found = projects.which(hold.hold, local_path(path or "."))
+            namespace, budget = found.namespace, budget or found.budget
+        return hold.call("boot", {"namespace": namespace, "budget": budget or hold.settings.boot_budget})
+
+
+@cli.command(params=global_options(), context_settings={"ignore_unknown_options": True})
+@click.argument("agent")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@click.option("--system-flag", metavar="FLAG", help="Tell it by this flag of the agent.")
+@click.option("--system-env", metavar="NAME", help="Tell it by this variable of its environment.")
+@click.option("--message-file-flag", metavar="FLAG", help="Tell it by a file, which this flag names.")
+@click.option("--no-boot", is_flag=True, help="Tell it nothing.")
+@click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
+def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: bool, **given: Any) -> None:
+    """Start an agent that has no hooks with what it should know first, and become it."""
+    from holdfast.surfaces.cli.hook_command import Deadline
+    from holdfast.surfaces.cli.hook_command import complain as tell
+    from holdfast.surfaces.cli.wrap_command import PREAMBLE, become, strategy_of
+
+    ways = {"flag": given["system_flag"], "env": given["system_env"], "file": given["message_file_flag"]}
+    strategy, message = strategy_of(agent, ways), ""  # type: ignore[arg-type]
+    if not no_boot:
+        try:
+            settings, alone = settings_of(choices(given)), partial(become, agent, words, "", strategy)
+            with Deadline("wrap", settings.hook_timeout_ms / 1000, alone):
+                answer = booted(settings, None, None, budget)
+            message = "\n".join(filter(None, (PREAMBLE, answer.manifest, answer.text)))
+        except HoldfastError as error:
+            tell("wrap", error)
+    become(agent, words, message, strategy)
+
+
+@cli.command(cls=Patient, params=global_options())
+@click.argument("event", metavar="session-start|prompt|tool|session-end")
+@click.argument("payload", required=False, metavar="[JSON]")
+@click.option("--host", metavar="claude-code|codex", help="Who calls; else by what is told.")
+def hook(event: str, payload: str | None, host: str | None, **given: Any) -> None:
+    """Do what is to be done when an agent's host tells of its session. Always succeeds, and in time."""
+    from holdfast.surfaces.cli.hook_command import run as do
+
+    wanted = choices(given)
+    do(event, host, payload, settings_of(wanted))
+
+
+@cli.group(cls=Commands, path=("hooks",), params=global_options())
+def hooks(**_: Any) -> None:
+    """Turn the hooks of agents' hosts off and on; list and try those of the settings."""
+
+
+@hooks.command("off", params=global_options())
+def hooks_off(**_: Any) -> None:
+    """Let hooks do nothing, in every session, from now on."""
+    from holdfast.surfaces.cli.hook_command import turned
+
+    turned(on=False)
+    click.echo("Hooks are off: they neither say nor keep anything. `holdfast hooks on` turns them on.")
+
+
+@hooks.command("on", params=global_options())
+def hooks_on(**_: Any) -> None:
+    """Let hooks do their work again."""
+    from holdfast.surfaces.cli.hook_command import off_because, turned
+
+    turned(on=True)
+    why = off_because(setting.load({}))
+    click.echo("Hooks are on." if why is None else f"Hooks are still off: {why}.")
+
+
+@hooks.command("status", params=global_options())
+def hooks_status(**_: Any) -> None:
+    """Say whether hooks are on."""
+    from holdfast.surfaces.cli.hook_command import off_because
+
+    why = off_because(setting.load({}))
+    click.echo("Hooks are on." if why is None else f"Hooks are off: {why}.")
+
+
+@cli.group(params=global_options(), invoke_without_command=True)
+@click.option("--quick", is_flag=True, help="Small sizes only: does it run?")
+@click.option("--full", is_flag=True, help="A million memories too.")
+@click.option(
+    "--postgres", metavar="URL", help="A database to measure, in schemas of its own that are gone afterwards."
+)
+@click.option("--out", default="bench-report", metavar="DIR", help="Where the report goes [default: bench-report].")
+def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any) -> None:
+    """Measure this machine: speed as ratios against floors, with a table and a plot.
+
+    It needs a clone of Holdfast's repository; its subcommands do not.
+    """
+    if click.get_current_context().invoked_subcommand:
+        return
+    from pathlib import Path
+
+    from holdfast.surfaces.bench.find_benchmarks import load_measure_machine
+
+    wanted = choices(given)
+    measure_machine = load_measure_machine()
+    with progress_of("bench", wanted) as progress:
+        report = measure_machine(Path(out), quick=quick, full=full, postgres=postgres, progress=progress)
+    click.echo(wire.encode(report) if wanted["json"] else report.text())
+
+
+@bench.command(params=global_options())
+@click.argument("file", required=False)
+@click.option("--set", "cut", metavar="NAME", help="turns or docs (LoCoMo); sessions, pool or pool-turn (LongMemEval).")
+@click.option("--surface", type=click.Choice(["library", "http", "cli"]), default="library", help="Who is asked.")
+@click.option("--limit-questions", type=click.IntRange(1), metavar="N", help="Only so many, from all over the file.")
+@click.option("--limit", type=click.IntRange(10, 50), default=50, metavar="N", help="Hits asked for [default: 50].")
+@click.option(
+    "--postgres", metavar="URL", help="Keep the memories in this database, in a schema that is gone afterwards."
+)
+@click.option("--plot", metavar="FILE", help="Draw the shares into an SVG file.")
+def quality(file: str | None, cut: str | None, limit_questions: int | None, plot: str | None, **given: Any) -> None:
+    """Measure recall: how often the right memory is found, by the questions of a LoCoMo or LongMemEval file.
+
+    Without a file, by the questions that come with Holdfast.
+    """
+    from pathlib import Path
+
+    from holdfast.features.recall.quality.question_files import OWN
+    from holdfast.surfaces.bench.quality import measure_quality
+
+    wanted = choices(given)
+    asked = {name: given[name] for name in ("surface", "limit", "postgres")}
+    with progress_of("quality", wanted) as progress:
+        found = measure_quality(
+            Path(file) if file else OWN,
+            cut,
+            progress=progress,
+            questions=limit_questions,
+            plot=Path(plot) if plot else None,
+            **asked,
+        )
+    click.echo(wire.encode(found) if wanted["json"] else found.text())
+
+
+@bench.command(params=global_options())
+def firing(**given: Any) -> None:
+    """Measure the prompt hook: how often it speaks where it should, and where it should not.
+
+    By the prompts that come with Holdfast and were not used to set its floor.
+    """
+    from holdfast.surfaces.bench.hook_firing import measure_firing
+
+    found = measure_firing()
+    click.echo(wire.encode(found) if choices(given)["json"] else found.text())
+
+
+@cli.command(params=global_options())
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: agents(begun))
+@click.option("--detect", is_flag=True, help="List the agents on this machine, and whether they are connected.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, which is the default.")
+@click.option("--apply", is_flag=True, help="Do it, with a backup beside each file.")
+@click.option("--uninstall", is_flag=True, help="Take Holdfast out again, and nothing else.")
+@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+@click.option("--config", metavar="FILE", help="The agent's file, if it is not in its usual place; without hooks.")
+def install(targets: tuple[str, ...], *, detect: bool, apply: bool, uninstall: bool, hooks: bool, **given: Any) -> None:
+    """Connect agents to this memory: show the change of their files, or make it.
+
+    TARGET is claude-code, claude-desktop, codex, cursor, windsurf, continue, cline, gemini, zed, goose, opencode or
+    vscode. Comments and everything that is not ours stay as they are; a file that cannot be read is left alone.
+    """
+    wanted = choices(given)
+    if apply and given["dry_run"]:
+        raise Invalid("--apply: goes against --dry-run", fields=["apply", "dry_run"])
+    from holdfast.surfaces.install.command import install as run
+    from holdfast.surfaces.install.command import shown
+
+    asked = {"detect": detect, "apply": apply, "away": uninstall, "hooks": hooks}
+    answer = run(targets, db=wanted["db"], config=given["config"], **asked)
+    for line in [wire.encode(answer)] if wanted["json"] else shown(answer):
+        click.echo(line)
+    leave(verdict(answer))
+
+
+def agents(begun: str) -> list[str]:
+    from holdfast.surfaces.install.targets import TARGETS
+
+    return [name for name in TARGETS if name.startswith(begun)]
+
+
+@cli.command(params=global_options())
+@click.option("--yes", is_flag=True, help="Do not ask: connect every agent that is found.")
+@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
+    """Connect the agents on this machine, asking for each, and keep a first memory."""
+    wanted = choices(given)
+    if not yes and (wanted["json"] or not (sys.stdin and sys.stdin.isatty())):
+        raise Unconfirmed("There is nobody to ask: repeat it with --yes, or use `holdfast install`.")
+    from holdfast.surfaces.install.command import connect_found, first_memory, shown_setup
+
+    def say(line: str) -> None:
+        if not wanted["json"]:
+            click.echo(line)
+
+    def ask(text: str) -> bool:
+        return yes or click.confirm(text, err=True)
+
+    outcomes = connect_found(wanted["db"], hooks=hooks, yes=yes, ask=ask, say=say)
+    with opened(wanted) as hold:
+        answer = first_memory(hold, outcomes)
+    for line in [wire.encode(answer)] if wanted["json"] else shown_setup(answer):
+        click.echo(line)
+    leave(verdict(answer))
+
+
+@cli.command(params=global_options())
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completions(shell: str, **_: Any) -> None:
+    """Print the completion script of a shell; source it in its start-up file."""
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(cli, {}, "holdfast", "_HOLDFAST_COMPLETE").source())
+
+
+def run(words: list[str]) -> int:
+    """Run a command; every error is printed once, in the asked form, and has its exit code."""
+    as_json = "--json" in words
+    try:
+        code = cli.main(words, prog_name="holdfast", standalone_mode=False)
+        if sys.stdout is not None:  # closed by who started us
+            sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        return 2
+    except click.UsageError as error:
+        return complain(Invalid(error.format_message()), as_json, hint=usage(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return complain(HoldfastError(f"The answer could not be written: {error.strerror or error}."), as_json)
+    except HoldfastError as error:
+        return complain(error, as_json)
+    except UnicodeEncodeError:
+        return complain(Invalid("The arguments are not valid Unicode text."), as_json)
+
+
+def usage(error: click.UsageError) -> str:
+    return error.ctx.get_usage() + f"\nTry '{error.ctx.command_path} --help'." if error.ctx else ""
+
+
+def complain(error: HoldfastError, as_json: bool, hint: str = "") -> int:
+    from holdfast.kernel.terminal import escape
+
+    if as_json:
+        message = error.message.encode(errors="backslashreplace").decode()
+        click.echo(wire.encode(error.body() | {"error": message}), err=True)
+    else:
+        if hint:
+            click.echo(hint, err=True)
+        click.echo(f"{click.style('error', fg='red')}: {escape(error.message)} [{error.code}]", err=True)
+    return wire.EXIT[error.code]

@@ -1,0 +1,107 @@
+"""What a server does on the side: write down uses, collect what has expired, exchange with peers, deliver events."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+
+from holdfast.app import Holdfast
+from holdfast.features.recall import flush_access as use
+from holdfast.operations import REGISTRY
+
+FLUSH_SECONDS = 5.0
+log = logging.getLogger("holdfast")
+
+
+@asynccontextmanager
+async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> AsyncIterator[None]:
+    """Run the chores until the block ends; then the uses that are still noted are written down."""
+    if holdfast.making is not None:
+        holdfast.making.watch()
+    tasks = [asyncio.create_task(every(flush_seconds, lambda: use.flush(holdfast.hold)))]
+    if holdfast.settings.gc_interval_secs and "gc" in REGISTRY:
+        tasks.append(asyncio.create_task(every(holdfast.settings.gc_interval_secs, lambda: collect(holdfast))))
+    try:
+        with delivering(holdfast), quorate(holdfast), in_step(holdfast):
+            yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(use.flush, holdfast.hold)
+
+
+def collect(holdfast: Holdfast) -> None:
+    """Collect what has expired; what follows from it waits for no other store."""
+    REGISTRY["gc"].call(replace(holdfast.hold, quorum=None), holdfast.hold.caller, {})
+
+
+@contextmanager
+def delivering(holdfast: Holdfast) -> Iterator[None]:
+    """Deliver events to those who subscribed, at once when something is kept here, until the block ends."""
+    from holdfast.features.webhooks.deliver import Dispatcher
+
+    before = holdfast.hold
+    dispatcher = Dispatcher(before)
+
+    def kept() -> None:
+        before.kept()
+        dispatcher.wake()
+
+    holdfast.hold = replace(before, kept=kept)
+    dispatcher.start()
+    try:
+        yield
+    finally:
+        holdfast.hold = before
+        dispatcher.stop()
+
+
+@contextmanager
+def quorate(holdfast: Holdfast) -> Iterator[None]:
+    """Let what is written count only once enough stores have it, if the settings say so, until the block ends."""
+    settings, alone = holdfast.settings, holdfast.hold
+    if not settings.quorum_writes:
+        yield
+        return
+    from holdfast.features.sync.quorum.service import Quorum
+
+    timeout = settings.quorum_timeout_ms / 1000
+    quorum = Quorum(alone, needed=settings.quorum_writes, peers=settings.quorum_peers, timeout=timeout)
+    quorum.start()
+    holdfast.hold = replace(alone, quorum=quorum)
+    try:
+        yield
+    finally:
+        holdfast.hold = alone
+        quorum.stop()
+
+
+@contextmanager
+def in_step(holdfast: Holdfast) -> Iterator[None]:
+    """Exchange with the peers of the settings, if there are any, until the block ends."""
+    settings = holdfast.settings
+    if not settings.sync_peers:
+        yield
+        return
+    from holdfast.features.sync.daemon import Daemon
+
+    daemon = Daemon(
+        holdfast.hold, settings.sync_peers, interval=settings.sync_interval_secs, batch=settings.sync_batch_size
+    )
+    daemon.start()
+    try:
+        yield
+    finally:
+        daemon.stop()
+
+
+async def every(seconds: float, chore: Callable[[], object]) -> None:
+    """Do a chore now and then. One that fails is tried again at its next turn."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await asyncio.to_thread(chore)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next turn comes
+            log.warning("A chore failed with %s and will be tried again.", type(error).__name__)

@@ -1,0 +1,107 @@
+"""A feed, live: pages that follow one another, as server-sent events."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Any
+
+from starlette.requests import Request
+
+from holdfast.kernel.errors import HoldfastError
+from holdfast.surfaces import error_responses as wire
+
+WAIT_SECONDS = 1.0
+"""At the store, before a look whether anybody still follows."""
+KEEP_ALIVE_SECONDS = 15.0
+MEDIA_TYPE = "text/event-stream"
+
+
+def is_wanted(request: Request) -> bool:
+    return request.method == "GET" and MEDIA_TYPE in request.headers.get("accept", "")
+
+
+class Watch:
+    """One thread that waits at the store for all streams, and wakes them; none while nobody follows."""
+
+    def __init__(self, wait: Callable[[float], bool], closing: asyncio.Event) -> None:
+        self.closing = closing
+        self.moves = 0
+        self._wait = wait
+        self._followers = 0
+        self._moved = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        self._followers += 1
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            self._followers -= 1
+
+    async def after(self, seen: int, seconds: float) -> None:
+        """Return when there is more than was seen, when the time has passed, or when the server closes."""
+        if self.moves != seen:
+            return
+        waiting = [asyncio.create_task(event.wait()) for event in (self._moved, self.closing)]
+        try:
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+
+    async def _watch(self) -> None:
+        thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-watch")
+        try:
+            while self._followers and not self.closing.is_set():
+                if await asyncio.get_running_loop().run_in_executor(thread, self._look):
+                    self._wake()
+        finally:
+            self._watching = None
+            thread.shutdown(wait=False)
+
+    def _look(self) -> bool:
+        """Whether there may be more. A store that cannot tell is looked at now and then by the streams themselves."""
+        try:
+            return self._wait(WAIT_SECONDS)
+        except HoldfastError:
+            sleep(WAIT_SECONDS)
+            return True
+
+    def _wake(self) -> None:
+        self.moves += 1
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+
+async def events(
+    first: Any, page: Callable[[int], Awaitable[Any]], watch: Watch, keep_alive: float = KEEP_ALIVE_SECONDS
+) -> AsyncIterator[bytes]:
+    """Every event from a first page on, as it comes, until the server closes or the caller may see no more.
+
+    Between two looks nothing is held: no thread, no transaction. A store that is away for a while is waited for.
+    """
+    with watch.following():
+        coming, after, spoke, seen, moved = first.events, first.next, monotonic(), -1, False
+        while not watch.closing.is_set():
+            for event in coming:
+                yield b"id: %d\ndata: %b\n\n" % (event.seq, wire.encode(event))
+            if coming:
+                spoke = monotonic()
+            elif not moved:
+                if monotonic() - spoke > keep_alive:
+                    spoke = monotonic()
+                    yield b": keep-alive\n\n"
+                await watch.after(seen, keep_alive)
+            seen = watch.moves
+            try:
+                answer = await page(after)
+                coming, moved, after = answer.events, answer.next > after, answer.next
+            except HoldfastError as error:
+                if not error.retryable:
+                    return
+                coming, moved = (), False

@@ -1,0 +1,94 @@
+"""What every request passes, whatever its path: address, headers, errors, measuring."""
+
+import traceback
+from time import perf_counter
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.kernel.errors import HoldfastError, NotAllowed, TooLarge, Unauthenticated
+from holdfast.settings import Settings
+from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.http.authentication import must_be_addressed, stripped
+from holdfast.surfaces.http.log_throttle import Seldom
+from holdfast.surfaces.http.metrics import Metrics
+
+SEAL = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+"""Headers of every answer."""
+
+GAVE_UP = 499
+
+
+class Front:
+    """The one door for all paths."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+        self._log = Seldom()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, answering = perf_counter(), Answering(send)
+        state = scope.setdefault("state", {})
+        scope["headers"] = stripped(scope["headers"])
+        try:
+            must_be_addressed(self._settings, scope["headers"])
+            await self._app(scope, receive, answering.send)
+        except Exception as error:  # noqa: BLE001 - the last door: whatever it is, the caller gets our JSON
+            told(error, scope, self._log)
+            if not answering.status:
+                await refusal(error)(scope, receive, answering.send)
+        finally:
+            self._metrics.note(state.get("operation", "none"), answering.status or GAVE_UP, perf_counter() - begun)
+
+
+class Answering:
+    """An answer on its way out, sealed."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            given = {name for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *(pair for pair in SEAL if pair[0] not in given)]
+        await self._send(message)
+
+
+def refusal(error: Exception) -> Response:
+    """An error as its one JSON shape. One that is ours says nothing of the inside."""
+    known = error if isinstance(error, HoldfastError) else wire.internal(error)
+    headers = {}
+    if isinstance(known, Unauthenticated):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(known, NotAllowed):
+        headers["allow"] = ", ".join(known.details["allow"])
+    if isinstance(known, TooLarge):
+        headers["connection"] = "close"
+    if known.retryable:
+        headers["retry-after"] = str(wire.RETRY_AFTER_SECONDS)
+    return Response(
+        wire.encode(known.body()), status_code=wire.STATUS[known.code], headers=headers, media_type="application/json"
+    )
+
+
+def told(error: Exception, scope: Scope, log: Seldom) -> None:
+    """Write into the log what a server's keeper must know: where it happened, and nothing that was sent."""
+    where = f"{scope['method']} {scope['path']!r}"
+    if not isinstance(error, HoldfastError):
+        failed = f"failed with {type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"
+        log.error(failed, f"{where} {failed}")
+    elif wire.STATUS[error.code] >= 500:
+        log.error(error.message, f"{where}: {error.message}")

@@ -1,0 +1,157 @@
+"""A request as arguments: query, body and path, each read strictly."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from holdfast.integrations.ai_memory import http as compat
+from holdfast.kernel.errors import Cancelled, Invalid, TooLarge, WrongMediaType
+from holdfast.kernel.registry.operation import Operation, from_words
+from holdfast.settings import Settings
+
+MOST_FIELDS = 200
+_JSON = re.compile(r"application/(?:json|[a-z0-9.+-]+\+json)", re.I)
+_VERSION = re.compile(r'"([0-9]{1,16})"|([0-9]{1,16})')
+
+
+def is_carrying(request: Request) -> bool:
+    """Whether a request has a body, or says of what type one would be."""
+    headers = request.headers
+    if request.method not in ("GET", "HEAD") and "content-type" in headers:
+        return True
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+async def body_of(request: Request, settings: Settings, most: int | None = None) -> bytes:
+    """The whole body as it was sent, JSON by its own word, not over the limit and not later than the time limit."""
+    must_be_json(request)
+    limit, declared = most or settings.body_limit, request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise TooLarge(f"A body has at most {limit} bytes.")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(settings.timeout_secs):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise TooLarge(f"A body has at most {limit} bytes.")
+    except TimeoutError:
+        raise Invalid("The body did not arrive in time.") from None
+    except ClientDisconnect:
+        raise Cancelled from None
+    return bytes(body)
+
+
+def must_be_json(request: Request) -> None:
+    """Refuse what a form of another site's page could send without asking first."""
+    if request.method in ("GET", "HEAD"):
+        raise Invalid(f"{request.method} takes no body: write the fields into the query.")
+    if not _JSON.fullmatch(request.headers.get("content-type", "").partition(";")[0].strip()):
+        raise WrongMediaType
+
+
+def arguments_of(operation: Operation, request: Request, body: bytes) -> dict[str, Any]:
+    """The arguments of a call. A field that is given twice, and differently, is an error."""
+    arguments: dict[str, Any] = {}
+    for part in (
+        from_words(operation, compat.named(operation.name, words_of(request))),
+        fields_of(operation, body),
+        from_words(operation, {name: [text] for name, text in request.path_params.items()}),
+        expected_version(operation, request),
+    ):
+        for name, value in part.items():
+            if arguments.setdefault(name, value) != value:
+                raise Invalid(f"{name}: given twice", fields=[name])
+    if unheard := hidden(operation) & arguments.keys():
+        raise Invalid(f"{', '.join(sorted(unheard))}: not over HTTP", fields=sorted(unheard))
+    return compat.defaults(request.method, request.scope["path"]) | arguments | place_of(operation, request)
+
+
+def hidden(operation: Operation) -> set[str]:
+    """The fields that this surface does not take."""
+    names = (field.encode_name for field in operation.fields)
+    return {name for name in names if "http" in (operation.extra(name, "not_on") or ())}
+
+
+def words_of(request: Request) -> dict[str, list[str]]:
+    query: bytes = request.scope["query_string"]
+    if not query:
+        return {}
+    try:
+        return parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Invalid(f"The query is not valid: UTF-8, and at most {MOST_FIELDS} fields.") from None
+
+
+def fields_of(operation: Operation, body: bytes) -> Mapping[str, Any]:
+    if not body:
+        return {}
+    given = decoded(body)
+    if isinstance(given, list) and operation.bulk is not None:
+        return {operation.bulk: given}
+    if not isinstance(given, dict):
+        raise Invalid("The body must be a JSON object.")
+    return compat.fields(operation.name, given)
+
+
+def decoded(body: bytes) -> Any:
+    """JSON by its standard: valid UTF-8, finite numbers, no lone surrogates, no name twice in an object."""
+    try:
+        given = msgspec.json.decode(body)
+        json.loads(body.decode(), object_pairs_hook=_unique)
+    except RecursionError:
+        raise Invalid("The body is nested too deeply.") from None
+    except ValueError as error:
+        if _has_lone_surrogate(body):
+            raise Invalid("The body is not valid Unicode text (a lone surrogate).") from None
+        raise Invalid(f"The body is not valid JSON: {error}") from None
+    return given
+
+
+def _has_lone_surrogate(body: bytes) -> bool:
+    """Whether it is JSON but for half of a character, which is refused in other words or by chance."""
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise Invalid(f"{twice}: given twice", fields=[twice])
+    return found
+
+
+def place_of(operation: Operation, request: Request) -> dict[str, int]:
+    """Where a client that was cut off from a feed goes on, whatever the address says that it begins with."""
+    given = request.headers.get("last-event-id")
+    if not operation.feed or given is None:
+        return {}
+    if not re.fullmatch(r"[0-9]{1,15}", given):
+        raise Invalid("Last-Event-ID: a sequence number", fields=["Last-Event-ID"])
+    return {"after": int(given)}
+
+
+def expected_version(operation: Operation, request: Request) -> dict[str, int]:
+    """What If-Match demands; where it cannot be kept it is refused, never ignored."""
+    given = request.headers.getlist("if-match")
+    if not given or given == ["*"]:
+        return {}
+    found = _VERSION.fullmatch(given[0]) if len(given) == 1 else None
+    if found is None:
+        raise Invalid('If-Match: one version, such as "3"', fields=["If-Match"])
+    if all(field.encode_name != "expected_version" for field in operation.fields):
+        raise Invalid("If-Match: this operation has no version to compare", fields=["If-Match"])
+    return {"expected_version": int(found[1] or found[2])}

@@ -1,0 +1,69 @@
+"""Threads for what the event loop must not wait for, with a time limit that is kept."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Cancelled, TimedOut
+
+T = TypeVar("T")
+
+THREADS = 8
+GRACE = 5.0
+"""Seconds for work that was told to stop to say whether it had already committed."""
+
+
+class Threads:
+    """A pool whose work is told to stop when nobody waits for it any more.
+
+    What was told to stop before its commit has written nothing; what had begun to commit is waited for and answered
+    truly. Not anyio's limiter, which gives a thread's token back while the thread still runs.
+    """
+
+    def __init__(self, seconds: float, *, threads: int = THREADS, grace: float = GRACE) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast")
+        self._seconds = seconds
+        self._grace = grace
+
+    async def run(self, work: Callable[[Progress], T], gone: Awaitable[None] | None = None) -> T:
+        """The work's result, unless the time limit passes or `gone` comes first."""
+        stop = threading.Event()
+        progress = Progress(stop=stop)
+        job = self._pool.submit(copy_context().run, work, progress)
+        result = asyncio.wrap_future(job)
+        left = asyncio.ensure_future(gone) if gone is not None else None
+        try:
+            waiting: set[asyncio.Future[Any]] = {result} if left is None else {result, left}
+            await asyncio.wait(waiting, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            if result.done():
+                return result.result()
+            stop.set()
+            refusal = Cancelled if left is not None and left.done() else TimedOut
+            return await self._settled(job, result, progress, refusal)
+        finally:
+            stop.set()
+            if left is not None:
+                left.cancel()
+
+    async def _settled(
+        self, job: "Future[T]", result: "asyncio.Future[T]", progress: Progress, refusal: type[Cancelled]
+    ) -> T:
+        if job.cancel():
+            raise refusal
+        await asyncio.wait({result}, timeout=self._grace)
+        if not result.done():
+            result.add_done_callback(lambda late: late.exception())
+            progress.must_not_commit()
+            raise refusal
+        try:
+            return result.result()
+        except Cancelled:
+            raise refusal from None
+
+    def close(self) -> None:
+        """Begin nothing more; what runs may end."""
+        self._pool.shutdown(wait=True, cancel_futures=True)

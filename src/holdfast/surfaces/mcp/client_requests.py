@@ -1,0 +1,114 @@
+"""Requests to the client over stdio: for its model, where it offers that."""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from itertools import count
+from typing import Any, Protocol
+
+from holdfast.kernel.errors import Cancelled, ModelFailed
+
+METHOD = "sampling/createMessage"
+NOT_OFFERED = "The connected agent does not offer its model: it declares no `sampling`."
+NOT_IN_THIS_REVISION = (
+    "In this revision of MCP a server asks no client on its own: the connected agent's model cannot help."
+)
+GONE = "The connected agent left before its model answered."
+
+
+class Call(Protocol):
+    """A call of the client, for which something is asked."""
+
+    @property
+    def stop(self) -> threading.Event:
+        """Set when it is cancelled."""
+
+
+Send = Callable[[dict[str, Any]], None]
+
+
+class Asking:
+    """What the client was asked and has not answered. Any thread may ask; who reads the lines hands out answers."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._numbers = count(1)
+        self._waiting: dict[str, tuple[Call, Future[Mapping[str, Any]]]] = {}
+        self._gone = False
+
+    def ask(self, call: Call, params: dict[str, Any], seconds: float) -> Mapping[str, Any]:
+        """The client's answer to a request that is made for a call, or ModelFailed; Cancelled if the call is."""
+        id, answer = self._begun(call)
+        try:
+            if call.stop.is_set():
+                raise Cancelled
+            self._send({"id": id, "method": METHOD, "params": params})
+            return answer.result(seconds)
+        except TimeoutError:
+            self._send(
+                {"method": "notifications/cancelled", "params": {"requestId": id, "reason": "It took too long."}}
+            )
+            raise late(seconds) from None
+        finally:
+            with self._lock:
+                self._waiting.pop(id, None)
+
+    def _begun(self, call: Call) -> tuple[str, Future[Mapping[str, Any]]]:
+        id, answer = f"holdfast-{next(self._numbers)}", Future[Mapping[str, Any]]()
+        with self._lock:
+            if self._gone:
+                raise ModelFailed(GONE, unpaid=True)
+            self._waiting[id] = call, answer
+        return id, answer
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Hand an answer to whoever waits for it; what nobody waits for any more is let pass."""
+        with self._lock:
+            _, answer = self._waiting.get(str(message.get("id")), (None, None))
+        if answer is not None:
+            _settle(answer, _result(message))
+
+    def give_up(self, call: Call) -> None:
+        """A call was cancelled: nobody waits for what was asked for it."""
+        self._end(Cancelled, lambda whose: whose is call)
+
+    def close(self) -> None:
+        """The client is gone, and with it every answer."""
+        with self._lock:
+            self._gone = True
+        self._end(lambda: ModelFailed(GONE), lambda _: True)
+
+    def _end(self, error: Callable[[], Exception], concerned: Callable[[Call], bool]) -> None:
+        with self._lock:
+            ended = [answer for whose, answer in self._waiting.values() if concerned(whose)]
+        for answer in ended:
+            _settle(answer, error())
+
+
+def _result(message: Mapping[str, Any]) -> Mapping[str, Any] | ModelFailed:
+    """What a client says goes into no message of ours: only that it declined, and its number for that."""
+    if (error := message.get("error")) is not None:
+        return declined(error.get("code") if isinstance(error, dict) else None)
+    result = message.get("result")
+    if isinstance(result, dict):
+        return result
+    return ModelFailed("The connected agent answered with no message.", answered=True)
+
+
+def declined(code: object) -> ModelFailed:
+    known = f" (error {code})" if isinstance(code, int) else ""
+    return ModelFailed(f"The connected agent declined to ask its model{known}.", unpaid=True, answered=True)
+
+
+def late(seconds: float) -> ModelFailed:
+    return ModelFailed(f"The connected agent's model did not answer within {seconds:g} seconds.", retryable=True)
+
+
+def _settle(answer: Future[Mapping[str, Any]], end: Mapping[str, Any] | Exception) -> None:
+    with suppress(InvalidStateError):  # who answered or gave up first has settled it
+        if isinstance(end, Exception):
+            answer.set_exception(end)
+        else:
+            answer.set_result(end)

@@ -1,0 +1,74 @@
+"""Requests to the client over streamable HTTP: for its model, on the stream of the call that wants it."""
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+import mcp_types as types
+from mcp import MCPError
+from mcp.server import ServerRequestContext
+from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import ValidationError
+
+from holdfast.features.llm.sampling import Ask
+from holdfast.kernel.errors import Cancelled, ModelFailed
+from holdfast.surfaces.mcp.client_requests import GONE, NOT_IN_THIS_REVISION, NOT_OFFERED, declined, late
+from holdfast.surfaces.mcp.protocol import STATELESS
+
+Context = ServerRequestContext[Any, Any]
+MARGIN = 1.0
+"""Seconds by which the thread that waits is more patient than the loop, which tells the client."""
+
+
+class Asking:
+    """Asks the client of one request, from the thread in which that runs."""
+
+    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
+        self._context = context
+        self._loop = loop
+        self._waiting: list[Future[types.CreateMessageResult]] = []
+
+    def way(self) -> Ask | str:
+        """How the client's model is asked, or why it cannot be."""
+        if self._context.protocol_version in STATELESS:
+            return NOT_IN_THIS_REVISION
+        able = self._context.session.client_capabilities
+        return self._ask if able is not None and able.sampling is not None else NOT_OFFERED
+
+    def _ask(self, params: dict[str, Any], seconds: float) -> Mapping[str, Any]:
+        answer = asyncio.run_coroutine_threadsafe(self._sent(params, seconds), self._loop)
+        self._waiting.append(answer)
+        try:
+            return answer.result(seconds + MARGIN).model_dump()
+        except CancelledError:
+            raise Cancelled from None
+        except NoBackChannelError:
+            raise ModelFailed(GONE, unpaid=True) from None
+        except MCPError as error:
+            raise self._failed(error.error.code, seconds) from None
+        except (ValidationError, ValueError):
+            what = "The connected agent answered with something else than a message."
+            raise ModelFailed(what, answered=True) from None
+        except TimeoutError:
+            raise late(seconds) from None
+
+    async def _sent(self, params: dict[str, Any], seconds: float) -> types.CreateMessageResult:
+        request = types.CreateMessageRequest(params=types.CreateMessageRequestParams.model_validate(params))
+        stream = ServerMessageMetadata(related_request_id=self._context.request_id)
+        return await self._context.session.send_request(request, types.CreateMessageResult, seconds, stream)
+
+    def _failed(self, code: int, seconds: float) -> ModelFailed:
+        match code:
+            case types.REQUEST_TIMEOUT:
+                return late(seconds)
+            case types.CONNECTION_CLOSED:
+                return ModelFailed(GONE)
+            case _:
+                return declined(code)
+
+    def close(self) -> None:
+        """Nobody waits for an answer any more."""
+        for answer in self._waiting:
+            answer.cancel()

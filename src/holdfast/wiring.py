@@ -1,0 +1,84 @@
+"""What features add to the kernel: record kinds, transaction listeners, redactions."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from holdfast.features.access import interaction as interaction_kind
+from holdfast.features.access import model as access_kinds
+from holdfast.features.curation import store as curation
+from holdfast.features.embeddings import store as embeddings
+from holdfast.features.graph import model as graph_kinds
+from holdfast.features.ingest import store as ingest
+from holdfast.features.llm import store as llm_store
+from holdfast.features.memories.lifecycle import before_collecting, on_collect
+from holdfast.features.namespaces import model as namespace_kinds
+from holdfast.features.people import erasure_order as erasure_kind
+from holdfast.features.people import principal as principal_kind
+from holdfast.features.recall import recall_store
+from holdfast.features.recall.recall_log import oldest
+from holdfast.features.reflections import invalidation_store
+from holdfast.features.reflections.listener import InvalidationListener
+from holdfast.features.skills import model as skill_kinds
+from holdfast.features.sync import conflict_store
+from holdfast.features.sync.apply_changes import Taking
+from holdfast.features.sync.listener import VersionVectorListener
+from holdfast.features.sync.quarantine import store as quarantine
+from holdfast.features.sync.receive_changes import on_apply
+from holdfast.kernel.context import Hold
+from holdfast.kernel.journal.redact import on_redact
+from holdfast.kernel.journal.transaction import Transaction, listen
+from holdfast.kernel.records.merge import MOST_LOST
+from holdfast.kernel.storage.port import Session
+
+KIND_MODULES = (access_kinds, interaction_kind, graph_kinds, namespace_kinds, principal_kind, erasure_kind, skill_kinds)
+"""Modules that register record kinds when they are imported."""
+
+
+def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
+    """Erase what local tables keep of a purged memory: embeddings, access counts, recalls, curation, ingests."""
+    if kind != "memory":
+        return
+    session.do("memory_access_purged", id=record)
+    session.do("restated_purged", id=record)
+    embeddings.drop(session, record)
+    for table in (recall_store, curation, ingest):
+        table.purge(session, [record])
+
+
+def apply_erasures(tx: Transaction, applied: Taking) -> None:
+    """Erase people whose erasure other stores ordered, and what came of them."""
+    if applied.erasures or applied.people or applied.remains:
+        from holdfast.features.people.erasure import heed  # seldom, and it loads much
+
+        heed(tx, applied)
+
+
+def retry_quarantined(ctx: Hold) -> None:
+    """Apply changes from stores whose clock was ahead, and is not ahead any more."""
+    with ctx.reading() as session:
+        is_waiting = session.row("quarantine_future")
+    if is_waiting:
+        from holdfast.features.sync.quarantine.service import take_due  # seldom, and it loads much
+
+        take_due(ctx)
+
+
+def collect_expired(ctx: Hold, tx: Transaction) -> None:
+    """Drop what features keep past its time: old conflicts, notices that fell due, recalls, answers of models."""
+    for record, cell in tx.session.rows("conflict_crowded", most=MOST_LOST):
+        conflict_store.thin(tx, record, cell)
+    invalidation_store.ended(tx)
+    recall_store.prune(tx.session, oldest(tx.now, ctx.keep_recalls))
+    llm_store.prune(tx.session, tx.now)
+
+
+@cache
+def connect_features() -> None:
+    """Register what features add to every transaction. Once in a process, before a store is opened."""
+    listen(InvalidationListener())
+    listen(VersionVectorListener())
+    before_collecting(retry_quarantined)
+    on_collect(collect_expired)
+    on_apply(apply_erasures)
+    on_redact(quarantine.purge)
+    on_redact(redact_memory)

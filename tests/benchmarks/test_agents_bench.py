@@ -1,0 +1,17 @@
+"""What agents wait for can be measured, on stores of a few tasks and messages too."""
+
+import pytest
+
+from benchmarks import agents
+
+
+def test_claims_are_measured_against_the_bare_statement_and_contexts_in_milliseconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(agents, "QUESTIONS", 2)
+    agents.main(["--tasks", "200", "--messages", "40"])
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("claim of 50 tasks on one file: ")
+    assert "x of the bare statement (at most 3x)" in first
+    assert last.startswith("build_context among 40 messages, slowest 5 %: ")
+    assert last.endswith("(at most 50 ms)")

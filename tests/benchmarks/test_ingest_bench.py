@@ -1,0 +1,23 @@
+"""The measurement of ingest runs, and measures what it says."""
+
+import pytest
+
+from benchmarks import ingest
+
+
+@pytest.mark.full
+def test_a_document_is_measured_against_its_vectors_and_bare_rows(
+    vectors_made: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ingest, "CENTRES", 5)
+    assert ingest.main(["12", "40"]) in (0, 1)
+    printed = capsys.readouterr().out
+    assert "12 segments into 40 memories" in printed
+    assert "{'new': 12}" in printed
+    assert "the same document again" in printed
+
+
+def test_a_document_has_as_many_segments_as_it_is_asked_for() -> None:
+    from holdfast.features.ingest.segment import outline
+
+    assert len(outline(ingest.document(25)).segments) == 25

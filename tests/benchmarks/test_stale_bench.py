@@ -1,0 +1,18 @@
+"""What falls and marks cost can be measured, on a store of a few memories too."""
+
+import pytest
+
+from benchmarks import stale
+
+
+def test_the_cost_of_falls_and_marks_is_measured_against_their_floors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stale, "DEPENDENTS", 9)
+    monkeypatch.setattr(stale, "BATCH", 70)
+    monkeypatch.setattr(stale, "QUESTIONS", 3)
+    stale.main(["2"])
+    told, marked = capsys.readouterr().out.splitlines()
+    assert told.startswith("superseding what 9 reflections stand on: ")
+    assert marked.startswith("recall with marks of what is stale: ")
+    assert "x (at most 5x)" in told

@@ -1,0 +1,352 @@
+"""Measuring recall: what is read, what is stored, what is asked, and how it is judged."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from math import log2
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from engines import Postgres
+from holdfast.features.recall.quality.measure import BATCH, batches
+from holdfast.features.recall.quality.measures import Figures, Judged, first_right, judged, mean
+from holdfast.features.recall.quality.question_files import (
+    MOST_BYTES,
+    OWN,
+    SETS,
+    Cut,
+    Item,
+    Question,
+    Sample,
+    Scope,
+    cut,
+    moment,
+    read,
+)
+from holdfast.kernel.errors import Invalid
+from holdfast.surfaces.bench.quality import measure_quality
+
+HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")
+CONVERSATION = {
+    "sample_id": "boat",
+    "conversation": {
+        "speaker_a": "Ada",
+        "session_10_date_time": "9:30 am on 2 June, 2024",
+        "session_10": [{"speaker": "Ada", "dia_id": "D10:1", "text": "The mast is up."}],
+        "session_2_date_time": "1:56 pm on 8 May, 2024",
+        "session_2": [
+            {"speaker": "Ada", "dia_id": "D2:1", "text": "I painted the hull green.", "blip_caption": "a boat"},
+            {"speaker": "Bo", "dia_id": "D2:2", "text": "With two coats?"},
+        ],
+        "session_3_date_time": "1:56 pm on 9 May, 2024",
+    },
+    "qa": [
+        {"question": "Which colour has the hull?", "evidence": ["D2:1"], "category": 4, "answer": "green"},
+        {"question": "Who sank it?", "evidence": ["D2:2"], "category": 5},
+        {"question": "What is missing?", "evidence": [], "category": 1},
+    ],
+}
+NOTES = {
+    "sample_id": "notes",
+    "notes": [
+        {"id": "N1", "title": "Port", "content": "We listen on 8080.", "occurred_at": "2025-03-14"},
+        {"id": "N2", "title": "Port, new", "content": "We listen on 9077.", "supersedes": "N1"},
+    ],
+    "qa": [{"question": "On which port?", "evidence": ["N2"], "category": "correction", "question_date": "2025-04-01"}],
+}
+SHORT = {
+    "question_id": "q1",
+    "question_type": "single",
+    "question": "Which tea do I like?",
+    "question_date": "2023/05/30 (Tue) 23:40",
+    "answer_session_ids": ["answer_1"],
+    "haystack": [
+        {"id": "answer_1", "ts": "2023/05/20 (Sat) 02:21", "text": "I like oolong tea.\nBut not hot."},
+        {"id": "other", "ts": "2023/05/21 (Sun) 02:21", "text": "The bus was late."},
+    ],
+}
+PUBLISHED = {name: value for name, value in SHORT.items() if name != "haystack"} | {
+    "question_id": "q2_abs",
+    "haystack_session_ids": ["answer_1", "third"],
+    "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/22 (Mon) 02:21"],
+    "haystack_sessions": [
+        [
+            {"role": "user", "content": "I like oolong tea."},
+            {"role": "assistant", "content": "Noted.", "has_answer": True},
+        ],
+        [{"role": "user", "content": "My shoes are wet."}],
+    ],
+}
+
+
+def spoilt(session: str, text: Any) -> dict[str, Any]:
+    """The conversation with another text as the last turn of a session."""
+    said: dict[str, Any] = CONVERSATION["conversation"]  # type: ignore[assignment]
+    return CONVERSATION | {"conversation": said | {session: [*said[session][:-1], said[session][-1] | {"text": text}]}}
+
+
+def file_of(tmp_path: Path, given: Any) -> Path:
+    file = tmp_path / "questions.json"
+    file.write_text(given if isinstance(given, str) else json.dumps(given))
+    return file
+
+
+def test_a_turn_is_stored_with_who_said_it_when_and_where_as_fields(tmp_path: Path) -> None:
+    found = cut(file_of(tmp_path, [CONVERSATION]))
+    may, june = "2024-05-08T13:56:00Z", "2024-06-02T09:30:00Z"
+
+    def item(key: str, content: str, at: str, speaker: str, thread: str, place: int) -> Item:
+        said = {"title": key, "content": content, "tier": "long", "occurred_at": at}
+        return Item(key, said | {"speaker": speaker, "thread": thread, "place": place})
+
+    items = [
+        item("D2:1", "I painted the hull green. [shares a boat]", may, "Ada", "boat 2", 0),
+        item("D2:2", "With two coats?", may, "Bo", "boat 2", 1),
+        item("D10:1", "The mast is up.", june, "Ada", "boat 10", 0),
+    ]
+    questions = [Question("Which colour has the hull?", frozenset({"D2:1"}), "single-hop")]
+    assert found == Cut("LoCoMo", "turns", [Scope("asked-1", items, questions, [])], 2)
+
+
+def test_a_session_is_stored_as_one_transcript(tmp_path: Path) -> None:
+    (scope,) = cut(file_of(tmp_path, [CONVERSATION]), "docs").scopes
+    assert [(item.key, item.fields["content"]) for item in scope.items] == [
+        ("D2", "Ada: I painted the hull green. [shares a boat]\nBo: With two coats?"),
+        ("D10", "Ada: The mast is up."),
+    ]
+    assert [question.right for question in scope.questions] == [{"D2"}]
+
+
+def test_notes_stand_alone_and_may_take_the_place_of_others(tmp_path: Path) -> None:
+    (scope,) = cut(file_of(tmp_path, [NOTES])).scopes
+    assert scope.items[0] == Item(
+        "N1", {"title": "Port", "content": "We listen on 8080.", "tier": "long", "occurred_at": "2025-03-14T00:00:00Z"}
+    )
+    assert scope.supersedes == [("N2", "N1")]
+    assert scope.questions == [Question("On which port?", frozenset({"N2"}), "correction", "2025-04-01T00:00:00Z")]
+
+
+def test_both_forms_of_longmemeval_are_a_memory_per_session(tmp_path: Path) -> None:
+    short, published = cut(file_of(tmp_path, [SHORT, PUBLISHED])).scopes
+    assert [(item.key, item.fields["title"], item.fields["content"]) for item in (*short.items, *published.items)] == [
+        ("answer_1", "session 1", "I like oolong tea.\nBut not hot."),
+        ("other", "session 2", "The bus was late."),
+        ("answer_1", "session 1", "user: I like oolong tea.\nassistant: Noted."),
+        ("third", "session 2", "user: My shoes are wet."),
+    ]
+    asked = Question("Which tea do I like?", frozenset({"answer_1"}), "single", "2023-05-30T23:40:00Z")
+    assert short.questions == published.questions == [asked]
+
+
+def test_a_pool_holds_every_session_once_and_is_not_asked_what_nothing_answers(tmp_path: Path) -> None:
+    (scope,) = cut(file_of(tmp_path, [SHORT, PUBLISHED]), "pool").scopes
+    assert [item.key for item in scope.items] == ["answer_1", "other", "third"]
+    assert len(scope.questions) == 1
+
+
+@pytest.mark.parametrize("set", SETS["LongMemEval"])
+def test_a_question_that_names_no_session_is_not_asked_and_counted(tmp_path: Path, set: str) -> None:
+    nothing = SHORT | {"question_id": "q3", "answer_session_ids": []}
+    found = cut(file_of(tmp_path, [nothing, SHORT]), set)
+    assert ([len(scope.questions) for scope in found.scopes], found.unasked) == ([1], 1)
+
+
+def test_a_pool_of_turns_holds_what_the_user_said(tmp_path: Path) -> None:
+    (scope,) = cut(file_of(tmp_path, [PUBLISHED, SHORT]), "pool-turn").scopes
+    said = [(item.key, item.fields["content"], item.fields["thread"], item.fields["place"]) for item in scope.items]
+    assert said == [
+        ("answer_1", "I like oolong tea.", "session 1", 0),
+        ("third", "My shoes are wet.", "session 2", 0),
+        ("other", "The bus was late.", "session 3", 0),
+    ]
+
+
+def test_a_session_that_is_too_long_becomes_several_memories_that_are_as_right(tmp_path: Path) -> None:
+    line = "é" * 999
+    long = SHORT | {"haystack": [{**SHORT["haystack"][0], "text": "\n".join([line] * 50)}]}  # type: ignore[index]
+    (scope,) = cut(file_of(tmp_path, [long])).scopes
+    assert [item.key for item in scope.items] == ["answer_1", "answer_1"]
+    assert [item.fields["title"] for item in scope.items] == ["session 1", "session 1 part 2"]
+    assert all(len(item.fields["content"].encode()) <= MOST_BYTES for item in scope.items)
+    assert "".join(item.fields["content"] for item in scope.items) == "\n".join([line] * 50)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "neither a LoCoMo file"),
+        ([{"question": "Why?"}], "neither a LoCoMo file"),
+        (["a", "b"], "neither a LoCoMo file"),
+        ([{"conversation": {}, "qa": [{"question": "Why?"}]}], "looks like a LoCoMo file, but"),
+        ([{"sample_id": "x", "conversation": {"session_1": [{"text": "Hm."}]}, "qa": []}], "looks like a LoCoMo file"),
+        ([{"sample_id": "x", "conversation": {}, "qa": []}], "holds no question"),
+        ([SHORT | {"question_date": "yesterday"}], "'yesterday' is no time"),
+        (
+            [PUBLISHED | {"haystack_dates": []}],
+            "but: question q2_abs: haystack_session_ids has 2, haystack_dates has 0",
+        ),
+        ([spoilt("session_2", "")], "but: conversation boat: session 2: turn 2: content: must not be empty"),
+        ([spoilt("session_2", "a\0b")], "conversation boat: session 2: turn 2: content: must not contain NUL"),
+        ([spoilt("session_10", "x" * 70_000)], "conversation boat: session 10: turn 1: content: at most 65536 bytes"),
+        ([spoilt("session_2", 7)], "conversation boat: session 2: Expected `str`, got `int`"),
+        ([SHORT | {"question": " "}], "question q1: question: must not be empty"),
+        (
+            [SHORT, PUBLISHED | {"haystack_sessions": [[], [{"role": "user", "content": "\0"}]]}],
+            "session third: turn 1",
+        ),
+        ([NOTES | {"notes": NOTES["notes"][1:]}], "There is no note N1"),  # type: ignore[index]
+    ],
+)
+def test_a_file_that_is_no_set_of_questions_is_refused_with_what_is_wrong(
+    given: Any, told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Invalid, match=told):
+        cut(file_of(tmp_path, given))
+
+
+def test_a_file_that_is_not_there_and_a_cut_that_does_not_fit_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="cannot be read"):
+        cut(tmp_path / "none.json")
+    with pytest.raises(Invalid, match="cut into turns or docs, not into pool"):
+        cut(file_of(tmp_path, [CONVERSATION]), "pool")
+    with pytest.raises(Invalid, match="make it first"):
+        measure_quality(plot=tmp_path / "nowhere" / "plot.svg")
+
+
+def test_fewer_questions_come_from_all_over_the_file() -> None:
+    scopes = [Scope(str(scope), [], [Question(f"{scope}{n}", frozenset(), "") for n in range(5)]) for scope in range(4)]
+    fewer = Cut("LoCoMo", "turns", scopes).sample(4).scopes
+    assert [(scope.namespace, [one.text for one in scope.questions]) for scope in fewer] == [
+        ("0", ["00"]),
+        ("1", ["10"]),
+        ("2", ["20"]),
+        ("3", ["30"]),
+    ]
+    assert [scope.namespace for scope in Cut("LoCoMo", "turns", scopes).sample(1).scopes] == ["0"]
+    assert Cut("LoCoMo", "turns", scopes).sample(99).scopes == scopes
+
+
+def test_a_ranking_is_judged_by_where_the_right_ones_stand() -> None:
+    ranking = ["D1:1", "D2:1", "D2:1", "D3:1", "D3:2", "D4:1", "D5:1"]
+    gain = (1 / log2(3) + 1 / log2(6)) / (1 + 1 / log2(3) + 1 / log2(4))
+    found = judged(ranking, {"D2:1", "D4:1", "D9:9"}, lambda key: key.partition(":")[0])
+    assert found == Judged(any_1=0, any_5=1, any_10=1, avg_5=2 / 3, ndcg_10=gain, session_any_10=1)
+    assert first_right(ranking, {"D3:1"}) == 3
+    assert judged([], {"D1:1"}) == Judged(any_1=0, any_5=0, any_10=0, avg_5=0, ndcg_10=0)
+
+
+def test_figures_are_means_over_questions() -> None:
+    one, none = Judged(1, 1, 1, 1, 1), Judged(0, 1, 1, 0.5, 0)
+    assert mean([one, none]) == Figures(
+        questions=2, any_1=0.5, any_5=1, any_10=1, avg_5=0.75, ndcg_10=0.5, session_any_10=None
+    )
+
+
+def test_a_batch_holds_no_more_than_a_request_may() -> None:
+    small, large = Item("a", {"content": "x"}), Item("b", {"content": "x" * 400_000})
+    assert [len(batch) for batch in batches([small] * (BATCH + 1))] == [BATCH, 1]
+    assert [len(batch) for batch in batches([large] * 5)] == [2, 2, 1]
+
+
+def test_every_right_memory_of_our_own_questions_is_there() -> None:
+    for set in SETS["LoCoMo"]:
+        for scope in cut(OWN, set).scopes:
+            keys = [item.key for item in scope.items]
+            assert len({*keys}) == len({item.fields["title"] for item in scope.items}) == len(keys)
+            assert [one.text for one in scope.questions if not one.right <= {*keys}] == []
+
+
+def test_our_own_questions_are_of_every_kind_and_asked_once() -> None:
+    asked = [one for sample in msgspec.convert(read(OWN), list[Sample]) for one in sample.qa]
+    assert len({one.question for one in asked}) == len(asked)
+    assert {one.category for one in asked if one.question_date} == {"relative-date"}
+    assert {one.category for one in asked} == {
+        *("assistant", "correction", "multi-hop", "other-language", "paraphrase"),
+        *("preference", "relative-date", "single", "temporal"),
+    }
+
+
+@pytest.fixture
+def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_EMBEDDER", "none")
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_a_run_reports_every_category_and_draws_it(tmp_path: Path) -> None:
+    seen = list[tuple[int, int, str]]()
+    plot = tmp_path / "plot.svg"
+    file = file_of(tmp_path, [CONVERSATION, NOTES])
+    found = measure_quality(file, progress=lambda done, total, what: seen.append((done, total, what)), plot=plot)
+    assert (found.memories, found.modes, found.set) == (5, {"keyword": 2}, "turns")
+    assert [one.first_right for one in found.answers] == [1, 1]
+    assert list(found.categories) == ["correction", "single-hop"]
+    assert "| all | 2 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 |" in found.text()
+    assert "2 more were not asked: nothing is named that answers them." in found.text()
+    names = {element.text for element in ElementTree.fromstring(plot.read_text()).iter() if element.text}
+    assert {"all 100 % in 5", "single-hop 100 % in 5", "questions.json, turns"} <= names
+    assert seen[-1][:2] == (5, 5)
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("surface", ["http", "cli"])
+def test_every_surface_finds_the_same(surface: Any, tmp_path: Path) -> None:
+    file = file_of(tmp_path, [CONVERSATION, NOTES])
+    assert measure_quality(file, surface=surface).answers == measure_quality(file).answers
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_a_database_is_left_as_it_was(tmp_path: Path, postgres: Postgres) -> None:
+    found = measure_quality(file_of(tmp_path, [NOTES]), postgres=postgres.url(postgres.database))
+    assert (found.engine, found.overall.any_1) == ("PostgreSQL", 1)
+    with postgres.admin(postgres.database) as connection:
+        assert connection.execute("select nspname from pg_namespace where nspname like 'bench%'").fetchall() == []
+
+
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("during", ["storing", "making vectors", "asking"])
+def test_nothing_is_left_of_a_run_that_is_interrupted(
+    during: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+
+    def interrupt(done: int, total: int, what: str) -> None:
+        if what == during:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure_quality(file_of(tmp_path, [NOTES]), progress=interrupt)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_the_command_prints_json_for_pipes_and_leaves_the_users_memory_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DB", str(tmp_path / "own.db"))
+    file = str(file_of(tmp_path, [CONVERSATION]))
+    command = [*HOLDFAST, "bench", "quality", file, "--set", "docs", "--limit-questions", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (json.loads(done.stdout)["overall"]["any_1"], done.stderr) == (1.0, "")
+    assert not (tmp_path / "own.db").exists()
+
+
+def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    command = [*HOLDFAST, "bench", "quality", str(file_of(tmp_path, [spoilt("session_2", "")])), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = json.loads(done.stderr)
+    assert (done.returncode, done.stdout, said["code"]) == (2, "", "VALIDATION_FAILED")
+    assert "session 2: turn 2" in said["error"]
+
+
+def test_a_time_is_read_as_either_format_writes_it() -> None:
+    assert moment("1:56 pm on 8 May, 2023") == "2023-05-08T13:56:00Z"
+    assert moment("2023/05/20 (Sat) 07:46") == "2023-05-20T07:46:00Z"
+    assert moment("2025-03-14T09:30") == "2025-03-14T09:30:00Z"

@@ -1,0 +1,51 @@
+"""Write src/holdfast/operation_index.py, by which an operation is found without importing the others.
+
+python tools/make_operation_index.py            # write it
+python tools/make_operation_index.py --check    # fail if it is not up to date
+"""
+
+import sys
+from pathlib import Path
+
+from holdfast.operations import MODULES, REGISTRY, load_all
+
+FILE = Path(__file__).resolve().parents[1] / "src/holdfast/operation_index.py"
+HEAD = '''"""Every operation, and the module that declares it. Written by tools/make_operation_index.py: `make docs`."""
+
+from holdfast.kernel.registry.operation import SURFACES, Entry
+
+# fmt: off
+ENTRIES = (
+'''
+
+
+def make_index() -> str:
+    """The text of the index, in the order of the modules and, within one, of the declarations."""
+    lines = []
+    for op in load_all(REGISTRY, MODULES):
+        surfaces = "SURFACES" if len(op.surfaces) == 4 else repr(tuple(sorted(op.surfaces)))
+        module = op.run.__module__
+        parts = [op.name, module, op.cli, op.family, op.summary]
+        lines.append(f"    Entry({', '.join(map(quote, parts))}, {surfaces}),\n")
+    return HEAD + "".join(lines) + ")\n"
+
+
+def quote(value: str | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(quote, value))}{',' * (len(value) == 1)})"
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def main() -> int:
+    text = make_index()
+    if "--check" not in sys.argv[1:]:
+        FILE.write_text(text, "utf-8")
+        return 0
+    if not FILE.is_file() or FILE.read_text("utf-8") != text:
+        print(f"{FILE.name} is stale: run `make docs` and commit the result.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

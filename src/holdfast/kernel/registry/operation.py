@@ -301,6 +301,10 @@ class Entry(NamedTuple):
     surfaces: Collection[Surface]
 
 
+def entry_of(op: Operation) -> Entry:
+    return Entry(op.name, op.run.__module__, op.cli, op.family, op.summary, op.surfaces)
+
+
 class Registry:
     """Every operation by name, imported when it is first needed. Iterating imports them all, in the index's order."""
 
@@ -310,17 +314,17 @@ class Registry:
 
     def add_index(self, entries: Iterable[Entry]) -> None:
         """Make operations known whose modules are imported later."""
-        self.entries |= {entry.name: entry for entry in entries}
+        known = {entry.name: entry for entry in entries}
+        self.entries = known | {name: entry for name, entry in self.entries.items() if name not in known}
 
     def __contains__(self, name: object) -> bool:
-        return name in self._declared or name in self.entries
+        return name in self.entries
 
     def __len__(self) -> int:
-        return len(self._declared.keys() | self.entries.keys())
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[Operation]:
-        own = [name for name in self._declared if name not in self.entries]
-        return iter([self[name] for name in (*self.entries, *own)])
+        return iter([self[name] for name in self.entries])
 
     def __getitem__(self, name: str) -> Operation:
         if name not in self._declared and name in self.entries:
@@ -333,7 +337,9 @@ class Registry:
 
     def add(self, operations: Iterable[Operation]) -> None:
         """Add operations that another registry declared."""
-        self._declared |= {operation.name: operation for operation in operations}
+        for op in operations:
+            self._declared[op.name] = op
+            self.entries.setdefault(op.name, entry_of(op))
 
     def operation(
         self, effect: Effect, route: str, *, name: str | None = None, family: str, cli: Sequence[str] = (), **more: Any
@@ -364,6 +370,7 @@ class Registry:
                 surfaces=surfaces,
                 **more,
             )
+            self.entries.setdefault(called, entry_of(self._declared[called]))
             return run
 
         return declare

@@ -41,4 +41,6 @@ class Keep(NamedTuple):
 
 def lives_until(memory: Memory, used_until: int = 0) -> int:
     """The end that reading goes by: a use may lengthen a life, never shorten it."""
-    return OPEN_END if memory.expires_at is None else max(memory.expires_at, used_until)
+    if memory.expires_at is None:
+        return OPEN_END
+    return max(memory.expires_at, used_until) if used_until else memory.expires_at  # a peer's end may be before 1970

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,10 @@ suppressed = [HealthCheck.too_slow]
 settings.register_profile("commit", deadline=None, suppress_health_check=suppressed, derandomize=True, max_examples=50)
 settings.register_profile("full", settings.get_profile("commit"), max_examples=100)
 settings.register_profile("explore", settings.get_profile("commit"), derandomize=False, max_examples=1000)
+
+# A shell starts background jobs with SIGINT ignored, and every process that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nothing of what is loaded and collected is garbage before the end: it need not be looked through again and again.
 gc.disable()

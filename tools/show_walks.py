@@ -1,0 +1,100 @@
+"""Print the walk of the main calls: which functions of which files one library call runs.
+
+python tools/show_walks.py             # the files of each walk, in the order in which they are entered
+python tools/show_walks.py --functions # the functions too
+python tools/show_walks.py --check     # fail if a walk enters more files than MAX_FILES allows
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import holdfast
+
+PACKAGE = Path(holdfast.__file__).resolve().parent
+MAX_FILES = {"store": 18, "recall": 20, "sync": 25, "supersede": 18, "task claim": 9}
+
+
+class Walk(NamedTuple):
+    """What one call runs: each function once, in the order of its first call."""
+
+    functions: list[tuple[str, str]]
+    """A file below src/holdfast, and the qualified name of a function in it."""
+    calls: int
+
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(file for file, _ in self.functions))
+
+
+def record_walk(call: Callable[[], Any]) -> Walk:
+    """Run a call under a profile hook. Code that an import runs is not part of the walk."""
+    functions: dict[tuple[str, str], None] = {}
+    calls = 0
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(PACKAGE)) and code.co_name != "<module>":
+            calls += 1
+            functions[Path(code.co_filename).relative_to(PACKAGE).as_posix(), code.co_qualname] = None
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return Walk(list(functions), calls)
+
+
+def record_walks(folder: Path) -> dict[str, Walk]:
+    """The walk of each main call, made a second time, when caches are warm."""
+    with holdfast.open(str(folder / "here.db")) as here, holdfast.open(str(folder / "there.db")) as there:
+        for number in range(3):
+            here.store(title=f"Deploy day {number}", content=f"Release {number} goes out on Tuesdays.", namespace="shop")
+        here.recall("When do we deploy?")
+        walks = {"store": record_walk(lambda: here.store(title="Port", content="The server listens on 9077."))}
+        walks["recall"] = record_walk(lambda: here.recall("When do releases go out?"))
+        there.sync(remote=str(folder / "here.db"), direction="pull")
+        here.store(title="Stand-up", content="The stand-up is at nine.")
+        walks["sync"] = record_walk(lambda: there.sync(remote=str(folder / "here.db"), direction="pull"))
+        walks["supersede"] = record_supersession(here)
+        here.task_add(title="First", due_at="2026-01-01T00:00:00Z")
+        here.task_claim()
+        here.task_add(title="Second", due_at="2026-01-01T00:00:00Z")
+        walks["task claim"] = record_walk(here.task_claim)
+    return walks
+
+
+def record_supersession(store: holdfast.Holdfast) -> Walk:
+    """The walk of a link that supersedes a memory from which a reflection was drawn."""
+    for number in range(2):
+        source = store.store(title=f"Source {number}", content=f"The build number {number} takes ten minutes.")
+        newer = store.store(title=f"Newer {number}", content=f"Since May, build {number} is done within two.")
+        store.reflect(title=f"Insight {number}", content="Builds take long.", source_ids=[source.id])
+        walk = record_walk(lambda: store.link(source_id=newer.id, target_id=source.id, relation="supersedes"))  # noqa: B023
+    return walk
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--functions", action="store_true", help="the functions too")
+    parser.add_argument("--check", action="store_true", help="fail if a walk enters too many files")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        walks = record_walks(Path(folder))
+    for name, walk in walks.items():
+        print(f"{name}: {len(walk.files)} files ({MAX_FILES[name]} at most), {len(walk.functions)} functions, {walk.calls} calls")
+        if not options.check:
+            lines = [f"{file}:{function}" for file, function in walk.functions] if options.functions else walk.files
+            print(*(f"  {line}" for line in lines), sep="\n")
+    too_long = [name for name, walk in walks.items() if len(walk.files) > MAX_FILES[name]]
+    return 1 if options.check and too_long else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

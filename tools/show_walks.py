@@ -55,7 +55,9 @@ def record_walks(folder: Path) -> dict[str, Walk]:
     """The walk of each main call, made a second time, when caches are warm."""
     with holdfast.open(str(folder / "here.db")) as here, holdfast.open(str(folder / "there.db")) as there:
         for number in range(3):
-            here.store(title=f"Deploy day {number}", content=f"Release {number} goes out on Tuesdays.", namespace="shop")
+            here.store(
+                title=f"Deploy day {number}", content=f"Release {number} goes out on Tuesdays.", namespace="shop"
+            )
         here.recall("When do we deploy?")
         walks = {"store": record_walk(lambda: here.store(title="Port", content="The server listens on 9077."))}
         walks["recall"] = record_walk(lambda: here.recall("When do releases go out?"))
@@ -88,7 +90,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         walks = record_walks(Path(folder))
     for name, walk in walks.items():
-        print(f"{name}: {len(walk.files)} files ({MAX_FILES[name]} at most), {len(walk.functions)} functions, {walk.calls} calls")
+        print(
+            f"{name}: {len(walk.files)} files ({MAX_FILES[name]} at most), {len(walk.functions)} functions, {walk.calls} calls"
+        )
         if not options.check:
             lines = [f"{file}:{function}" for file, function in walk.functions] if options.functions else walk.files
             print(*(f"  {line}" for line in lines), sep="\n")

@@ -91,7 +91,8 @@ def main() -> int:
         walks = record_walks(Path(folder))
     for name, walk in walks.items():
         print(
-            f"{name}: {len(walk.files)} files ({MAX_FILES[name]} at most), {len(walk.functions)} functions, {walk.calls} calls"
+            f"{name}: {len(walk.files)} files ({MAX_FILES[name]} at most), {len(walk.functions)} functions,"
+            f" {walk.calls} calls"
         )
         if not options.check:
             lines = [f"{file}:{function}" for file, function in walk.functions] if options.functions else walk.files

@@ -23,8 +23,8 @@ def render_recall(answer: Any) -> Iterator[str]:
         yield style(f"      {hit.id}  {escape(hit.namespace)}  by {escape(hit.agent_id)}", dim=True)
         yield "      " + shorten(hit.content, 200)
         if hit.matched and hit.matched.start > 0:
-            said = hit.content[hit.matched.start : hit.matched.end]
-            yield style(f"      from {hit.matched.start} to {hit.matched.end}: ", dim=True) + shorten(said, 200)
+            passage = hit.content[hit.matched.start : hit.matched.end]
+            yield style(f"      characters {hit.matched.start} to {hit.matched.end}: ", dim=True) + shorten(passage, 200)
         if hit.stale:
             yield "      " + format_stale_mark(hit.stale)
         if hit.untrusted:
@@ -57,29 +57,29 @@ def _render_score(why: Any, indent: str) -> Iterator[str]:
     factor = f"{why.adjustment:.3f}" + (f" ({adjusted})" if adjusted else "")
     yield style(f"{indent}score {why.score:.3f} = ({total}) x {factor}", dim=True)
     if why.terms:
-        yield style(f"{indent}holds {', '.join(map(escape, why.terms))}", dim=True)
+        yield style(f"{indent}contains {', '.join(map(escape, why.terms))}", dim=True)
 
 
 def render_feedback(answer: Any) -> Iterator[str]:
     for one in answer.judged:
-        again = "" if one.outcome == "applied" else ", as was said before"
+        again = "" if one.outcome == "applied" else " (unchanged)"
         yield f"{one.id} {one.verdict}{again}. Its utility is {one.utility:+.2f}."
 
 
 def render_recall_log(answer: Any) -> Iterator[str]:
     if not answer.recalls:
-        yield "Nothing was asked, or it is no longer kept."
+        yield "No recalls are logged."
     for one in answer.recalls:
-        yield style(shorten(one.question) if one.question else "(not kept)", bold=True)
+        yield style(shorten(one.question) if one.question else "(query not stored)", bold=True)
         yield style(f"  {one.recall_id}  {one.asked_at[:19].replace('T', ' ')}  by {escape(one.agent_id)}", dim=True)
         for hit in one.hits:
-            said = ", ".join(f"{verdict} by {escape(agent)}" for agent, verdict in hit.verdicts.items())
-            yield f"  {hit.score:.3f}  {hit.id}  {said}".rstrip()
+            verdicts = ", ".join(f"{verdict} by {escape(agent)}" for agent, verdict in hit.verdicts.items())
+            yield f"  {hit.score:.3f}  {hit.id}  {verdicts}".rstrip()
 
 
 def render_reembedding(answer: Any) -> Iterator[str]:
-    yield f"{answer.memories} memories got vectors by {answer.model}, of {answer.passages} passages."
+    yield f"Embedded {answer.memories} memories ({answer.passages} passages) with {answer.model}."
     if answer.dropped:
-        yield style(f"{answer.dropped} older vectors were dropped: they had another number of dimensions.", fg="yellow")
+        yield style(f"Dropped {answer.dropped} older embeddings with another number of dimensions.", fg="yellow")
     for one in answer.refused:
-        yield style(f"{one.id} got none: {one.error}", fg="yellow")
+        yield style(f"{one.id} was not embedded: {one.error}", fg="yellow")

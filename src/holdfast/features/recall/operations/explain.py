@@ -1,4 +1,4 @@
-"""Say why a memory is not among the hits."""
+"""The `why-not` operation."""
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -38,16 +38,16 @@ class Reason(Struct, frozen=True):
 class Explained(Struct, frozen=True, kw_only=True):
     id: str
     title: str
-    """As it was at the time that is asked about."""
+    """The title at the time of the query (`as_of`)."""
     returned: bool
     reasons: list[Reason]
-    """The filters that keep it out, or the channels that missed it and what stands before it."""
+    """The filters that exclude it, or the searches that missed it and what ranks above it."""
     limit: int
     place: int | UnsetType = UNSET
-    """Among the hits; or which it would have among the candidates if there were no limit."""
+    """Its place among the hits, or among the candidates if it is not a hit."""
     score: float | UnsetType = UNSET
     last_score: float | UnsetType = UNSET
-    """Of the last hit that is returned."""
+    """Score of the last returned hit."""
     candidates: int | UnsetType = UNSET
     why: Why | UnsetType = UNSET
     degraded: str | UnsetType = UNSET
@@ -68,7 +68,7 @@ class Explained(Struct, frozen=True, kw_only=True):
     ),
 )
 def why_not(hold: Hold, request: WhyNot) -> Explained:
-    """Say which filter or which score keeps a memory out of the answer to a question."""
+    """Explain why a query does not return a memory."""
     as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
     now = as_of is None and known_at is None
     with hold.reading() as session:
@@ -83,19 +83,19 @@ def why_not(hold: Hold, request: WhyNot) -> Explained:
         return budget.fill(hits, rendered, request.budget_tokens, frame=frame, before=before)
 
     ask = asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at)
-    told = explaining.why_not(hold, request.id, ask, pick)
+    explained = explaining.why_not(hold, request.id, ask, pick)
     return Explained(
-        id=told.memory.id,
-        title=told.memory.title,
-        returned=told.returned,
-        reasons=[Reason(*one) for one in told.reasons],
+        id=explained.memory.id,
+        title=explained.memory.title,
+        returned=explained.returned,
+        reasons=[Reason(*one) for one in explained.reasons],
         limit=request.limit,
-        place=known(told.place),
-        score=known(told.why and round(told.why.score, 6)),
-        last_score=known(told.last and round(told.last, 6)),
-        candidates=known(told.candidates),
-        why=why_of(told.why, told.memory, request.context) if told.why else UNSET,
-        degraded=known(told.degraded),
+        place=known(explained.place),
+        score=known(explained.why and round(explained.why.score, 6)),
+        last_score=known(explained.last and round(explained.last, 6)),
+        candidates=known(explained.candidates),
+        why=why_of(explained.why, explained.memory, request.context) if explained.why else UNSET,
+        degraded=known(explained.degraded),
         as_of=text(as_of),
         known_at=text(known_at),
     )

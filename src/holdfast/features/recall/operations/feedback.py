@@ -1,4 +1,4 @@
-"""Say what became of hits, and look at what was said."""
+"""Operations on recall feedback: rate hits, list logged recalls."""
 
 from typing import Annotated, Literal
 
@@ -15,16 +15,16 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 from holdfast.kernel.timestamps import to_text
 
 RecallId = Annotated[
-    str, Meta(min_length=1, max_length=128, description="The recall_id of an answer.", extra={"argument": True})
+    str, Meta(min_length=1, max_length=128, description="The recall_id of a recall.", extra={"argument": True})
 ]
-VerdictField = Annotated[Verdict, Meta(description="What became of them.", extra={"argument": True})]
+VerdictField = Annotated[Verdict, Meta(description="Verdict on the hits.", extra={"argument": True})]
 Verdicts = Annotated[dict[str, Verdict], Meta(max_length=50, description="A verdict for each id.")]
 
 
 class Feedback(Request, frozen=True):
     recall_id: RecallId
     verdict: VerdictField | None = None
-    ids: Annotated[list[Id], Meta(max_length=50, description="Which hits.", extra={"argument": True})] = []
+    ids: Annotated[list[Id], Meta(max_length=50, description="Ids of the hits.", extra={"argument": True})] = []
     verdicts: Verdicts = {}
 
 
@@ -33,7 +33,7 @@ class Judged(Struct, frozen=True):
     verdict: Verdict
     outcome: Literal["applied", "noop"]
     utility: float
-    """From -1 to 1: what all verdicts on this memory come to."""
+    """From -1 to 1, over all verdicts on this memory."""
 
 
 class FeedbackKept(Struct, frozen=True, kw_only=True):
@@ -54,10 +54,10 @@ class FeedbackKept(Struct, frozen=True, kw_only=True):
     ),
 )
 def feedback(hold: Hold, request: Feedback) -> FeedbackKept:
-    """Say of a recall's hits whether they were used, ignored or wrong, so that the next recall knows it."""
+    """Rate recall hits as used, ignored or wrong."""
     given = list(request.verdicts.items())
     if (request.verdict is None) != (not request.ids) or not (request.ids or given):
-        raise Invalid("ids: name a verdict and the hits that it is on, or `verdicts`", fields=["verdict", "ids"])
+        raise Invalid("ids: give a verdict with the ids of the hits, or `verdicts`", fields=["verdict", "ids"])
     if request.verdict is not None:
         given += [(id, request.verdict) for id in request.ids]
     judged = judging.feedback(hold, request.recall_id, given)
@@ -72,7 +72,7 @@ def feedback(hold: Hold, request: Feedback) -> FeedbackKept:
 
 class Recalls(Request, frozen=True):
     agent_id: AgentId | None = None
-    before: Annotated[str, Meta(max_length=128, description="Go on after this recall_id, towards older ones.")] = ""
+    before: Annotated[str, Meta(max_length=128, description="Only recalls before this recall_id.")] = ""
     limit: Limit = 20
 
 
@@ -82,11 +82,11 @@ class LoggedHit(Struct, frozen=True, kw_only=True):
     adjustment: float
     words: float
     parts: dict[str, float]
-    """Each before its weight."""
+    """Values before weighting."""
     verdicts: dict[str, Verdict]
-    """By agent."""
+    """Verdict of each agent."""
     cosine: float | UnsetType = UNSET
-    """Of its nearest passage. Without a vector there is none, and the part `vector` is an estimate."""
+    """Cosine of the nearest passage. Without an embedding there is none, and the part `vector` is an estimate."""
 
 
 class LoggedRecall(Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class RecallPage(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def recalls(hold: Hold, request: Recalls) -> RecallPage:
-    """List what was asked and found, and what became of it, the newest first."""
+    """List logged recalls with their hits and verdicts, newest first."""
     found = judging.listed(hold, agent=request.agent_id, before=request.before, limit=request.limit)
     shown = [
         LoggedRecall(

@@ -1,4 +1,4 @@
-"""Find what bears on a question, and say why."""
+"""The `recall` and `reembed` operations."""
 
 from typing import Annotated, Literal
 
@@ -56,23 +56,23 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "toon_compact": ("id", "title", "content", "score"),
 }
-"""What of a hit is a column of the table."""
+"""Fields of a hit that become columns of the table, by format."""
 REASONS = ("matched", "why")
-"""What else is, if it is to be explained."""
+"""Further columns when the request asks for an explanation."""
 
 
 class Asking(Request, frozen=True, kw_only=True):
-    """A question and its filters."""
+    """A query and its filters."""
 
     context: Question
-    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="This namespace and its parents.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
     tags: Tags = []
     since: StoredSince | None = None
     until: StoredUntil | None = None
     as_agent: Namespace | None = None
     budget_tokens: (
-        Annotated[int, Meta(ge=0, le=10_000_000, description="Fit into this many tokens; 0: no hits.")] | None
+        Annotated[int, Meta(ge=0, le=10_000_000, description="Maximum tokens of the answer; 0 returns no hits.")] | None
     ) = None
     kinds: list[Kind] = []
     tier: TierField | None = None
@@ -82,7 +82,7 @@ class Asking(Request, frozen=True, kw_only=True):
     include_archived: bool = False
     embedding: EmbeddingField | None = None
     now: (
-        Annotated[Moment, Meta(description="When it is asked, for words such as yesterday, by the asker's clock.")]
+        Annotated[Moment, Meta(description="Time of the query, for words such as yesterday; local time with offset.")]
         | None
     ) = None
 
@@ -90,9 +90,9 @@ class Asking(Request, frozen=True, kw_only=True):
 class Recall(Asking, frozen=True, kw_only=True):
     as_of: AsOf | None = None
     known_at: KnownAt | None = None
-    explain: Annotated[bool, Meta(description="Say why each hit is there.")] = False
-    format: Annotated[Format, Meta(description="toon: one table, for fewer tokens.")] = "json"
-    note: Annotated[bool, Meta(description="Count it as a use, and keep the question.", extra={"not_on": ("mcp",)})] = (
+    explain: Annotated[bool, Meta(description="Explain the score of each hit.")] = False
+    format: Annotated[Format, Meta(description="toon: one table that takes fewer tokens.")] = "json"
+    note: Annotated[bool, Meta(description="Count the hits as used and log the query.", extra={"not_on": ("mcp",)})] = (
         True
     )
 
@@ -101,18 +101,18 @@ class RecallMeta(Struct, frozen=True, kw_only=True):
     recall_mode: str
     candidates: int
     degraded: str | UnsetType = UNSET
-    """Why the answer is less than what was asked for."""
+    """Why the answer is incomplete."""
     budget_tokens_used: int | UnsetType = UNSET
     budget_tokens_remaining: int | UnsetType = UNSET
     memories_dropped: int | UnsetType = UNSET
     budget_overflow: bool | UnsetType = UNSET
-    """The standards and the best hit, which come whatever they take, take more. Of 0 tokens nothing comes."""
+    """The standards and the best hit, which are always returned, exceed the budget. With a budget of 0 nothing is."""
     tokens_estimated: bool | UnsetType = UNSET
-    """Without a budget the tokens are not counted but guessed from the characters, to about a tenth."""
+    """Without a budget, tokens are estimated from the characters, accurate to about 10 %."""
 
 
 class Part(Struct, frozen=True):
-    """One reason: how strong it is, how much such a reason counts, and what both make together."""
+    """One part of a score: its value, its weight, and their product."""
 
     value: float
     weight: float
@@ -120,55 +120,56 @@ class Part(Struct, frozen=True):
 
 
 class Matched(Struct, frozen=True):
-    """From which character to which of the content; -1: the title."""
+    """Character range of the content that matched; -1: the title."""
 
     start: int
     end: int
 
 
 class Why(Struct, frozen=True, kw_only=True):
-    """Why a memory is a hit: the sum of the weighted parts, adjusted, before it is a share of the best."""
+    """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""
 
     score: float
     adjustment: float
     adjustments: dict[str, float]
-    """What priority, confidence, recency, use and feedback each add to 1; `over` multiplies what holds no longer."""
+    """What priority, confidence, recency, use and feedback each add to 1; `over` is a factor for expired or superseded
+    memories."""
     parts: dict[str, Part]
     words: float
-    """What its words are worth by themselves, before they are a share of the best."""
+    """The keyword score (BM25) before scaling to the best candidate."""
     cosine: float | UnsetType = UNSET
-    """Of its nearest passage. Without a vector there is none, and the part `vector` is an estimate."""
+    """Cosine of the nearest passage. Without an embedding there is none, and the part `vector` is an estimate."""
     terms: list[str]
-    """The words of it that were asked for, as they stand in it."""
+    """Query words that the memory contains, as written in it."""
 
 
 class RecalledMemory(MemoryView, frozen=True, kw_only=True):
     matched: Matched | UnsetType = UNSET
     like: list[str] | UnsetType = UNSET
-    """Memories that say the same, left out."""
+    """Ids of duplicates that were left out."""
     superseded_by: str | UnsetType = UNSET
     stale: StaleView | UnsetType = UNSET
-    """If something it stands on fell and nobody has settled that."""
+    """Set if a source of it changed and the notice is still open."""
     why: Why | UnsetType = UNSET
 
 
 class Recalled(Struct, frozen=True, kw_only=True):
     recall_id: str | UnsetType = UNSET
-    """By which `feedback` says what became of the hits."""
+    """Pass it to `feedback` to rate the hits."""
     memories: list[RecalledMemory]
-    """None if they were asked for as a table."""
+    """Empty if the format is a table."""
     count: int
     mode: str
     tokens_used: int
-    """Of the hits as they are sent, and of the standards."""
+    """Tokens of the hits as sent, and of the standards."""
     meta: RecallMeta
     budget_tokens: int | UnsetType = UNSET
     as_of: str | UnsetType = UNSET
     known_at: str | UnsetType = UNSET
     standards: list[MemoryView] | UnsetType = UNSET
-    """The memories that state how the asked namespace works, the most general first; not repeated among the hits."""
+    """The standards of the namespace, the most general first; not repeated among the hits."""
     toon: str | UnsetType = UNSET
-    """The hits as a table in TOON."""
+    """The hits as a TOON table."""
 
 
 @operation(
@@ -189,7 +190,7 @@ class Recalled(Struct, frozen=True, kw_only=True):
     ),
 )
 def recall(hold: Hold, request: Recall) -> Recalled:
-    """Find the memories that bear on a question, best first."""
+    """Search memories by meaning and keywords."""
     as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
     now = as_of is None and known_at is None
     stated = stated_in(hold, request.namespace) if request.namespace and now else []
@@ -224,7 +225,7 @@ def recall(hold: Hold, request: Recall) -> Recalled:
 
 
 def stated_in(hold: Hold, namespace: str) -> list[Memory]:
-    """The memories that state how a namespace works."""
+    """Return the standards of a namespace."""
     with hold.reading() as session:
         return standards.for_namespace(hold, session, namespace)
 
@@ -234,33 +235,33 @@ def columns(format: Format, *, explain: bool) -> tuple[str, ...]:
 
 
 def frame_of(format: Format, *, explain: bool) -> str:
-    """What is sent around the hits."""
+    """Return the text that encloses the hits, for counting tokens."""
     return "[]" if format == "json" else f"memories[50]{{{','.join(columns(format, explain=explain))}}}:\n"
 
 
 def shown_first(stated: list[Memory], most: int | None) -> list[MemoryView]:
-    """What states how the namespace works; within no tokens at all, nothing."""
+    """Return the standards to send; none if the budget is 0 tokens."""
     return [] if most == 0 else [memory_view(memory) for memory in stated]
 
 
 def before_of(standards: list[MemoryView]) -> str:
-    """What is sent before the hits, whatever they are."""
+    """Return the text sent before the hits, for counting tokens."""
     return f'"standards":[{"".join(map(_longest, standards))}],' if standards else ""
 
 
 def counted_of(hit: RecalledMemory, format: Format, *, explain: bool) -> str:
-    """A hit as it is sent among others, in its longest form."""
+    """Encode a hit as it is sent among others, in its longest form."""
     return _longest(hit) if format == "json" else text_of([hit], format, explain=explain).partition("\n")[2] + "\n"
 
 
 def _longest(memory: MemoryView) -> str:
-    """A memory among others as HTTP sends it: its metadata repeat whose it is."""
+    """Encode a memory as HTTP sends it: its metadata repeat the agent and the scope."""
     metadata = {**memory.metadata, "agent_id": memory.agent_id, "scope": memory.scope}
     return msgspec.json.encode(msgspec.structs.replace(memory, metadata=metadata)).decode() + ","
 
 
 def text_of(hits: list[RecalledMemory], format: Format, *, explain: bool) -> str:
-    """Hits as they are sent, which is what a budget counts."""
+    """Encode hits as they are sent; a budget counts these tokens."""
     if format == "json":
         return msgspec.json.encode(hits).decode()
     plain = [msgspec.to_builtins(hit) for hit in hits]
@@ -294,7 +295,7 @@ def meta_of(found: recalling.Recalled, most: int | None) -> RecallMeta:
 
 
 def hit_view(hit: Hit, *, explain: str | None) -> RecalledMemory:
-    """A hit as it is shown, and counted by a budget; with the reasons, if the question is told that they are for."""
+    """Build the view of a hit; `explain` is the query text if its score is to be explained."""
     piece = hit.why.piece
     return memory_view(
         hit.memory,
@@ -324,13 +325,13 @@ def why_of(one: rank.Ranked, memory: Memory, asked: str) -> Why:
 
 
 def adjustments_of(adjusted: rank.Adjusted) -> dict[str, float]:
-    """Those that change something: a factor of 1 does not, nor does what adds nothing."""
-    told = {name: round(value, 6) for name, value in adjusted._asdict().items()}
-    return {name: value for name, value in told.items() if value != (name == "over")}
+    """Return the adjustments that have an effect, without factors of 1 and terms of 0."""
+    rounded = {name: round(value, 6) for name, value in adjusted._asdict().items()}
+    return {name: value for name, value in rounded.items() if value != (name == "over")}
 
 
 class Reembed(Request, frozen=True):
-    everything: Annotated[bool, Meta(description="Make all of them anew, not only those that are missing.")] = False
+    everything: Annotated[bool, Meta(description="Recompute all embeddings, not only missing ones.")] = False
 
 
 class Refused(Struct, frozen=True):
@@ -343,7 +344,7 @@ class Reembedded(Struct, frozen=True, kw_only=True):
     memories: int
     passages: int
     dropped: int
-    """Vectors that went first, as the model's have another number of dimensions by now."""
+    """Embeddings dropped first because the model now has another number of dimensions."""
     refused: list[Refused]
 
 
@@ -355,9 +356,9 @@ class Reembedded(Struct, frozen=True, kw_only=True):
     examples=(Example({"everything": "perhaps"}, error="VALIDATION_FAILED"),),
 )
 def reembed(hold: Hold, request: Reembed) -> Reembedded:
-    """Make the vectors that memories lack by the model that is set; recall by words goes on meanwhile."""
+    """Compute missing embeddings. Keyword recall keeps working."""
     if hold.embedder is None:
-        raise EmbedderFailed("No model is set that makes vectors: set `embedder` to minilm, openai or ollama.")
+        raise EmbedderFailed("No embedding model is configured: set `embedder` to minilm, openai or ollama.")
     dropped = embed.again(hold, hold.embedder) if request.everything else 0
     made = embed.catch_up(hold, hold.embedder)
     return Reembedded(

@@ -383,7 +383,7 @@ def test_nothing_found_is_said_in_words(run: Run) -> None:
     ] == [
         "No memories.\n",
         "Nothing found.\n",
-        "Nothing holds all of these words.\n",
+        "No memory contains all of these words.\n",
         "The archive is empty.\n",
         "No messages.\n",
     ]

@@ -293,7 +293,7 @@ def test_a_stale_version_is_a_conflict_in_the_header_and_in_the_body(
 
     assert answer.status_code == 409
     assert answer.json() == {
-        "error": f"The memory {id} is at version 1, not 7: read it again and repeat.",
+        "error": f"The memory {id} is at version 1, not 7: read it again and retry.",
         "code": "VERSION_CONFLICT",
         "id": id,
         "expected_version": 7,

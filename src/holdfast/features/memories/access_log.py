@@ -1,11 +1,11 @@
-"""Which memories were recalled, collected in memory so that reads do not write."""
+"""In-memory access counts, flushed in batches: reads do not write."""
 
 import threading
 from collections.abc import Mapping
 
 
 class Uses:
-    """Which memories were recalled, collected so that reading stays reading; written in a batch afterwards."""
+    """Counts accesses by agent and memory until they are flushed. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -15,7 +15,7 @@ class Uses:
         self.add(agent, dict.fromkeys(memories, (1, at)))
 
     def add(self, agent: str, used: Mapping[str, tuple[int, int]]) -> None:
-        """Uses of an agent, beside those it has: each memory's number and last time."""
+        """Add accesses of an agent: the count and the latest time of each memory."""
         with self._lock:
             seen = self._seen.setdefault(agent, {})
             for id, (uses, at) in used.items():
@@ -23,7 +23,7 @@ class Uses:
                 seen[id] = (before + uses, max(last, at))
 
     def take(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """By agent and memory: how often, and when last. What was taken is not given again."""
+        """Return and clear all accesses: count and latest time by agent and memory."""
         with self._lock:
             seen, self._seen = self._seen, {}
             return seen

@@ -1,4 +1,4 @@
-"""Is this remembered already? Exactly, by a hash; nearly, by the words that two texts share."""
+"""Find stored duplicates of a text: exact ones by content hash, near ones by shared words."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class Nearest(NamedTuple):
 def nearest(
     hold: Hold, session: Session, title: str, content: str, namespace: str | None = None
 ) -> tuple[Nearest | None, int]:
-    """The live memory most like a text, of those the caller may see, and how many were compared."""
+    """Find the live, visible memory most similar to a text; also return how many were compared."""
     title, content = door.title(title), door.content(content)
     which = normal(Filter(namespace=namespace))
     same = _same(hold, session, content_hash(title, content), which.namespace)
@@ -38,7 +38,7 @@ def nearest(
 
 
 def candidates(hold: Hold, session: Session, title: str, content: str, namespace: str | None = None) -> list[Memory]:
-    """The memories that share the most telling words with a text, of those the caller may see."""
+    """List the visible memories that share the most distinctive words with a text."""
     which, now = normal(Filter(namespace=namespace)), hold.now()
     words = asking.question(session, asked(f"{title}\n{content}"))
     hits = asking.candidates(session, hold.caller, words, which, now, limit=MOST_CANDIDATES)
@@ -46,7 +46,7 @@ def candidates(hold: Hold, session: Session, title: str, content: str, namespace
 
 
 def _same(hold: Hold, session: Session, hash: str, namespace: str | None) -> list[Memory]:
-    """By the hash alone: with a namespace beside it, an engine may walk that instead of the hash's index."""
+    """Query by hash only and filter the namespace here: otherwise the planner may scan the namespace index instead."""
     parts, params = memories.narrowed(hold.caller, EVERYTHING, hold.now())
     rows = session.assembled(("memory_select", *parts, "memory.hashed"), params | {"content_hash": hash})
     return [memory for memory in map(memory_of, rows) if namespace in (None, memory.namespace)]

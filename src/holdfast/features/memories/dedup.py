@@ -1,4 +1,4 @@
-"""Keeping a memory clean: what a new text repeats, renews or contradicts, and what should not be kept in it."""
+"""Checks on write: duplicates, near-duplicates, echoes of recalled text, and secrets."""
 
 import re
 from collections.abc import Sequence
@@ -35,17 +35,17 @@ from holdfast.kernel.vector import Embedding
 Suggestion = Literal["restates", "merge", "supersede", "contradicts"]
 
 FEWEST_WORDS = 8
-"""Fewer words may be the same by chance, and mean what their title says: they are kept under each that is given."""
+"""Shorter texts are never duplicates: they may match by chance, and their title carries the meaning."""
 MOST_COMPARED = 6
-"""So many that share something are read, and no more of them than MOST_SIMILAR are offered."""
+"""Candidates that are read and compared; at most MOST_SIMILAR of them are returned."""
 MOST_SIMILAR = 3
 MOST_READ = 32
-"""So many that say the very same are read at a time."""
+"""Memories with identical text that are read per query."""
 LATELY = 3600 * SECOND
-"""For so long what was recalled is not news."""
+"""Text that repeats a recall within this window is an echo."""
 MOST_RECALLS = 50
 MOST_RECALLED = 300
-"""So many of the last recalls, and of what they found, are looked at."""
+"""The latest recalls, and hits of them, that are checked for echoes."""
 MOST_CITED = 30
 
 _ORDER: dict[Relation, int] = {"same": 0, "near": 1, "update": 2, "conflict": 3, "other": 4}
@@ -58,26 +58,26 @@ _SUGGESTED: dict[Relation, Suggestion] = {
 
 
 class Similar(NamedTuple):
-    """A memory that says nearly what another says, or something else of the same."""
+    """A memory that repeats, updates or contradicts another text on the same subject."""
 
     memory: Memory
     likeness: Likeness
 
     @property
     def suggestion(self) -> Suggestion:
-        """What could be done about it; what is one of several that a text was made of is restated by it."""
+        """The suggested action; a text composed of several memories restates each of them."""
         return _SUGGESTED.get(self.likeness.relation, "restates")
 
 
 class Seen(NamedTuple):
-    """What a text that is to be kept repeats, if anything, and what it is like."""
+    """Whether a new text is a duplicate or an echo, and the memories similar to it."""
 
     outcome: Literal["restated", "recalled"] | None = None
     similar: tuple[Similar, ...] = ()
 
 
 def look(hold: Hold, write: Transaction, memory: Memory) -> Seen:
-    """Whether a memory says anything new, to those who may see what is there."""
+    """Check a new memory against the visible ones: exact duplicates, near-duplicates, then echoes of recalls."""
     if memory.kind == "conversation":
         return Seen()
     sought = gists.numbers(memory, order_columns(memory)["parsed"])
@@ -95,7 +95,7 @@ def look(hold: Hold, write: Transaction, memory: Memory) -> Seen:
 
 
 def restated(write: Transaction, said: Memory, again: Memory) -> None:
-    """Count that somebody wanted to keep what a memory says already; it lives as long as the other would have."""
+    """Count a duplicate and extend the existing memory to the later of both expiry times."""
     count(write, said)
     if said.expires_at is not None and again.expires_at is not None and again.expires_at > said.expires_at:
         write.session.do("access_add", memory=said.id, origin=write.origin, uses=0, used_at=write.now)
@@ -103,17 +103,17 @@ def restated(write: Transaction, said: Memory, again: Memory) -> None:
 
 
 def says_again(old: Memory, new: Memory) -> bool:
-    """Whether somebody wants to keep the very same text under the very same title, however few words it has."""
+    """Whether title and content are identical, whatever the length of the text."""
     return new.kind != "conversation" and (old.title, old.content) == (new.title, new.content)
 
 
 def count(write: Transaction, said: Memory) -> None:
-    """Count that somebody wanted to keep what a memory says already."""
+    """Increment the duplicate count of a memory."""
     write.session.do("restated_add", memory=said.id, now=write.now)
 
 
 def times_restated(hold: Hold, id: str) -> int:
-    """How often somebody wanted to keep what a memory says already."""
+    """How often a duplicate of a memory was stored."""
     with hold.reading() as session:
         return next((int(row[1]) for row in session.rows("restated_of", ids=[id])), 0)
 
@@ -127,9 +127,9 @@ def likes(
     limit: int = 10,
     vector: Embedding | None = None,
 ) -> list[tuple[Memory, Likeness]]:
-    """The memories that say nearly what a text says, or something else of the same subject, best first.
+    """Find memories that repeat, update or contradict a text, best first.
 
-    Found by what they share with it, by its words and, if its vector is given, by that. Nothing is asked of a provider.
+    Candidates come from MinHash bands, shared words and, if given, the vector. Makes no call to an embedding provider.
     """
     now = hold.now()
     found = {one.id: one for one in duplicate.candidates(hold, session, title, content, namespace)}
@@ -149,14 +149,14 @@ def likes(
 
 
 def said_by(hold: Hold, session: Session, sought: Sequence[int], shared: gists.Sharing, now: int) -> list[str]:
-    """Who says the very same, the oldest first: if there are many, all whom the caller sees."""
+    """Ids of memories with identical text, oldest first; if there are many, all that the caller may see."""
     if len(shared.same) < gists.NEWEST:
         return shared.same
     return memories.saying(session, hold.caller, sought, now)
 
 
 def _said_before(hold: Hold, write: Transaction, memory: Memory, same: Sequence[str]) -> Similar | None:
-    """The memory to which another of those that say the very same would add nothing."""
+    """Find the memory with identical text to which the new one adds nothing."""
     for start in range(0, len(same), MOST_READ):
         read = memories.by_ids(write.session, hold.caller, same[start : start + MOST_READ], write.now)
         for _, old in sorted(read.items()):
@@ -166,7 +166,7 @@ def _said_before(hold: Hold, write: Transaction, memory: Memory, same: Sequence[
 
 
 def _sharing(hold: Hold, write: Transaction, memory: Memory, ids: Sequence[str]) -> list[Similar]:
-    """The first few whom the caller sees, best first."""
+    """Read the first few visible candidates and compare them, best first."""
     found: dict[str, Memory] = {}
     for start in range(0, len(ids), MOST_COMPARED):
         found |= memories.by_ids(write.session, hold.caller, ids[start : start + MOST_COMPARED], write.now)
@@ -185,7 +185,7 @@ def _best(found: list[Similar]) -> list[Similar]:
 
 
 def _restates(old: Memory, new: Memory) -> bool:
-    """Whether keeping a memory would add nothing to one that is there: not a word, not a reader, not a day."""
+    """Whether a new memory adds nothing to an old one: no text, no metadata, no wider scope, no later expiry."""
     words = plain(new.content)
     return (
         len(words.split()) >= FEWEST_WORDS
@@ -202,7 +202,7 @@ def _restates(old: Memory, new: Memory) -> bool:
 
 
 def _told_apart(old: Memory, new: Memory) -> bool:
-    """Whether titles say something else; not if they differ in case and blanks alone."""
+    """Whether two titles differ in meaning, not only in case and spaces."""
     return plain(old.title) != plain(new.title) and distinct(old.title, new.title, old.content, surely=False)
 
 
@@ -210,7 +210,7 @@ _OF_ITS_OWN = ("source_uri", "source_span", "valid_from", "valid_until", "speake
 
 
 def _recalled(hold: Hold, write: Transaction, memory: Memory) -> list[Memory]:
-    """What was recalled by the same agent lately, wherever it is kept, if a memory says nothing but that."""
+    """List the memories that the agent recalled recently, if the new text only repeats them."""
     own = without_pasted(memory.content)
     if not own.strip():
         return pasted(hold, write.session, memory.content, write.now)
@@ -226,16 +226,16 @@ def _tells(text: str) -> bool:
 
 
 class Lately:
-    """What the caller's agent was told within the last hour, to hold texts against."""
+    """Memories that the caller's agent recalled within the last hour, for echo detection."""
 
     def __init__(self, hold: Hold, session: Session, now: int, but_from: str | None = None) -> None:
-        """Without what came from one source, if that is named."""
+        """Leave out memories of the source `but_from`, if given."""
         read = memories.texts(session, hold.caller, _recalled_lately(hold, session, now), now)
         self._told = [one for one in read if but_from is None or one.source_uri != but_from]
         self._texts = [f"{one.title}\n{one.content}" for one in self._told]
 
     def repeated(self, title: str, content: str) -> list[str]:
-        """The memories that a text repeats, if it says nothing else."""
+        """Ids of the recalled memories that a text repeats; empty if it adds anything."""
         if not self._told or not _tells(content):
             return []
         near = worth_reading(self._texts, content)
@@ -247,14 +247,14 @@ class Lately:
 
 
 def without_pasted(text: str) -> str:
-    """A text without the blocks that this memory gave out and that were pasted into it."""
+    """Remove pasted context blocks from a text."""
     if "</" not in text:
         return text
     return without_recalled(text)
 
 
 def pasted(hold: Hold, session: Session, text: str, now: int) -> list[Memory]:
-    """The memories that pasted blocks cite, as far as the caller sees them."""
+    """Read the visible memories that pasted context blocks cite."""
     found: dict[str, Memory] = {}
     for id in dict.fromkeys(one[1] for one in islice(_CITED.finditer(text), MOST_CITED)):
         with suppress(NotFound, AmbiguousId):
@@ -267,7 +267,7 @@ _CITED = re.compile(r"\[([0-9a-f]{8}[0-9a-f-]{0,28})\]")
 
 
 def _recalled_lately(hold: Hold, session: Session, now: int) -> list[str]:
-    """The hits of this agent's last recalls, the newest first, written down or not."""
+    """Ids of this agent's latest recall hits, newest first, including those not yet flushed."""
     agent, since = hold.caller.agent, now - LATELY
     asked = [one for one in hold.local(Recalls).all() if one.agent == agent and one.asked_at >= since]
     noted = [[hit.id for hit in one.hits] for one in asked]
@@ -282,21 +282,21 @@ _TEXTS = ("title", "content", "tags", "metadata", "citations", "source_uri", "sp
 
 
 class Found(NamedTuple):
-    """What sorts of secrets stand in what is to be kept, and whether they were taken out."""
+    """The kinds of secrets found in a text, and whether they were redacted."""
 
     kinds: tuple[str, ...] = ()
     redacted: bool = False
 
 
 def without_secrets(session: Session, draft: Draft) -> tuple[Draft, Found]:
-    """A draft as the policy of its namespace lets it be kept, and the secrets that were found."""
+    """Apply the namespace's secret policy to a draft; return it with the secrets found."""
     given = {name: value for name in _TEXTS if (value := getattr(draft, name)) is not UNSET and value}
     clean, found = permitted(session, draft.namespace, given)
     return replace(draft, **clean) if found.redacted else draft, found
 
 
 def taken_in(session: Session, memory: Memory) -> Memory:
-    """A memory from elsewhere as the policy of its namespace lets it be kept."""
+    """Apply the namespace's secret policy to a memory from another store or namespace."""
     given = {name: value for name in (*_TEXTS, "reason", "extra") if (value := getattr(memory, name))}
     clean, found = permitted(session, memory.namespace, given)
     if not found.redacted:
@@ -305,7 +305,7 @@ def taken_in(session: Session, memory: Memory) -> Memory:
 
 
 def _searched(name: str, value: Any) -> Any:
-    """What of a field can hold a secret: of citations, where they lead."""
+    """The part of a field that may contain a secret: of citations, the URI."""
     return [one.uri for one in value] if name == "citations" else value
 
 
@@ -316,7 +316,7 @@ def _cleaned(name: str, value: Any) -> Any:
 
 
 def secrets_in(hold: Hold, memory: Memory) -> list[str]:
-    """What sorts of secrets stand in a memory, unless its namespace allows them."""
+    """The kinds of secrets in a memory; empty if its namespace allows secrets."""
     given = {name: _searched(name, getattr(memory, name)) for name in _TEXTS}
     kinds = dict.fromkeys(one.secret.kind for name, value in given.items() for one in secrets.within(name, value))
     if not kinds:
@@ -326,8 +326,8 @@ def secrets_in(hold: Hold, memory: Memory) -> list[str]:
 
 
 def permitted(session: Session, namespace: str, given: dict[str, Any]) -> tuple[dict[str, Any], Found]:
-    """Fields as the policy of a namespace lets them be kept, and the secrets that were found."""
-    door.foreign("metadata", given.get("metadata"))  # what is too deep to be kept is too deep to be walked through
+    """Apply a namespace's secret policy to fields; return them with the secrets found."""
+    door.foreign("metadata", given.get("metadata"))  # rejects nesting that is too deep to walk
     found = [place for name, value in given.items() for place in secrets.within(name, _searched(name, value))]
     if not found:
         return given, Found()
@@ -351,6 +351,6 @@ def _told(found: list[secrets.Place]) -> str:
     first = found[0]
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     return (
-        f"{first.field}: a secret ({first.secret.kind}) stands at character {first.secret.start}{more}. "
-        "This namespace keeps none: take it out, and name where it is kept instead."
+        f"{first.field}: contains a secret ({first.secret.kind}) at character {first.secret.start}{more}. "
+        "This namespace refuses secrets: remove it and reference where it is stored."
     )

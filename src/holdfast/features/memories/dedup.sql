@@ -4,8 +4,8 @@ on conflict (band, memory) do nothing
 -- name: gist_drop
 delete from memory_gist where band = any(:bands) and memory = :memory
 -- name: gist_sharing
--- Who says the very same, and who is kept under another of a text's numbers, the newest few of each. What an older version
--- kept is not under the number of the very same: it is looked for among the others.
+-- Memories with identical text (same = 1) and those that share a MinHash band, the newest few of each. Rows written by older
+-- versions have no entry under the exact hash; they are found through band_0.
 select * from (select memory, 1 as same from memory_gist where band = :exact order by memory desc limit :most) as now
 union all select * from (select g.memory, 1 from (
   select memory, exact from memory_gist where band = :band_0 order by memory desc limit :depth) as g

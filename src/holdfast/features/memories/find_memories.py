@@ -1,4 +1,4 @@
-"""Read memories back: one, a page, or those that hold all of some words."""
+"""Read memories: one by id, a page, or a keyword search."""
 
 from msgspec.structs import replace
 
@@ -20,17 +20,17 @@ _PLACES = ("namespace", "under", "as_agent")
 
 
 def get(hold: Hold, session: Session, id: str) -> Memory:
-    """One live memory, or an archived one: an id is enough to find it again."""
+    """Read one live or archived memory by id."""
     return memories.resolve(session, hold.caller, id, hold.now(), view="kept")
 
 
 def browse(hold: Hold, session: Session, which: Filter, *, limit: int, skip: int) -> list[Memory]:
-    """A page of memories, the most important first."""
+    """Read a page of memories, most important first."""
     return memories.select(session, hold.caller, normal(which), hold.now(), limit=limit, skip=skip)
 
 
 def search(hold: Hold, session: Session, query: str | None, which: Filter, *, limit: int) -> list[Memory]:
-    """The memories that hold all the words of a query, best first; without one, those of a source."""
+    """Find memories that contain all words of a query, best first; without a query, those of a source."""
     if query is None:
         return memories.select(session, hold.caller, normal(which), hold.now(), order="by_creation", limit=limit)
     words = list(dict.fromkeys((*runs(query), *emoji.names(query))))[:MOST_TERMS]
@@ -52,14 +52,14 @@ def search(hold: Hold, session: Session, query: str | None, which: Filter, *, li
 
 
 def lost_contents(hold: Hold, session: Session) -> list["Lost"]:
-    """What was said at once with what shows: its words find a memory, too."""
+    """Read the losing contents of merge conflicts: their words find the memory, too."""
     if session.row("conflict_any") is None:
         return []
     return conflicts.lost_contents(session, hold.caller)
 
 
 def normal(which: Filter) -> Filter:
-    """A filter whose namespaces are written as they are stored."""
+    """Normalize the namespaces of a filter; raise if its time range is reversed."""
     if which.since is not None and which.until is not None and which.until < which.since:
         raise Invalid("until: must not be before since", fields=["until"])
     named = {name: value for name in _PLACES if (value := getattr(which, name)) is not None}

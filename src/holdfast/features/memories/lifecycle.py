@@ -1,4 +1,4 @@
-"""The end of a memory: archived, brought back, deleted, collected when its time is over, purged."""
+"""Archive, restore, delete, forget, collect and purge memories."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -26,14 +26,14 @@ BATCH = 1000
 
 
 class Put(NamedTuple):
-    """What became of several memories."""
+    """The outcome of archiving several memories."""
 
     done: list[Memory]
     refused: list[tuple[str, HoldfastError]]
 
 
 def delete(hold: Hold, id: str, expected_version: int | None = None) -> Memory:
-    """Take a memory out of every view but its history, from where `undo` brings it back."""
+    """Delete a memory. Its history remains; `undo` restores it."""
     with hold.writing() as write:
         memory = memories.resolve(write.session, hold.caller, id, write.now, view="kept")
         must_change(hold, write, memory)
@@ -42,7 +42,7 @@ def delete(hold: Hold, id: str, expected_version: int | None = None) -> Memory:
 
 
 def archive(hold: Hold, ids: list[str], reason: str) -> Put:
-    """Put memories away, their links with them; each has an outcome of its own."""
+    """Archive memories with their links; each succeeds or fails on its own."""
     door.label("reason", reason)
     put = Put([], [])
     with hold.writing() as write:
@@ -63,7 +63,7 @@ def put_away(write: Transaction, memory: Memory, reason: str, op: str) -> Memory
 
 
 def restore(hold: Hold, id: str) -> Memory:
-    """Bring an archived or expired memory back, live: its lifetime starts anew."""
+    """Restore an archived or expired memory and restart its lifetime."""
     with hold.writing() as write:
         memory = _put_away(hold, write, id)
         must_change(hold, write, memory)
@@ -90,14 +90,14 @@ def _new_end(hold: Hold, memory: Memory, now: int) -> int | None:
 
 
 class Gone(NamedTuple):
-    """What a bulk change took away, and what it left because it is not the caller's to take."""
+    """Ids that a bulk change affected, and ids that it skipped for lack of write access."""
 
     ids: list[str]
     kept: list[str]
 
 
 def forget(hold: Hold, which: Filter, pattern: str | None, *, dry_run: bool) -> Gone:
-    """Archive every memory that a filter and any word of a pattern name and that the caller may change."""
+    """Archive every writable memory that matches a filter and contains any word of a pattern."""
     with hold.writing() as write:
         found, kept = _allowed(hold, write, _named(hold, write, which, pattern))
         for number, memory in enumerate(found):
@@ -108,7 +108,7 @@ def forget(hold: Hold, which: Filter, pattern: str | None, *, dry_run: bool) -> 
 
 
 def _allowed(hold: Hold, write: Transaction, found: list[Memory]) -> tuple[list[Memory], list[str]]:
-    """Those that the caller may change, and the ids of the others."""
+    """Split memories into those the caller may change and the ids of the others."""
     may = {memory.id for memory in found if memories.may_change(write.session, hold.caller, memory.id)}
     return [memory for memory in found if memory.id in may], [memory.id for memory in found if memory.id not in may]
 
@@ -131,20 +131,19 @@ COLLECTORS: list[Callable[[Hold, Transaction], None]] = []
 
 
 def before_collecting(prepare: Callable[[Hold], None]) -> None:
-    """Call this before expired memories are collected, outside of the transaction."""
+    """Register a function to call before expired memories are collected, outside the transaction."""
     BEFORE_COLLECTING.append(prepare)
 
 
 def on_collect(collector: Callable[[Hold, Transaction], None]) -> None:
-    """Call this in each transaction that collects expired memories: a feature drops what is past its time."""
+    """Register a function to call in each collecting transaction, so that features can drop expired rows."""
     COLLECTORS.append(collector)
 
 
 def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
-    """Move what has expired into the archive; its titles are free again. How a store stays small.
+    """Archive expired memories and free their titles.
 
-    Whether a memory has expired is decided when it is read, so this is this store's own business and no change that
-    others must hear of.
+    Expiry is evaluated on read, so this is local housekeeping: it is neither journalled nor replicated.
     """
     if dry_run:
         with hold.reading() as session:
@@ -165,7 +164,7 @@ def collect(hold: Hold, *, dry_run: bool = False) -> list[str]:
 
 
 def _outlived(write: Transaction) -> list[str]:
-    """Whose own time is over while they show what others under their title say."""
+    """Ids of title-group representatives that expired while other members of the group are live."""
     standing = [row[0] for row in write.session.rows("title_standing")]
     if not standing:
         return []
@@ -173,7 +172,7 @@ def _outlived(write: Transaction) -> list[str]:
 
 
 def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gone:
-    """Erase archived memories for good, out of their history too; an id and its state remain."""
+    """Erase archived memories and their history permanently; the id and state remain."""
     with hold.writing() as write:
         before = write.now - door.days("older_than_days", older_than_days or 0)
         named = None if ids is None else [_put_away(hold, write, id).id for id in ids]
@@ -190,7 +189,7 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
 def erase(
     write: Transaction, memory: Memory, left: Memory | None = None, taken: Mapping[str, int] | None = None
 ) -> None:
-    """What remains is who, where in time, and that it is deleted; or what is to be left."""
+    """Erase a memory, its aliases and its notices; leave a tombstone, or the record `left`."""
     for alias in [ALIAS.load(row) for row in write.session.rows("alias_ever", entity=memory.id)]:
         write.purge(ALIAS, alias)
     for told in [INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)]:

@@ -1,4 +1,4 @@
-"""Promote a memory: to a tier in which it lives longer, or to a namespace above its own."""
+"""Promote a memory to a longer-lived tier or to a parent namespace."""
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from holdfast.kernel.records.memory import Memory, Tier
 
 
 def promote(hold: Hold, id: str, tier: Tier) -> Memory:
-    """Raise a memory to a tier in which it lives longer."""
+    """Move a memory to a longer-lived tier."""
     with hold.writing() as write:
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         must_change(hold, write, memory)
@@ -25,14 +25,14 @@ def promote(hold: Hold, id: str, tier: Tier) -> Memory:
 
 
 def promote_to(hold: Hold, id: str, namespace: str) -> tuple[Memory, Memory]:
-    """Make a memory hold in a namespace above its own: a copy there, derived from it. The memory itself stays."""
+    """Copy a memory to a parent namespace and link the copy as derived from it. The original stays."""
     namespace = door.namespace(namespace, "to_namespace")
     door.must_be_kept(namespace, "to_namespace")
     with hold.writing() as write:
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         must_change(hold, write, memory)
         if namespace == memory.namespace or not under(memory.namespace, namespace):
-            raise Invalid(f"to_namespace: must lie above {memory.namespace!r}", fields=["to_namespace"])
+            raise Invalid(f"to_namespace: must be a parent of {memory.namespace!r}", fields=["to_namespace"])
         fresh = replace(
             memory,
             id=hold.new_id(),

@@ -35,7 +35,7 @@ select coalesce(max(rowno), 0) from memory
 -- name: memory_cells
 select cells from memory where id = :id
 -- name: memory_beside
--- What only this store keeps of memories, and whether they were ever used.
+-- The columns that are local to this store, and whether a memory was ever accessed.
 select m.id, m.cells, m.shown, m.lives_until, m.collected_at, m.content_hash,
   case when exists (select 1 from access a where a.memory = m.id) then 1 else 0 end, m.strand, m.spot, m.spelled, m.parsed
 from memory m where m.id = any(:ids)
@@ -46,14 +46,14 @@ delete from memory_tag where memory = :memory
 -- name: memory_tag_add
 insert into memory_tag (memory, tag) values (:memory, :tag)
 -- name: memory_by_title
--- The memory that holds a title, expired or not.
+-- The memory with a title, expired or not.
 select {memory.columns} from memory m
 where m.namespace = :namespace and m.title = :title and m.state = 'live' and m.shown = m.id
 -- name: memory_used_until
--- How long its last use keeps a memory.
+-- When a memory was last accessed.
 select max(used_at) from access where memory = :id
 -- name: memory_release
--- Take expired memories out of the live view: their titles are free again. Of this store alone, not journalled.
+-- Archive expired memories and free their titles. Local, not journalled.
 update memory set shown = null, collected_at = :now
 where id in (select id from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit)
 returning id, namespace, title
@@ -62,7 +62,7 @@ update memory set shown = null, collected_at = :now where id = :id
 -- name: memory_expired
 select id, namespace, title from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit
 -- name: memory_extend
--- A use lengthens a life, never shortens it, and does not bring back what was collected: its title may be another's.
+-- An access extends the lifetime, never shortens it, and does not revive a collected memory: its title may be taken.
 update memory set lives_until = :until
 where id = :id and expires_at is not null and lives_until < :until and collected_at is null
 -- name: access_add
@@ -91,7 +91,7 @@ group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.live
  and m.state = 'live' and m.lives_until > :now and (m.shown = m.id or m.shown is null)
 -- name: memory.put_away
--- What the archive shows: archived, or expired.
+-- Archived or expired.
  and (m.state = 'archived' or (m.state = 'live' and m.lives_until <= :now))
 -- name: memory.kept
  and m.state <> 'deleted' and (m.state <> 'live' or m.shown is null or m.shown = m.id)
@@ -100,7 +100,7 @@ group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.expiring
  and m.lives_until <= :soon
 -- name: memory.visible
--- The one place that decides who sees a private memory.
+-- The only place that decides who may see a private memory.
  and (m.scope <> 'private' or m.agent = :caller or exists (
   select 1 from memory_grant g where g.memory = m.id and g.agent = :caller and g.state = 'live'))
 -- name: memory.writable
@@ -146,7 +146,7 @@ group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.kinds
  and m.kind = any(:kinds)
 -- name: memory.lessons
--- Said as it stands in their index, which is not used otherwise.
+-- Must equal the predicate of the partial index, or the index is not used.
  and m.kind = 'lesson'
 -- name: memory.cited
  and m.citations <> '[]'
@@ -159,7 +159,7 @@ group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.hashed
  and m.content_hash = :content_hash
 -- name: memory.seen_from
--- What an agent placed at a namespace sees: its own private, and what its team, unit and organisation share.
+-- What an agent at a namespace sees: its own private memories and those shared by its team, unit and organisation.
  and (m.scope = 'collective' or (m.scope = 'private' and m.namespace = :at)
   or (m.scope = 'team' and (m.namespace = :team or (m.namespace >= :team || '/' and m.namespace < :team || '0')))
   or (m.scope = 'unit' and (m.namespace = :unit or (m.namespace >= :unit || '/' and m.namespace < :unit || '0')))
@@ -175,19 +175,19 @@ group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.by_newest
  order by m.created_at desc, m.id desc limit :limit offset :skip
 -- name: memory.before
--- Ids begin with the moment of their making: the newest first, on from one.
+-- Ids start with their creation time: newest first, starting before one.
  and m.id < :before order by m.id desc limit :limit
 -- name: memory.put_away_before
  and case when m.state = 'archived' then m.updated_at else m.lives_until end <= :before order by m.id
 -- name: record_told
--- Up to which of their times the changes of each origin tell of a record.
+-- The time of the last change to a record, by origin.
 select j.origin, max(j.at) from journal j where j.record = :id and j.kind = :kind and j.at <= :most group by j.origin
 -- name: record_said
--- What the journal still holds of what a record said; a purge says nothing.
+-- The bodies of a record that the journal still contains; a purge has none.
 select j.origin, j.body from journal j
 where j.record = :id and j.kind = :kind and j.op <> 'purge' and (j.body is not null or j.delta is not null)
 -- name: record_purged
--- A purged record keeps its id and state; what it said is gone from the history too.
+-- Erase the content of a purged record from the journal; its id and state remain.
 update journal set body = null, delta = null where record = :id and kind = :kind and origin = :origin and at <= :at
 -- name: memory_has_expired
 select id from memory where id = :id and lives_until <= :now

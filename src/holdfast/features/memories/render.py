@@ -38,11 +38,11 @@ def render_memory(answer: Any) -> Iterator[str]:
 
 def _render_warnings(answer: Any) -> Iterator[str]:
     """Print detected prompt injections and secrets, the restatement count and similar memories."""
-    for name, what in (("untrusted", "untrusted"), ("secrets", "holds secrets"), ("redacted", "taken out")):
+    for name, what in (("untrusted", "untrusted"), ("secrets", "contains secrets"), ("redacted", "redacted")):
         if found := getattr(answer, name, None):
             yield style(f"{what}: {', '.join(found)}", fg="yellow")
     if again := getattr(answer, "restated", None):
-        yield style(f"restated {pluralize(again, 'time')}", dim=True)
+        yield style(f"stored again {pluralize(again, 'time')}", dim=True)
     for one in getattr(answer, "similar", None) or ():
         yield style(f"  {one.suggestion:<11} {one.id}  {shorten(one.title, 60)}", dim=True)
 
@@ -50,7 +50,7 @@ def _render_warnings(answer: Any) -> Iterator[str]:
 def format_stale_mark(mark: Any) -> str:
     """Format why a memory is stale, in one line."""
     fell = f" ({mark.invalidated_id})" if isinstance(mark.invalidated_id, str) else ""
-    return style(f"stale: what it stands on{fell} is {mark.cause} since {mark.since[:10]}", fg="yellow")
+    return style(f"stale: its source{fell} is {mark.cause} since {mark.since[:10]}", fg="yellow")
 
 
 def render_memories(answer: Any) -> Iterator[str]:
@@ -58,7 +58,7 @@ def render_memories(answer: Any) -> Iterator[str]:
 
 
 def render_search(answer: Any) -> Iterator[str]:
-    yield from _render_memory_table(answer.results, "Nothing holds all of these words.")
+    yield from _render_memory_table(answer.results, "No memory contains all of these words.")
 
 
 def render_archive(answer: Any) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _build_rows(found: Iterable[Any]) -> Iterator[tuple[str, ...]]:
 
 
 def render_deletion(answer: Any) -> Iterator[str]:
-    yield f"Deleted {answer.id}. `holdfast history {answer.id}` shows it; `holdfast undo CHANGE` brings it back."
+    yield f"Deleted {answer.id}. See `holdfast history {answer.id}`; restore it with `holdfast undo CHANGE`."
 
 
 def render_batch(answer: Any) -> Iterator[str]:
@@ -96,12 +96,12 @@ def format_outcome(one: Any) -> str:
 def render_consolidation(answer: Any) -> Iterator[str]:
     """Print the new memory and how many memories it replaces."""
     yield from render_memory(answer.memory)
-    yield style(f"(made of {answer.consolidated} memories, which are archived)", fg="green")
+    yield style(f"(replaces {answer.consolidated} memories, now archived)", fg="green")
 
 
 def render_duplicate_check(answer: Any) -> Iterator[str]:
     """Print whether the text is stored already, and the most similar memory."""
-    yield "It is remembered already." if answer.is_duplicate else "It is new."
+    yield "Already stored." if answer.is_duplicate else "New."
     if answer.nearest is not None:
         near = answer.nearest
         yield f"{near.similarity:.2f}  {near.id}  {escape(near.namespace)}  {shorten(near.title, 60)}"

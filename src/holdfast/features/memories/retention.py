@@ -1,4 +1,4 @@
-"""What agents used, tried and finished is let go after as many days as the settings say. Of this store alone."""
+"""Delete usage, task run and run records past their retention period. Local, not replicated."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,12 @@ from holdfast.kernel.context import Hold
 from holdfast.kernel.timestamps import DAY
 
 BATCH = 1000
-"""Rows that are dropped in one transaction."""
+"""Rows deleted per transaction."""
 _DROP = {"usage": ("usage_old_drop",), "task_run": ("task_run_old_drop",), "run": ("run_old_phases", "run_old_drop")}
 
 
 class LetGo(NamedTuple):
-    """How many of each were dropped, or would be."""
+    """How many records of each kind were deleted, or would be."""
 
     usage: int
     task_runs: int
@@ -20,7 +20,7 @@ class LetGo(NamedTuple):
 
 
 def let_go(hold: Hold, *, dry_run: bool = False) -> LetGo:
-    """Drop what is older than it is kept. What a budget of this month counts stays, however short the time is."""
+    """Delete records past their retention. Usage of the current month always stays: budgets count it."""
     now, keep = hold.now(), hold.keep
     day = min(now // DAY - keep.usage, price.began("month", now))
     return LetGo(
@@ -31,7 +31,7 @@ def let_go(hold: Hold, *, dry_run: bool = False) -> LetGo:
 
 
 def _drop(hold: Hold, kind: str, before: int, *, dry_run: bool) -> int:
-    """Drop what is from before a day or a moment, some in each transaction; how many."""
+    """Delete records older than a day or timestamp in batches; return how many."""
     if dry_run:
         with hold.reading() as session:
             return int(session.assembled(("old_count", f"{kind}_old", "old_count.end"), {"before": before})[0][0])
@@ -43,6 +43,6 @@ def _drop(hold: Hold, kind: str, before: int, *, dry_run: bool) -> int:
             for statement in _DROP[kind]:
                 session.do(statement, ids=ids)
         gone += len(ids)
-        hold.progress(gone, gone, "letting go")
+        hold.progress(gone, gone, "pruning")
         if len(ids) < BATCH:
             return gone

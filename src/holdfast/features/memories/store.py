@@ -1,4 +1,4 @@
-"""Reading memories: which ones a caller may see is decided here, in SQL, and nowhere else."""
+"""Read memories. The only place that decides, in SQL, which memories a caller may see."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -14,13 +14,13 @@ from holdfast.kernel.records.memory import Kind, Memory, Tier
 from holdfast.kernel.storage.port import Part, Session
 
 View = Literal["live", "put_away", "kept", "any"]
-"""Live and not expired; archived or expired; everything that is not deleted; or that too."""
+"""live: not expired; put_away: archived or expired; kept: not deleted; any: all, deleted included."""
 
 LONGEST_TEXT = "\U0010ffff"
 
 
 class Filter(Struct, frozen=True, kw_only=True):
-    """Which memories are meant. Every part narrows; an empty filter means all of them."""
+    """A filter on memories. All conditions must hold; an empty filter matches everything."""
 
     namespace: str | None = None
     namespaces: tuple[str, ...] = ()
@@ -40,18 +40,18 @@ class Filter(Struct, frozen=True, kw_only=True):
     confidence: tuple[float, float] | None = None
     as_agent: str | None = None
     archived: bool = False
-    """Also what was archived or has expired."""
+    """Include archived and expired memories."""
     unchanged_since: int | None = None
-    """Only what no later entry of the journal is about."""
+    """Only memories without a journal entry after this one."""
     true_at: int | None = None
-    """Only what says of itself that it was true then, or was written by then."""
+    """Only memories valid at this time by their own dates, or written by then."""
 
 
 EVERYTHING = Filter()
 
 
 class Found(NamedTuple):
-    """A full-text hit, before its memory is read."""
+    """A full-text hit without its memory."""
 
     id: str
     score: float
@@ -61,13 +61,13 @@ class Found(NamedTuple):
 
 
 def visible(caller: Caller, right: Literal["visible", "writable"] = "visible") -> tuple[list[Part], dict[str, Any]]:
-    """The clause that keeps a query to what its caller may see (or change)."""
+    """Build the clauses that limit a query to memories the caller may see, or change."""
     parts, params = reached(caller)
     return [f"memory.{right}", *parts], params | {"caller": caller.agent}
 
 
 def reached(caller: Caller) -> tuple[list[Part], dict[str, Any]]:
-    """The clause that keeps a query to its caller's namespaces, private memories of others included: for exports."""
+    """Build the clauses that limit a query to the caller's namespaces, including private memories: for exports."""
     parts: list[Part] = []
     params: dict[str, Any] = {}
     if "*" not in caller.namespaces:
@@ -97,7 +97,7 @@ _CLAUSES = (
 
 
 def narrowed(caller: Caller, which: Filter, now: int, view: View = "live") -> tuple[list[Part], dict[str, Any]]:
-    """The clauses of a filter, visibility included."""
+    """Build the clauses of a filter, including visibility."""
     parts, params = visible(caller)
     if which.archived and view == "live":
         view = "kept"
@@ -130,7 +130,7 @@ def narrowed(caller: Caller, which: Filter, now: int, view: View = "live") -> tu
 
 
 def seen_from(namespace: str) -> dict[str, str]:
-    """An agent's own place and the three above it; a place that does not exist shows nothing."""
+    """Parameters of `memory.seen_from`: an agent's namespace and its three ancestors; a blank where there is none."""
     segments = namespace.split("/")
     above = ["/".join(segments[:-up]) if len(segments) > up else " " for up in (1, 2, 3)]
     return dict(zip(("at", "team", "unit", "org"), (namespace, *above), strict=True))
@@ -147,14 +147,14 @@ def select(
     skip: int = 0,
     view: View = "live",
 ) -> list[Memory]:
-    """The memories of a filter, in an order, a page at a time."""
+    """Read a page of the memories that match a filter, in a given order."""
     parts, params = narrowed(caller, which, now, view)
     rows = session.assembled(("memory_select", *parts, f"memory.{order}"), params | {"limit": limit, "skip": skip})
     return [memory_of(row) for row in rows]
 
 
 def newest(session: Session, caller: Caller, now: int, *, before: str = LONGEST_TEXT, limit: int) -> list[Memory]:
-    """The memories made last, on from an id."""
+    """Read the newest memories, starting before an id."""
     parts, params = narrowed(caller, EVERYTHING, now)
     rows = session.assembled(("memory_select", *parts, "memory.before"), params | {"before": before, "limit": limit})
     return [memory_of(row) for row in rows]
@@ -163,7 +163,7 @@ def newest(session: Session, caller: Caller, now: int, *, before: str = LONGEST_
 def put_away_before(
     session: Session, caller: Caller, now: int, before: int, ids: list[str] | None = None
 ) -> list[Memory]:
-    """What was archived, or has expired, by a moment: all of it, or those of some ids."""
+    """List memories archived or expired by a timestamp, optionally only those with given ids."""
     parts, params = narrowed(caller, EVERYTHING, now, "put_away")
     params["before"] = before
     if ids is not None:
@@ -174,7 +174,7 @@ def put_away_before(
 
 
 def by_ids(session: Session, caller: Caller, ids: Iterable[str], now: int, view: View = "live") -> dict[str, Memory]:
-    """Those of some memories that the caller may see."""
+    """Read the visible memories among some ids."""
     wanted = list(ids)
     parts, params = narrowed(caller, EVERYTHING, now, view)
     rows = session.assembled(("memory_select", *parts, "memory.some"), params | {"ids": wanted})
@@ -182,7 +182,7 @@ def by_ids(session: Session, caller: Caller, ids: Iterable[str], now: int, view:
 
 
 class Text(NamedTuple):
-    """What a memory says, and where that came from."""
+    """The text of a memory and its source."""
 
     id: str
     title: str
@@ -191,7 +191,7 @@ class Text(NamedTuple):
 
 
 def texts(session: Session, caller: Caller, ids: Sequence[str], now: int) -> list[Text]:
-    """What those of some memories say that the caller may see, in the order in which they are named."""
+    """Read the texts of the visible memories among some ids, in the given order."""
     if not ids:
         return []
     parts, params = narrowed(caller, EVERYTHING, now)
@@ -201,7 +201,7 @@ def texts(session: Session, caller: Caller, ids: Sequence[str], now: int) -> lis
 
 
 def saying(session: Session, caller: Caller, numbers: Sequence[int], now: int) -> list[str]:
-    """Those that say the very same as the text of these numbers and that the caller may see, the oldest first."""
+    """Ids of the visible memories with the same MinHash numbers, oldest first."""
     parts, params = narrowed(caller, EVERYTHING, now)
     sought = {"exact": numbers[0], "band": numbers[1]}
     rows = session.assembled(("memory_ids", *parts, "memory.same"), params | sought)
@@ -209,7 +209,7 @@ def saying(session: Session, caller: Caller, numbers: Sequence[int], now: int) -
 
 
 def resolve(session: Session, caller: Caller, id: str, now: int, view: View = "live") -> Memory:
-    """The one memory that an id, or an unambiguous beginning of one, means."""
+    """Read the memory with an id or an unambiguous id prefix."""
     parts, params = narrowed(caller, EVERYTHING, now, view)
     rows = session.assembled(("memory_select", *parts, "memory.one"), params | {"id": id})
     if not rows and 0 < len(id) < 36:
@@ -218,20 +218,20 @@ def resolve(session: Session, caller: Caller, id: str, now: int, view: View = "l
         return resolve(session, caller, shown[0], now, view)
     if len(rows) > 1:
         found = [row[0] for row in rows[:10]]
-        raise AmbiguousId(f"{id!r} begins the ids of several memories: give more of it.", candidates=found)
+        raise AmbiguousId(f"{id!r} is the prefix of several ids: give more characters.", candidates=found)
     if not rows:
         raise NotFound(f"There is no memory {id!r}.", id=id)
     return memory_of(rows[0])
 
 
 def may_change(session: Session, caller: Caller, id: str) -> bool:
-    """Whether the caller may write to a memory that it can see."""
+    """Whether the caller may write to a memory."""
     parts, params = visible(caller, "writable")
     return bool(session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": id}))
 
 
 def was_visible(session: Session, caller: Caller, then: Memory) -> bool:
-    """Whether a caller may see a past state of a memory that it sees now: the rule of `memory.visible`, on what was."""
+    """Whether a caller may see a past state of a memory: the rule of `memory.visible`, applied to that state."""
     if not caller.reaches(then.namespace):
         return False
     if then.scope != "private" or then.agent == caller.agent:
@@ -241,7 +241,7 @@ def was_visible(session: Session, caller: Caller, then: Memory) -> bool:
 
 
 def holder(session: Session, namespace: str, title: str) -> Memory | None:
-    """The memory under a title, whoever owns it."""
+    """Read the memory with a title, whoever owns it."""
     row = session.row("memory_by_title", namespace=namespace, title=title)
     return memory_of(row) if row else None
 
@@ -257,9 +257,9 @@ def matching(
     every: bool = False,
     since_row: int = 0,
 ) -> list[Found]:
-    """What holds any (or every one) of some words, best first; every filter applies before the limit.
+    """Full-text search for any, or all, of some words, best first. Filters apply before the limit.
 
-    `since_row`: only among the newer ones.
+    `since_row`: only rows from this one on.
     """
     parts, params = narrowed(caller, which, now)
     asking, asked = session.asking(words, every=every)
@@ -279,7 +279,7 @@ def count(session: Session, caller: Caller, which: Filter, now: int, view: View 
 def titled(
     session: Session, caller: Caller, which: Filter, now: int, title: str | None, *, limit: int, skip: int
 ) -> list[Memory]:
-    """The memories of a filter that have a title, or all of them, by where they are."""
+    """Read the memories of a filter, optionally only those with a title, ordered by namespace."""
     parts, params = narrowed(caller, which, now)
     if title is not None:
         parts, params = [*parts, "memory.titled"], params | {"title": title}
@@ -288,7 +288,7 @@ def titled(
 
 
 def count_noted(session: Session, caller: Caller, agents: Sequence[str], now: int) -> int:
-    """How many observations of some agents there are."""
+    """Count the observations of some agents."""
     parts, params = narrowed(caller, Filter(kinds=("observation",)), now)
     return int(session.assembled(("memory_count", *parts, "memory.noted_by"), params | {"agents": list(agents)})[0][0])
 
@@ -296,12 +296,12 @@ def count_noted(session: Session, caller: Caller, agents: Sequence[str], now: in
 def counts(
     session: Session, caller: Caller, which: Filter, now: int, by: Literal["tier", "namespace"], view: View = "live"
 ) -> list[tuple[str, int]]:
-    """How many there are of each."""
+    """Count memories by tier or namespace."""
     parts, params = narrowed(caller, which, now, view)
     rows = session.assembled((f"memory_count.by_{by}", *parts, f"memory.per_{by}"), params)
     return [(str(row[0]), int(row[1])) for row in rows]
 
 
 def uses(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """How often, and when last, memories were recalled."""
+    """Read access count and latest access time of memories."""
     return {row[0]: (row[1], row[2]) for row in session.rows("access_of", ids=list(ids))} if ids else {}

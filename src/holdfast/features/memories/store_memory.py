@@ -1,4 +1,4 @@
-"""Keep a memory: durable, findable and journalled when this returns."""
+"""Store a memory: durable, searchable and journalled on return."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
@@ -23,20 +23,20 @@ from holdfast.kernel.vector import Embedding
 MOST_VERSIONS = 1024
 
 GIVEN = {"confidence", *MEMORY_SHAPE.registers} - {"namespace", "title", "content", "state"}
-"""What storing onto a taken title changes only if it was given."""
+"""Fields that a merge changes only if they were given."""
 Outcome = Literal["created", "merged", "unchanged", "restated", "recalled"]
-"""Kept, kept in an older one, or there already: under that title, under another, or as what was just recalled."""
+"""created, merged, unchanged (same title and text), restated (another title), recalled (echo of a recent recall)."""
 
 
 class Remembered(NamedTuple):
-    """What became of a draft. If it was there already, the memory is the one that says it."""
+    """The outcome of storing a draft. For a duplicate, `memory` is the existing one."""
 
     memory: Memory
     outcome: Outcome
     similar: tuple[hygiene.Similar, ...] = ()
-    """What says nearly the same, or something else of the same; of what was recalled, all that it repeats."""
+    """Similar memories; for an echo, every memory it repeats."""
     secrets: hygiene.Found = hygiene.Found()
-    """What sorts of secrets were given."""
+    """The secrets found in the draft."""
 
 
 def remember(
@@ -47,7 +47,7 @@ def remember(
     *,
     force: bool = False,
 ) -> Remembered:
-    """Keep one memory. A taken title is an error, is merged into, or makes a numbered one, as asked."""
+    """Store one memory. `on_conflict` decides whether a taken title is an error, a merge or a numbered copy."""
     with hold.writing() as write:
         return put(hold, write, draft, on_conflict, embedding, force=force)
 
@@ -55,7 +55,7 @@ def remember(
 def remember_all(
     hold: Hold, drafts: Sequence[Callable[[], tuple[Draft, OnConflict, Embedding | None, bool]]]
 ) -> list[Remembered | HoldfastError]:
-    """Keep many in one transaction; each has an outcome of its own, and a rejected one leaves the others be."""
+    """Store many memories in one transaction; each succeeds or fails on its own."""
     outcomes: list[Remembered | HoldfastError] = []
     with hold.writing() as write:
         for number, drafted in enumerate(drafts):
@@ -80,10 +80,10 @@ def put(
     force: bool = False,
     imported: bool = False,
 ) -> Remembered:
-    """Keep one memory inside a transaction. Raises before it writes, so that a rejected item leaves nothing.
+    """Store one memory inside a transaction. Raises before it writes, so a rejected item leaves no trace.
 
-    What says nothing new is counted instead, unless it is forced; the policy on secrets cannot be forced. What is
-    imported went by that policy already.
+    A duplicate is counted instead of stored unless forced. The secret policy cannot be overridden; imported drafts
+    have passed it already.
     """
     if embedding is not None:
         vectors.check(write.session, embedding)
@@ -130,7 +130,7 @@ def _put(
 
 
 def _add(hold: Hold, write: Transaction, memory: Memory, *, force: bool) -> Remembered:
-    """Keep a memory that says something new; of another it is told who said it before."""
+    """Store a memory under a free title, unless it duplicates an existing one."""
     seen = hygiene.Seen() if force else hygiene.look(hold, write, memory)
     if seen.outcome is None:
         return Remembered(write.add(MEMORY, memory, "store"), "created", seen.similar)
@@ -140,7 +140,7 @@ def _add(hold: Hold, write: Transaction, memory: Memory, *, force: bool) -> Reme
 
 
 def title_holder(write: Transaction, namespace: str, title: str) -> Memory | None:
-    """Who holds a title. An expired holder lets go of it: nobody sees it any more."""
+    """Find the memory with a title. If it has expired, release the title and return None."""
     holder = memories.holder(write.session, namespace, title)
     if holder is None or holder.expires_at is None:
         return holder
@@ -153,7 +153,7 @@ def title_holder(write: Transaction, namespace: str, title: str) -> Memory | Non
 
 
 def must_be_free(hold: Hold, write: Transaction, memory: Memory) -> None:
-    """Raise if another memory holds this one's title; which one is told only to those who may see it."""
+    """Raise if another memory has this title; the error names it only if the caller may see it."""
     holder = title_holder(write, memory.namespace, memory.title)
     if holder is None or holder.id == memory.id:
         return
@@ -165,25 +165,25 @@ def must_be_free(hold: Hold, write: Transaction, memory: Memory) -> None:
 
 def must_change(hold: Hold, write: Transaction, memory: Memory) -> None:
     if not memories.may_change(write.session, hold.caller, memory.id):
-        raise Forbidden(f"The memory {memory.id} is another agent's: ask for a write grant.")
+        raise Forbidden(f"The memory {memory.id} belongs to another agent: ask its owner for a write grant.")
 
 
 def must_decide(hold: Hold, write: Transaction, memory: Memory) -> None:
-    """Raise unless the caller decides who may see a memory: its owner, or an agent with an admin grant."""
+    """Raise unless the caller owns the memory or has an admin grant on it."""
     if memory.agent != hold.caller.agent:
         own = write.get(GRANT, ids.derived("grant", memory.id, hold.caller.agent))
         if own is None or own.state != "live" or own.permission != "admin":
-            raise Forbidden(f"Only the owner of {memory.id} decides who may see it.")
+            raise Forbidden(f"Only the owner of {memory.id} can change who may see it.")
 
 
 def must_agree(hold: Hold, write: Transaction, before: Memory, after: Memory) -> None:
-    """Raise if a change would publish or hide a memory and the caller does not decide on that."""
+    """Raise if a change makes a memory private or public without ownership of it."""
     if before.scope != after.scope and "private" in (before.scope, after.scope):
         must_decide(hold, write, before)
 
 
 def numbered(title: str, number: int) -> str:
-    """A title with a number behind it, shortened if it would be too long."""
+    """Append a number to a title, truncating the title if needed."""
     ending = f" ({number})"
     room = door.MOST_BYTES["title"] - len(ending)
     return door.title(title.encode()[:room].decode(errors="ignore") + ending)
@@ -194,14 +194,14 @@ def _free_title(write: Transaction, memory: Memory) -> str:
         title = numbered(memory.title, number)
         if title_holder(write, memory.namespace, title) is None:
             return title
-    raise Conflict(f"There are {MOST_VERSIONS} versions of {memory.title!r} already.")
+    raise Conflict(f"{memory.title!r} already has {MOST_VERSIONS} versions: choose another title.")
 
 
 def _merged(hold: Hold, holder: Memory, draft: Draft, admitted: Memory) -> Memory:
-    """What storing onto a taken title makes of its holder.
+    """Merge a new memory into the one that has its title.
 
-    The new content replaces the old; tags unite; metadata merge key by key; the tier, the priority and the lifetime
-    only rise; other fields change if they were given. The owner and the source stay.
+    The content is replaced, tags are united, metadata merge by key; tier, priority and expiry only increase; other
+    fields change if given. Owner and source stay.
     """
     given = {
         name: getattr(admitted, name)
@@ -223,7 +223,7 @@ def _merged(hold: Hold, holder: Memory, draft: Draft, admitted: Memory) -> Memor
 
 
 def _later_end(hold: Hold, holder: Memory, draft: Draft, admitted: Memory, tier: Tier) -> int | None:
-    """The given end or that of the tier, but never an earlier one than it has."""
+    """The given expiry, or the tier's, but never earlier than the current one."""
     if holder.expires_at is None:
         return None
     given = draft.ttl_secs is not None or draft.expires_at is not UNSET

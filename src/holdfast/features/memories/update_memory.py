@@ -1,4 +1,4 @@
-"""Change a memory in place: the optimistic lock, the rules of tiers and titles."""
+"""Update a memory: optimistic locking, tier and title rules."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from holdfast.kernel.vector import Embedding
 def amend(
     hold: Hold, id: str, patch: dict[str, Any], expected_version: int | None = None, embedding: Embedding | None = None
 ) -> Memory:
-    """Apply a patch to a live memory; whatever it does not name stays. A vector is of the text after it."""
+    """Apply a patch to a live memory; other fields stay. `embedding` belongs to the text after the patch."""
     with hold.writing() as write:
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         must_change(hold, write, memory)
@@ -40,7 +40,7 @@ def amend(
 def must_be_version(memory: Memory, expected: int | None) -> None:
     if expected is not None and memory.version != expected:
         raise VersionConflict(
-            f"The memory {memory.id} is at version {memory.version}, not {expected}: read it again and repeat.",
+            f"The memory {memory.id} is at version {memory.version}, not {expected}: read it again and retry.",
             id=memory.id,
             expected_version=expected,
             current_version=memory.version,
@@ -49,7 +49,7 @@ def must_be_version(memory: Memory, expected: int | None) -> None:
 
 
 def patched(hold: Hold, memory: Memory, patch: dict[str, Any], now: int) -> Memory:
-    """The memory with a patch applied, every rule checked."""
+    """Apply a patch and validate the result."""
     clean: dict[str, Any] = dict(patch)
     for name, normal in (("title", door.title), ("content", door.content), ("namespace", door.namespace)):
         if name in clean:
@@ -69,14 +69,14 @@ def patched(hold: Hold, memory: Memory, patch: dict[str, Any], now: int) -> Memo
             {"expires_at": clean["expires_at"]} if "expires_at" in clean else {}
         )
     if clean.get("expires_at") is not None and clean["expires_at"] <= now and clean["expires_at"] != memory.expires_at:
-        raise Invalid("expires_at: lies in the past", fields=["expires_at"])
+        raise Invalid("expires_at: must not be in the past", fields=["expires_at"])
     return door.check(replace(memory, **clean))
 
 
 def raised(hold: Hold, memory: Memory, tier: Tier, now: int) -> dict[str, Any]:
-    """The fields of a memory in a higher tier: its end follows from the tier and never comes nearer."""
+    """Build the fields for a longer-lived tier: the expiry follows the tier and never gets earlier."""
     if TIERS.index(tier) < TIERS.index(memory.tier):
-        raise Invalid(f"tier: only rises; the memory is {memory.tier} already", fields=["tier"])
+        raise Invalid(f"tier: can only be raised; the memory is already {memory.tier}", fields=["tier"])
     if tier == memory.tier != "long":
         return {}
     end = hold.lifetimes.expiry(tier, now)

@@ -1,1 +1,1 @@
-"""Operations, by noun."""
+"""Memory operations, grouped by noun."""

@@ -1,4 +1,4 @@
-"""Store, find and change memories."""
+"""Operations: store, get, update, browse and search memories."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -60,9 +60,13 @@ from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Reques
 from holdfast.kernel.timestamps import from_text
 from holdfast.kernel.vector import Embedding
 
+CategoryField = Annotated[Category, Meta(description="Topic of a coding memory.")]
+ScopeField = Annotated[Scope, Meta(description="Who sees it; private: you and agents you share it with.")]
+Citations = Annotated[list[CitationGiven], Meta(description="Where claims were read: uri, and optionally a span.")]
+SourceSpan = Annotated[SpanGiven, Meta(description="Byte range in the source: start and end.")]
 OnConflictField = Annotated[
     Literal["error", "merge", "version"],
-    Meta(description="If the title is taken: refuse, merge (the default) or number."),
+    Meta(description="If the title is taken: error, merge (default), or version (add a number)."),
 ]
 
 
@@ -74,29 +78,32 @@ class Store(Request, frozen=True):
     tags: Tags = []
     priority: Priority | None = None
     confidence: Confidence | None = None
-    kind: Annotated[Kind, Meta(description="What it is.")] | None = None
-    category: Category | None = None
-    scope: Annotated[Scope, Meta(description="private: only you and whom you grant it to.")] | None = None
+    kind: Annotated[Kind, Meta(description="Kind of memory.")] | None = None
+    category: CategoryField | None = None
+    scope: ScopeField | None = None
     metadata: Metadata = {}
-    source: Annotated[str, Meta(max_length=64, description="Where it comes from.", extra={"short": "S"})] | None = None
+    source: (
+        Annotated[str, Meta(max_length=64, description="What created it, such as cli or api.", extra={"short": "S"})]
+        | None
+    ) = None
     on_conflict: OnConflictField | None = None
     expires_at: Moment | None = None
-    ttl_secs: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
-    citations: list[CitationGiven] = []
+    ttl_secs: Annotated[int, Meta(ge=1, le=31_536_000, description="Lifetime in seconds.")] | None = None
+    citations: Citations = []
     source_uri: SourceUri | None = None
-    source_span: SpanGiven | None = None
+    source_span: SourceSpan | None = None
     valid_from: Moment | None = None
     valid_until: Moment | None = None
-    speaker: Annotated[str, Meta(max_length=512)] | None = None
+    speaker: Annotated[str, Meta(max_length=512, description="Who said it.")] | None = None
     occurred_at: Moment | None = None
-    thread: Annotated[str, Meta(max_length=512)] | None = None
-    place: Annotated[int, Meta(ge=0, le=(1 << 53) - 1)] | None = None
+    thread: Annotated[str, Meta(max_length=512, description="Conversation it belongs to.")] | None = None
+    place: Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Position in its thread.")] | None = None
     embedding: EmbeddingField | None = None
-    force: Annotated[bool, Meta(description="Keep it even if it is remembered already, or was just recalled.")] = False
+    force: Annotated[bool, Meta(description="Skip the duplicate check.")] = False
     agent_id: Actor | None = None
 
     def draft(self, hold: Hold) -> Draft:
-        """What the door is handed: unset is unset, moments are numbers."""
+        """Build the draft to validate: missing fields are UNSET, times are microseconds."""
 
         def given(name: str) -> Any:
             value = getattr(self, name)
@@ -136,26 +143,26 @@ class Store(Request, frozen=True):
 
 
 class SimilarView(Struct, frozen=True, kw_only=True):
-    """A memory that says nearly what was stored, or something else of the same."""
+    """A memory that repeats, updates or contradicts the stored one."""
 
     id: str
     title: str
     relation: str
     score: float
     suggestion: str
-    """What could be done: restates, merge, supersede or contradicts."""
+    """Suggested action: restates, merge, supersede or contradicts."""
 
 
 class Stored(MemoryView, frozen=True, kw_only=True):
     outcome: remember.Outcome
-    """If it was restated or recalled, nothing was stored: this is the memory that says it."""
+    """If restated or recalled, nothing was stored and this is the existing memory."""
     restated: int | UnsetType = UNSET
-    """How often somebody wanted to keep the same again."""
+    """How often a duplicate of it was stored."""
     similar: list[SimilarView] | UnsetType = UNSET
     secrets: list[str] | UnsetType = UNSET
-    """What sorts of keys or passwords stand in it."""
+    """Kinds of secrets it contains."""
     redacted: list[str] | UnsetType = UNSET
-    """What sorts were taken out."""
+    """Kinds of secrets that were redacted."""
 
 
 @operation(
@@ -177,7 +184,10 @@ class Stored(MemoryView, frozen=True, kw_only=True):
     ),
 )
 def store(hold: Hold, request: Store) -> Stored:
-    """Keep a memory: durable, findable and journalled when this returns."""
+    """Store a memory.
+
+    It is durable, searchable and journalled when this returns.
+    """
     kept = remember.remember(
         hold, request.draft(hold), request.on_conflict or "merge", embedding_of(request.embedding), force=request.force
     )
@@ -186,7 +196,7 @@ def store(hold: Hold, request: Store) -> Stored:
 
 
 def _seen(hold: Hold, kept: remember.Remembered) -> dict[str, Any]:
-    """What was noticed of a memory when it was to be kept."""
+    """Response fields for duplicates, similar memories and secrets."""
     again = kept.outcome in ("restated", "recalled")
     return {
         "restated": hygiene.times_restated(hold, kept.memory.id) if again else UNSET,
@@ -212,7 +222,7 @@ def _similar(one: hygiene.Similar) -> SimilarView:
 class BulkStore(Request, frozen=True):
     memories: Annotated[
         list[dict[str, Any]],
-        Meta(min_length=1, max_length=1000, description="What to keep, in order: each as for store."),
+        Meta(min_length=1, max_length=1000, description="Memories, each with the fields of store."),
     ]
     on_conflict: OnConflictField = "merge"
     agent_id: Actor | None = None
@@ -253,7 +263,7 @@ class BulkStored(Struct, frozen=True, kw_only=True):
     ),
 )
 def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
-    """Keep many memories in one transaction, with an outcome for each."""
+    """Store many memories in one transaction, with an outcome for each."""
     done = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
     outcomes = [
         _kept(index, one)
@@ -282,11 +292,11 @@ def _kept(index: int, one: remember.Remembered) -> ItemOutcome:
 
 
 def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draft, OnConflict, Embedding | None, bool]:
-    """One item's draft; a faulty one raises here, where its outcome is collected."""
+    """Validate one item and build its draft; an invalid one raises, and its outcome is recorded."""
     item = REGISTRY["store"].admit(given)
     assert isinstance(item, Store)
     if item.agent_id not in (None, hold.caller.agent):
-        raise Invalid("agent_id: all of a bulk store is by one agent: name it beside memories", fields=["agent_id"])
+        raise Invalid("agent_id: not allowed per item: set agent_id of the whole request", fields=["agent_id"])
     return item.draft(hold), item.on_conflict or request.on_conflict, embedding_of(item.embedding), item.force
 
 
@@ -299,13 +309,13 @@ class Get(Request, frozen=True):
 class Got(MemoryView, frozen=True, kw_only=True):
     links: list[LinkView]
     also: list[str] | UnsetType = UNSET
-    """Other memories that were given its title elsewhere and are shown as one with it: their ids find it, too."""
+    """Ids of memories with the same title from other stores, shown as this one; get accepts them, too."""
     stale: StaleView | UnsetType = UNSET
-    """If something it stands on fell and nobody has settled that."""
+    """Set if a source changed or was deleted and its notice is not resolved."""
     restated: int | UnsetType = UNSET
-    """How often somebody wanted to keep the same again."""
+    """How often a duplicate of it was stored."""
     secrets: list[str] | UnsetType = UNSET
-    """What sorts of keys or passwords stand in it, unless its namespace allows them."""
+    """Kinds of secrets it contains, unless its namespace allows them."""
 
 
 @operation(
@@ -316,7 +326,7 @@ class Got(MemoryView, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def get(hold: Hold, request: Get) -> Got:
-    """Read one memory with its links, now or as it was."""
+    """Show a memory with its links, now or at a past time."""
     as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
     with hold.reading() as session:
         if as_of is None and known_at is None:
@@ -349,20 +359,20 @@ class Update(Request, frozen=True):
     tags: Tags | None = None
     priority: Priority | None = None
     confidence: Confidence | None = None
-    kind: Kind | None = None
-    category: Category | None = None
-    scope: Scope | None = None
+    kind: Annotated[Kind, Meta(description="Kind of memory.")] | None = None
+    category: CategoryField | None = None
+    scope: ScopeField | None = None
     metadata: Metadata | None = None
-    citations: list[CitationGiven] | None = None
+    citations: Citations | None = None
     source_uri: SourceUri | None = None
-    source_span: SpanGiven | None = None
+    source_span: SourceSpan | None = None
     expires_at: (
-        Annotated[str, Meta(max_length=40, description="A time; null or nothing: never.")] | None | UnsetType
+        Annotated[str, Meta(max_length=40, description="Expiry time; null or empty: never.")] | None | UnsetType
     ) = UNSET
     valid_from: Moment | None = None
     valid_until: Moment | None = None
     expected_version: (
-        Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")] | None
+        Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fail if the memory is at another version.")] | None
     ) = None
     embedding: EmbeddingField | None = None
     agent_id: Actor | None = None
@@ -370,7 +380,7 @@ class Update(Request, frozen=True):
 
 class Updated(MemoryView, frozen=True, kw_only=True):
     invalidation_notified: list[str] | UnsetType = UNSET
-    """What stands on it and was told, as far as you may see it."""
+    """Ids of its dependents that were flagged stale, as far as you may see them."""
 
 
 @operation(
@@ -382,7 +392,7 @@ class Updated(MemoryView, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
 )
 def update(hold: Hold, request: Update) -> Updated:
-    """Change some fields of a memory; what is not named stays."""
+    """Update some fields of a memory; others stay."""
     patch = {
         name: value
         for name in (
@@ -421,7 +431,7 @@ class Browse(Request, frozen=True):
     since: StoredSince | None = None
     until: StoredUntil | None = None
     tags: Tags = []
-    kinds: Annotated[list[Kind], Meta(max_length=14, description="Only these.", extra={"not_on": ("mcp",)})] = []
+    kinds: Annotated[list[Kind], Meta(max_length=14, description="Only these kinds.", extra={"not_on": ("mcp",)})] = []
     limit: Limit = 20
     offset: Skip = 0
 
@@ -445,7 +455,7 @@ class Page(Struct, frozen=True, kw_only=True):
     ),
 )
 def browse(hold: Hold, request: Browse) -> Page:
-    """Browse memories, the most important first."""
+    """List memories, most important first."""
     if (place := invalidation.viewed(request.namespace)) is not None:
         return invalidations_of(hold, place, request)
     which = filter_of(request)
@@ -456,7 +466,7 @@ def browse(hold: Hold, request: Browse) -> Page:
 
 
 def invalidations_of(hold: Hold, place: str, request: Browse) -> Page:
-    """What `<namespace>/_invalidations` shows: one row for each, though none of them is a memory."""
+    """List the notices of `<namespace>/_invalidations` as memory views, though none is a memory."""
     which = invalidations.Which(namespace=place)
     with hold.reading() as session:
         found, _ = invalidation.browse(hold, session, which, limit=request.limit, skip=request.offset)
@@ -466,7 +476,10 @@ def invalidations_of(hold: Hold, place: str, request: Browse) -> Page:
 class Search(Request, frozen=True):
     query: (
         Annotated[
-            str, Meta(max_length=65_536, description="All of these words.", extra={"argument": True, "role": "words"})
+            str,
+            Meta(
+                max_length=65_536, description="Words that must all match.", extra={"argument": True, "role": "words"}
+            ),
         ]
         | None
     ) = None
@@ -479,7 +492,7 @@ class Search(Request, frozen=True):
     until: StoredUntil | None = None
     tags: Tags = []
     source_uri: SourceUri | None = None
-    include_archived: bool = False
+    include_archived: Annotated[bool, Meta(description="Include archived and expired memories.")] = False
     limit: Limit = 20
 
 
@@ -500,7 +513,7 @@ class Searched(Struct, frozen=True, kw_only=True):
     examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
 )
 def search(hold: Hold, request: Search) -> Searched:
-    """Find the memories that hold all of some words."""
+    """Search memories by keywords (all words must match)."""
     which = filter_of(request)
     with hold.reading() as session:
         found = find.search(hold, session, request.query, which, limit=request.limit)
@@ -514,7 +527,7 @@ def search(hold: Hold, request: Search) -> Searched:
 
 
 def filter_of(request: Any, **more: Any) -> Filter:
-    """The filter that a request's fields describe."""
+    """Build the filter from a request's fields."""
     given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) not in (None, [])}
     tier = given.get("confidence_tier")
     return Filter(
@@ -541,6 +554,6 @@ def moment(text: str | None, field: str) -> int | None:
 
 
 def used_once(hold: Hold, id: str) -> tuple[int, int]:
-    """How often a memory was used, as the store has it."""
+    """Read access count and latest access time of one memory."""
     with hold.reading() as session:
         return memories.uses(session, [id]).get(id, (0, 0))

@@ -1,4 +1,4 @@
-"""Make one of several, and look whether something is remembered already."""
+"""Operations: consolidate memories, check for duplicates."""
 
 from typing import Annotated
 
@@ -19,20 +19,24 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 
 class Consolidate(Request, frozen=True):
     ids: Annotated[
-        list[Id], Meta(min_length=2, max_length=100, description="What to make one of.", extra={"argument": True})
+        list[Id], Meta(min_length=2, max_length=100, description="Memories to merge.", extra={"argument": True})
     ]
     title: Title
     summary: (
         Annotated[
             Content,
-            Meta(description="What they come to; without it, all that they say.", extra={"short": "s", "stdin": True}),
+            Meta(
+                description="Text of the new memory; without it, the texts joined.", extra={"short": "s", "stdin": True}
+            ),
         ]
         | None
     ) = None
-    summarise: Annotated[bool, Meta(description="Sum them up by a model if one is set, else by their sentences.")] = (
-        False
-    )
-    namespace: Annotated[Namespace, Meta(description="Where to; theirs, if they share one.")] | None = None
+    summarise: Annotated[
+        bool, Meta(description="Summarise them: with the model if one is set, else by sentence selection.")
+    ] = False
+    namespace: (
+        Annotated[Namespace, Meta(description="Namespace of the new memory; default: the shared one.")] | None
+    ) = None
     tier: TierField = "long"
     agent_id: Actor | None = None
 
@@ -42,12 +46,12 @@ class Consolidated(Struct, frozen=True, kw_only=True):
     consolidated: int
     memory: MemoryView
     invalidation_notified: list[str] | UnsetType = UNSET
-    """What stands on them and was told, as far as you may see it."""
+    """Ids of dependents that were flagged stale, as far as you may see them."""
     method: Method | UnsetType = UNSET
-    """How a summary that nobody gave came about."""
+    """How the summary was made, if none was given."""
     model: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
-    """Why a model that is set did not help."""
+    """Why the configured model was not used."""
 
 
 @operation(
@@ -64,9 +68,9 @@ class Consolidated(Struct, frozen=True, kw_only=True):
     ),
 )
 def consolidate(hold: Hold, request: Consolidate) -> Consolidated:
-    """Make one memory of 2 to 100; those are archived, and linked to as what it was derived from."""
+    """Merge 2 to 100 memories into one; archive and link the originals."""
     if request.summarise and request.summary is not None:
-        raise Invalid("summarise: a summary is given", fields=["summarise", "summary"])
+        raise Invalid("summarise: cannot be combined with summary: give one of them", fields=["summarise", "summary"])
     summary, how = _summed_up(hold, request.ids) if request.summarise else (request.summary, None)
     memory, sources = consolidating.consolidate(
         hold, request.ids, request.title, summary, request.namespace, request.tier, how
@@ -88,7 +92,7 @@ class CheckDuplicate(Request, frozen=True):
     title: Title
     content: Content
     namespace: Namespace | None = None
-    threshold: Annotated[float, Meta(ge=0.5, le=1, description="How alike counts as the same.")] = 0.85
+    threshold: Annotated[float, Meta(ge=0.5, le=1, description="Minimum similarity of a duplicate.")] = 0.85
 
 
 class Neighbour(Struct, frozen=True, kw_only=True):
@@ -103,7 +107,7 @@ class DuplicateCheck(Struct, frozen=True, kw_only=True):
     threshold: float
     nearest: Neighbour | None
     suggested_merge: str | None
-    """The memory to update instead of storing another."""
+    """The memory to update instead of storing a new one."""
     candidates_scanned: int
 
 
@@ -118,7 +122,7 @@ class DuplicateCheck(Struct, frozen=True, kw_only=True):
     ),
 )
 def check_duplicate(hold: Hold, request: CheckDuplicate) -> DuplicateCheck:
-    """Look for a memory that says the same, exactly or nearly, before storing another."""
+    """Check whether a text is stored already, exactly or nearly."""
     with hold.reading() as session:
         found, scanned = duplicate.nearest(hold, session, request.title, request.content, request.namespace)
     nearest = None

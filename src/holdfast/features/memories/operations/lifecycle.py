@@ -1,4 +1,4 @@
-"""Promote, put away, bring back, delete."""
+"""Operations: delete, promote, forget, collect, archive, restore, purge."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ from holdfast.kernel.context import Hold, Progress
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip, TierField
 from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
 
-ExpectedVersion = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse if it was changed since.")]
+ExpectedVersion = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fail if the memory is at another version.")]
 
 
 class Delete(Request, frozen=True):
@@ -28,7 +28,7 @@ class Deleted(Struct, frozen=True, kw_only=True):
     id: str
     version: int
     invalidation_notified: list[str] | UnsetType = UNSET
-    """What stands on it and was told, as far as you may see it."""
+    """Ids of its dependents that were flagged stale, as far as you may see them."""
 
 
 @operation(
@@ -40,15 +40,15 @@ class Deleted(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def delete(hold: Hold, request: Delete) -> Deleted:
-    """Delete a memory; `undo` brings it back."""
+    """Delete a memory; `undo` restores it."""
     memory = lifecycle.delete(hold, request.id, request.expected_version)
     return Deleted(deleted=True, id=memory.id, version=memory.version, invalidation_notified=notified(hold))
 
 
 class Promote(Request, frozen=True):
     id: Id
-    target_tier: Annotated[Literal["mid", "long"], Meta(description="Where it lives longer.")] = "long"
-    to_namespace: Annotated[Namespace, Meta(description="Copy it to a namespace above its own instead.")] | None = None
+    target_tier: Annotated[Literal["mid", "long"], Meta(description="Tier to move it to.")] = "long"
+    to_namespace: Annotated[Namespace, Meta(description="Copy it to this parent namespace instead.")] | None = None
 
 
 class Promoted(MemoryView, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Promoted(MemoryView, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def promote(hold: Hold, request: Promote) -> Promoted:
-    """Raise a memory to a tier in which it lives longer, or copy it to a namespace above."""
+    """Move a memory to a longer-lived tier, or copy it to a parent namespace."""
     if request.to_namespace is None:
         raised = promoting.promote(hold, request.id, request.target_tier)
         return memory_view(raised, type=Promoted, promoted=True, mode="tier")
@@ -81,13 +81,16 @@ class Forget(Request, frozen=True):
         Annotated[
             str,
             Meta(
-                min_length=1, max_length=4096, description="Any of these words.", extra={"short": "p", "role": "words"}
+                min_length=1,
+                max_length=4096,
+                description="Words; any may match.",
+                extra={"short": "p", "role": "words"},
             ),
         ]
         | None
     ) = None
     tier: TierField | None = None
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    dry_run: Annotated[bool, Meta(description="Only report what would change.")] = False
 
 
 class Forgotten(Struct, frozen=True, kw_only=True):
@@ -96,10 +99,10 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     dry_run: bool
     ids: list[str]
     kept: list[str]
-    """Named too, but another agent's: left as they are."""
+    """Matching memories of other agents: skipped."""
     would_delete: int | UnsetType = UNSET
     invalidation_notified: list[str] | UnsetType = UNSET
-    """What stands on them and was told, as far as you may see it."""
+    """Ids of dependents that were flagged stale, as far as you may see them."""
 
 
 @operation(
@@ -111,7 +114,7 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     examples=(Example({"namespace": "nowhere", "dry_run": True}), Example({}, error="FILTER_REQUIRED")),
 )
 def forget(hold: Hold, request: Forget) -> Forgotten:
-    """Archive all memories of a namespace, a tier or with any of some words."""
+    """Archive every memory matching a filter."""
     which = Filter(namespace=request.namespace, tier=request.tier)
     ids, kept = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
     gone = 0 if request.dry_run else len(ids)
@@ -127,19 +130,19 @@ def forget(hold: Hold, request: Forget) -> Forgotten:
 
 
 class Gc(Request, frozen=True):
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    dry_run: Annotated[bool, Meta(description="Only report what would change.")] = False
 
 
 class Collected(Struct, frozen=True, kw_only=True):
     collected: int
     expired_deleted: int
     usage_dropped: int
-    """Records of what models took that are older than they are kept."""
+    """Model usage records past their retention."""
     task_runs_dropped: int
     runs_dropped: int
     dry_run: bool
     invalidation_notified: list[str] | UnsetType = UNSET
-    """What stands on them and was told, as far as you may see it."""
+    """Ids of dependents that were flagged stale, as far as you may see them."""
 
 
 @operation(
@@ -149,7 +152,7 @@ class Collected(Struct, frozen=True, kw_only=True):
     examples=(Example({"dry_run": True}), Example({}), Example({"dry_run": "perhaps"}, error="VALIDATION_FAILED")),
 )
 def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
-    """Move memories whose time is over into the archive, and let go what the settings keep no longer."""
+    """Archive expired memories and delete records past their retention."""
     ids = lifecycle.collect(hold, dry_run=request.dry_run)
     gone = retention.let_go(hold, dry_run=request.dry_run)
     return Collected(
@@ -165,9 +168,9 @@ def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
 
 class Archive(Request, frozen=True):
     ids: Annotated[
-        list[Id], Meta(min_length=1, max_length=1000, description="Which memories.", extra={"argument": True})
+        list[Id], Meta(min_length=1, max_length=1000, description="Memories to archive.", extra={"argument": True})
     ]
-    reason: Annotated[str, Meta(min_length=1, max_length=128)] = "archive"
+    reason: Annotated[str, Meta(min_length=1, max_length=128, description="Why, in one line.")] = "archive"
 
 
 class ArchiveOutcome(Struct, frozen=True, kw_only=True):
@@ -184,7 +187,7 @@ class Archived(Struct, frozen=True, kw_only=True):
     reason: str
     outcomes: list[ArchiveOutcome]
     invalidation_notified: list[str] | UnsetType = UNSET
-    """What stands on them and was told, as far as you may see it."""
+    """Ids of dependents that were flagged stale, as far as you may see them."""
 
 
 @operation(
@@ -196,7 +199,7 @@ class Archived(Struct, frozen=True, kw_only=True):
     examples=(Example({"ids": ["no-such-memory"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
 )
 def archive(hold: Hold, request: Archive) -> Archived:
-    """Put memories away; their links stay and come back with them."""
+    """Archive memories; restoring them restores their links."""
     put = lifecycle.archive(hold, request.ids, request.reason)
     done = [ArchiveOutcome(id=memory.id, outcome="applied") for memory in put.done]
     refused = [ArchiveOutcome(id=id, outcome="rejected", error=e.message, code=e.code) for id, e in put.refused]
@@ -230,7 +233,7 @@ class ArchivePage(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"limit": 1001}, error="VALIDATION_FAILED")),
 )
 def archive_list(hold: Hold, request: ArchiveList) -> ArchivePage:
-    """List what was archived or has expired, newest first."""
+    """List archived and expired memories, newest first."""
     with hold.reading() as session:
         found = memories.select(
             session,
@@ -264,21 +267,21 @@ class Restored(MemoryView, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def archive_restore(hold: Hold, request: ArchiveRestore) -> Restored:
-    """Bring an archived memory back, live, its lifetime begun anew."""
+    """Restore an archived memory and restart its lifetime."""
     return memory_view(lifecycle.restore(hold, request.id), type=Restored, restored=True)
 
 
 class ArchivePurge(Request, frozen=True):
-    ids: Annotated[list[Id], Meta(max_length=1000, description="Only these.")] | None = None
+    ids: Annotated[list[Id], Meta(max_length=1000, description="Only these memories.")] | None = None
     older_than_days: (
-        Annotated[int, Meta(ge=0, le=36_500, description="Only what was archived so long ago; 0: everything.")] | None
+        Annotated[int, Meta(ge=0, le=36_500, description="Only those archived at least this long ago; 0: all.")] | None
     ) = None
 
 
 class Purged(Struct, frozen=True, kw_only=True):
     purged: int
     kept: list[str]
-    """Archived too, but another agent's: left as they are."""
+    """Matching memories of other agents: skipped."""
 
 
 @operation(
@@ -296,7 +299,7 @@ class Purged(Struct, frozen=True, kw_only=True):
     ),
 )
 def archive_purge(hold: Hold, request: ArchivePurge) -> Purged:
-    """Erase archived memories for good, out of their history too."""
+    """Permanently erase archived memories and their history."""
     gone = lifecycle.purge(hold, request.ids, request.older_than_days)
     return Purged(purged=len(gone.ids), kept=gone.kept)
 
@@ -315,7 +318,7 @@ class ArchiveStats(Struct, frozen=True, kw_only=True):
     Effect.READ, "GET /api/v1/archive/stats", family="archive", cli=("archive", "stats"), examples=(Example({}),)
 )
 def archive_stats(hold: Hold, request: Nothing) -> ArchiveStats:
-    """Count what is in the archive."""
+    """Count archived memories by namespace."""
     with hold.reading() as session:
         by = memories.counts(session, hold.caller, EVERYTHING, hold.now(), "namespace", view="put_away")
     return ArchiveStats(archived_total=sum(n for _, n in by), by_namespace=[NamespaceCount(name, n) for name, n in by])

@@ -1,4 +1,4 @@
-"""Events: what a journalled change is called by those who listen, and which of them somebody wants to hear of."""
+"""Event names of journalled changes, and filters over them."""
 
 import re
 from typing import NamedTuple
@@ -34,26 +34,26 @@ OTHER_KINDS = (
 )
 EVENTS = (*MEMORY_EVENTS, *(f"{kind}_changed" for kind in OTHER_KINDS))
 TEST = "subscription_test"
-"""What only `subscription_test` sends."""
+"""Sent only by `subscription_test`."""
 ANY = "*"
 MOST_EVENTS = 50
 _PATTERN = re.compile(r"[a-z_*]{1,64}")
 
 
 class Change(NamedTuple):
-    """What of a change decides how it is called."""
+    """The parts of a change that determine its event name."""
 
     kind: str
     op: str
     created: bool
     state: str | None
-    """Of a memory after it."""
+    """State of the memory after the change."""
     ended: bool = False
-    """Whether a link does not hold any more."""
+    """Whether the change ended a link."""
 
 
 def name_of(change: Change) -> str:
-    """The event that a change is."""
+    """Derive the event name of a change."""
     match change.kind:
         case "memory":
             return _of_memory(change)
@@ -75,13 +75,13 @@ def _of_memory(change: Change) -> str:
 
 
 class Wanted(NamedTuple):
-    """Which events somebody hears of."""
+    """Which events a subscriber receives."""
 
     events: tuple[str, ...] = (ANY,)
     namespace: str | None = None
-    """A pattern of namespaces."""
+    """A namespace or a namespace pattern."""
     agent: str | None = None
-    """Only what this agent did."""
+    """Only changes made by this agent."""
 
     def wants(self, event: str) -> bool:
         return any(is_match(pattern, event) for pattern in self.events)
@@ -90,26 +90,24 @@ class Wanted(NamedTuple):
         return self.agent is None or self.agent == actor
 
     def wants_in(self, namespace: str | None) -> bool:
-        """What lies in no namespace is heard of by those who hear of all."""
+        """Match the namespace; changes without one match only an unfiltered subscription."""
         if self.namespace is None:
             return True
         return namespace is not None and Scope((self.namespace,), ()).tells(namespace)
 
 
 def admit(events: list[str], namespace: str | None, agent: str | None) -> Wanted:
-    """What is asked for, if there can be such a thing: a name that no event has would be waited for in vain."""
+    """Validate an event filter. Raises if a name or pattern matches no existing event."""
     wanted = tuple(dict.fromkeys(event for event in events if event)) or (ANY,)
     for event in wanted:
         if event == "approval_requested":
             raise Invalid(
-                "events: approval_requested is no change, and not told: ask `pending_list`", fields=["events"]
+                "events: approval_requested is not a change event; use `pending_list` instead", fields=["events"]
             )
         if not _PATTERN.fullmatch(event) or not any(is_match(event, one) for one in EVENTS):
-            raise Invalid(
-                f"events: there is no event {event!r}; choose among *, {', '.join(EVENTS)}", fields=["events"]
-            )
+            raise Invalid(f"events: unknown event {event!r}; choose from *, {', '.join(EVENTS)}", fields=["events"])
     if len(wanted) > MOST_EVENTS:
-        raise Invalid(f"events: at most {MOST_EVENTS}", fields=["events"])
+        raise Invalid(f"events must have at most {MOST_EVENTS} items (got {len(wanted)})", fields=["events"])
     if namespace == EVERYTHING:
         namespace = None
     if namespace is not None:

@@ -1,4 +1,4 @@
-"""A journalled change as those see it who follow."""
+"""The public view of a journalled change, and its event name."""
 
 from typing import Any
 
@@ -24,16 +24,16 @@ class Change(Struct, frozen=True, kw_only=True):
     record: str
     actor: str
     at: str
-    """When it was kept here."""
+    """When this store committed it."""
     origin: str
     number: int
     batch: int
     hash: str
     event: str
-    """What it is called by those who listen: memory_store, memory_link_created, ..."""
+    """Event name: memory_store, memory_link_created, ..."""
     version: int | UnsetType = UNSET
     memory: dict[str, Any] | UnsetType = UNSET
-    """The record after the change; left out once it was purged, and of a time when it was not yours to see."""
+    """The record after the change. Omitted if it was purged, or if the caller could not see it at that time."""
 
 
 def change_of(entry: journal.Entry) -> Change:
@@ -67,7 +67,7 @@ def _shown(record: Any) -> dict[str, Any]:
 
 
 def event_of(entry: journal.Entry) -> str:
-    """What a change is called."""
+    """Find the event name of a journal entry."""
     state, ended = None, False
     if entry.body is not None and entry.kind == MEMORY.name:
         state = body_of(MEMORY, entry).state
@@ -77,7 +77,7 @@ def event_of(entry: journal.Entry) -> str:
 
 
 def namespace_of(hold: Hold, session: Session, entry: journal.Entry) -> str | None:
-    """Where a change belongs: where its record lies, or the memory that it is about."""
+    """Find the namespace of a change: that of its record, or of the memory it is about."""
     if entry.kind == "policy":
         return entry.record
     if entry.body is not None and hasattr(body := body_of(KINDS[entry.kind], entry), "namespace"):

@@ -1,4 +1,4 @@
-"""History, undo, verify and the feed of changes: one journal, four questions."""
+"""Operations on the journal: history, undo, verify and the change feed."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 from holdfast.kernel.registry.stages import Parts
 from holdfast.kernel.timestamps import to_text
 
-Sequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Go on after this change.")]
+Sequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only changes after this sequence number.")]
 
 
 class History(Request, frozen=True):
@@ -28,7 +28,7 @@ class HistoryPage(Struct, frozen=True, kw_only=True):
     changes: list[Change]
     count: int
     folded_before: str | UnsetType = UNSET
-    """What happened before this moment was folded by compact; only what came of it is kept."""
+    """Changes before this time were compacted; only their final state is kept."""
 
 
 @operation(
@@ -39,7 +39,7 @@ class HistoryPage(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def history(hold: Hold, request: History) -> HistoryPage:
-    """Show every change of a memory, oldest first."""
+    """List every change of a memory, oldest first."""
     with hold.reading() as session:
         entries = past.entries_of(hold, session, request.id, after=request.after, limit=request.limit)
         since = past.folded_before(session, entries[0]) if entries else None
@@ -51,21 +51,23 @@ def history(hold: Hold, request: History) -> HistoryPage:
 
 
 class Undo(Request, frozen=True):
-    change: Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Its sequence number.", extra={"argument": True})]
-    together: Annotated[bool, Meta(description="All that was committed with it, as one.")] = False
+    change: Annotated[
+        int, Meta(ge=1, le=(1 << 53) - 1, description="Sequence number of the change.", extra={"argument": True})
+    ]
+    together: Annotated[bool, Meta(description="Undo everything committed in the same transaction.")] = False
 
 
 class Undone(Struct, frozen=True, kw_only=True):
     undone: int
     change: int
-    """The change that took it back: undo that one to have it again."""
+    """The change that recorded the undo; undo this one to redo."""
     kind: str
     record: str
     version: int
     count: int
-    """How many changes were taken back."""
+    """Number of changes undone."""
     invalidation_notified: list[str] | UnsetType = UNSET
-    """What stands on it and was told, as far as you may see it."""
+    """Dependents flagged as stale, as far as the caller may see them."""
 
 
 def _parts(hold: Hold, request: Undo) -> Parts:
@@ -82,7 +84,7 @@ def _parts(hold: Hold, request: Undo) -> Parts:
     examples=(Example({"change": 999_999}, error="NOT_FOUND"),),
 )
 def undo(hold: Hold, request: Undo) -> Undone:
-    """Take one change back by a new change, which can itself be undone."""
+    """Undo a change. The undo is a new change and can be undone too."""
     done = past.undo(hold, request.change, together=request.together)
     return Undone(
         undone=done.entry.seq,
@@ -102,7 +104,7 @@ class Verify(Request, frozen=True):
             Meta(
                 max_length=128,
                 pattern="^[0-9]{1,16}:[0-9a-f]{64}$",
-                description="seq:hash of a head noted earlier, kept elsewhere.",
+                description="seq:hash of an earlier head, saved outside the store.",
             ),
         ]
         | None
@@ -118,10 +120,10 @@ class Verified(Struct, frozen=True, kw_only=True):
     intact: bool
     entries: int
     head: str
-    """seq:hash of the newest entry: keep it elsewhere and give it as `witness` later."""
+    """seq:hash of the newest entry. Save it elsewhere and pass it as `witness` later."""
     node: str
     signers: int
-    """How many keys have signed; more than one after a copy or restore."""
+    """Number of signing keys; more than one after a copy or restore."""
     findings: list[Finding]
 
 
@@ -133,7 +135,7 @@ class Verified(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"witness": "nonsense"}, error="VALIDATION_FAILED")),
 )
 def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
-    """Prove that the journal is whole: nothing edited, dropped, swapped or cut."""
+    """Check the journal for edited, removed, reordered or truncated entries."""
     with hold.reading() as session:
         found = past.verify(hold, session, request.witness)
         head = journal.head_of(session)
@@ -150,12 +152,12 @@ def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
 
 EventNames = Annotated[
     list[Annotated[str, Meta(max_length=64)]],
-    Meta(max_length=event.MOST_EVENTS, description="Only these: memory_store, memory_*, ...; otherwise all."),
+    Meta(max_length=event.MOST_EVENTS, description="Only these events: memory_store, memory_*, ... (default: all)."),
 ]
 EventPlace = Annotated[
-    str, Meta(min_length=1, max_length=512, description="Only of this namespace: team/project, or team/**.")
+    str, Meta(min_length=1, max_length=512, description="Only this namespace or pattern: team/project, or team/**.")
 ]
-EventAgent = Annotated[str, Meta(min_length=1, max_length=128, description="Only what this agent did.")]
+EventAgent = Annotated[str, Meta(min_length=1, max_length=128, description="Only changes made by this agent.")]
 
 
 class Events(Request, frozen=True):
@@ -186,7 +188,7 @@ class EventPage(Struct, frozen=True, kw_only=True):
     ),
 )
 def events(hold: Hold, request: Events) -> EventPage:
-    """Follow the changes, paged by sequence; with the filters that a subscription has."""
+    """List changes by sequence number, with the same filters as subscriptions."""
     wanted = event.admit(request.events, request.namespace, request.agent_filter)
     with hold.reading() as session:
         entries, reached = past.wanted_feed(hold, session, wanted, after=request.after, limit=request.limit)

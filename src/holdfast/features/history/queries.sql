@@ -1,24 +1,24 @@
 -- name: past_kept_at
 select kept_at from journal where seq = :seq
 -- name: past_changed
--- Memories that were known at a place of the journal and changed behind it, among some of the later entries; each once.
+-- Memories that existed at a journal position and changed after it, in a range of later entries; each once.
 select j.record from journal j where j.seq > :after and j.seq <= :upto and j.kind = 'memory'
 and not exists (select 1 from journal e
   where e.record = j.record and e.kind = 'memory' and e.seq > :known and e.seq < j.seq)
 and exists (select 1 from journal b where b.record = j.record and b.kind = 'memory' and b.seq <= :known)
 order by j.seq
 -- name: past_truer
--- Memories that say something now which was not true yet, among some rows, and said something else before.
+-- Memories in a row range whose current content was not yet valid at that time and that have an earlier version.
 select m.id from memory m where m.rowno > :after and m.rowno <= :upto and m.version > 1
 and coalesce(m.valid_from, m.updated_at) > :true_at
 -- name: past_bodies
--- What some memories were at a place of the journal.
+-- The last entry of each memory up to a journal position.
 select {journal.columns} from journal j where j.record = any(:ids) and j.kind = 'memory' and j.seq = (
   select max(k.seq) from journal k where k.record = j.record and k.kind = 'memory' and k.seq <= :known)
 -- name: past_seen
 select m.id, m.content_hash from memory m where true
 -- name: memory.unchanged
--- What is as it was at a place of the journal.
+-- Memories unchanged since a journal position.
  and not exists (select 1 from journal j where j.record = m.id and j.kind = 'memory' and j.seq > :unchanged_since)
 -- name: memory.true_at
  and coalesce(m.valid_from, m.updated_at) <= :true_at and (m.valid_until is null or m.valid_until > :true_at)

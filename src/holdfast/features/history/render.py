@@ -12,10 +12,10 @@ def render_history(answer: Any) -> Iterator[str]:
             (str(c.seq), c.at[:19].replace("T", " "), c.op, str(c.version or ""), escape(c.actor), _format_record(c))
             for c in answer.changes
         ),
-        ("CHANGE", "AT", "WHAT", "VERSION", "BY", "AFTER IT"),
+        ("CHANGE", "AT", "OPERATION", "VERSION", "AGENT", "RESULT"),
     )
     if isinstance(answer.folded_before, str):
-        yield f"What happened before {answer.folded_before} was folded by compact."
+        yield f"History before {answer.folded_before} was compacted."
 
 
 def render_events(answer: Any) -> Iterator[str]:
@@ -35,7 +35,10 @@ def _format_record(change: Any) -> str:
 
 
 def render_undo(answer: Any) -> Iterator[str]:
-    yield f"Took change {answer.undone} back, by change {answer.change}. `holdfast undo {answer.change}` has it again."
+    yield (
+        f"Undid change {answer.undone} (recorded as change {answer.change}). "
+        f"Run `holdfast undo {answer.change}` to redo it."
+    )
 
 
 def render_verification(answer: Any) -> Iterator[str]:

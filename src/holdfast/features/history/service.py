@@ -1,4 +1,4 @@
-"""What happened to a record: its past, and taking a change back."""
+"""Record history, the change feed, undo and journal verification."""
 
 from typing import Any, NamedTuple
 
@@ -38,12 +38,12 @@ from holdfast.kernel.timestamps import OPEN_END, to_text
 
 BATCH_PAGE = 256
 MOST_PAGES = 20
-"""That are looked through at once for what somebody wants to hear of."""
+"""Feed pages scanned per call for entries that match a filter."""
 EVERY_EVENT = Wanted()
 
 
 def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
-    """A memory as this store knew it at one moment, as it was true at another; deleted since or not."""
+    """Read a memory as this store knew it at `known_at` and as it was valid at `as_of`, even if deleted since."""
     id = memories.resolve(session, hold.caller, id, hold.now(), view="any").id
     _must_be_told(session, id, as_of, known_at)
     rows = session.rows("journal_known", record=id, known_at=OPEN_END if known_at is None else known_at)
@@ -52,14 +52,14 @@ def as_it_was(hold: Hold, session: Session, id: str, *, as_of: int | None, known
     if as_of is not None:
         bodies = [body for body in bodies if true_from(body) <= as_of]
     if not bodies or bodies[-1].state == "deleted":
-        raise NotFound(f"The memory {id} was not there then.", id=id)
+        raise NotFound(f"The memory {id} did not exist at that time.", id=id)
     if as_of is not None and bodies[-1].valid_until is not None and bodies[-1].valid_until <= as_of:
-        raise NotFound(f"The memory {id} did not hold any more then.", id=id)
+        raise NotFound(f"The memory {id} was no longer valid at that time.", id=id)
     return bodies[-1]
 
 
 def _must_be_told(session: Session, id: str, as_of: int | None, known_at: int | None) -> None:
-    """Raise if the states of a memory from before a moment were folded into a later one."""
+    """Raise if the history of a memory at that time was compacted."""
     first = session.row("journal_of", record=id, kind=MEMORY.name, after=0, limit=1)
     if first is None or folded_before(session, entry := journal.Entry(*first)) is None:
         return
@@ -68,28 +68,27 @@ def _must_be_told(session: Session, id: str, as_of: int | None, known_at: int | 
         too_early = too_early or as_of < true_from(records.body_of(MEMORY, entry))
     if too_early:
         raise Folded(
-            f"What the memory {id} said before {to_text(entry.kept_at)} was folded by compact: only what came of it "
-            "is kept.",
+            f"History of the memory {id} before {to_text(entry.kept_at)} was compacted: only its final state is kept.",
             id=id,
             since=to_text(entry.kept_at),
         )
 
 
 def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int) -> list[journal.Entry]:
-    """Every change of one memory, oldest first, deletion included."""
+    """List every change of a memory, oldest first, including its deletion."""
     memory = memories.resolve(session, hold.caller, id, hold.now(), view="any")
     rows = session.rows("journal_of", record=memory.id, kind="memory", after=after, limit=limit)
     return [_readable(hold, session, journal.Entry(*row)) for row in rows]
 
 
 def folded_before(session: Session, entry: journal.Entry) -> int | None:
-    """When an entry was kept that stands for all that were before it; None: it does not."""
+    """Return the commit time of an entry that replaces all earlier ones (compaction), else None."""
     folded = floors.folding_of(session, entry.kind, entry.record)
     return entry.kept_at if folded is not None and folded.seq == entry.seq else None
 
 
 def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Entry:
-    """An entry without what it says of a time in which its memory was not the caller's to see, or of what fell."""
+    """Remove the body of an entry whose memory the caller could not see, or whose invalidated memories it cannot."""
     if entry.kind == "invalidation" and entry.body is not None:
         told = records.body_of(INVALIDATION, entry)
         fell = {told.invalidated, told.invalidating}
@@ -102,9 +101,9 @@ def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Ent
 
 
 def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[journal.Entry], int]:
-    """The changes that the caller may follow, by sequence, and where to go on.
+    """Read the changes that the caller may follow, by sequence, and the cursor of the next page.
 
-    Who is past the end, since a backup was restored, goes on from the end that there is now.
+    A cursor beyond the end (a backup was restored) moves back to the current end.
     """
     head = journal.head_of(session).seq
     parts, params = memories.visible(hold.caller)
@@ -117,7 +116,7 @@ def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[
 def wanted_feed(
     hold: Hold, session: Session, wanted: Wanted, *, after: int, limit: int
 ) -> tuple[list[journal.Entry], int]:
-    """Those of the changes that somebody wants to hear of; a page may have none, and the next one some."""
+    """Read the changes that match a filter. An empty page does not mean the end: the next may have some."""
     found: list[journal.Entry] = []
     for _ in range(1 if wanted == EVERY_EVENT else MOST_PAGES):
         entries, reached = feed(hold, session, after=after, limit=limit)
@@ -133,9 +132,9 @@ def wanted_feed(
 
 
 def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
-    """A link is told of to those who may see what it points to, a policy or skill to those who reach its namespace.
+    """Check that the caller may see the other side of a change.
 
-    An interaction is told of to those who may read it.
+    Links require access to the target, policies and skills to their namespace, interactions to their content.
     """
     if entry.kind == "policy":
         return hold.caller.reaches(entry.record)
@@ -153,15 +152,15 @@ def _both_ends(hold: Hold, session: Session, entry: journal.Entry) -> bool:
 class Undone(NamedTuple):
     entry: journal.Entry
     record: Any
-    """As it is now."""
+    """The record after the undo."""
     place: int
-    """The first change that took it back."""
+    """Sequence number of the first change that recorded the undo."""
     changes: int
-    """How many were taken back."""
+    """Number of changes undone."""
 
 
 def undo(hold: Hold, seq: int, *, together: bool = False) -> Undone:
-    """Take one change back by a new change, which can itself be undone; or all that was committed with it, as one."""
+    """Undo one change, or its whole transaction, by a new change that can be undone too."""
     with hold.writing() as write:
         if together:
             entries = undo_together(hold, write, seq)
@@ -173,7 +172,7 @@ def undo(hold: Hold, seq: int, *, together: bool = False) -> Undone:
 
 
 def parts_of_undo(hold: Hold, seq: int, *, together: bool = False) -> Parts:
-    """What taking a change back does, as hooks know it; raises if it is not the caller's."""
+    """List the stages of an undo, for hooks. Raises if the caller may not undo the change."""
     parts = Parts()
     with hold.reading() as session:
         batch = _together(session, seq) if together else [_entry(hold, session, seq)]
@@ -186,7 +185,7 @@ def parts_of_undo(hold: Hold, seq: int, *, together: bool = False) -> Parts:
 
 
 def _add_part(hold: Hold, session: Session, entry: journal.Entry, parts: Parts) -> None:
-    """A memory that a change made goes; one that it changed or deleted is written again."""
+    """Add the stage: undoing a creation deletes the memory, undoing any other change stores it again."""
     if entry.kind == LINK.name:
         link = records.body_of(LINK, entry)
         parts.add("link", places_of(hold, session, [link.source, link.target]))
@@ -200,27 +199,27 @@ def _add_part(hold: Hold, session: Session, entry: journal.Entry, parts: Parts) 
 
 
 def said_by(memory: Memory) -> dict[str, Any]:
-    """What a memory says, for hooks."""
+    """Return the content of a memory, for hooks."""
     return {"id": memory.id, "title": memory.title, "content": memory.content, "tags": list(memory.tags)}
 
 
 def places_of(hold: Hold, session: Session, ids: list[str]) -> list[str]:
-    """The namespaces of memories that the caller may see."""
+    """Find the namespaces of those memories that the caller may see."""
     return [one.namespace for one in memories.by_ids(session, hold.caller, ids, hold.now(), view="any").values()]
 
 
 def undo_together(hold: Hold, write: records.Transaction, seq: int) -> list[journal.Entry]:
-    """Take back everything that was committed with a change, the last first; what it told others settles itself."""
+    """Undo a whole transaction, last entry first. Its invalidation notices resolve automatically."""
     entries = [entry for entry in _together(write.session, seq) if entry.kind != "invalidation"]
     if not entries:
-        raise NotFound(f"There is no change {seq}.", change=seq)
+        raise NotFound(f"Change {seq} does not exist.", change=seq)
     for entry in reversed(entries):
         take_back(hold, write, entry.seq)
     return entries
 
 
 def _together(session: Session, seq: int) -> list[journal.Entry]:
-    """Every entry of the transaction of one."""
+    """Read every entry of the transaction that contains an entry."""
     row = session.row("journal_one", seq=seq)
     if row is None:
         raise _no_change(session, seq)
@@ -234,7 +233,7 @@ def _together(session: Session, seq: int) -> list[journal.Entry]:
 
 
 def take_back(hold: Hold, write: records.Transaction, seq: int) -> tuple[journal.Entry, Any]:
-    """Take one change back inside a transaction; raises before it writes."""
+    """Undo one change inside a transaction. Raises before anything is written."""
     entry = _entry(hold, write.session, seq)
     kind = KINDS[entry.kind]
     record: Any = write.get(kind, entry.record)
@@ -246,23 +245,23 @@ def take_back(hold: Hold, write: records.Transaction, seq: int) -> tuple[journal
     undone = replace(record, state="deleted") if before is None else _put_back(kind, record, before, touched)
     undone = _as_high(seq, record, undone)
     if cells.changed(kind.shape, record, undone) == {}:
-        raise ChangedSince(f"Change {seq} has been taken back already.", change=seq)
+        raise ChangedSince(f"Change {seq} was already undone.", change=seq)
     _must_be_allowed(hold, write, record, undone)
     return entry, write.change(kind, record, undone, "undo")
 
 
 def _as_high(seq: int, record: Any, undone: Any) -> Any:
-    """An undo takes everything back but a depth, which only rises."""
+    """Keep the reflection depth: it only rises, even on undo."""
     if not isinstance(record, Memory):
         return undone
     kept = never_lower(record, undone)
     if kept is not undone and cells.changed(MEMORY.shape, record, kept) == {}:
-        raise ChangedSince(f"Change {seq} made a reflection deeper: that is not taken back.", change=seq)
+        raise ChangedSince(f"Change {seq} raised a reflection depth, which cannot be undone.", change=seq)
     return kept
 
 
 def _touched(kind: Kind[Any], before: Any, made: Any) -> list[str]:
-    """The cells that a change gave another value. A creation gave one to all, of which the quiet ones do not count."""
+    """Find the fields that a change set. A creation set all of them, except the unmerged ones."""
     if before is None:
         return [name for name in cells.flatten(kind.shape, made) if name not in kind.shape.quiet]
     edits = cells.changed(kind.shape, before, made)
@@ -270,13 +269,13 @@ def _touched(kind: Kind[Any], before: Any, made: Any) -> list[str]:
 
 
 def _must_be_allowed(hold: Hold, write: records.Transaction, record: Any, undone: Any) -> None:
-    """An undo does nothing that its caller could not do otherwise."""
+    """Raise if the caller could not make the same change directly."""
     if isinstance(record, SkillVersion):
-        raise Conflict("A version of a skill stays: take back the change that made it current, or delete the skill.")
+        raise Conflict("A skill version cannot be undone: undo the change that made it current, or delete the skill.")
     if isinstance(record, Interaction):
-        raise Conflict("What was decided stays recorded: it cannot be taken back.")
+        raise Conflict("A recorded decision cannot be undone.")
     if isinstance(record, Erasure):
-        raise Conflict("Who was forgotten stays forgotten: it cannot be taken back.")
+        raise Conflict("An erasure cannot be undone.")
     if isinstance(record, Grant):
         memory = write.get(MEMORY, record.memory)
         assert memory is not None
@@ -295,18 +294,18 @@ def _must_be_allowed(hold: Hold, write: records.Transaction, record: Any, undone
 
 
 def _gone(seq: int) -> NotFound:
-    return NotFound(f"What change {seq} said is not there any more: it cannot be taken back.", change=seq)
+    return NotFound(f"Change {seq} cannot be undone: its content was purged.", change=seq)
 
 
 def _no_change(session: Session, seq: int) -> NotFound:
     if seq > 0 and floors.gone(session, seq):
-        return Folded(f"Change {seq} was folded by compact: only what came of it is kept.", change=seq)
-    return NotFound(f"There is no change {seq}.", change=seq)
+        return Folded(f"Change {seq} was compacted: only the final state is kept.", change=seq)
+    return NotFound(f"Change {seq} does not exist.", change=seq)
 
 
 def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
     row = session.row("journal_one", seq=seq)
-    missing = NotFound(f"There is no change {seq}.", change=seq)
+    missing = NotFound(f"Change {seq} does not exist.", change=seq)
     if row is None:
         raise _no_change(session, seq)
     entry = journal.Entry(*row)
@@ -324,20 +323,17 @@ def _entry(hold: Hold, session: Session, seq: int) -> journal.Entry:
 def _before(hold: Hold, session: Session, entry: journal.Entry) -> Any:
     row = session.row("journal_last", record=entry.record, kind=entry.kind, before=entry.seq)
     if row is None and folded_before(session, entry) is not None:
-        raise Folded(
-            f"What was there before change {entry.seq} was folded by compact: it cannot be taken back.",
-            change=entry.seq,
-        )
+        raise Folded(f"Change {entry.seq} cannot be undone: the state before it was compacted.", change=entry.seq)
     if row is None:
         return None
     earlier = _readable(hold, session, journal.Entry(*row))
     if earlier.body is None:
-        raise NotFound("What was there before cannot be read any more: the change cannot be taken back.")
+        raise NotFound("The change cannot be undone: the state before it is no longer readable.")
     return records.body_of(KINDS[entry.kind], earlier)
 
 
 def _must_be_untouched(entry: journal.Entry, touched: list[str], then: dict[str, Any], now: dict[str, Any]) -> None:
-    """An undo never takes back more than its one change."""
+    """Raise if a later change set one of the same fields."""
     differing = [name for name in touched if canonical(now.get(name)) != canonical(then.get(name))]
     if differing:
         raise ChangedSince(
@@ -348,7 +344,7 @@ def _must_be_untouched(entry: journal.Entry, touched: list[str], then: dict[str,
 
 
 def _put_back(kind: Kind[Any], record: Any, before: Any, touched: list[str]) -> Any:
-    """The record with the touched cells as they were before."""
+    """Return the record with the touched fields restored to their earlier values."""
     values = {field: getattr(before, field) for field in {name.split(":", 1)[0] for name in touched}}
     for field in values.keys() & {*kind.shape.sets, *kind.shape.maps}:
         elements = {name.split(":", 1)[1] for name in touched if name.startswith(field + ":")}
@@ -357,7 +353,7 @@ def _put_back(kind: Kind[Any], record: Any, before: Any, touched: list[str]) -> 
 
 
 def _elements_back(now: Any, before: Any, touched: set[str]) -> Any:
-    """What was there before of the touched elements, and what is there now of the others; the older order leads."""
+    """Restore the touched elements of a set or map, keep the others; the earlier order wins."""
     there = {item for item in before if item in touched} | {item for item in now if item not in touched}
     order = [item for item in dict.fromkeys((*before, *now)) if item in there]
     if isinstance(now, dict):
@@ -366,13 +362,13 @@ def _elements_back(now: Any, before: Any, touched: set[str]) -> Any:
 
 
 def verify(hold: Hold, session: Session, witness: str | None = None) -> list[journal.Break]:
-    """Everything that is wrong with the journal, and every row that is not what its journal says."""
+    """List journal breaks, and rows that differ from their journal entry."""
     found = list(journal.verify(session, hold.store.public_key(session)))
     if witness is not None:
         seq, hash = witness.split(":")
         row = session.row("journal_one", seq=int(seq))
         if row is None and floors.gone(session, int(seq)):
-            found.append(journal.Break(int(seq), "it was folded: a head noted before that cannot be compared any more"))
+            found.append(journal.Break(int(seq), "the entry was compacted: an earlier witness cannot be checked"))
         elif row is None or journal.Entry(*row).hash.hex() != hash:
-            found.append(journal.Break(int(seq), "the chain is not the one whose head was noted"))
+            found.append(journal.Break(int(seq), "the journal does not match the witness"))
     return [*found, *audit.differing(session), *skills.differing(session)]

@@ -1,7 +1,7 @@
-"""The store as it was known at one moment, of what was true at another.
+"""Point-in-time reads: what the store knew at one time (`known_at`) about what was valid at another (`as_of`).
 
-What did not change since is read from its rows, as ever. What did is read from the journal, and judged here by the same
-filters: a past state has no row that SQL could judge.
+Unchanged memories are read from their rows. Changed ones are read from the journal and filtered here in Python with the
+same rules, because a past state has no row for SQL to filter.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,39 +22,39 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import OPEN_END
 
 WINDOW = 5000
-"""So many entries, or rows, are looked through together."""
+"""Journal entries or rows scanned per query."""
 PAGE = 100
-"""So many states are read together."""
+"""Past states read per query."""
 
 
 class Then(NamedTuple):
-    """Where in time a question looks."""
+    """The point in time of a query."""
 
     known: int
-    """The last entry of the journal that was there."""
+    """Sequence number of the last journal entry that counts."""
     known_at: int
     true_at: int | None
     at: int
-    """When what has an end by itself must have been alive."""
+    """Expiry is checked against this time."""
     degraded: str | None = None
-    """Why something may be missing that was true then."""
+    """Why results may be incomplete."""
 
     @property
     def holds_at(self) -> int:
-        """When a link must have held."""
+        """Link validity is checked against this time."""
         return self.at if self.true_at is None else self.true_at
 
     def unchanged(self, which: Filter) -> Filter:
-        """A filter that leaves only what is as it was."""
+        """Restrict a filter to rows unchanged since the snapshot."""
         return replace(which, unchanged_since=self.known, true_at=self.true_at)
 
 
 class State(NamedTuple):
-    """A memory as it was."""
+    """A past state of a memory."""
 
     memory: Memory
     same_text: bool
-    """It says the same now: what was made of its text holds."""
+    """Whether the current text is the same, so that its embeddings still apply."""
 
 
 def then(session: Session, now: int, *, as_of: int | None, known_at: int | None) -> Then:
@@ -69,7 +69,7 @@ def then(session: Session, now: int, *, as_of: int | None, known_at: int | None)
 
 
 def _kept_by(session: Session, at: int, newest: int) -> int:
-    """The last entry that was kept by a moment. Above the floor they are dense, and kept one after another."""
+    """Find the last entry committed by a time. Binary search: above the compaction point, entries have no gaps."""
     floor = floors.floor_of(session)
     first, last = floor.seq if floor else 0, newest
     while first < last:
@@ -83,9 +83,9 @@ def _kept_by(session: Session, at: int, newest: int) -> int:
 
 
 def states(session: Session, caller: Caller, when: Then, which: Filter) -> Iterator[list[State]]:
-    """What is not as it was, as it was, and a filter lets through; a page at a time, perhaps an empty one.
+    """Read past states of memories that changed since, filtered, in pages that may be empty.
 
-    The caller must be allowed to see it now, and must have been then.
+    The caller must be allowed to see the memory now and in that past state.
     """
     for ids in _differing(session, caller, when):
         yield []
@@ -94,7 +94,7 @@ def states(session: Session, caller: Caller, when: Then, which: Filter) -> Itera
 
 
 def _differing(session: Session, caller: Caller, when: Then) -> Iterator[list[str]]:
-    """Memories whose row is not what is asked for."""
+    """Find memories whose row is not the state at the snapshot."""
     if not when.known:
         return
     for after in range(when.known, journal.head_of(session).seq, WINDOW):
@@ -110,7 +110,7 @@ def _differing(session: Session, caller: Caller, when: Then) -> Iterator[list[st
 
 
 def state_of(session: Session, caller: Caller, when: Then, id: str) -> State | None:
-    """One memory as it was; None: it was not known, not true or not the caller's to see."""
+    """Read one past state; None if it was unknown, not valid or not visible to the caller."""
     return next(iter(_as_they_were(session, caller, when, [id])), None)
 
 
@@ -132,7 +132,7 @@ def _as_they_were(session: Session, caller: Caller, when: Then, ids: Sequence[st
 
 
 def _true(session: Session, when: Then, entry: journal.Entry) -> Memory | None:
-    """The last of a memory's states that was true, from an entry back; None: there was none, or it was purged."""
+    """Find the latest valid state at or before an entry; None if there was none or it was purged."""
     while entry.body is not None:
         memory = records.body_of(MEMORY, entry)
         if when.true_at is None or true_from(memory) <= when.true_at:
@@ -146,20 +146,20 @@ def _true(session: Session, when: Then, entry: journal.Entry) -> Memory | None:
 
 
 def true_from(memory: Memory) -> int:
-    """From when a state of a memory is true: as it says itself, else since it was written."""
+    """Return the start of validity: `valid_from`, else the time it was written."""
     return memory.valid_from if memory.valid_from is not None else memory.updated_at
 
 
-# The clauses of `memories.narrowed`, for a memory that has no row
+# The clauses of `memories.narrowed`, for a memory without a row
 
 
 def fits(memory: Memory, which: Filter, at: int) -> bool:
-    """Whether a filter lets a memory through, as SQL would say of a row."""
+    """Check a memory against a filter, as SQL does for a row."""
     return alive(memory, at, archived=which.archived) and within(memory, which)
 
 
 def within(memory: Memory, which: Filter) -> bool:
-    """Whether a filter lets a memory through, whatever state it is in."""
+    """Check a memory against a filter, ignoring its state."""
     return _placed(memory, which) and _described(memory, which)
 
 

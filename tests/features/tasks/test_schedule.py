@@ -1,4 +1,4 @@
-"""When tasks are due: on the clocks of a place, through the changes of those clocks."""
+"""Schedules: when tasks are due, in time zones and across clock changes."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -15,7 +15,7 @@ BERLIN = "Europe/Berlin"
 
 
 def times(repeat: str, first: str, zone: str, many: int) -> list[str]:
-    """The first times of a rule, on the wall."""
+    """The first occurrences of a rule in local time."""
     made = plan.schedule(repeat, zone, plan.due(first, zone))
     at, found = made.first - 1, []
     while len(found) < many and (following := plan.after(made, at)) is not None:
@@ -213,7 +213,7 @@ def test_a_calendar_whose_wall_shows_no_such_day_never_comes(text: str, zone: st
     later=st.integers(0, 2000),
 )
 def test_the_next_time_is_the_least_that_is_later(repeat: str, zone: str, first: datetime, later: int) -> None:
-    """Found from anywhere, it is the same as by going through all of them."""
+    """The next occurrence is the same from any starting point as in a full list."""
     made = plan.schedule(repeat, zone, plan.on_the_wall(first, ZoneInfo(zone)))
     asked = made.first + later * DAY
     at: int | None = made.first - 1

@@ -1,4 +1,4 @@
-"""Tasks: planned once, claimed by one, settled once for each time that they are for."""
+"""Tasks: added once, claimed by one agent, ended once per occurrence."""
 
 from collections.abc import Callable
 from typing import Any

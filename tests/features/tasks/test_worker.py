@@ -1,4 +1,4 @@
-"""Workers: what handlers do, whatever they do, becomes a result or an error, and nothing outlives its time."""
+"""Workers: every handler ends with a result or an error, and no process outlives its attempt."""
 
 import os
 import threading
@@ -26,7 +26,7 @@ def engine() -> str:
 
 
 def work(hold: holdfast.Holdfast, db: str, **more: Any) -> list[str]:
-    """What a worker told while it did what is due."""
+    """Run a worker until nothing is due; returns its log lines."""
     told: list[str] = []
     Worker(hold.hold, Terms("w", db, handlers=("webhook", "command", "python", "job"), **more), told.append).work(
         once=True
@@ -35,7 +35,7 @@ def work(hold: holdfast.Holdfast, db: str, **more: Any) -> list[str]:
 
 
 def done(hold: holdfast.Holdfast, db: str, command: str, **more: Any) -> Any:
-    """The one run of a command."""
+    """Run a command task; returns its only run."""
     task = hold.task_add(title=command[:50], due_at=PAST, handler="command", target=command, **more).task
     work(hold, db)
     (run,) = hold.task_runs(id=task.id).runs
@@ -53,8 +53,8 @@ def test_a_command_is_told_of_its_task_and_what_it_prints_is_the_result(hold: ho
 def test_a_command_that_fails_says_why(hold: holdfast.Holdfast, db: str) -> None:
     run = done(hold, db, "echo begun; echo 'no such account' >&2; exit 3")
     assert (run.status, run.error, run.result) == ("failed", "no such account", "begun\n")
-    assert done(hold, db, "exit 4").error == "It ended with 4."
-    assert done(hold, db, "kill -9 $$").error == "It ended with -9."
+    assert done(hold, db, "exit 4").error == "Exit code 4."
+    assert done(hold, db, "kill -9 $$").error == "Exit code -9."
 
 
 def test_a_command_that_does_not_return_is_ended_with_all_it_started(
@@ -78,12 +78,12 @@ def test_what_a_command_leaves_behind_is_ended_when_it_ends(hold: holdfast.Holdf
 def test_what_leaves_the_group_of_a_command_is_ended_too(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     run = done(hold, db, f"setsid sh -c 'echo $$ > {pid}; exec sleep 300' & while [ ! -s {pid} ]; do :; done; exit 3")
-    assert run.error == "It ended with 3."
+    assert run.error == "Exit code 3."
     wait_until(lambda: has_ended(int(pid.read_text())))
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process is gone; one that nobody has waited for counts."""
+    """Whether a process has ended; a zombie counts as ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -164,8 +164,8 @@ def test_a_handler_in_python_is_found_by_its_name(
     work(hold, db)
     ended = {name: hold.task_runs(id=id).runs[0] for name, id in made.items()}
     assert ended["greet"].result == "hello ann"
-    assert ended["leave"].error == "It ended with 7."
-    assert "No package gives a handler 'nobody'" in ended["nobody"].error
+    assert ended["leave"].error == "Exit code 7."
+    assert "No handler 'nobody'" in ended["nobody"].error
 
 
 @contextmanager
@@ -228,4 +228,4 @@ def test_one_that_is_cancelled_while_it_is_done_ends_soon(hold: holdfast.Holdfas
     hold.task_cancel(id=task.id)
     thread.join(TIMEOUT)
     assert hold.task_show(id=task.id).state == "cancelled"
-    assert hold.task_runs(id=task.id).runs[0].error == "It was cancelled."
+    assert hold.task_runs(id=task.id).runs[0].error == "The task was cancelled."

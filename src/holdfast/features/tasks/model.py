@@ -1,4 +1,4 @@
-"""What is to be done at a time, and what becomes of each try. Pure: who asks says what time it is."""
+"""Tasks, attempts and their pure state transitions. The caller passes the current time."""
 
 import re
 from typing import Any, Literal, NamedTuple
@@ -14,25 +14,25 @@ Handler = Literal["none", "webhook", "command", "python", "job"]
 Status = Literal["completed", "failed", "lost", "skipped"]
 
 FIRST_PAUSE = 30 * SECOND
-"""Before the second try; each further pause is twice as long, and all are spread at random."""
+"""Delay before the second attempt. Each further delay doubles, with random jitter."""
 LONGEST_PAUSE = 6 * 3600 * SECOND
 LONGEST_TEXT = 65_536
-"""Characters of a result or an error that are kept."""
+"""Stored characters of a result or an error."""
 
 _WORD = re.compile(r"[^\W_]+")
 SHORTEST_WORD = 3
 LIKE_WITHIN = 1800 * SECOND
-"""How near to each other two tasks are due that may be the same."""
+"""Maximum distance between the due times of two similar tasks."""
 
 
 class Task(Struct, frozen=True):
-    """One thing to do, once or again and again. Moments are microseconds."""
+    """Work that is due once or repeatedly. Timestamps are microseconds."""
 
     id: str
     principal: str
-    """Whose task it is."""
+    """Owner of the task."""
     agent: str
-    """Who made it."""
+    """Agent that created it."""
     namespace: str
     channel: str
     reply_to: str
@@ -40,25 +40,25 @@ class Task(Struct, frozen=True):
     kind: str
     handler: Handler
     target: str
-    """What the handler is given: an address, a command, a name."""
+    """Argument of the handler: a URL, a command or a name."""
     payload: dict[str, Any]
     zone: str
     first_at: int
     repeat: str | None
     misfire: Misfire
     due_at: int
-    """The time that it is for; a later try does not move it."""
+    """Scheduled time of the current occurrence. Retries do not change it."""
     ready_at: int | None
-    """From when on it can be claimed: it is due, or to be tried again, or its lease is over. None: never again."""
+    """Earliest time of the next claim: due time, retry time or end of the lease. None: never again."""
     state: State
     attempts: int
-    """Claims of this time so far."""
+    """Claims of the current occurrence so far."""
     most_attempts: int
     timeout: int
-    """Seconds that one try may take."""
+    """Seconds allowed for one attempt."""
     owner: str | None
     token: int
-    """Counts claims: who settles one with an older token is too late."""
+    """Fencing token: each claim increments it, and older tokens are rejected."""
     claimed_at: int | None
     cancel_asked: bool
     last_error: str | None
@@ -72,7 +72,7 @@ class Task(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One try."""
+    """One attempt."""
 
     id: str
     task: str
@@ -84,14 +84,14 @@ class Run(Struct, frozen=True):
     finished_at: int
     status: Status
     final: bool
-    """Whether it settled the time that it was for: one does."""
+    """Whether this attempt ended its occurrence. Exactly one does."""
     result: str | None = None
     error: str | None = None
     tokens: int | None = None
 
 
 class Claimant(NamedTuple):
-    """Who takes tasks, and for how long nobody else does."""
+    """Owner, time and length of a lease."""
 
     owner: str
     now: int
@@ -112,7 +112,7 @@ def claimed(task: Task, by: Claimant) -> Task:
 
 
 def settled(task: Task, now: int, *, error: str | None = None) -> Task:
-    """A task after the time that it was for is over, well or not: due again, or at its end."""
+    """End the current occurrence: schedule the next one, or finish the task as done or failed."""
     free = replace(task, owner=None, claimed_at=None, attempts=0, last_error=error, updated_at=now, cancel_asked=False)
     if task.cancel_asked:
         return replace(free, state="cancelled", ready_at=None)
@@ -123,7 +123,7 @@ def settled(task: Task, now: int, *, error: str | None = None) -> Task:
 
 
 def unclaimed(task: dict[str, Any]) -> dict[str, Any]:
-    """A task by its columns as it is where nobody has it: to be tried again, or given up if that was asked for."""
+    """Remove the lease from a task row: pending again, or cancelled if that was requested."""
     if task["state"] != "running":
         return task
     if task["cancel_asked"]:
@@ -132,7 +132,7 @@ def unclaimed(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def failed(task: Task, now: int, error: str, chance: float) -> Task:
-    """A task after a try that failed: to be tried again, or given up for this time."""
+    """Record a failed attempt: schedule a retry, or end the occurrence after the last one."""
     if task.cancel_asked or task.attempts >= task.most_attempts:
         return settled(task, now, error=error)
     again = now + pause(task.attempts, chance)
@@ -140,13 +140,13 @@ def failed(task: Task, now: int, error: str, chance: float) -> Task:
 
 
 def pause(attempts: int, chance: float) -> int:
-    """How long to wait after so many tries; `chance` from 0 to 1 spreads it from a half to the whole."""
+    """Delay before the next attempt. `chance` (0 to 1) scales it from half to full length."""
     whole = min(FIRST_PAUSE << min(attempts - 1, 20), LONGEST_PAUSE)
     return int(whole * (0.5 + chance / 2))
 
 
 def alike(a: Task, title: str, due_at: int) -> bool:
-    """Whether another may be the same: half of the words of the shorter are in the longer, at nearly the same time."""
+    """Whether two tasks are near in time and share half of the words of the shorter title."""
     if abs(a.due_at - due_at) > LIKE_WITHIN:
         return False
     one, other = _words(a.title), _words(title)

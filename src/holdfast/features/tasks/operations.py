@@ -1,4 +1,4 @@
-"""What is to be done at a time: tasks, who does them, and what became of each try."""
+"""Operations on tasks: plan, claim, finish and inspect scheduled work."""
 
 from typing import Annotated, Any, Literal
 
@@ -17,41 +17,39 @@ OPEN: tuple[State, ...] = ("pending", "running")
 Handler = Literal["none", "webhook", "command", "python", "job"]
 Misfire = Literal["skip", "once", "all"]
 
-Title = Annotated[str, Meta(min_length=1, max_length=4096, description="What is to be done.", extra={"argument": True})]
+Title = Annotated[str, Meta(min_length=1, max_length=4096, description="What to do.", extra={"argument": True})]
 When = Annotated[
-    str, Meta(min_length=1, max_length=40, description="RFC 3339 time; without an offset on the clock of the zone.")
+    str, Meta(min_length=1, max_length=40, description="RFC 3339 time; without an offset, local time in the zone.")
 ]
-Zone = Annotated[str, Meta(min_length=1, max_length=64, description="Zone of its clock, such as Europe/Berlin.")]
+Zone = Annotated[str, Meta(min_length=1, max_length=64, description="Time zone, such as Europe/Berlin.")]
 Repeat = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=500,
-        description="daily, weekdays, weekly, monthly, yearly, `every 90 minutes`, five fields of cron, or FREQ=...",
+        description="daily, weekdays, weekly, monthly, yearly, `every 90 minutes`, a five-field cron rule, or FREQ=...",
     ),
 ]
-Policy = Annotated[Misfire, Meta(description="Times that were slept through: skip them, make up for one, or for all.")]
+Policy = Annotated[Misfire, Meta(description="Missed runs: skip them, run once, or run all.")]
 TaskId = Annotated[
     str,
     Meta(
         min_length=6,
         max_length=64,
-        description="Id of a task, or its beginning: at least 6 characters that only one of yours has.",
+        description="Task id, or a unique prefix of at least 6 characters.",
         extra={"argument": True},
     ),
 ]
 WholeId = Annotated[
-    str, Meta(min_length=6, max_length=64, description="Id of a task, as claim gave it.", extra={"argument": True})
+    str, Meta(min_length=6, max_length=64, description="Full task id, as returned by claim.", extra={"argument": True})
 ]
-Principal = Annotated[
-    str, Meta(min_length=1, max_length=128, description="Whose task it is; otherwise the agent's own.")
-]
-Token = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="The token that claim gave with it.")]
-Seconds = Annotated[int, Meta(ge=1, le=86_400, description="For how long nobody else gets it.")]
+Principal = Annotated[str, Meta(min_length=1, max_length=128, description="Owner of the task [default: the agent].")]
+Token = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fencing token returned by claim.")]
+Seconds = Annotated[int, Meta(ge=1, le=86_400, description="Length of the lease in seconds.")]
 Word = Annotated[str, Meta(max_length=256)]
-Payload = Annotated[dict[str, Any], Meta(description="Any JSON object for whoever does it.")]
-Attempts = Annotated[int, Meta(ge=1, le=100, description="Tries of each time before it is given up.")]
-Timeout = Annotated[int, Meta(ge=1, le=86_400, description="Seconds that a worker lets one try take.")]
+Payload = Annotated[dict[str, Any], Meta(description="JSON object passed to the handler.")]
+Attempts = Annotated[int, Meta(ge=1, le=100, description="Maximum attempts per occurrence.")]
+Timeout = Annotated[int, Meta(ge=1, le=86_400, description="Seconds that a worker allows for one attempt.")]
 
 
 class TaskView(Struct, frozen=True, kw_only=True):
@@ -59,7 +57,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     title: str
     state: State
     due_at: str
-    """The time that it is for."""
+    """Scheduled time of the current occurrence."""
     principal: str
     agent_id: str
     namespace: str
@@ -74,13 +72,13 @@ class TaskView(Struct, frozen=True, kw_only=True):
     updated_at: str
     repeat: str | UnsetType = UNSET
     ready_at: str | UnsetType = UNSET
-    """From when on it can be claimed, if that is not when it is due."""
+    """Earliest time of the next claim, if not `due_at`."""
     target: str | UnsetType = UNSET
     payload: dict[str, Any] | UnsetType = UNSET
     channel: str | UnsetType = UNSET
     reply_to: str | UnsetType = UNSET
     owner: str | UnsetType = UNSET
-    """Who does it just now."""
+    """Current lease holder."""
     lease_until: str | UnsetType = UNSET
     cancel_asked: bool | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
@@ -128,23 +126,20 @@ class TaskAdd(Request, frozen=True):
     misfire: Policy = "once"
     principal: Principal | None = None
     namespace: Namespace | None = None
-    kind: Annotated[str, Meta(min_length=1, max_length=64, description="reminder, action, or a word of your own.")] = (
+    kind: Annotated[str, Meta(min_length=1, max_length=64, description="reminder, action, or a custom kind.")] = (
         "reminder"
     )
-    channel: Annotated[Word, Meta(description="Where it was asked for.")] = ""
-    reply_to: Annotated[Word, Meta(description="Whom to tell.")] = ""
+    channel: Annotated[Word, Meta(description="Channel of the request.")] = ""
+    reply_to: Annotated[Word, Meta(description="Where to send the result.")] = ""
     payload: Payload = {}
     handler: Annotated[
-        Handler, Meta(description="Who does it: none (whoever claims it), or a worker by itself; that takes an admin.")
+        Handler, Meta(description="none: any agent claims it; otherwise a worker runs it (needs an admin key).")
     ] = "none"
-    target: Annotated[
-        str, Meta(max_length=4096, description="For a worker: an address, a command, the name of a handler, or a job.")
-    ] = ""
+    target: Annotated[str, Meta(max_length=4096, description="URL, command, handler name or job of the handler.")] = ""
     max_attempts: Attempts = 5
     timeout: Timeout = 300
     unique_key: (
-        Annotated[str, Meta(min_length=1, max_length=256, description="A task with the same one is not made twice.")]
-        | None
+        Annotated[str, Meta(min_length=1, max_length=256, description="Reuse the existing task with this key.")] | None
     ) = None
     agent_id: Actor | None = None
 
@@ -158,9 +153,9 @@ class TaskLike(Struct, frozen=True, kw_only=True):
 class TaskAdded(Struct, frozen=True, kw_only=True):
     task: TaskView
     created: bool
-    """False: it was there already, and is shown as it is."""
+    """False: an identical task already existed and is returned unchanged."""
     similar: list[TaskLike]
-    """Others that may mean the same; nothing was done about them."""
+    """Possible duplicates, for information only."""
 
 
 @operation(
@@ -177,9 +172,9 @@ class TaskAdded(Struct, frozen=True, kw_only=True):
     ),
 )
 def task_add(hold: Hold, request: TaskAdd) -> TaskAdded:
-    """Plan something: once, or again and again by the clock of a place.
+    """Add a task: once or on a schedule, in a time zone.
 
-    The same thing at the same time is not planned twice. What may mean the same is named, never dropped.
+    Adding an identical task again returns the existing one. Similar tasks are listed, never dropped.
     """
     added = tasks.add(
         hold,
@@ -207,11 +202,9 @@ def task_add(hold: Hold, request: TaskAdd) -> TaskAdded:
 
 
 class TaskList(Request, frozen=True):
-    state: Annotated[
-        list[State], Meta(max_length=5, description="Only these; those that wait or are being done, unless told.")
-    ] = []
-    due: Annotated[bool, Meta(description="Only what could be claimed now.")] = False
-    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    state: Annotated[list[State], Meta(max_length=5, description="States to include [default: pending, running].")] = []
+    due: Annotated[bool, Meta(description="Only tasks that can be claimed now.")] = False
+    principal: Annotated[list[str], Meta(max_length=20, description="Only tasks of these principals.")] = []
     limit: Limit = 50
     offset: Skip = 0
 
@@ -235,7 +228,7 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     ),
 )
 def task_list(hold: Hold, request: TaskList) -> TaskPage:
-    """List your tasks, what is due first; for who administers the store, everybody's."""
+    """List your tasks by due time; an admin sees all."""
     which = Which(
         principals=tuple(request.principal),
         states=tuple(request.state) or OPEN,
@@ -245,7 +238,7 @@ def task_list(hold: Hold, request: TaskList) -> TaskPage:
     return TaskPage(tasks=[task_view(task) for task in found], count=len(found), total=total)
 
 
-Own = Annotated[list[str], Meta(max_length=20, description="Look among theirs only.")]
+Own = Annotated[list[str], Meta(max_length=20, description="Only tasks of these principals.")]
 
 
 class TaskOne(Request, frozen=True):
@@ -262,19 +255,19 @@ class TaskOne(Request, frozen=True):
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "short"}, error="VALIDATION_FAILED")),
 )
 def task_show(hold: Hold, request: TaskOne) -> TaskView:
-    """Show one task."""
+    """Show a task."""
     return task_view(tasks.show(hold, request.id, request.principal))
 
 
 class TaskUpdate(Request, frozen=True):
     id: TaskId
-    title: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    title: Annotated[str, Meta(min_length=1, max_length=4096, description="New title.")] | None = None
     due_at: When | None = None
     repeat: Repeat | None = None
     zone: Zone | None = None
     misfire: Policy | None = None
-    kind: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
-    reply_to: Word | None = None
+    kind: Annotated[str, Meta(min_length=1, max_length=64, description="New kind.")] | None = None
+    reply_to: Annotated[Word, Meta(description="New address for the result.")] | None = None
     payload: Payload | None = None
     max_attempts: Attempts | None = None
     timeout: Timeout | None = None
@@ -294,7 +287,7 @@ class TaskUpdate(Request, frozen=True):
     ),
 )
 def task_update(hold: Hold, request: TaskUpdate) -> TaskView:
-    """Change a task that waits: what it says, when it is due, how it repeats."""
+    """Change a pending task: title, due time, schedule or payload."""
     fields = ("title", "due_at", "repeat", "zone", "misfire", "kind", "reply_to", "payload", "timeout")
     changes = {name: value for name in fields if (value := getattr(request, name)) is not None}
     if request.max_attempts is not None:
@@ -318,7 +311,7 @@ class TaskDefer(Request, frozen=True):
     examples=(Example({"id": "no-such-task", "until": "2030-01-31"}, error="NOT_FOUND"),),
 )
 def task_defer(hold: Hold, request: TaskDefer) -> TaskView:
-    """Put this one time of a task off; those after it come when they would have come."""
+    """Postpone the next occurrence of a task; later ones keep their times."""
     return task_view(tasks.defer(hold, request.id, request.principal, request.until))
 
 
@@ -337,7 +330,7 @@ class TaskChange(Request, frozen=True):
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
 )
 def task_cancel(hold: Hold, request: TaskChange) -> TaskView:
-    """Give a task up; who is doing it just now is asked to stop."""
+    """Cancel a task; a running attempt is asked to stop."""
     return task_view(tasks.cancel(hold, request.id, request.principal))
 
 
@@ -350,7 +343,7 @@ def task_cancel(hold: Hold, request: TaskChange) -> TaskView:
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
 )
 def task_retry(hold: Hold, request: TaskChange) -> TaskView:
-    """Take up again at once what was given up after too many tries."""
+    """Retry a failed task immediately."""
     return task_view(tasks.retry(hold, request.id, request.principal))
 
 
@@ -363,7 +356,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     finished_at: str
     status: Literal["completed", "failed", "lost", "skipped"]
     final: bool
-    """Whether this try settled the time that it was for."""
+    """Whether this attempt ended its occurrence."""
     result: str | UnsetType = UNSET
     error: str | UnsetType = UNSET
     tokens_used: int | UnsetType = UNSET
@@ -406,24 +399,25 @@ def run_view(run: "Run") -> RunView:
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
 )
 def task_runs(hold: Hold, request: TaskRuns) -> RunPage:
-    """Show what became of a task, the last try first."""
+    """List the attempts of a task, newest first."""
     task, found = tasks.history(hold, request.id, request.principal, request.limit)
     return RunPage(task_id=task.id, runs=[run_view(run) for run in found], count=len(found))
 
 
 class TaskClaim(Request, frozen=True):
     owner: (
-        Annotated[str, Meta(min_length=1, max_length=128, description="Who does them; otherwise the agent.")] | None
+        Annotated[str, Meta(min_length=1, max_length=128, description="Owner of the lease [default: the agent].")]
+        | None
     ) = None
-    limit: Annotated[int, Meta(ge=1, le=1000, description="At most this many.")] = 10
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of tasks.")] = 10
     seconds: Seconds = 300
-    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    principal: Annotated[list[str], Meta(max_length=20, description="Only tasks of these principals.")] = []
     agent_id: Actor | None = None
 
 
 class ClaimedView(Struct, frozen=True, kw_only=True):
     token: int
-    """By which the claim is held, ended and told from earlier ones."""
+    """Fencing token: heartbeat and finish need it."""
     task: TaskView
 
 
@@ -441,9 +435,9 @@ class Claimed(Struct, frozen=True, kw_only=True):
     examples=(Example({"limit": 5}), Example({"seconds": 0}, error="VALIDATION_FAILED")),
 )
 def task_claim(hold: Hold, request: TaskClaim) -> Claimed:
-    """Take what is due of your tasks, for a while: nobody else gets it until that is over.
+    """Claim due tasks under a lease; each claim carries a fencing token.
 
-    Each claim counts as a try. What has a handler of its own is left to workers.
+    Each claim counts as an attempt. Tasks with a handler are left to workers.
     """
     which = Which(principals=tuple(request.principal), handlers=("none",))
     taken = tasks.claim(hold, request.owner or hold.caller.agent, request.limit, request.seconds, which)
@@ -460,7 +454,7 @@ class TaskBeat(Request, frozen=True):
 class Beaten(Struct, frozen=True, kw_only=True):
     id: str
     stop: bool
-    """Whether the task was cancelled meanwhile: end it, and finish it as failed."""
+    """Whether the task was cancelled: stop, and finish it with an error."""
 
 
 @operation(
@@ -474,7 +468,7 @@ class Beaten(Struct, frozen=True, kw_only=True):
     ),
 )
 def task_heartbeat(hold: Hold, request: TaskBeat) -> Beaten:
-    """Hold a claimed task for longer, and learn whether to stop."""
+    """Extend the lease of a claimed task; reports whether to stop."""
     return Beaten(id=request.id, stop=tasks.beat(hold, request.id, request.token, request.seconds))
 
 
@@ -482,10 +476,10 @@ class TaskFinish(Request, frozen=True):
     id: WholeId
     token: Token
     error: (
-        Annotated[str, Meta(min_length=1, max_length=65_536, description="Why it failed; otherwise it is done.")] | None
+        Annotated[str, Meta(min_length=1, max_length=65_536, description="Why it failed; omit if it succeeded.")] | None
     ) = None
-    result: Annotated[str, Meta(max_length=65_536, description="What came of it.")] | None = None
-    tokens_used: Annotated[int, Meta(ge=0, le=1 << 40, description="Tokens that it took.")] | None = None
+    result: Annotated[str, Meta(max_length=65_536, description="Result of the attempt.")] | None = None
+    tokens_used: Annotated[int, Meta(ge=0, le=1 << 40, description="Model tokens used.")] | None = None
     agent_id: Actor | None = None
 
 
@@ -503,9 +497,9 @@ class Finished(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),),
 )
 def task_finish(hold: Hold, request: TaskFinish) -> Finished:
-    """Say how a claimed task ended: done, or failed with an error, after which it is tried again later.
+    """Finish a claimed task: done, or failed with an error and retried later.
 
-    Whoever comes when the claim is over is refused, and nothing changes.
+    A finish with an expired lease or an older token is refused and changes nothing.
     """
     how = tasks.Finish(error=request.error, result=request.result, tokens=request.tokens_used)
     task, run = tasks.finish(hold, request.id, request.token, how)

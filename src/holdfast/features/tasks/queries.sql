@@ -20,7 +20,7 @@ select {task.columns} from task t where true
 -- name: task_count
 select count(*) from task t where true
 -- name: task.of_agent
--- What an agent may see: what it made, and what is its own.
+-- Tasks visible to an agent: those it created and those it owns.
  and (t.agent = :agent or t.principal = any(:mine))
 -- name: task.of_principal
  and t.principal = any(:principals)
@@ -31,7 +31,7 @@ select count(*) from task t where true
 -- name: task.reach_end
  )
 -- name: task.begins
--- Ids between a beginning and what sorts right after everything that begins so.
+-- Ids with a prefix, as a range.
  and t.id >= :prefix and t.id < :beyond order by t.id limit 2
 -- name: task.states
  and t.state = any(:states)
@@ -40,13 +40,13 @@ select count(*) from task t where true
 -- name: task.keyed
  and t.unique_key = :unique_key
 -- name: task.same
--- The same thing at the same time.
+-- Pending tasks with the same title and due time.
  and t.state = 'pending' and t.title = :title and t.due_at = :due_at
 -- name: task.near
  and t.state = 'pending' and t.due_at >= :earliest and t.due_at <= :latest order by t.due_at, t.id
   limit :limit
 -- name: task.abandoned
--- What somebody has and did not come back with in time: however much else is due, nobody waits behind that.
+-- Running tasks whose lease has expired. Read before the due ones, so that a long queue does not delay them.
  and t.state = 'running' and t.ready_at <= :now order by t.ready_at, t.id limit :limit
 -- name: task.claimable
  and t.state = 'pending' and t.ready_at <= :now order by t.ready_at, t.id limit :limit
@@ -62,7 +62,7 @@ where id = any(:ids)
 update task set ready_at = :until, updated_at = :now
 where id = :id and token = :token and state = 'running' and ready_at > :now returning cancel_asked
 -- name: task_next
--- When the next one can be claimed.
+-- Time at which the next task can be claimed.
 select min(t.ready_at) from task t where t.ready_at is not null
 -- name: task_run.columns
 r.id, r.task, r.due_at, r.attempt, r.owner, r.token, r.started_at, r.finished_at, r.status, r.final, r.result, r.error, r.tokens
@@ -72,10 +72,10 @@ values (:id, :task, :due_at, :attempt, :owner, :token, :started_at, :finished_at
 -- name: task_run_page
 select {task_run.columns} from task_run r where r.task = :task order by r.started_at desc, r.id desc limit :limit
 -- name: task_run_final
--- The try that settled a time of a task.
+-- The attempt that ended an occurrence.
 select id from task_run where task = :task and due_at = :due_at and final = 1
 -- name: task_run_old
--- Tries that ended before a moment; those of an occurrence that is not settled yet stay with it.
+-- Attempts that ended before a time, except those of an occurrence still in progress.
 select r.id from task_run r where r.finished_at < :before and (r.final = 1
   or not exists (select 1 from task t where t.id = r.task and t.due_at = r.due_at and t.state in ('pending', 'running')))
 -- name: task_run_old.first

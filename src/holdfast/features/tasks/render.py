@@ -9,12 +9,12 @@ COLOURS = {"pending": None, "running": "cyan", "done": "green", "failed": "red",
 
 
 def render_added_task(answer: Any) -> Iterator[str]:
-    """Print the new or existing task, then tasks that may mean the same."""
+    """Print the new or existing task, then possible duplicates."""
     if not answer.created:
-        yield style("It is planned already:", fg="yellow")
+        yield style("Task already exists:", fg="yellow")
     yield from render_task(answer.task)
     for one in answer.similar:
-        yield style(f"Perhaps the same: {one.id[:8]}  {one.due_at}  {shorten(one.title)}", fg="yellow")
+        yield style(f"Possible duplicate: {one.id[:8]}  {one.due_at}  {shorten(one.title)}", fg="yellow")
 
 
 def render_tasks(answer: Any) -> Iterator[str]:
@@ -23,7 +23,7 @@ def render_tasks(answer: Any) -> Iterator[str]:
         for task in answer.tasks
     ]
     if not rows:
-        yield "There are none."
+        yield "No tasks."
         return
     yield from render_table(rows, ("ID", "DUE", "STATE", "REPEAT", "TITLE"))
     if answer.total > answer.count:
@@ -40,7 +40,7 @@ def render_task(task: Any) -> Iterator[str]:
         if isinstance(value := getattr(task, name), str):
             yield f"  {name.replace('_', ' ')}: {shorten(value, 200)}"
     if task.attempts:
-        yield f"  tries: {task.attempts} of {task.most_attempts}"
+        yield f"  attempts: {task.attempts} of {task.most_attempts}"
 
 
 def render_task_runs(answer: Any) -> Iterator[str]:
@@ -49,9 +49,9 @@ def render_task_runs(answer: Any) -> Iterator[str]:
         for run in answer.runs
     ]
     if not rows:
-        yield "Nobody tried it yet."
+        yield "No attempts yet."
         return
-    yield from render_table(rows, ("STARTED", "STATUS", "TRY", "OWNER", "RESULT"))
+    yield from render_table(rows, ("STARTED", "STATUS", "ATTEMPT", "OWNER", "RESULT"))
 
 
 def _get_result(run: Any) -> str:
@@ -60,11 +60,11 @@ def _get_result(run: Any) -> str:
 
 def render_claims(answer: Any) -> Iterator[str]:
     if not answer.claimed:
-        yield "Nothing is due."
+        yield "No tasks due."
     for one in answer.claimed:
         yield f"{one.task.id}  token {one.token}  until {one.task.lease_until}  {shorten(one.task.title)}"
 
 
 def render_finished_task(answer: Any) -> Iterator[str]:
-    yield f"{answer.run.status}, try {answer.run.attempt}"
+    yield f"{answer.run.status}, attempt {answer.run.attempt}"
     yield from render_task(answer.task)

@@ -1,4 +1,4 @@
-"""Run in a process of its own: the Python entry point that handles a task, which it is told on standard input."""
+"""Subprocess entry point: run a Python task handler; the task arrives as JSON on standard input."""
 
 import sys
 from importlib.metadata import entry_points
@@ -6,13 +6,13 @@ from importlib.metadata import entry_points
 import msgspec
 
 GROUP = "holdfast.handlers"
-"""The entry points that handle tasks: each takes a task as a dict, and what it returns is the result."""
+"""Entry point group of task handlers: each takes the task as a dict and returns the result."""
 
 
 def main(name: str) -> None:
     found = entry_points(group=GROUP, name=name)
     if not found:
-        sys.exit(f"No package gives a handler {name!r}: one declares it as an entry point of the group {GROUP}.")
+        sys.exit(f"No handler {name!r}: a package must declare it as an entry point in the group {GROUP}.")
     (point, *_) = found
     result = point.load()(msgspec.json.decode(sys.stdin.buffer.read()))
     if result is not None:

@@ -1,8 +1,7 @@
-"""When a task is due: once, after so long, by cron, or by the calendar of a place; pure, and right when clocks change.
+"""Recurrence rules: once, fixed intervals, cron and calendar rules, in a time zone. Pure functions.
 
-A rule is kept as the text that was given. What it means is worked out on the clock of a wall in a zone: nine in the
-morning stays nine in the morning. A time that a clock leaves out falls on the first one after it; one that a clock
-shows twice counts the first time.
+Rules are stored as text and evaluated in local time: 09:00 stays 09:00 across clock changes. A local time skipped by a
+clock change moves to the first one after the gap; a repeated local time counts once, at its first occurrence.
 """
 
 import calendar
@@ -20,12 +19,12 @@ Misfire = Literal["skip", "once", "all"]
 Frequency = Literal["DAILY", "WEEKLY", "MONTHLY", "YEARLY"]
 
 LAST_YEAR = 9000
-"""Beyond this nothing is due."""
+"""Occurrences after this year are ignored."""
 MOST_STEPS = 20_000
-"""Steps of a calendar without a day that fits: further than any rule that fits at all goes."""
+"""Calendar steps searched for a matching day; any satisfiable rule matches sooner."""
 LONGEST_RULE = 500
 LONGEST_EVERY = 36_525 * 86_400
-"""Seconds between two times of `every`: a hundred years."""
+"""Maximum interval of `every` in seconds: 100 years."""
 
 WORDS = {
     "daily": "FREQ=DAILY",
@@ -34,7 +33,7 @@ WORDS = {
     "monthly": "FREQ=MONTHLY",
     "yearly": "FREQ=YEARLY",
 }
-"""Rules that have a name."""
+"""Named rules."""
 
 _DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _DAY = re.compile(r"([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)")
@@ -44,26 +43,26 @@ _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Every(NamedTuple):
-    """So much time after the last one, whatever clocks show."""
+    """Fixed interval in elapsed time."""
 
     seconds: int
 
 
 class Cron(NamedTuple):
-    """The five fields of cron."""
+    """Five-field cron rule."""
 
     fields: str
 
 
 class Weekday(NamedTuple):
-    """A day of the week: each, or only the nth of a month, from its end if below zero."""
+    """Weekday: every one, or the nth of a month (negative counts from the end)."""
 
     nth: int | None
     day: int
 
 
 class Calendar(NamedTuple):
-    """Days of a calendar, at the hour of the first one."""
+    """Calendar rule; occurrences have the time of day of the first one."""
 
     frequency: Frequency
     interval: int = 1
@@ -77,7 +76,7 @@ Rule = Every | Cron | Calendar
 
 
 class Schedule(NamedTuple):
-    """A rule, the zone on whose clocks it goes, and the first time it counts from."""
+    """Rule, time zone and first occurrence."""
 
     rule: Rule | None
     zone: ZoneInfo
@@ -85,32 +84,32 @@ class Schedule(NamedTuple):
 
 
 def schedule(repeat: str | None, zone: str, first: int) -> Schedule:
-    """What a text means, from its first time on. Raises Invalid for what never comes or cannot be read."""
+    """Parse a rule. Raises Invalid if it is malformed or has no occurrence."""
     made = Schedule(rule_of(repeat), zone_of(zone), first)
     if isinstance(made.rule, Every) and made.rule.seconds > LONGEST_EVERY:
-        raise Invalid(f"repeat: {repeat!r} is too long: at most a hundred years, 36525 days", fields=["repeat"])
+        raise Invalid(f"repeat: {repeat!r} is too long: the maximum is 36525 days", fields=["repeat"])
     if made.rule is not None and after(made, first - 1) is None:
-        raise Invalid("repeat: that never comes", fields=["repeat"])
+        raise Invalid("repeat: this rule never comes due", fields=["repeat"])
     return made
 
 
 _NO_ZONES = ("right/", "posix", "Factory", "localtime")
-"""Files that lie among the zones: clocks that count leap seconds, copies, and whatever this machine is set to."""
+"""Zone files to reject: leap-second variants, copies and the local setting of this machine."""
 
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> ZoneInfo:
-    """The zone of a name, such as Europe/Berlin."""
+    """Load a time zone by name, such as Europe/Berlin."""
     try:
         if name.startswith(_NO_ZONES):
             raise ValueError(name)
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
-        raise Invalid(f"zone: there is no zone {name!r}: write one such as Europe/Berlin", fields=["zone"]) from None
+        raise Invalid(f"zone: unknown time zone {name!r}: use one such as Europe/Berlin", fields=["zone"]) from None
 
 
 def due(text: str, zone: str) -> int:
-    """A moment; one without an offset is on the clock of the zone."""
+    """Parse a time; without an offset it is local time in the zone."""
     given = text.strip()
     try:
         wall = datetime.fromisoformat(given)
@@ -121,11 +120,11 @@ def due(text: str, zone: str) -> int:
     try:
         return on_the_wall(wall, zone_of(zone))
     except OverflowError:
-        raise Invalid(f"due_at: {given} in {zone} lies beyond the years 1 to 9999", fields=["due_at"]) from None
+        raise Invalid(f"due_at: {given} in {zone} is outside the years 1 to 9999", fields=["due_at"]) from None
 
 
 def rule_of(repeat: str | None) -> Rule | None:
-    """What a text says: a word, `every 90 minutes`, five fields of cron, or `FREQ=...` as calendars write it."""
+    """Parse a named rule, `every 90 minutes`, five cron fields, or an iCalendar `FREQ=...` rule."""
     if repeat is None or repeat == "once":
         return None
     if len(repeat) > LONGEST_RULE:
@@ -140,7 +139,7 @@ def rule_of(repeat: str | None) -> Rule | None:
 
 
 def after(schedule: Schedule, moment: int) -> int | None:
-    """The first time later than a moment; None: there is none any more."""
+    """First occurrence after a time, or None."""
     match schedule.rule:
         case None:
             return schedule.first if schedule.first > moment else None
@@ -154,18 +153,18 @@ def after(schedule: Schedule, moment: int) -> int | None:
 
 
 def next_due(schedule: Schedule, done: int, now: int, misfire: Misfire) -> int | None:
-    """When it is due again after one time was dealt with: each that was missed, or what comes next."""
+    """Next occurrence after one has ended: the next missed one (`all`), or the next in the future."""
     return after(schedule, done if misfire == "all" else max(done, now))
 
 
 def is_missed(schedule: Schedule, due: int, now: int) -> bool:
-    """Whether a time was slept through: the one after it is over, too."""
+    """Whether an occurrence was missed: the one after it has passed, too."""
     following = after(schedule, due)
     return following is not None and following <= now
 
 
 def on_the_wall(wall: datetime, zone: ZoneInfo) -> int:
-    """The moment at which a clock of the zone shows a time, or the first one after those it leaves out."""
+    """Convert local time to a timestamp; a skipped local time becomes the end of the gap."""
     at = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if at.astimezone(zone).replace(tzinfo=None) != wall:
         at = _end_of_gap(wall, zone)
@@ -173,12 +172,12 @@ def on_the_wall(wall: datetime, zone: ZoneInfo) -> int:
 
 
 def wall_of(moment: int, zone: ZoneInfo) -> datetime:
-    """What a clock of the zone shows at a moment."""
+    """Convert a timestamp to local time."""
     return (_BEGIN + timedelta(microseconds=moment)).astimezone(zone).replace(tzinfo=None)
 
 
 def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The first moment after a gap: as late as the time with the old offset is short of the one with the new."""
+    """Find the end of a clock gap by bisection between the old and the new offset."""
     early, late = (wall.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta() for fold in (0, 1))
     before, gone = (wall - late).replace(tzinfo=UTC), (wall - early).replace(tzinfo=UTC)
     while gone - before > timedelta(microseconds=1):
@@ -190,7 +189,7 @@ def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
 
 def _unreadable(repeat: str) -> Invalid:
     return Invalid(
-        f"repeat: {repeat!r} is no rule: write daily, weekdays, weekly, monthly, yearly, `every 90 minutes`, "
+        f"repeat: {repeat!r} is not a rule: use daily, weekdays, weekly, monthly, yearly, `every 90 minutes`, "
         "five fields of cron, or FREQ=MONTHLY;BYMONTHDAY=31",
         fields=["repeat"],
     )
@@ -202,7 +201,7 @@ def _cron(text: str) -> Cron:
     try:
         CronSim(text, datetime(2000, 1, 1))
     except CronSimError as error:
-        raise Invalid(f"repeat: {text!r} is no rule of cron: {error}", fields=["repeat"]) from None
+        raise Invalid(f"repeat: {text!r} is not a cron rule: {error}", fields=["repeat"]) from None
     return Cron(text)
 
 
@@ -223,7 +222,7 @@ def _calendar(text: str) -> Calendar:
         raise _unreadable(text)
     known = {"INTERVAL", "BYDAY", "BYMONTHDAY", "COUNT", "UNTIL"}
     if unknown := parts.keys() - known:
-        raise Invalid(f"repeat: {', '.join(sorted(unknown))} is not understood in {text!r}", fields=["repeat"])
+        raise Invalid(f"repeat: {', '.join(sorted(unknown))} is not supported in {text!r}", fields=["repeat"])
     rule = Calendar(
         frequency=frequency,  # type: ignore[arg-type]
         interval=_number(parts, "INTERVAL", 1000) or 1,
@@ -233,7 +232,7 @@ def _calendar(text: str) -> Calendar:
         until=_until(parts["UNTIL"]) if "UNTIL" in parts else None,
     )
     if rule.weekdays and rule.monthdays:
-        raise Invalid("repeat: BYDAY or BYMONTHDAY, not both", fields=["repeat"])
+        raise Invalid("repeat: use BYDAY or BYMONTHDAY, not both", fields=["repeat"])
     return rule
 
 
@@ -245,35 +244,35 @@ def _number(parts: dict[str, str], name: str, most: int) -> int | None:
     if name not in parts:
         return None
     if not re.fullmatch(r"[0-9]{1,7}", parts[name]) or not 1 <= int(parts[name]) <= most:
-        raise Invalid(f"repeat: {name} is a number from 1 to {most:,}", fields=["repeat"])
+        raise Invalid(f"repeat: {name} must be a number from 1 to {most:,}", fields=["repeat"])
     return int(parts[name])
 
 
 def _weekday(text: str, frequency: str) -> Weekday:
     found = _DAY.fullmatch(text)
     if found is None or frequency not in ("WEEKLY", "MONTHLY") or (found[1] and frequency == "WEEKLY"):
-        raise Invalid(f"repeat: {text!r} is no day of a {frequency.lower()} rule", fields=["repeat"])
+        raise Invalid(f"repeat: {text!r} is not a valid BYDAY of a {frequency.lower()} rule", fields=["repeat"])
     return Weekday(int(found[1]) if found[1] else None, _DAYS.index(found[2]))
 
 
 def _monthday(text: str, frequency: str) -> int:
     if frequency != "MONTHLY" or not re.fullmatch(r"-?[0-9]{1,2}", text) or not 1 <= abs(int(text)) <= 31:
-        raise Invalid(f"repeat: {text!r} is no day of a month in a {frequency.lower()} rule", fields=["repeat"])
+        raise Invalid(f"repeat: {text!r} is not a valid BYMONTHDAY of a {frequency.lower()} rule", fields=["repeat"])
     return int(text)
 
 
 def _until(text: str) -> int:
-    """The last moment of a rule; a date alone lasts until its end."""
+    """Parse UNTIL; a date means the end of that day."""
     found = re.fullmatch(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(T([0-9]{2}):?([0-9]{2}):?([0-9]{2})Z)?", text)
     if found is None:
-        raise Invalid(f"repeat: UNTIL={text} is no time: write it as 20261231 or 20261231T120000Z", fields=["repeat"])
+        raise Invalid(f"repeat: UNTIL={text} is not a time: use 20261231 or 20261231T120000Z", fields=["repeat"])
     year, month, day, time, hour, minute, second = found.groups()
     clock = f"{hour}:{minute}:{second}" if time else "23:59:59.999999"
     return from_text(f"{year}-{month}-{day}T{clock}Z", "repeat")
 
 
 def _times(rule: Calendar, schedule: Schedule, moment: int) -> Iterator[int]:
-    """The times of a calendar in order, from near a moment on; from the first one if they have to be counted."""
+    """Occurrences in order, starting near a time, or at the first one if COUNT is set."""
     try:
         start = wall_of(schedule.first, schedule.zone)
         reached = start if rule.most else max(start, wall_of(moment, schedule.zone))
@@ -291,7 +290,7 @@ def _times(rule: Calendar, schedule: Schedule, moment: int) -> Iterator[int]:
 
 
 def _days(rule: Calendar, start: datetime, reached: datetime) -> Iterator[datetime]:
-    """The days of the steps of a rule, each at the hour of the first, from the step that holds a time on."""
+    """Matching days, at the time of day of the first one, from the step that contains a time."""
     step = _steps_before(rule, start, reached)
     for number in range(step, step + MOST_STEPS):
         try:
@@ -302,7 +301,7 @@ def _days(rule: Calendar, start: datetime, reached: datetime) -> Iterator[dateti
 
 
 def _steps_before(rule: Calendar, start: datetime, reached: datetime) -> int:
-    """Steps that end before a time, one spared."""
+    """Number of steps before a time, minus one."""
     match rule.frequency:
         case "DAILY":
             units = (reached - start).days
@@ -335,7 +334,7 @@ def _in_step(rule: Calendar, start: datetime, units: int) -> Iterator[datetime]:
 
 
 def _in_month(rule: Calendar, start: datetime, year: int, month: int) -> set[int]:
-    """The days of a month that a rule names; one that it does not have is its last."""
+    """Days of a month that match a rule; a missing day becomes the last of the month."""
     first, length = calendar.monthrange(year, month)
     if not rule.weekdays:
         given = rule.monthdays or (start.day,)

@@ -1,4 +1,4 @@
-"""Tasks: made, changed, claimed under a lease, and settled exactly once for each time that they are for."""
+"""Add, change, claim and finish tasks. Each occurrence ends exactly once."""
 
 import random
 import uuid
@@ -19,12 +19,12 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import SECOND
 
 NEAR = 50
-"""Tasks near in time that are compared when one is made."""
+"""Tasks near in time compared with a new one."""
 SUGGESTED = 5
 
 
 class Draft(NamedTuple):
-    """A task as it is asked for."""
+    """Arguments for a new task."""
 
     title: str
     due_at: str
@@ -45,7 +45,7 @@ class Draft(NamedTuple):
 
 
 class Added(NamedTuple):
-    """A task, whether it is new, and others that may be the same."""
+    """The task, whether it is new, and possible duplicates."""
 
     task: Task
     created: bool
@@ -53,7 +53,7 @@ class Added(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """How a try ended."""
+    """Result or error of an attempt."""
 
     error: str | None = None
     result: str | None = None
@@ -62,18 +62,16 @@ class Finish(NamedTuple):
 
 @contextmanager
 def _writing(hold: Hold) -> Iterator[Session]:
-    """A transaction without a journal: tasks are of this store alone."""
+    """Transaction without a journal entry: tasks are local to this store."""
     with hold.store.writing(hold.progress.commit) as session:
         yield session
     hold.kept()
 
 
 def add(hold: Hold, draft: Draft) -> Added:
-    """Make a task. The same one, or one of the same key, is not made twice; what is only like it is named."""
+    """Add a task, or return the identical one or the one with the same key. Similar tasks are listed."""
     if draft.handler != "none" and not hold.caller.may("admin"):
-        raise Forbidden(
-            "What a worker runs by itself, it runs with its own rights: only an admin key may ask for that."
-        )
+        raise Forbidden("Tasks with a handler run with the worker's privileges; creating one requires an admin key.")
     made = drafted(hold, draft)
     with _writing(hold) as session:
         if known := _known(session, made):
@@ -88,12 +86,12 @@ def add(hold: Hold, draft: Draft) -> Added:
 
 
 def drafted(hold: Hold, draft: Draft) -> Task:
-    """A task as it would be made; refused if it can never be due."""
+    """Build a task. Raises Invalid if its schedule never comes due."""
     now = hold.now()
     first = plan.due(draft.due_at, draft.zone)
     made = plan.schedule(draft.repeat, draft.zone, first)
     due = plan.after(made, first - 1)
-    assert due is not None, "a schedule that never comes is refused"
+    assert due is not None, "a schedule without occurrences is rejected above"
     return Task(
         id=str(uuid.uuid4()),
         principal=draft.principal or hold.caller.agent,
@@ -128,17 +126,19 @@ def drafted(hold: Hold, draft: Draft) -> Task:
 
 
 def _known(session: Session, made: Task) -> Task | None:
-    """The task that this one is already."""
+    """The existing task with the same key or the same identity."""
     if made.unique_key is not None:
         known = tasks.keyed(session, made.principal, made.unique_key)
         if known and _asked(known) != _asked(made):
-            raise Conflict(f"unique_key: {known.id} has it, and is another task", id=known.id, fields=["unique_key"])
+            raise Conflict(
+                f"unique_key: already used by task {known.id}, which differs", id=known.id, fields=["unique_key"]
+            )
         return known
     return next((one for one in tasks.same(session, made) if _asked(one) == _asked(made)), None)
 
 
 def _asked(task: Task) -> tuple[Any, ...]:
-    """What makes two tasks the same."""
+    """Fields in which two identical tasks agree."""
     how = (task.namespace, task.channel, task.reply_to, task.kind, task.handler, task.target, task.payload)
     return (task.title, task.first_at, task.repeat, task.zone, *how)
 
@@ -154,9 +154,9 @@ def browse(hold: Hold, which: Which, limit: int, skip: int) -> tuple[list[Task],
 
 
 def amend(hold: Hold, id: str, principals: Sequence[str], changes: dict[str, Any]) -> Task:
-    """Change what a task says, or when it is due. One that is being done cannot be changed meanwhile."""
+    """Update a pending task. A running one cannot be changed."""
     if not changes:
-        raise Invalid("Name something to change.")
+        raise Invalid("Nothing to change: set at least one field.")
     with _writing(hold) as session:
         task = tasks.named(session, hold.caller, id, principals)
         _must_wait(task)
@@ -166,7 +166,7 @@ def amend(hold: Hold, id: str, principals: Sequence[str], changes: dict[str, Any
 
 
 def _changed(task: Task, changes: dict[str, Any], now: int) -> Task:
-    """A task with some changes; when it is due is worked out anew if that is among them."""
+    """Apply changes; recompute the due time if the schedule is among them."""
     due_at = changes.pop("due_at", None)
     said = replace(task, updated_at=now, **changes)
     if said.repeat == "once":
@@ -179,20 +179,20 @@ def _changed(task: Task, changes: dict[str, Any], now: int) -> Task:
 
 
 def defer(hold: Hold, id: str, principals: Sequence[str], until: str) -> Task:
-    """Put this one time off; those after it come when they would have come."""
+    """Postpone the current occurrence; later ones keep their times."""
     with _writing(hold) as session:
         task = tasks.named(session, hold.caller, id, principals)
         _must_wait(task)
         later = plan.due(until, task.zone)
         if later <= hold.now():
-            raise Invalid("until: lies in the past", fields=["until"])
+            raise Invalid("until: must be in the future", fields=["until"])
         put_off = replace(task, ready_at=later, updated_at=hold.now())
         tasks.put(session, put_off)
     return put_off
 
 
 def cancel(hold: Hold, id: str, principals: Sequence[str]) -> Task:
-    """Give a task up. Who is doing it just now is asked to stop, and it does not come again."""
+    """Cancel a task and its later occurrences. A running attempt is asked to stop."""
     with _writing(hold) as session:
         task = tasks.named(session, hold.caller, id, principals)
         if task.state == "running":
@@ -200,19 +200,17 @@ def cancel(hold: Hold, id: str, principals: Sequence[str]) -> Task:
         elif task.state in ("pending", "failed"):
             ended = replace(task, state="cancelled", ready_at=None, updated_at=hold.now())
         else:
-            raise Conflict(f"The task is {task.state} already.", state=task.state)
+            raise Conflict(f"The task is already {task.state}.", state=task.state)
         tasks.put(session, ended)
     return ended
 
 
 def retry(hold: Hold, id: str, principals: Sequence[str]) -> Task:
-    """Take up again what was given up after too many tries, at once."""
+    """Retry a failed task now, with its attempts reset."""
     with _writing(hold) as session:
         task = tasks.named(session, hold.caller, id, principals)
         if task.state != "failed":
-            raise Conflict(
-                f"The task is {task.state}: only one that failed for good is taken up again.", state=task.state
-            )
+            raise Conflict(f"The task is {task.state}: only a failed task can be retried.", state=task.state)
         now = hold.now()
         again = replace(task, state="pending", due_at=now, ready_at=now, attempts=0, updated_at=now)
         tasks.put(session, again)
@@ -226,9 +224,9 @@ def history(hold: Hold, id: str, principals: Sequence[str], limit: int) -> tuple
 
 
 def claim(hold: Hold, owner: str, limit: int, seconds: int, which: Which = tasks.ALL) -> list[Task]:
-    """Take what is due, the longest waiting first, for so many seconds. Each claim counts as a try.
+    """Claim due tasks, longest overdue first. Each claim carries a fencing token and counts as an attempt.
 
-    What nobody came back from too often is given up here; what was slept through and is to be skipped moves on.
+    Abandoned tasks without attempts left end here; missed occurrences with misfire `skip` move on.
     """
     with _writing(hold) as session:
         by = Claimant(owner, hold.now(), seconds)
@@ -246,29 +244,29 @@ def claim(hold: Hold, owner: str, limit: int, seconds: int, which: Which = tasks
 
 
 def _is_fit(session: Session, task: Task, now: int) -> bool:
-    """Whether a task that could be claimed is to be; otherwise it is settled here."""
+    """Whether to claim a due task. If not, its occurrence ends here."""
     if task.state == "running":
         task = _abandoned(session, task, now)
     if task.cancel_asked or (task.state == "running" and task.attempts >= task.most_attempts):
         tasks.put(session, rules.settled(task, now, error=task.last_error))
         return False
     if task.misfire == "skip" and not task.attempts and plan.is_missed(task.schedule, task.due_at, now):
-        _record(session, task, now, "skipped", final=True, finish=Finish(error="It was slept through."))
+        _record(session, task, now, "skipped", final=True, finish=Finish(error="Missed: no worker ran in time."))
         tasks.put(session, rules.settled(task, now))
         return False
     return True
 
 
 def _abandoned(session: Session, task: Task, now: int) -> Task:
-    """A task whose holder never came back; that try is noted as lost, and may have been its last."""
-    error = f"{task.owner} did not come back in time."
+    """Record the attempt of an expired lease as lost; it may be the last one."""
+    error = f"The lease of {task.owner} expired."
     last = task.cancel_asked or task.attempts >= task.most_attempts
     _record(session, task, now, "lost", final=last, finish=Finish(error=error))
     return replace(task, last_error=error)
 
 
 def beat(hold: Hold, id: str, token: int, seconds: int) -> bool:
-    """Hold a task for longer; whether its holder is to stop, because it was cancelled."""
+    """Extend a lease. Returns whether the task was cancelled and the holder must stop."""
     with _writing(hold) as session:
         _must_see(session, hold, id)
         row = session.row("task_beat", id=id, token=token, now=hold.now(), until=hold.now() + seconds * SECOND)
@@ -278,14 +276,14 @@ def beat(hold: Hold, id: str, token: int, seconds: int) -> bool:
 
 
 def finish(hold: Hold, id: str, token: int, how: Finish) -> tuple[Task, Run]:
-    """Settle a try, with its record, in one transaction. Who comes too late is refused, and nothing changes."""
+    """End an attempt and record it in one transaction. Raises LeaseLost for an expired lease or an older token."""
     with _writing(hold) as session:
         now = hold.now()
         task = _held(session, hold, id, token, now)
         if how.error is None:
             after = rules.settled(task, now)
         else:
-            after = rules.failed(task, now, how.error[: rules.LONGEST_TEXT], random.random())  # noqa: S311 - no secret
+            after = rules.failed(task, now, how.error[: rules.LONGEST_TEXT], random.random())  # noqa: S311 - jitter, not a secret
         final = how.error is None or after.state != "pending" or after.due_at != task.due_at
         status: Status = "completed" if how.error is None else "failed"
         run = _record(session, task, now, status, final=final, finish=how)
@@ -294,7 +292,7 @@ def finish(hold: Hold, id: str, token: int, how: Finish) -> tuple[Task, Run]:
 
 
 def release(hold: Hold, id: str, token: int) -> Task:
-    """Give a claimed task back untried: a worker that stops does so."""
+    """Return a claimed task without counting the attempt, as a stopping worker does."""
     with _writing(hold) as session:
         now = hold.now()
         task = _held(session, hold, id, token, now)
@@ -307,7 +305,7 @@ def release(hold: Hold, id: str, token: int) -> Task:
 
 
 def next_ready(hold: Hold) -> int | None:
-    """When the next task can be claimed."""
+    """Time at which the next task can be claimed."""
     with hold.reading() as session:
         row = session.row("task_next")
     return row[0] if row else None
@@ -321,16 +319,16 @@ def _held(session: Session, hold: Hold, id: str, token: int, now: int) -> Task:
 
 
 def _must_see(session: Session, hold: Hold, id: str) -> Task:
-    """A task by its whole id."""
+    """Load a visible task by its full id."""
     task = tasks.named(session, hold.caller, id)
     if task.id != id:
-        raise NotFound(f"There is no task {id!r} of yours.")
+        raise NotFound(f"You have no task {id!r}.")
     return task
 
 
 def _must_wait(task: Task) -> None:
     if task.state != "pending":
-        raise Conflict(f"The task is {task.state}: only one that waits can be changed.", state=task.state)
+        raise Conflict(f"The task is {task.state}: only a pending task can be changed.", state=task.state)
 
 
 def _record(session: Session, task: Task, now: int, status: Status, *, final: bool, finish: Finish) -> Run:

@@ -1,4 +1,4 @@
-"""Tasks and their runs, and who may see which."""
+"""Storage of tasks and their runs, limited to what the caller can see."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,12 +17,12 @@ LONGEST_TEXT = "\U0010ffff"
 
 
 class Which(NamedTuple):
-    """Which tasks are asked for, among those that the caller may see."""
+    """Filter over the tasks visible to the caller."""
 
     principals: tuple[str, ...] = ()
     states: tuple[State, ...] = ()
     due: int | None = None
-    """Only those that could be claimed at a moment."""
+    """Only tasks that can be claimed at this time."""
     handlers: tuple[str, ...] = ()
 
 
@@ -30,7 +30,7 @@ ALL = Which()
 
 
 def task_of(row: Row) -> Task:
-    """A task from the columns of `task.columns`."""
+    """Build a task from the columns of `task.columns`."""
     values = list(row)
     values[10] = msgspec.json.decode(row[10])
     values[24] = bool(row[24])
@@ -44,7 +44,7 @@ def run_of(row: Row) -> Run:
 
 
 def put(session: Session, task: Task) -> None:
-    """Write a task as it is now. Whose it is, who made it and what it runs never change."""
+    """Insert or update a task. Owner, creator, handler and target never change."""
     row = asdict(task)
     session.do(
         "task_put",
@@ -57,7 +57,7 @@ def add_run(session: Session, run: Run) -> None:
 
 
 def select(session: Session, caller: Caller, which: Which, limit: int, skip: int = 0) -> list[Task]:
-    """Tasks that the caller may see, the one that is due first first."""
+    """Visible tasks by due time."""
     parts, params = _narrowed(session, caller, which)
     rows = session.assembled(("task_select", *parts, "task.page"), params | {"limit": limit, "skip": skip})
     return [task_of(row) for row in rows]
@@ -69,28 +69,28 @@ def count(session: Session, caller: Caller, which: Which) -> int:
 
 
 def named(session: Session, caller: Caller, id: str, principals: Sequence[str] = ()) -> Task:
-    """The one task that an id or the beginning of one means, among those that the caller may see."""
+    """Load the visible task with this id or unique prefix."""
     if len(id) < SHORTEST_PREFIX:
-        raise Invalid(f"id: give at least {SHORTEST_PREFIX} characters of it", fields=["id"])
+        raise Invalid(f"id: must have at least {SHORTEST_PREFIX} characters", fields=["id"])
     parts, params = _narrowed(session, caller, Which(principals=tuple(principals)))
     asked = params | {"prefix": id, "beyond": id + LONGEST_TEXT}
     rows = session.assembled(("task_select", *parts, "task.begins"), asked)
     if not rows:
-        raise NotFound(f"There is no task {id!r} of yours.")
+        raise NotFound(f"You have no task {id!r}.")
     if len(rows) > 1 and rows[0][0] != id:
-        raise AmbiguousId("Several tasks have an id that begins so: give more of it.")
+        raise AmbiguousId("Several task ids have this prefix: use a longer one.")
     return task_of(rows[0])
 
 
 def keyed(session: Session, principal: str, key: str) -> Task | None:
-    """The task that was made under a key."""
+    """The task with a unique key."""
     params = {"principals": list(known_as(session, principal)), "unique_key": key}
     rows = session.assembled(("task_select", "task.of_principal", "task.keyed"), params)
     return task_of(rows[0]) if rows else None
 
 
 def same(session: Session, task: Task) -> list[Task]:
-    """What waits for the same time under the same words."""
+    """Pending tasks with the same title and due time."""
     params = {"principals": list(known_as(session, task.principal)), "title": task.title, "due_at": task.due_at}
     return [task_of(row) for row in session.assembled(("task_select", "task.of_principal", "task.same"), params)]
 
@@ -102,7 +102,7 @@ def near(session: Session, principal: str, earliest: int, latest: int, limit: in
 
 
 def claimable(session: Session, caller: Caller, which: Which, now: int, limit: int) -> list[Task]:
-    """What could be claimed: what was left by who had it, then what waits, each the longest waiting first."""
+    """Tasks that can be claimed: expired leases first, then due ones, each longest overdue first."""
     parts, params = _narrowed(session, caller, which)
     asked = params | {"now": now, "limit": limit}
     left = session.assembled(("task_select", *parts, "task.abandoned"), asked)
@@ -113,12 +113,12 @@ def claimable(session: Session, caller: Caller, which: Which, now: int, limit: i
 
 
 def runs(session: Session, task: str, limit: int) -> list[Run]:
-    """What became of a task, the last try first."""
+    """Attempts of a task, newest first."""
     return [run_of(row) for row in session.rows("task_run_page", task=task, limit=limit)]
 
 
 def _narrowed(session: Session, caller: Caller, which: Which) -> tuple[list[Part], dict[str, Any]]:
-    """The clauses of who may see what, and of what is asked for; a principal is meant by every one of its names."""
+    """Build the SQL clauses of visibility and filter. A principal matches under all its aliases."""
     parts: list[Part] = []
     params: dict[str, Any] = {}
     if not caller.may("admin"):

@@ -1,4 +1,4 @@
-"""A program that is run for somebody: bounded in time and output, and none of what it starts outlives it."""
+"""Run a program with limits on time and output. No process that it starts outlives it."""
 
 import os
 import signal
@@ -12,32 +12,32 @@ from time import monotonic
 from typing import IO, NamedTuple
 
 MOST_BYTES = 32 * 1024
-"""Of what a program prints, from its beginning; the rest is read and let go."""
+"""Stored output bytes of a program. The rest is read and discarded."""
 LOOK_SECONDS = 0.2
-"""How often it is looked whether the program is to end."""
+"""Interval of checks whether to stop the program."""
 MARK = "HANDLER_OF_HOLDFAST"
-"""In the environment of a program and of all that it starts, with a number of its own."""
+"""Environment variable with a unique value, inherited by every process that the program starts."""
 GRACE_SECONDS = 5.0
-"""Between being asked to end and being ended."""
+"""Seconds between SIGTERM and SIGKILL."""
 PIPE_SECONDS = 1.0
-"""For what a program printed last to be read, at least."""
+"""Minimum wait for the rest of the output."""
 _running: dict["subprocess.Popen[bytes]", bytes] = {}
-"""What runs now, with its mark."""
+"""Running processes and their marks."""
 
 
 def python(*words: str) -> list[str]:
-    """Our own Python. It imports nothing from the folder that it is started in, which may be anybody's."""
+    """Command line of this Python interpreter. `-P` keeps it from importing from the current folder."""
     return [sys.executable, "-P", *words]
 
 
 class Ended(NamedTuple):
-    """How a program ended."""
+    """Exit code and output of a program."""
 
     code: int
     output: str
     errors: str
     stopped: str | None = None
-    """Why it was made to end, if it was."""
+    """Why the program was stopped, if it was."""
 
 
 def run(
@@ -50,10 +50,10 @@ def run(
     grace: float = GRACE_SECONDS,
     most: int = MOST_BYTES,
 ) -> Ended:
-    """Run a program in a group of its own and wait for it. Raises OSError if it cannot be started."""
+    """Run a program in its own process group and wait for it. Raises OSError if it cannot start."""
     mark = f"{MARK}={os.urandom(16).hex()}"
     try:
-        process = subprocess.Popen(  # noqa: S603 - what is run is for an admin to say
+        process = subprocess.Popen(  # noqa: S603 - only an admin can set the command
             argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -75,13 +75,13 @@ def run(
 
 
 def end_all() -> None:
-    """End everything that is being run, for a process that ends at once."""
+    """Kill all running programs before this process exits."""
     for mark in list(_running.values()):
         _end(mark)
 
 
 def _end(mark: bytes) -> None:
-    """End a program and what it started, also if who started it was interrupted before they knew of it."""
+    """Kill a program and everything it started, even if the start itself was interrupted."""
     for process in [process for process, its in list(_running.items()) if its == mark]:
         _signal(process, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
@@ -93,7 +93,7 @@ def _end(mark: bytes) -> None:
 def _wait(
     process: "subprocess.Popen[bytes]", deadline: float, timeout: float, stop: Callable[[], str | None], grace: float
 ) -> str | None:
-    """Until it ends by itself, or why it was made to."""
+    """Wait for the program. Returns why it was stopped, or None if it ended on its own."""
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(min(LOOK_SECONDS, deadline - monotonic()), 0.001))
@@ -107,13 +107,13 @@ def _wait(
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """To the whole group, so that nothing that it started is left."""
+    """Signal the whole process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 def _sweep(mark: bytes) -> None:
-    """End what left the group but still carries the mark of the program, where processes can be looked at."""
+    """Kill processes that left the group but carry the mark. Needs /proc."""
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if mark in (place / "environ").read_bytes().split(b"\0"):
@@ -121,7 +121,7 @@ def _sweep(mark: bytes) -> None:
 
 
 class _Kept:
-    """What comes out of a pipe: its beginning, and nothing that would fill the memory."""
+    """Read a pipe on a thread and store at most a limit of bytes."""
 
     def __init__(self, pipe: IO[bytes], most: int) -> None:
         self._pipe = pipe
@@ -136,13 +136,13 @@ class _Kept:
                 self._kept += part[: self._most - len(self._kept)]
 
     def text(self, until: float) -> str:
-        """What was printed until the program ended; who holds its pipe open in secret is not waited for."""
+        """Output up to a deadline. A process that keeps the pipe open is not waited for."""
         self._thread.join(max(until - monotonic(), 0.0))
         return bytes(self._kept).decode("utf-8", "replace")
 
 
 class _Told:
-    """What goes into a pipe, whether it is read or not."""
+    """Write to a pipe on a thread, whether or not it is read."""
 
     def __init__(self, pipe: IO[bytes], words: bytes) -> None:
         threading.Thread(target=self._write, args=(pipe, words), name="holdfast-input", daemon=True).start()

@@ -1,4 +1,4 @@
-"""A worker: claims what is due, has it done by its handler, and says how it ended; several may work on one store."""
+"""Worker: claims due tasks, runs their handlers and records the results. Several can share a store."""
 
 import os
 import threading
@@ -28,33 +28,33 @@ JOBS: dict[str, tuple[str, ...]] = {
     "reembed": ("reembed",),
     "backup": ("backup",),
 }
-"""What a worker does for the store itself: a command of our own."""
-STOPS = "The worker stops."
+"""Maintenance jobs and their Holdfast commands."""
+STOPS = "The worker is stopping."
 LOOK_SECONDS = 1.0
-"""How often a worker looks for what is due when it knows of nothing sooner."""
+"""Maximum interval between checks for due tasks."""
 SECRETS = ("HOLDFAST_API_KEY", "HOLDFAST_KEY", "HOLDFAST_LLM_KEY", "HOLDFAST_EMBEDDING_KEY", "HOLDFAST_SYNC_API_KEY")
-"""What a command that was planned is not told."""
+"""Environment variables hidden from commands."""
 
 Told = Callable[[str], None]
-"""Hears what the worker does, a line each."""
+"""Receives one line per worker event."""
 
 
 class Terms(NamedTuple):
-    """How a worker works."""
+    """Settings of a worker."""
 
     owner: str
     db: str
-    """The address of its store, for the commands that it starts."""
+    """Store address passed to jobs."""
     slots: int = 4
-    """Tasks at a time."""
+    """Concurrent tasks."""
     lease: int = 60
-    """Seconds for which a task is held without a sign of life."""
+    """Lease length in seconds; heartbeats extend it."""
     handlers: tuple[Handler, ...] = ("webhook", "job")
-    """What it may run."""
+    """Allowed handlers."""
 
 
 class Worker:
-    """Works until it is told to stop; what is under way then has a while to end."""
+    """Runs tasks until stopped. Running tasks then get a grace period."""
 
     def __init__(self, hold: Hold, terms: Terms, told: Told = lambda line: None) -> None:
         self._hold = hold
@@ -70,7 +70,7 @@ class Worker:
         self._changed.set()
 
     def work(self, *, once: bool = False) -> int:
-        """Work until told to stop, or until nothing is due; how many tasks were taken."""
+        """Run until stopped or, with `once`, until nothing is due. Returns the number of claimed tasks."""
         taken = 0
         while not self._stop.is_set():
             got = self._take()
@@ -84,7 +84,7 @@ class Worker:
         return taken
 
     def _take(self) -> int:
-        """Claim as much as there is room for, and begin it."""
+        """Claim as many tasks as there are free slots and start them."""
         with self._lock:
             free = self._terms.slots - len(self._busy)
         if free <= 0:
@@ -108,7 +108,7 @@ class Worker:
         thread.start()
 
     def _pause(self) -> float:
-        """Seconds until the next one is due, no longer than a look takes."""
+        """Seconds until the next task is due, capped by the poll interval."""
         with self._lock:
             full = len(self._busy) >= self._terms.slots
         ready = None if full else tasks.next_ready(self._hold)
@@ -132,7 +132,7 @@ class Worker:
             self._changed.set()
 
     def _attempt(self, task: Task) -> None:
-        """One try, held by a heartbeat; settled unless the lease was lost or the worker is stopping."""
+        """Run one attempt under a heartbeat and finish it, unless the lease was lost or the worker is stopping."""
         with _Pulse(self._hold, task, self._terms.lease) as pulse:
             how = _handled(task, self._terms, lambda: pulse.why or (STOPS if self._stop.is_set() else None))
         if pulse.lost:
@@ -145,7 +145,7 @@ class Worker:
 
 
 class _Pulse:
-    """Tells the store again and again that a task is still being done."""
+    """Extends the lease of a running task until it ends."""
 
     def __init__(self, hold: Hold, task: Task, lease: int) -> None:
         self._hold = hold
@@ -154,7 +154,7 @@ class _Pulse:
         self._over = threading.Event()
         self._until = monotonic() + lease
         self.why: str | None = None
-        """Why the task is to end before its time."""
+        """Why the task must stop early."""
         self.lost = False
         self._thread = threading.Thread(target=self._beat, name="holdfast-pulse", daemon=True)
 
@@ -172,18 +172,18 @@ class _Pulse:
                 asked = tasks.beat(self._hold, self._task.id, self._task.token, self._lease)
                 self._until = monotonic() + self._lease
                 if asked:
-                    self.why = "It was cancelled."
+                    self.why = "The task was cancelled."
             except LeaseLost:
-                self.why, self.lost = "Its lease was lost.", True
+                self.why, self.lost = "The lease was lost.", True
                 return
             except HoldfastError:
                 if monotonic() > self._until:
-                    self.why, self.lost = "Its lease was lost.", True
+                    self.why, self.lost = "The lease was lost.", True
                     return
 
 
 def _handled(task: Task, terms: Terms, stop: Callable[[], str | None]) -> Finish:
-    """How a try of the task ended; whatever a handler does, it is one of a result and an error."""
+    """Run the handler of a task. Failures become an error result."""
     try:
         match task.handler:
             case "webhook":
@@ -197,16 +197,16 @@ def _handled(task: Task, terms: Terms, stop: Callable[[], str | None]) -> Finish
                 argv = child.python("-m", "holdfast", *_job(task))
                 return _ran(task, argv, {**os.environ, "HOLDFAST_DB": terms.db}, stop)
             case "none":
-                return Finish(error="It has no handler.")
+                return Finish(error="The task has no handler.")
     except (HoldfastError, OSError) as error:
         return Finish(error=str(error))
 
 
 def _job(task: Task) -> list[str]:
-    """The command of a job: its own words, and what the payload adds under `arguments`."""
+    """Command of a job, plus `arguments` from the payload."""
     more = task.payload.get("arguments", [])
     if task.target not in JOBS or not isinstance(more, list) or not all(isinstance(word, str) for word in more):
-        raise Misconfigured(f"There is no job {task.target!r}: choose among {', '.join(JOBS)}.")
+        raise Misconfigured(f"Unknown job {task.target!r}: choose among {', '.join(JOBS)}.")
     return [*JOBS[task.target], *more]
 
 
@@ -224,7 +224,7 @@ def _ran(task: Task, argv: list[str], environment: Mapping[str, str], stop: Call
     if ended.stopped is not None:
         return Finish(error=ended.stopped, result=ended.output or None)
     if ended.code != 0:
-        return Finish(error=ended.errors.strip() or f"It ended with {ended.code}.", result=ended.output or None)
+        return Finish(error=ended.errors.strip() or f"Exit code {ended.code}.", result=ended.output or None)
     return Finish(result=ended.output)
 
 
@@ -233,12 +233,12 @@ def _unprivileged() -> dict[str, str]:
 
 
 def _occurrence(task: Task) -> str:
-    """The same for every try of one time, so that who is asked twice can tell."""
+    """Idempotency key: the same for every attempt of one occurrence."""
     return f"{task.id}:{task.due_at}"
 
 
 def told(task: Task) -> bytes:
-    """What a handler is told of a task."""
+    """Encode a task as JSON for its handler."""
     return msgspec.json.encode(
         {
             "id": task.id,

@@ -92,7 +92,7 @@ def test_a_skill_goes_where_it_says(hold: holdfast.Holdfast) -> None:
     own = text("x", more="namespace: team/ops\n")
     assert hold.skill_register(inline_skill=own).namespace == "team/ops"
     assert hold.skill_register(inline_skill=text("x")).namespace == "global"
-    with pytest.raises(Invalid, match="says"):
+    with pytest.raises(Invalid, match=r"SKILL\.md has"):
         hold.skill_register(inline_skill=own, namespace="elsewhere")
 
 

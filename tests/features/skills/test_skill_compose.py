@@ -97,7 +97,7 @@ def test_a_floor_above_the_ceiling_is_reported(timed: holdfast.Holdfast) -> None
     answer = timed.skill_compositional_context(skill(timed, ("team", 9), ("team", 1)))
     assert [one.title for one in answer.reflections] == ["One"]
     high, fine = answer.compositional_namespaces
-    assert (high.min_depth, high.max_reflection_depth, "depth 3 at most" in high.note) == (9, 3, True)
+    assert (high.min_depth, high.max_reflection_depth, "maximum depth is 3" in high.note) == (9, 3, True)
     assert fine.note is msgspec.UNSET
 
 
@@ -227,7 +227,11 @@ def test_nothing_is_told_of_a_namespace_that_is_out_of_reach(
     assert [one.title for one in answer.reflections] == ["Theirs"]
     far, above, near = answer.compositional_namespaces
     assert (far.max_reflection_depth, above.max_reflection_depth) == (msgspec.UNSET, msgspec.UNSET)
-    assert far.note == above.note == "Out of reach: only what your key reaches below it is looked at."
+    assert (
+        far.note
+        == above.note
+        == ("Your key does not reach this namespace; only reachable namespaces below it were searched.")
+    )
     assert (near.max_reflection_depth, near.note) == (3, msgspec.UNSET)
 
 

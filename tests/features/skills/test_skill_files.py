@@ -388,7 +388,7 @@ def test_a_folder_with_anything_that_no_version_has_is_left_as_it_is(tmp_path: P
         (target / path).parent.mkdir(exist_ok=True)
         (target / path).write_bytes(b"mine\n")
     before = {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
-    with pytest.raises(Conflict, match=r"in no version of this skill.*Name a new folder"):
+    with pytest.raises(Conflict, match=r"in no version of this skill.*Choose a new folder"):
         skill_files.write({"SKILL.md": TEXT}, target, known(WHOLE))
     assert {place: place.read_bytes() for place in target.rglob("*") if place.is_file()} == before
     assert [place.name for place in tmp_path.iterdir()] == ["deploy"]

@@ -56,7 +56,7 @@ def test_only_a_reflection_that_is_deep_enough_becomes_a_skill(hold: holdfast.Ho
         hold.skill_promote_from_reflection(shallow, "early", "How.")
     deep = reflected(hold, [shallow], "Always too late")
     assert hold.skill_promote_from_reflection(deep, "early", "How.").original_reflection_depth == 2
-    with pytest.raises(Invalid, match="no reflection"):
+    with pytest.raises(Invalid, match="not a reflection"):
         hold.skill_promote_from_reflection(source, "early", "How.")
     with pytest.raises(Invalid, match="name"):
         hold.skill_promote_from_reflection(deep, "Too Early", "How.")
@@ -95,7 +95,7 @@ def test_a_reflection_that_does_not_hold_becomes_no_skill(timed: holdfast.Holdfa
     source = observed(timed, "A late deploy")
     reflection = reflected(timed, [source])
     fell(timed, clock, how, reflection, source)
-    with pytest.raises(Conflict, match=rf"does not hold now \({how}\)"):
+    with pytest.raises(Conflict, match=rf"not valid now \({how}\)"):
         timed.skill_promote_from_reflection(reflection, "early", "How.")
     assert timed.skill_list().total == 0
 

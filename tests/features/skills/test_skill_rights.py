@@ -56,6 +56,6 @@ def test_paths_are_for_those_at_the_machine(timed: holdfast.Holdfast, tmp_path: 
         ("skill_register", {"folder_path": str(tmp_path)}),
         ("skill_export", {"skill_id": made.id, "target_folder": str(tmp_path / "out")}),
     ):
-        with pytest.raises(Invalid, match="paths are for"):
+        with pytest.raises(Invalid, match="paths are only for"):
             timed.call(name, asked, caller=remote)
     assert not (tmp_path / "out").exists()

@@ -48,7 +48,7 @@ def test_a_rollback_to_the_id_of_a_version_uses_that_version(hold: holdfast.Hold
     ids = [hold.skill_register(inline_skill=text(body)).id for body in ("One", "Two", "Three")]
     turned = hold.skill_rollback(ids[0])
     assert (turned.id, turned.before) == (ids[0], ids[2])
-    with pytest.raises(Conflict, match="`skill rollback global/deploy` goes back"):
+    with pytest.raises(Conflict, match="already the current version of global/deploy"):
         hold.skill_rollback(ids[0])
     assert hold.skill_get("deploy").body == "One"
 

@@ -1,4 +1,4 @@
-"""A skill together with the conclusions that belong to it: still valid, the caller's to see, within a budget."""
+"""Compose a skill with reflections of its namespaces: valid, visible to the caller, within a token budget."""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -24,32 +24,32 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import token_count as tokens
 
 FEWEST = 100
-"""So many reflections of a namespace are looked at, the best by age and use."""
+"""Reflections read per namespace at least, best by age and use."""
 SHORTEST = 64
-"""No reflection takes fewer tokens: so many more are looked at in a large budget."""
+"""Smallest size of a reflection; decides how many are read for a large budget."""
 MOST_TOLD = 50
-"""Ids that are named of what was left out for one reason."""
+"""Ids listed per reason for leaving reflections out."""
 RELEVANCE = 3.0
-"""What answers a query best is worth more than the newest and most used that has nothing to do with it."""
+"""Relevance outweighs age and use together, which add up to at most 2."""
 MOST_MISSED = 8
-"""After so many that nearly fit and did not, one after another, there is no room for others either."""
+"""Stop counting tokens after this many reflections in a row that did not fit."""
 IDS_DIFFER = 24
-"""One id may take so many tokens fewer than another."""
+"""Token counts of two ids differ by at most this much."""
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 class Entry(NamedTuple):
-    """A namespace that a skill names, and between which depths its reflections are taken."""
+    """A namespace that a skill composes with, and its maximum reflection depth."""
 
     asked: Composes
     ceiling: int
     reached: bool
-    """False: the caller is told nothing of the namespace, and sees at most what its key reaches below."""
+    """False: the caller learns nothing about the namespace and sees only what its key reaches below it."""
 
     @property
     def within(self) -> Within | None:
-        """None: the floor is above the ceiling, so that there can be none."""
+        """The namespace and depth range to read; None if the minimum depth exceeds the maximum."""
         floor = self.asked.min_depth
         return None if floor > self.ceiling else Within(self.asked.namespace, floor, self.ceiling)
 
@@ -81,9 +81,10 @@ Rendered = Callable[[Taken], str]
 
 
 def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rendered, frame: str) -> Composed:
-    """The body of a skill, and the reflections of its namespaces that fit into a budget, the best first.
+    """Return the body of a skill and the best reflections of its namespaces that fit the budget.
 
-    `rendered` is how one is sent, `frame` what is sent around all of them: these are counted, the body only reported.
+    `rendered` renders one reflection as it is sent, `frame` is the text around all of them. Both count toward the
+    budget, the body does not.
     """
     now = hold.now()
     with hold.reading() as session:
@@ -118,12 +119,12 @@ def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rende
 
 @lru_cache(8)
 def _counted(body: str) -> int:
-    """Remembered, because a skill is composed again and again."""
+    """Cached: the same skills are composed repeatedly."""
     return tokens.count(body)
 
 
 def _apart(places: list[Within]) -> list[Within]:
-    """Without those that lie in another."""
+    """Drop scopes that lie within another."""
     found: list[Within] = []
     for place in sorted(set(places), key=lambda one: (len(one.namespace), one.floor, -one.ceiling)):
         if not any(
@@ -145,7 +146,7 @@ class Looking(NamedTuple):
     now: int
 
     def best(self, within: Within, most: int) -> list[Worth]:
-        """So many at least that hold, if there are, and what is as good and does not."""
+        """Return at least `most` valid reflections if there are that many, and the invalid ones ranked between them."""
         looked = most + most // 2
         while True:
             found = skill_reflections.best(self.session, self.hold.caller, within, self.now, limit=looked)
@@ -163,13 +164,13 @@ class Looking(NamedTuple):
 class Weighed(NamedTuple):
     scores: dict[str, float]
     faults: dict[str, str]
-    """Those that do not hold any more, and why."""
+    """Invalid reflections by id, with the reason."""
     beyond: int
-    """Those that were not looked at: others are newer or more used."""
+    """Number of reflections not read because others are newer or more used."""
 
 
 def _weighed(look: Looking, places: list[Within], relevant: dict[str, float], most: int) -> Weighed:
-    """Each reflection once with its score."""
+    """Score each reflection once."""
     made = Weighed({}, {}, 0)
     for within in places:
         found = {one.id: one for one in look.best(within, most)}
@@ -190,7 +191,7 @@ class _Fitting(NamedTuple):
 
 
 def _fit(order: list[Taken], budget: int, rendered: Rendered, frame: str) -> _Fitting:
-    """As many as fit, the best first; one that is too large leaves room for smaller ones."""
+    """Take the best reflections that fit; skip one that is too large and go on with smaller ones."""
     taken: list[Taken] = []
     left: list[str] = []
     used = tokens.count(frame)
@@ -199,7 +200,7 @@ def _fit(order: list[Taken], budget: int, rendered: Rendered, frame: str) -> _Fi
     for one in order:
         room = budget - used
         cost = room + 1
-        if missed < MOST_MISSED and around + len(one.memory.content.split()) <= room:  # no word has less than a token
+        if missed < MOST_MISSED and around + len(one.memory.content.split()) <= room:  # a word has at least one token
             cost = tokens.count(rendered(one), room)
             missed += 1
         if cost > room:
@@ -211,13 +212,13 @@ def _fit(order: list[Taken], budget: int, rendered: Rendered, frame: str) -> _Fi
 
 
 def _around(one: Taken, rendered: Rendered) -> int:
-    """About how much is sent around the text of each, and never more than that."""
+    """Return a lower bound of the tokens sent around the text of each reflection."""
     empty = replace(one.memory, title="", content="", namespace="", agent="")
     return max(0, tokens.count(rendered(Taken(empty, 0.0))) - IDS_DIFFER)
 
 
 def _told(faults: dict[str, str], beyond: int) -> Iterator[Dropped]:
-    """What was left out, by reason; what was not even looked at has no ids."""
+    """Group the reflections left out by reason; those not read have no ids."""
     for reason in REASONS:
         if ids := [id for id, why in faults.items() if why == reason]:
             yield Dropped(reason, len(ids), ids[:MOST_TOLD])

@@ -1,4 +1,4 @@
-"""A skill's files, in and out: from a folder, an archive or a request, and into a folder again."""
+"""Read a skill's files from a folder, archive or request; write them to a folder."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from holdfast.kernel.errors import Conflict, Invalid, Misconfigured, NotFound
 
 Files = dict[str, bytes]
 MOST_ARCHIVE = 16 << 20
-"""Bytes of an archive as it comes."""
+"""Size of an archive, packed."""
 MOST_UNPACKED = MOST_BYTES + (4 << 20)
-"""Bytes of a tar that was unpacked: its files, and what stands between them."""
+"""Size of an unpacked tar: its files and their headers."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz")
 _OPENED = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class Draft(NamedTuple):
-    """A skill before it is admitted."""
+    """The files of a skill before validation."""
 
     files: Files
     folder: str | None = None
-    """The name of the folder it came in."""
+    """Name of the folder it was in."""
 
 
 def admitted(files: Iterable[tuple[str, bytes]]) -> Files:
-    """Files by their paths, which are safe and together, or an error that names the one at fault."""
+    """Return files by path; raise an error with the offending path if one is unsafe or too large, or if two collide."""
     found: Files = {}
     total = 0
     paths = []
@@ -45,7 +45,7 @@ def admitted(files: Iterable[tuple[str, bytes]]) -> Files:
 
 
 def at(place: Path) -> Draft:
-    """The skill at a path: a folder, its SKILL.md, or an archive of one."""
+    """Read the skill at a path: a folder, its SKILL.md, or an archive of one."""
     with _reading(place):
         if place.is_dir():
             return from_folder(place)
@@ -54,7 +54,7 @@ def at(place: Path) -> Draft:
         if place.name.lower().endswith(ARCHIVES):
             return from_archive(_bounded(place))
         if not place.exists():
-            raise NotFound(f"There is nothing at {place}.", fields=["folder_path"])
+            raise NotFound(f"folder_path: {place} does not exist", fields=["folder_path"])
     raise Invalid(
         f"folder_path: {place} is neither a folder with a SKILL.md nor an archive ({', '.join(ARCHIVES)})",
         fields=["folder_path"],
@@ -72,16 +72,16 @@ def _reading(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         what = error.strerror or type(error).__name__
-        raise Invalid(f"folder_path: {place} cannot be read: {what}", fields=["folder_path"]) from None
+        raise Invalid(f"folder_path: cannot read {place}: {what}", fields=["folder_path"]) from None
 
 
 # From a folder
 
 
 def from_folder(place: Path) -> Draft:
-    """Everything in a folder: plain files alone, and all of them as they were at one moment."""
+    """Read every file of a folder as a consistent snapshot; raise if it holds anything but regular files."""
     if os.open not in os.supports_dir_fd:
-        raise Misconfigured("On this system a skill comes as an archive, not as a folder.")
+        raise Misconfigured("This system cannot read a skill from a folder. Use an archive.")
     handle = os.open(place, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
         read = dict(_walked(handle, ""))
@@ -96,7 +96,7 @@ Seen = tuple[int, ...]
 
 
 def _walked(folder: int, above: str, held: list[int] | None = None) -> Iterator[tuple[str, tuple[bytes, Seen]]]:
-    """Every file below an open folder, with what it was when it was read; limits hold before a byte is."""
+    """Yield every file below an open folder with its stamp; checks the limits before reading a file."""
     held = [0, 0] if held is None else held
     for name in sorted(entry.name for entry in os.scandir(folder) if not skill_paths.is_left_out(entry.name)):
         path = skill_paths.must_be_inside(f"{above}{name}")
@@ -113,11 +113,11 @@ def _walked(folder: int, above: str, held: list[int] | None = None) -> Iterator[
 
 @contextmanager
 def _opened(folder: int, name: str, path: str) -> Iterator[int]:
-    """What lies under a name, itself: a link is not followed, a device not touched, a pipe not waited for."""
+    """Open an entry; never follows a link, opens a device or waits for a pipe."""
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise skill_paths.refused(path, "is a link, a pipe, a socket or a device: put a plain file there")
+            raise skill_paths.refused(path, "is a link, a pipe, a socket or a device: replace it by a regular file")
         handle = os.open(name, os.O_RDONLY | _OPENED, dir_fd=folder)
     except OSError as error:
         raise skill_paths.refused(path, f"cannot be read: {error.strerror}") from None
@@ -129,9 +129,9 @@ def _opened(folder: int, name: str, path: str) -> Iterator[int]:
 
 def _must_be_plain(path: str, was: os.stat_result) -> None:
     if not stat.S_ISREG(was.st_mode):
-        raise skill_paths.refused(path, "is no plain file")
+        raise skill_paths.refused(path, "is not a regular file")
     if was.st_nlink > 1:
-        raise skill_paths.refused(path, "is a hard link to a file that is elsewhere too: put a copy there")
+        raise skill_paths.refused(path, "is a hard link: replace it by a copy")
 
 
 def _read(handle: int, path: str, was: os.stat_result) -> bytes:
@@ -143,7 +143,7 @@ def _read(handle: int, path: str, was: os.stat_result) -> bytes:
 
 
 def _must_be_the_same(folder: int, read: Mapping[str, Seen]) -> None:
-    """Raise if anything was changed, put in or taken out since it was read: the files would not belong together."""
+    """Raise if any file was changed, added or removed since it was read."""
     now = dict(_looked(folder, ""))
     for path in sorted(read.keys() | now.keys()):
         if read.get(path) != now.get(path):
@@ -167,14 +167,17 @@ def _seen(was: os.stat_result) -> Seen:
 
 
 def _changed(path: str) -> Conflict:
-    return Conflict(f"{path!r} was changed while it was read: register the skill again when it is at rest.", path=path)
+    return Conflict(
+        f"{path!r} was changed while it was read. Register the skill again when the folder no longer changes.",
+        path=path,
+    )
 
 
 # From an archive
 
 
 def from_archive(data: bytes) -> Draft:
-    """A zip or a gzipped tar, with the skill in its root or in one folder. Nothing is ever unpacked to a disk."""
+    """Read a zip or a gzipped tar with the skill in its root or in one folder. Unpacks in memory only."""
     if len(data) > MOST_ARCHIVE:
         raise Invalid(f"archive: at most {MOST_ARCHIVE} bytes", fields=["archive"])
     if data.startswith(b"PK"):
@@ -182,7 +185,7 @@ def from_archive(data: bytes) -> Draft:
     elif data.startswith(b"\x1f\x8b"):
         read = list(_tarred(data))
     else:
-        raise _bad_archive("neither a zip nor a gzipped tar")
+        raise _bad_archive("is neither a zip nor a gzipped tar")
     return _rooted(read)
 
 
@@ -199,14 +202,14 @@ def _zipped(data: bytes) -> Iterator[tuple[str, bytes]]:
                 path = _inside(entry.orig_filename)
                 mode = entry.external_attr >> 16
                 if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or entry.flag_bits & 1:
-                    raise skill_paths.refused(path, "is a link, a device, or encrypted")
+                    raise skill_paths.refused(path, "is a link, a device or encrypted")
                 skill_paths.must_fit(path, entry.file_size, number, total + entry.file_size)
                 with archive.open(entry) as source:
                     content = _exactly(source, path, entry.file_size)
                 total += len(content)
                 yield path, content
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
-        raise _bad_archive(f"the zip cannot be read ({type(error).__name__})") from None
+        raise _bad_archive(f"cannot read the zip ({type(error).__name__})") from None
 
 
 def _tarred(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -219,7 +222,7 @@ def _tarred(data: bytes) -> Iterator[tuple[str, bytes]]:
         with gzip.GzipFile(fileobj=BytesIO(data)) as packed:
             unpacked = packed.read(MOST_UNPACKED + 1)
         if len(unpacked) > MOST_UNPACKED:
-            raise Invalid(f"archive: more than {MOST_UNPACKED} bytes when it is unpacked", fields=["archive"])
+            raise Invalid(f"archive: at most {MOST_UNPACKED} bytes unpacked", fields=["archive"])
         with tarfile.open(fileobj=BytesIO(unpacked), mode="r:") as archive:
             number = total = 0
             for entry in archive:
@@ -227,14 +230,14 @@ def _tarred(data: bytes) -> Iterator[tuple[str, bytes]]:
                     continue
                 path = _inside(entry.name)
                 if not entry.isreg() or entry.issparse():
-                    raise skill_paths.refused(path, "is a link, a device or a file with holes")
+                    raise skill_paths.refused(path, "is a link, a device or a sparse file")
                 number, total = number + 1, total + entry.size
                 skill_paths.must_fit(path, entry.size, number, total)
                 source = archive.extractfile(entry)
                 assert source is not None
                 yield path, _exactly(source, path, entry.size)
     except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError) as error:
-        raise _bad_archive(f"the tar cannot be read ({type(error).__name__})") from None
+        raise _bad_archive(f"cannot read the tar ({type(error).__name__})") from None
 
 
 def _passed_over(path: str, folder: bool) -> bool:
@@ -242,26 +245,26 @@ def _passed_over(path: str, folder: bool) -> bool:
 
 
 def _inside(path: str) -> str:
-    """A path in an archive, where it may begin with the place that it was packed from."""
+    """Return the validated path of an archive entry, without a leading ./"""
     return skill_paths.must_be_inside(path.removeprefix("./"))
 
 
 def _exactly(source: IO[bytes], path: str, size: int) -> bytes:
     content = source.read(size + 1)
     if len(content) != size:
-        raise skill_paths.refused(path, f"does not have the {size} bytes that the archive says it has")
+        raise skill_paths.refused(path, f"does not have the {size} bytes that the archive declares")
     return content
 
 
 def _rooted(read: list[tuple[str, bytes]]) -> Draft:
-    """The skill in the root, or in the one folder that everything lies in."""
+    """Return the skill in the root, or in the only top-level folder."""
     found = admitted(read)
     if any(map(is_manifest, found)):
         return Draft(found)
     tops = {path.partition("/")[0] for path in found}
     within = {path.partition("/")[2]: content for path, content in found.items()}
     if len(tops) != 1 or not any(map(is_manifest, within)):
-        raise _bad_archive("there is no SKILL.md in its root, nor in the one folder that all of it lies in")
+        raise _bad_archive("no SKILL.md in its root or in its only top-level folder")
     return Draft(within, tops.pop())
 
 
@@ -269,13 +272,13 @@ def _bad_archive(what: str) -> Invalid:
     return Invalid(f"archive: {what}", fields=["archive"])
 
 
-# Out again
+# Writing to a folder
 
 
 def write(files: Mapping[str, bytes], target: Path, known: Collection[File] = ()) -> None:
-    """Put a folder with exactly these files in place of what is there: all of it, or nothing.
+    """Replace a folder atomically by exactly these files.
 
-    What is replaced may hold only files that are known, so that nothing is lost which is nowhere else.
+    Refuses to replace a folder that holds other files than the known ones, so no file is lost.
     """
     admitted(files.items())
     with _writing(target):
@@ -297,24 +300,24 @@ def _writing(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         what = error.strerror or type(error).__name__
-        raise Invalid(f"target_folder: {target} cannot be written: {what}", fields=["target_folder"]) from None
+        raise Invalid(f"target_folder: cannot write {target}: {what}", fields=["target_folder"]) from None
 
 
 def _must_be_known(folder: Path, target: Path, known: Collection[File]) -> None:
-    """Raise unless a folder is empty, not there, or holds known files alone."""
+    """Raise unless the folder is missing, is empty or holds only known files."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise Conflict(f"{target} is not a folder; it was left as it is. Name a new folder.")
+        raise Conflict(f"target_folder: {target} is not a folder. Nothing was changed. Choose a new folder.")
     strange = next(_strange(folder, "", set(known)), None) if folder.is_dir() else None
     if strange is not None:
         raise Conflict(
-            f"{target} holds {strange!r}, which is in no version of this skill; the folder was left as it is. "
-            "Name a new folder, register what is there first, or move it away.",
+            f"target_folder: {target} holds {strange!r}, which is in no version of this skill. Nothing was changed. "
+            "Choose a new folder, register what is there first, or move it away.",
             path=strange,
         )
 
 
 def _strange(folder: Path, above: str, known: Set[File]) -> Iterator[str]:
-    """What lies in a folder and is no known file, byte by byte, nor a folder of one."""
+    """Yield paths in a folder that are neither a known file, byte for byte, nor a folder of one."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         path = f"{above}{entry.name}"
         if entry.is_dir(follow_symlinks=False) and any(file.path.startswith(f"{path}/") for file in known):
@@ -324,7 +327,7 @@ def _strange(folder: Path, above: str, known: Set[File]) -> Iterator[str]:
 
 
 def _is_known(entry: os.DirEntry[str], path: str, known: Set[File]) -> bool:
-    """Whether a file is one of those that are known; only one that may be is read."""
+    """Return whether a file is a known one; reads it only if path and size match."""
     size = entry.stat(follow_symlinks=False).st_size
     return (
         any(file.path == path and file.size == size for file in known)
@@ -342,7 +345,7 @@ def _write(folder: Path, path: str, content: bytes) -> None:
 
 
 def _swap(partial: Path, target: Path, known: Collection[File]) -> None:
-    """Rename the new folder to where the old one was; if that fails, or it changed meanwhile, it is back."""
+    """Replace the old folder by the new one; restore the old one if that fails or it was changed meanwhile."""
     if not target.exists():
         partial.rename(target)
         return

@@ -1,4 +1,4 @@
-"""A skill: a folder of instructions under a name, kept in versions that are named by what they say."""
+"""Skills: named folders of instructions, stored as versions that are identified by their digest."""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -17,32 +17,32 @@ from holdfast.kernel.storage.port import Row
 
 FileKind = Literal["manifest", "script", "reference", "asset"]
 Outcome = Literal["registered", "superseded", "restored", "unchanged"]
-"""New; over an earlier version; an earlier version once more; or what is there already."""
+"""New skill; new version of an existing one; an earlier version made current again; or already current."""
 Reason = Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
-"""Why a reflection does not come with a skill."""
+"""Why a composed skill leaves a reflection out."""
 Fall = Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
-"""Why a reflection bears no skill; gone: deleted, archived, or nothing that the caller may see."""
+"""Why the reflection behind a skill is no longer valid. `gone`: deleted, archived, or not visible to the caller."""
 ORIGIN = "derived_from_reflection_id"
-"""Where the metadata of a skill names the reflection that it was made from."""
+"""Metadata key in SKILL.md: id of the reflection that the skill was promoted from."""
 
 MOST_FILES = 256
 MOST_BYTES = 10 << 20
-"""Of all files of a skill together, as they are written."""
+"""Total size of all files of a skill, uncompressed."""
 MOST_MANIFEST = 1 << 20
-"""Of SKILL.md."""
+"""Size of SKILL.md."""
 USUAL_TOKENS = 4000
 MOST_TOKENS = 32_000
-"""For the reflections that come with a skill."""
+"""Budget for the reflections of a composed skill."""
 MOST_COMPOSED = 16
-"""Namespaces whose reflections one skill brings along."""
+"""Namespaces that one skill can compose with."""
 SIGNED_AS = "holdfast skill "
-"""What stands before a digest when it is signed: the key signs other things too."""
+"""Prefix of the signed digest; separates skill signatures from other uses of the key."""
 
 _SCRIPTS = (".sh", ".bash", ".py", ".js", ".ts", ".rb", ".pl", ".ps1")
 
 
 class File(Struct, frozen=True):
-    """One file of a skill: where it lies in the folder, and what it says by its hash."""
+    """One file of a skill: its path in the folder and the hash of its content."""
 
     path: str
     kind: FileKind
@@ -51,21 +51,21 @@ class File(Struct, frozen=True):
 
 
 class Composes(Struct, frozen=True):
-    """A namespace whose reflections of at least some depth belong to a skill."""
+    """A namespace whose reflections, from a minimum depth, a skill is composed with."""
 
     namespace: str
     min_depth: int = 0
 
 
 class Skill(Struct, frozen=True):
-    """A name in a namespace, and which version stands under it."""
+    """A skill name in a namespace and its current version."""
 
     id: str
     namespace: str
     name: str
     current: str
     agent: str
-    """Who registered it first."""
+    """The agent that first registered it."""
     created_at: int
     updated_at: int
     origin: str
@@ -74,7 +74,7 @@ class Skill(Struct, frozen=True):
 
 
 class SkillVersion(Struct, frozen=True):
-    """What a skill said once. Nothing of it ever changes: what says something else is another version."""
+    """One immutable version of a skill. Any other content is another version."""
 
     id: str
     skill: str
@@ -95,12 +95,12 @@ class SkillVersion(Struct, frozen=True):
 
     @property
     def manifest(self) -> File:
-        """SKILL.md itself."""
+        """The SKILL.md file."""
         return next(file for file in self.files if file.kind == "manifest")
 
     @property
     def reflection(self) -> str | None:
-        """The reflection it was made from, if it was."""
+        """Id of the reflection it was promoted from, if any."""
         metadata = self.frontmatter.get("metadata")
         return metadata.get(ORIGIN) if isinstance(metadata, dict) else None
 
@@ -109,7 +109,7 @@ class SkillVersion(Struct, frozen=True):
 
 
 def skill_version_of(row: Row) -> SkillVersion:
-    """A version of a skill from the columns of `skill_version.columns`."""
+    """Build a skill version from a row of `skill_version.columns`."""
     values = list(row)
     values[5] = msgspec.json.decode(row[5])
     values[6] = msgspec.json.decode(row[6], type=tuple[Composes, ...])
@@ -118,7 +118,7 @@ def skill_version_of(row: Row) -> SkillVersion:
 
 
 def erase_version(version: SkillVersion) -> SkillVersion:
-    """A version of a skill without its text and files."""
+    """Return the version without its text and files."""
     return replace(version, description=PURGED, frontmatter={}, composes=(), files=(), state="deleted")
 
 
@@ -153,7 +153,7 @@ def version_id(digest: str) -> str:
 
 
 def digest_of(namespace: str, frontmatter: dict[str, Any], files: Iterable[File]) -> str:
-    """A hash over the whole manifest and over every file by its path: nothing can be changed or swapped unseen."""
+    """Hash the namespace, the frontmatter and every file with its path, so that any change or swap is detected."""
     listed = sorted([file.path, file.digest] for file in files)
     return sha256(canonical({"namespace": namespace, "frontmatter": frontmatter, "files": listed})).hexdigest()
 
@@ -163,7 +163,7 @@ def signed_text(digest: str) -> bytes:
 
 
 def kind_of(path: str) -> FileKind:
-    """What a file is for, by where it lies and how its name ends."""
+    """Classify a file by its folder and extension."""
     if is_manifest(path):
         return "manifest"
     top = path.partition("/")[0].lower() if "/" in path else ""
@@ -173,7 +173,7 @@ def kind_of(path: str) -> FileKind:
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a path is that of the file which makes a folder a skill."""
+    """Return whether the path is that of SKILL.md."""
     return path in ("SKILL.md", "skill.md")
 
 

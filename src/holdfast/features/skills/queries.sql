@@ -29,15 +29,15 @@ select {skill_version.columns} from skill_version m where m.id = :id
 -- name: skill_version_all
 select {skill_version.columns} from skill_version m where m.id > :after order by m.id limit :limit
 -- name: skill_found
--- A version with its skill; the clauses of who may see it follow, in which it is called m as memories are.
+-- Versions with their skill; visibility clauses follow, with the version as m.
 select {skill_version.columns}, {skill.columns} from skill_version m join skill s on s.id = m.skill where true
 -- name: skill.live
--- In use or not, but not purged.
+-- Versions of live skills, current or not, unless purged.
  and s.state = 'live' and m.state = 'live'
 -- name: skill.current
  and s.state = 'live' and s.current = m.id and m.state = 'live'
 -- name: skill.last
--- In use, or the last that was before the skill was deleted.
+-- The current version; of a deleted skill, its last one.
  and s.current = m.id
 -- name: skill.one
  and m.id = :id
@@ -65,12 +65,12 @@ delete from skill_piece where digest = any(:digests)
 -- name: skill_piece_digests
 select digest from skill_piece where piece = 0 and digest > :after order by digest limit :limit
 -- name: skill_changes
--- What became of a skill's name, newest first.
+-- Journal entries of a skill, newest first.
 select {journal.columns} from journal j where j.record = :skill and j.kind = 'skill' order by j.seq desc limit :limit
 -- name: skill_count
 select count(*) from skill_version m join skill s on s.id = m.skill where true
 -- name: skill.fault
--- Why a reflection c does not hold; empty if it does. A link that held when it was written holds, whatever the clock says.
+-- Why reflection c is not valid; empty if it is. A link that was valid when written counts, even if the clock is behind.
 case when c.lives_until <= :now then 'expired' when c.valid_until <= :now then 'ended' when c.valid_from > :now then 'not_yet'
 when exists (
   select 1 from link l where l.target = c.id and l.relation = 'supersedes' and l.state = 'live'
@@ -79,8 +79,8 @@ when exists (
   select 1 from invalidation i where i.dependent = c.id and i.status in ('open', 'acknowledged') and i.state = 'live')
   then 'stale' else '' end
 -- name: skill_reflections
--- Reflections, each with what it is worth by its age and its use, in microseconds of a year, and why it does not hold.
--- Which ones are meant follows; only the best are looked at more closely.
+-- Reflections with points for age and use (in microseconds of a year) and why they are not valid.
+-- Filter clauses follow; validity is computed for the best ones only.
 select c.id, c.points, {skill.fault}
 from (select m.id, m.lives_until, m.valid_from, m.valid_until,
   case when m.created_at > :year_ago then m.created_at - :year_ago else 0 end + :per_use * coalesce((
@@ -94,10 +94,10 @@ select count(*) from memory m where m.kind = 'reflection' and m.state = 'live'
 -- name: skill_reflections.live
  and m.kind = 'reflection' and m.state = 'live' and m.lives_until > :now
 -- name: skill_reflections.within
--- One range of the index, from a namespace to the end of what lies below it.
+-- One index range: a namespace and everything below it.
  and m.namespace >= :under and m.namespace < :under || '0' and (m.namespace = :under or m.namespace >= :under || '/')
  and m.reflection_depth >= :floor and m.reflection_depth <= :ceiling
 -- name: skill_origins
--- What became of reflections that skills were made from; who may see them follows.
+-- Validity of reflections that skills were promoted from; visibility clauses follow.
 select c.id, case when c.state <> 'live' then 'gone' else {skill.fault} end from memory c join memory m on m.id = c.id
 where m.kind = 'reflection'

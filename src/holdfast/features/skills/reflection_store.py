@@ -1,4 +1,4 @@
-"""The reflections that a skill brings along: chosen, weighed and limited in SQL, as far as the caller may see them."""
+"""Select and score the reflections for composed skills in SQL, limited to what the caller may see."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,16 +15,16 @@ MANY_USES = 50
 
 
 class Worth(NamedTuple):
-    """A reflection, and what it is worth by its age and its use: 0 to 2."""
+    """A reflection and its score by age and use, 0 to 2."""
 
     id: str
     worth: float
     fault: str
-    """Why it does not hold: expired, ended, not_yet, superseded or stale; empty if it does."""
+    """Why it is not valid: expired, ended, not_yet, superseded or stale; empty if valid."""
 
 
 class Within(NamedTuple):
-    """A namespace and what lies below it, between two depths."""
+    """A namespace with everything below it, and a range of reflection depths."""
 
     namespace: str
     floor: int
@@ -34,7 +34,7 @@ class Within(NamedTuple):
 def best(
     session: Session, caller: Caller, within: Within, now: int, *, limit: int, among: Sequence[str] | None = None
 ) -> list[Worth]:
-    """The best, whether they still hold or not; of some ids, if they are given."""
+    """Return the reflections with the best scores, valid or not; optionally only among some ids."""
     parts, params = _within(caller, within)
     only: tuple[Part, ...] = () if among is None else ("memory.some",)
     params |= {} if among is None else {"ids": list(among)}
@@ -46,7 +46,7 @@ def best(
 
 
 def count(session: Session, caller: Caller, within: Within) -> int:
-    """How many there are, whether they still hold or not."""
+    """Count the reflections, valid or not."""
     parts, params = _within(caller, within)
     return int(session.assembled(("skill_reflection_count", *parts), params)[0][0])
 
@@ -54,7 +54,7 @@ def count(session: Session, caller: Caller, within: Within) -> int:
 def nearest(
     session: Session, caller: Caller, within: Within, asked: Embedding, now: int, *, limit: int
 ) -> list[tuple[str, float]]:
-    """Those of them that live and have a passage nearest by the cosine."""
+    """Return live reflections with the nearest passage by cosine similarity."""
     parts, params = _within(caller, within)
     rows = session.nearest(
         asked.vector, ["skill_reflections.live", *parts], params | {"model": asked.model, "now": now}, limit
@@ -63,7 +63,7 @@ def nearest(
 
 
 def origins(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, str]:
-    """Those of some reflections that the caller may see, each with why it does not hold; empty if it does."""
+    """Return, for each of these reflections that the caller may see, why it is not valid; empty if it is."""
     parts, params = visible(caller)
     rows = session.assembled(("skill_origins", *parts, "memory.some"), params | {"ids": list(ids), "now": now})
     holding = [id for id, fault in rows if not fault]

@@ -1,7 +1,6 @@
-"""How much reflections have to do with what a skill is wanted for: by their words and by what they mean.
+"""Score the relevance of reflections to a query by keywords and embeddings.
 
-A recall would also look at what was said around them, by whom and when. Of conclusions that says little, and costs most
-of the time that a recall takes.
+Unlike recall it ignores neighbours, authors and times: for reflections they say little and take most of recall's time.
 """
 
 from collections.abc import Sequence
@@ -21,20 +20,20 @@ from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.vector import Embedding
 
 MOST_FOUND = 100
-"""Reflections of a place that a query finds by its words."""
+"""Keyword hits per namespace."""
 MOST_NEAR = 50
-"""Those that it finds by what it means."""
+"""Embedding hits per namespace."""
 
 
 class Found(NamedTuple):
-    """What a query is about: a share of the best one's score for each."""
+    """Scores by reflection id, relative to the best one."""
 
     worth: dict[str, float]
     degraded: str | None = None
 
 
 def relevant(hold: Hold, places: Sequence[Within], query: str) -> Found:
-    """The reflections of some places that have any word of a query, or mean something like it."""
+    """Score the reflections that share a word with the query or are near it in meaning."""
     words, text = question(query, hold.now()).words, query[:LONGEST_QUESTION]
     if not words:
         return Found({})
@@ -47,7 +46,7 @@ def relevant(hold: Hold, places: Sequence[Within], query: str) -> Found:
         try:
             vector = ahead.vector(hold.embedder, text)
         except EmbedderFailed as error:
-            return Found(found, f"Found by words alone. {error.message}")
+            return Found(found, f"Keyword search only. {error.message}")
     if vector is None:
         return Found(found, UNREADABLE)
     near = _by_meaning(hold, places, Embedding(hold.embedder.model, vector))
@@ -68,7 +67,7 @@ def _by_words(hold: Hold, places: Sequence[Within], words: Sequence[str]) -> dic
 
 
 def _by_meaning(hold: Hold, places: Sequence[Within], asked: Embedding) -> dict[str, float] | None:
-    """Shares of the nearest, or of what would be near if none is; None if there are no vectors by that model."""
+    """Score by cosine relative to the nearest one; None if the store has no embeddings of this model."""
     near: dict[str, float] = {}
     with hold.reading() as session:
         if vectors.dim_of(session, asked.model) != asked.vector.dim:
@@ -80,6 +79,6 @@ def _by_meaning(hold: Hold, places: Sequence[Within], asked: Embedding) -> dict[
 
 
 def _shares(scores: dict[str, float]) -> dict[str, float]:
-    """Each as a share of the best."""
+    """Divide every score by the best one."""
     most = max(scores.values(), default=0.0)
     return {id: score / most for id, score in scores.items() if score > 0}

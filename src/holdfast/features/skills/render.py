@@ -9,14 +9,14 @@ from holdfast.kernel.terminal import escape, pluralize, render_table, shorten, s
 
 
 def render_skill_registration(answer: Any) -> Iterator[str]:
-    over = f", over {answer.superseded_id}" if isinstance(answer.superseded_id, str) else ""
+    over = f", replaces {answer.superseded_id}" if isinstance(answer.superseded_id, str) else ""
     yield f"{escape(answer.namespace)}/{escape(answer.name)}: {answer.outcome}{over}."
     yield style(f"{answer.id}  {pluralize(answer.files, 'file')}  sha256 {answer.digest}", dim=True)
 
 
 def render_skills(answer: Any) -> Iterator[str]:
     if not answer.skills:
-        yield "No skills." if not answer.total else f"None of {answer.total} skills is about this."
+        yield "No skills." if not answer.total else f"None of {answer.total} skills matches."
         return
     rows = (
         (
@@ -35,9 +35,9 @@ def render_skill(answer: Any) -> Iterator[str]:
     yield escape(answer.description)
     yield style(f"{answer.id}  by {escape(answer.agent_id)} at {answer.created_at[:19].replace('T', ' ')}", dim=True)
     if isinstance(answer.superseded_by, str):
-        yield style(f"not in use: {answer.superseded_by} is", fg="yellow")
+        yield style(f"not current: replaced by {answer.superseded_by}", fg="yellow")
     if answer.stale:
-        yield style(f"stale: the reflection it was made from does not hold ({answer.stale.reason})", fg="yellow")
+        yield style(f"stale: its reflection is no longer valid ({answer.stale.reason})", fg="yellow")
     if not answer.signed:
         yield style("not signed by a key of this store", fg="yellow")
     for file in answer.resources:
@@ -54,8 +54,7 @@ def render_skill_resource(answer: Any) -> Iterator[str | bytes]:
 def render_skill_export(answer: Any) -> Iterator[str]:
     if isinstance(answer.target_folder, str):
         files = pluralize(len(answer.files), "file")
-        are = "is" if len(answer.files) == 1 else "are"
-        yield f"{files} of {escape(answer.name)} {are} in {escape(answer.target_folder)}."
+        yield f"Exported {files} of {escape(answer.name)} to {escape(answer.target_folder)}."
         return
     for file in answer.files:
         yield style(f"{escape(file.path)}  {file.size} bytes", bold=True)
@@ -63,19 +62,19 @@ def render_skill_export(answer: Any) -> Iterator[str]:
 
 
 def render_skill_promotion(answer: Any) -> Iterator[str]:
-    left = f", {answer.sources_left_out} left out" if answer.sources_left_out else ""
-    said = f"{answer.outcome}, with {pluralize(answer.sources_attached, 'source')}{left}"
-    yield f"{escape(answer.namespace)}/{escape(answer.name)}: {said}."
+    omitted = f", {answer.sources_left_out} left out" if answer.sources_left_out else ""
+    outcome = f"{answer.outcome}, with {pluralize(answer.sources_attached, 'source')}{omitted}"
+    yield f"{escape(answer.namespace)}/{escape(answer.name)}: {outcome}."
     yield style(f"{answer.skill_id}  from {answer.derived_from_reflection_id}", dim=True)
 
 
 def render_skill_rollback(answer: Any) -> Iterator[str]:
-    yield f"{escape(answer.namespace)}/{escape(answer.name)} is {answer.id} again; it was {answer.before}."
+    yield f"Rolled back {escape(answer.namespace)}/{escape(answer.name)} from {answer.before} to {answer.id}."
 
 
 def render_skill_deletion(answer: Any) -> Iterator[str]:
-    how = "purged: what it said is gone" if answer.purged else "deleted. Register it again, or undo, to have it back"
-    yield f"{escape(answer.namespace)}/{escape(answer.name)} is {how}."
+    name = f"{escape(answer.namespace)}/{escape(answer.name)}"
+    yield f"Purged {name}." if answer.purged else f"Deleted {name}. Register it again, or undo, to restore it."
 
 
 def render_skill_history(answer: Any) -> Iterator[str]:
@@ -93,9 +92,9 @@ def render_skill_composition(answer: Any) -> Iterator[str]:
     """Print a skill with the reflections that fit the budget."""
     yield style(f"{escape(answer.skill_namespace)}/{escape(answer.skill_name)}", bold=True)
     if isinstance(answer.superseded_by, str):
-        yield style(f"not in use: {answer.superseded_by} is", fg="yellow")
+        yield style(f"not current: replaced by {answer.superseded_by}", fg="yellow")
     if answer.stale:
-        yield style(f"stale: the reflection it was made from does not hold ({answer.stale.reason})", fg="yellow")
+        yield style(f"stale: its reflection is no longer valid ({answer.stale.reason})", fg="yellow")
     yield escape(answer.body)
     for one in answer.reflections:
         yield ""

@@ -1,4 +1,4 @@
-"""Skills: registered as versions named by what they say, found, given out, put back and taken away."""
+"""Register, find, read, roll back, delete and promote skills."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -47,7 +47,7 @@ from holdfast.kernel.text.words import asked
 from holdfast.kernel.timestamps import to_text
 
 MOST_RANKED = 5000
-"""Skills among which a query looks."""
+"""Skills that a query ranks."""
 MOST_SOURCES = 100
 MOST_CHANGES = 1000
 MOST_PURGED = 1_000_000
@@ -57,11 +57,11 @@ class Registered(NamedTuple):
     shown: Shown
     outcome: Outcome
     superseded: str | None
-    """The version that was current before."""
+    """Id of the version that was current before."""
 
 
 def register(hold: Hold, draft: Draft, namespace: str | None = None) -> Registered:
-    """Keep a skill, whole and signed, as the current version of its name; what is there already stays as it is."""
+    """Store a signed skill version and make it current; a version that is already stored is reused."""
     files = admitted(draft.files.items())
     made = version_of(files, draft.folder, namespace, default=hold.namespace)
     hold.caller.must_reach(made.namespace)
@@ -75,11 +75,11 @@ def register(hold: Hold, draft: Draft, namespace: str | None = None) -> Register
 def version_of(
     files: Mapping[str, bytes], folder: str | None, namespace: str | None, name: str | None = None, default: str = ""
 ) -> SkillVersion:
-    """What some files are as a version of a skill; by whom and when is still to be said."""
+    """Build a skill version from files. The caller fills in agent, times and origin."""
     written = written_in(files, folder)
     place = _place(written, namespace, default)
     if name not in (None, written.name):
-        raise Invalid(f"name: SKILL.md says {written.name!r}", fields=["name"])
+        raise Invalid(f"name: SKILL.md has {written.name!r}", fields=["name"])
     listed = tuple(file_of(path, files[path]) for path in sorted(files))
     digest = digest_of(place, written.frontmatter, listed)
     return SkillVersion(
@@ -102,34 +102,34 @@ def version_of(
 
 
 def must_be_without_secrets(session: Session, namespace: str, files: Mapping[str, bytes]) -> None:
-    """Raise if files hold secrets where none is kept; where they are taken out too, since a skill is what it says."""
+    """Raise if the files contain secrets and the namespace rejects or redacts them: signed files cannot be redacted."""
     given = {path: content.decode("utf-8", "replace") for path, content in files.items()}
     if hygiene.permitted(session, namespace, {"files": given})[1].redacted:
-        raise SecretRefused("files: there are keys or passwords in them, and this namespace keeps none: take them out.")
+        raise SecretRefused("files: they contain keys or passwords, which this namespace does not accept. Remove them.")
 
 
 def proved(write: Transaction, version: SkillVersion) -> SkillVersion:
-    """A version that is signed: by this node if nobody has, and never wrongly by a node that is known here."""
+    """Sign the version if it is unsigned; raise if its signature is not that of the known node it names."""
     if not version.signature:
         return replace(version, signature=write.sign(signed_text(version.digest)), origin=write.origin)
     if skills.is_forged(write.session, version):
-        raise Invalid("signature: not that of the node that is named", fields=["signature"])
+        raise Invalid("signature: does not match the node named in `origin`", fields=["signature"])
     return version
 
 
 def written_in(files: Mapping[str, bytes], folder: str | None = None) -> Written:
-    """What the SKILL.md among some files says."""
+    """Parse the SKILL.md among the files."""
     manifest = next((content for path, content in files.items() if is_manifest(path)), None)
     if manifest is None:
-        raise Invalid("files: there is no SKILL.md", fields=["files"])
+        raise Invalid("files: SKILL.md is missing", fields=["files"])
     return skill_text.read(manifest, folder)
 
 
 def _place(written: Written, asked_for: str | None, default: str) -> str:
-    """Where a skill goes: as it says itself, else as was asked for, else where everything goes."""
+    """Return the namespace of SKILL.md, else the requested one, else the default."""
     wanted = None if asked_for is None else door.namespace(asked_for)
     if wanted is not None and written.namespace not in (None, wanted):
-        raise Invalid(f"namespace: SKILL.md says {written.namespace!r}, not {wanted!r}", fields=["namespace"])
+        raise Invalid(f"namespace: SKILL.md has {written.namespace!r}, not {wanted!r}", fields=["namespace"])
     return written.namespace or wanted or door.namespace(default)
 
 
@@ -160,7 +160,7 @@ def _put(write: Transaction, made: SkillVersion, contents: Mapping[str, bytes]) 
 
 
 def kept(write: Transaction, purged: SkillVersion | None, made: SkillVersion, op: str = "register") -> SkillVersion:
-    """A new version, or one again that was purged."""
+    """Store a new version, or restore one that was purged."""
     if purged is None:
         return write.add(SKILL_VERSION, made, op)
     said = replace(
@@ -170,34 +170,34 @@ def kept(write: Transaction, purged: SkillVersion | None, made: SkillVersion, op
 
 
 def get(hold: Hold, session: Session, id: str) -> Shown:
-    """A version that is meant by an id or a name."""
+    """Return the version with this id or name."""
     return skills.resolve(session, hold.caller, id)
 
 
 def body_of(session: Session, version: SkillVersion) -> str:
-    """What a skill instructs: its SKILL.md below the head."""
+    """Return the text of SKILL.md below the frontmatter."""
     return _body(skills.content(session, version.manifest))
 
 
 @lru_cache(8)
 def _body(manifest: bytes) -> str:
-    """Remembered, because the same skills are read again and again."""
+    """Cached: the same skills are read repeatedly."""
     return skill_text.read(manifest).body
 
 
 def files_of(session: Session, version: SkillVersion) -> dict[str, bytes]:
-    """Every file as it was registered, byte by byte."""
+    """Return every file, byte for byte as registered."""
     return {file.path: skills.content(session, file) for file in version.files}
 
 
 def known_files(hold: Hold, session: Session, skill: Skill) -> set[File]:
-    """Every file of every version of a skill."""
+    """Return every file of every version of a skill."""
     versions = skills.versions(session, hold.caller, skill, limit=MOST_PURGED)
     return {file for version in versions for file in version.files}
 
 
 def resource(hold: Hold, session: Session, id: str, path: str) -> tuple[Shown, bytes]:
-    """One file of a skill."""
+    """Return one file of a skill with its version."""
     shown = get(hold, session, id)
     file = shown.version.file(path)
     if file is None:
@@ -208,11 +208,11 @@ def resource(hold: Hold, session: Session, id: str, path: str) -> tuple[Shown, b
 class Listed(NamedTuple):
     found: list[Shown]
     total: int
-    """Skills there are, whether a query found them or not."""
+    """Number of skills, regardless of the query."""
 
 
 def listed(hold: Hold, session: Session, under: str | None, query: str | None, *, limit: int) -> Listed:
-    """The current skills by name; or those that a query is about, the best first."""
+    """List current skills by name, or those that match a query, best first."""
     under = None if under is None else door.namespace(under)
     total = skills.count(session, hold.caller, under)
     if query is None:
@@ -222,7 +222,7 @@ def listed(hold: Hold, session: Session, under: str | None, query: str | None, *
 
 
 def _ranked(among: list[Shown], query: str, now: int) -> list[Shown]:
-    """By the words of name and description, the rarer a word the more; a name counts like a title."""
+    """Rank by the words of name and description; rare words weigh more, a name counts like a title."""
     stems = tokens.stems(" ".join(asked(query)))
     said = {one.version.id: one for one in among}
     words = {id: _words(one.version, stems, tokens.found_by) for id, one in said.items()}
@@ -240,7 +240,7 @@ def _ranked(among: list[Shown], query: str, now: int) -> list[Shown]:
 def _words(
     version: SkillVersion, stems: list[str], found_by: Callable[[str], list[str]]
 ) -> tuple[dict[str, int], dict[str, int], int]:
-    """How often each asked stem stands in a name and in its description, and how long that is."""
+    """Count each query stem in the name and in the description; also return the description's length."""
     name, body = found_by(version.name.replace("-", " ")), found_by(version.description)
     counts = [{stem: text.count(stem) for stem in stems if stem in text} for text in (name, body)]
     return counts[0], counts[1], len(body)
@@ -249,11 +249,11 @@ def _words(
 class Turned(NamedTuple):
     shown: Shown
     before: str
-    """The version that was current."""
+    """Id of the version that was current."""
 
 
 def rollback(hold: Hold, id: str, to: str | None = None) -> Turned:
-    """Make another version the current one: that which is named, by itself or beside its skill, or the one before."""
+    """Make another version current: the given one, or the one before."""
     with hold.writing() as write:
         shown = skills.resolve(write.session, hold.caller, id)
         skill, wanted = shown.skill, _wanted(hold, write.session, shown, id, to)
@@ -273,14 +273,14 @@ def _wanted(hold: Hold, session: Session, shown: Shown, id: str, to: str | None)
 def _current_already(skill: Skill) -> Conflict:
     place = f"{skill.namespace}/{skill.name}"
     return Conflict(
-        f"{skill.current} is the current version of {place} already. `skill rollback {place}` goes back to the one "
-        f"before, `skill rollback VERSION_ID` to any other that `skill history {place}` lists.",
+        f"{skill.current} is already the current version of {place}. Run `skill rollback {place}` for the version "
+        f"before it, or `skill rollback VERSION_ID` for one that `skill history {place}` lists.",
         id=skill.current,
     )
 
 
 def _version_before(hold: Hold, session: Session, skill: Skill) -> SkillVersion:
-    """The version that was current before, as the journal has it; each step back leads further back."""
+    """Return the previously current version from the journal; repeated rollbacks go further back."""
     versions = skills.versions(session, hold.caller, skill, limit=MOST_PURGED)
     usable = {version.id: version for version in versions if version.state == "live"}
     entries = reversed(skills.changes(session, skill, limit=MOST_CHANGES))
@@ -289,15 +289,14 @@ def _version_before(hold: Hold, session: Session, skill: Skill) -> SkillVersion:
         before.pop()
     if not before:
         raise NotFound(
-            f"No other version of {skill.name!r} was current before this one. Name one that `skill history` lists: "
-            "`skill rollback VERSION_ID`.",
+            f"{skill.name!r} has no earlier version. Choose one from `skill history`: `skill rollback VERSION_ID`.",
             id=skill.current,
         )
     return usable[before[-1]]
 
 
 def _course(changes: Iterable[tuple[str, str]]) -> list[str]:
-    """The versions that led to the current one, oldest first: a step back takes away the version that it left."""
+    """Return the versions that led to the current one, oldest first; a rollback removes the version it left."""
     course: list[str] = []
     for op, current in changes:
         if op == "rollback" and course[-2:-1] == [current]:
@@ -310,14 +309,14 @@ def _course(changes: Iterable[tuple[str, str]]) -> list[str]:
 def _named(hold: Hold, session: Session, skill: Skill, to: str) -> SkillVersion:
     version = skills.resolve(session, hold.caller, to).version
     if version.skill != skill.id:
-        raise Invalid(f"version: {to!r} is a version of {version.namespace}/{version.name}", fields=["version"])
+        raise Invalid(f"version: {to!r} belongs to {version.namespace}/{version.name}", fields=["version"])
     return version
 
 
 def delete(hold: Hold, id: str, *, purge: bool = False) -> Shown:
-    """Take a skill out of every list. Its versions and its history stay, and registering it again brings it back.
+    """Delete a skill; its versions and history stay, and registering it again restores it.
 
-    A purge erases what all its versions said, out of the history too; their digests remain.
+    A purge also erases the content of all versions, from the history too; only their digests remain.
     """
     with hold.writing() as write:
         shown = skills.resolve(write.session, hold.caller, id, deleted_too=purge)
@@ -335,7 +334,7 @@ def _purge(hold: Hold, write: Transaction, skill: Skill) -> None:
 
 
 class Change(NamedTuple):
-    """What a change made of a skill's name."""
+    """One journalled change of a skill: the skill as it was after it."""
 
     seq: int
     op: str
@@ -351,14 +350,14 @@ class Past(NamedTuple):
 
 
 def history(hold: Hold, session: Session, id: str, *, limit: int) -> Past:
-    """Every version of a skill and when which was current, newest first; of a deleted skill too."""
+    """List a skill's versions and when each was current, newest first; works for deleted skills too."""
     skill = skills.resolve(session, hold.caller, id, deleted_too=True).skill
     entries = skills.changes(session, skill, limit=limit)
     changes = [Change(one.seq, one.op, one.actor, one.kept_at, records.body_of(SKILL, one)) for one in entries]
     return Past(skill, skills.versions(session, hold.caller, skill, limit=limit), changes)
 
 
-# From a reflection
+# Promotion from a reflection
 
 
 class Promoted(NamedTuple):
@@ -366,11 +365,11 @@ class Promoted(NamedTuple):
     reflection: Memory
     attached: int
     left_out: int
-    """Sources that are gone, or that not everybody who sees the skill may see."""
+    """Sources that are gone or private."""
 
 
 def promote(hold: Hold, reflection_id: str, name: str, description: str, schema: Any = None) -> Promoted:
-    """Make a skill of a reflection that is deep enough, with what it rests on as references."""
+    """Create a skill from a reflection that is deep enough, with its sources as reference files."""
     now = hold.now()
     with hold.reading() as session:
         reflection = memories.resolve(session, hold.caller, reflection_id, now)
@@ -389,14 +388,16 @@ def promote(hold: Hold, reflection_id: str, name: str, description: str, schema:
 
 def _must_be_fit(session: Session, reflection: Memory) -> None:
     if reflection.kind != "reflection":
-        raise Invalid(f"reflection_id: {reflection.id} is no reflection", fields=["reflection_id"])
+        raise Invalid(f"reflection_id: {reflection.id} is not a reflection", fields=["reflection_id"])
     if reflection.scope == "private":
-        raise Forbidden("A private reflection becomes no skill: whoever reaches its namespace would see it.")
+        raise Forbidden(
+            "reflection_id: the reflection is private, but a skill is visible to everyone who reaches its namespace."
+        )
     least = policies.resolved(session, reflection.namespace).skill_promotion_min_depth
     if reflection.reflection_depth < least:
         raise Conflict(
             f"The reflection {reflection.id} has depth {reflection.reflection_depth}; in "
-            f"{reflection.namespace!r} a skill is made from depth {least} on (policy skill_promotion_min_depth).",
+            f"{reflection.namespace!r} a skill needs depth {least} or more (policy skill_promotion_min_depth).",
             depth=reflection.reflection_depth,
             min_depth=least,
         )
@@ -406,22 +407,21 @@ def _must_hold(hold: Hold, session: Session, reflection: Memory) -> None:
     fault = skill_reflections.origins(session, hold.caller, [reflection.id], hold.now())[reflection.id]
     if fault:
         raise Conflict(
-            f"The reflection {reflection.id} does not hold now ({fault}), so that no skill is made of it: "
-            "settle that first, or promote the one that holds instead.",
+            f"The reflection {reflection.id} is not valid now ({fault}). Resolve that first, or promote a valid one.",
             id=reflection.id,
             reason=fault,
         )
 
 
 class Fallen(NamedTuple):
-    """That the reflection of a skill does not hold any more, and which one it is, if the caller may see it."""
+    """Why the reflection behind a skill is no longer valid; its id only if the caller may see it."""
 
     reason: Fall
     reflection: str | None
 
 
 def fallen(hold: Hold, session: Session, versions: Iterable[SkillVersion]) -> dict[str, Fallen]:
-    """Those of some versions that were made from a reflection which fell since, by their ids."""
+    """Return, by version id, the versions whose reflection is no longer valid."""
     made = {version.id: version.reflection for version in versions if version.reflection is not None}
     seen = skill_reflections.origins(session, hold.caller, sorted(set(made.values())), hold.now()) if made else {}
     faults = {id: seen.get(reflection, "gone") for id, reflection in made.items()}
@@ -441,10 +441,10 @@ def _manifest(reflection: Memory, name: str, description: str, schema: Any, sour
         parts += ["## Parameters", f"```json\n{canonical(schema).decode()}\n```"]
     if sources:
         named = [f"- [{one.title}](references/source_{number}.md)" for number, one in enumerate(sources, 1)]
-        parts += ["## What this rests on", "\n".join(named)]
+        parts += ["## Sources", "\n".join(named)]
     return ("\n\n".join(part.strip() for part in parts) + "\n").encode()
 
 
 def _source(source: Memory) -> bytes:
-    said = f"Memory {source.id} in {source.namespace}, by {source.agent}, changed {to_text(source.updated_at)}."
-    return f"# {source.title}\n\n{said}\n\n{source.content}\n".encode()
+    provenance = f"Memory {source.id} in {source.namespace}, by {source.agent}, changed {to_text(source.updated_at)}."
+    return f"# {source.title}\n\n{provenance}\n\n{source.content}\n".encode()

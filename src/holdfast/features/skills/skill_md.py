@@ -1,7 +1,7 @@
-"""SKILL.md: what its head says, and whether that makes a skill.
+"""Parse and validate SKILL.md.
 
-What is valid is what the reference validator of the Agent Skills convention takes, and the two fields of our own. The
-head is read event by event: no tag, anchor or alias is ever followed, so that nothing can be built or blown up.
+Valid is what the reference validator of the Agent Skills convention accepts, plus two fields of our own. The
+frontmatter is read as YAML events; tags, anchors and aliases are rejected, so it cannot construct objects or explode.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_NAME = 64
 MOST_DESCRIPTION = 1024
 MOST_COMPATIBILITY = 500
 DEEPEST_FLOOR = 1000
-"""A floor that no namespace reaches is reported when a skill is composed; one beyond this is a slip."""
+"""Upper limit of `min_depth`. A value that its namespace cannot reach is reported when the skill is composed."""
 OWN = ("namespace", "composes_with_reflections")
 FIELDS = ("name", "description", "license", "compatibility", "allowed-tools", "metadata", *OWN)
 MARK = "---"
@@ -35,7 +35,7 @@ _BY_LINES = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 
 _SEPARATORS = "\u0085\u2028\u2029"
 _SEPARATOR = re.compile(rf"(?<![{_SEPARATORS}])[{_SEPARATORS}]++(?=\S)")
-"""Signs that end a line in YAML. The reference lets a value go on after one, as if it were indented there."""
+"""Line separators in YAML. The reference continues a value after one as if it were indented."""
 _PAD = " " * 2 * MOST_LEVELS
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,2})?")
@@ -45,7 +45,7 @@ _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None} | {
 
 
 class Fault(NamedTuple):
-    """What is wrong with a head, and where."""
+    """One validation error in the frontmatter, with its line."""
 
     field: str
     line: int
@@ -53,32 +53,32 @@ class Fault(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A piece of YAML: a text, a list or a mapping, and the line it stands on."""
+    """A YAML node: a string, a list or a mapping, with its line."""
 
     value: str | list[Node] | dict[str, Node]
     line: int
     plain: bool = False
-    """A text that is not quoted: it may mean a number, a truth or nothing."""
+    """Unquoted scalar: may be a number, a boolean or null."""
     flow: bool = False
-    """Written with brackets."""
+    """Flow style: written with brackets."""
 
 
 class Written(NamedTuple):
-    """A SKILL.md that is valid."""
+    """A validated SKILL.md."""
 
     name: str
     description: str
     frontmatter: dict[str, Any]
-    """All of the head, as JSON."""
+    """All fields, as JSON."""
     namespace: str | None
     composes: tuple[Composes, ...]
     body: str
 
 
 def read(content: bytes, folder: str | None = None) -> Written:
-    """What a SKILL.md says, or an error that names every field that is wrong and its line.
+    """Parse SKILL.md; raise one error that lists every invalid field with its line.
 
-    `folder` is the name of the folder it lies in, which is that of the skill.
+    `folder` is the name of its folder, which must equal the name of the skill.
     """
     text = _decoded(content)
     head, body = _cut(text)
@@ -102,7 +102,7 @@ def read(content: bytes, folder: str | None = None) -> Written:
 
 
 def head(fields: dict[str, Any]) -> str:
-    """The head of a SKILL.md with these fields: texts, and mappings of texts."""
+    """Format fields (strings, and mappings of strings) as frontmatter."""
     lines = [MARK]
     for field, value in fields.items():
         lines.append(f"{field}:" if isinstance(value, dict) else f"{field}: {quoted(value)}")
@@ -111,7 +111,7 @@ def head(fields: dict[str, Any]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as YAML has it, whatever stands in it; dashes that would end the head are written as a number."""
+    """Quote a string for YAML; escape dashes that would end the frontmatter."""
     return msgspec.json.encode(text).decode().replace(MARK, r"-\x2d-").replace("\x7f", r"\x7f")
 
 
@@ -125,19 +125,19 @@ def _decoded(content: bytes) -> str:
 
 
 def _cut(text: str) -> tuple[str, str]:
-    """The head and the body, at the first three dashes after the first three, as the reference has it."""
+    """Split frontmatter and body at the second ---, as the reference does."""
     if not text.startswith(MARK):
-        raise _invalid([Fault("SKILL.md", 1, "must begin with a line ---, below which its fields stand")])
+        raise _invalid([Fault("SKILL.md", 1, "must begin with a line ---, followed by the fields")])
     _, head, *body = text.split(MARK, 2)
     if not body:
         raise _invalid([Fault("SKILL.md", text.count("\n") + 1, "the fields must end with a line ---")])
     if len(head) > MOST_HEAD:
-        raise _invalid([Fault("SKILL.md", 1, f"the fields have at most {MOST_HEAD} characters")])
+        raise _invalid([Fault("SKILL.md", 1, f"the fields must have at most {MOST_HEAD} characters")])
     return head, body[0]
 
 
 def _as_lines_have_it(head: str, body: str, folder: str | None) -> tuple[Node, str] | None:
-    """What stands between two lines of dashes: what the author means if dashes stand inside a value, too."""
+    """Split at lines of dashes instead, which is what the author means if a value contains dashes."""
     try:
         node = _parsed("\n" + head)
     except Invalid:
@@ -149,28 +149,28 @@ def _parsed(head: str) -> Node:
     import yaml
 
     if len(head) > MOST_HEAD:
-        raise _invalid([Fault("SKILL.md", 1, f"the fields have at most {MOST_HEAD} characters")])
+        raise _invalid([Fault("SKILL.md", 1, f"the fields must have at most {MOST_HEAD} characters")])
     head = _SEPARATOR.sub(lambda found: found[0] + _PAD, head)
     reader = _Reader(head, yaml.parse(head, Loader=yaml.SafeLoader))
     try:
         return reader.document()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or "there is a character that no YAML has"
+        what = getattr(error, "problem", None) or "invalid character"
         raise _invalid([Fault(reader.field, reader.line_of(mark) if mark else 1, f"is not YAML: {what}")]) from None
 
 
 class _Reader:
-    """A tree of texts from YAML's events; what the convention does not have is refused where it stands."""
+    """Builds a tree of nodes from YAML events; rejects what the convention does not allow, with its line."""
 
     def __init__(self, head: str, events: Iterator[Event]) -> None:
         self._head = head
         self._events = events
         self.field = "SKILL.md"
-        """Where it is."""
+        """The field being read."""
 
     def line_of(self, mark: Any) -> int:
-        """As an editor counts: other signs than a newline, which end a line in YAML, do not."""
+        """Return the line as an editor counts it: other YAML line separators than a newline do not count."""
         return self._head.count("\n", 0, mark.index) + 1
 
     def document(self) -> Node:
@@ -199,7 +199,7 @@ class _Reader:
             raise self._refused(event, f"is nested more than {MOST_LEVELS} deep")
         if isinstance(event, yaml.ScalarEvent):
             if event.style in ("|", ">") and self._is_padded(event):
-                raise self._refused(event, "has a sign in a block of text that ends a line and is no newline")
+                raise self._refused(event, "has a line separator other than a newline in a block of text")
             return Node(event.value, line, plain=event.implicit[0])
         if isinstance(event, yaml.SequenceStartEvent):
             items = [self._node(one, level + 1) for one in self._until(yaml.SequenceEndEvent)]
@@ -216,13 +216,13 @@ class _Reader:
         for event in self._until(yaml.MappingEndEvent):
             key = self._node(event, level + 1)
             if not isinstance(key.value, str):
-                raise self._refused(event, "has a name that is not a text")
+                raise self._refused(event, "has a key that is not a string")
             self.field = self.field if level else key.value
             if key.value in found:
-                raise self._refused(event, f"says {key.value!r} twice" if level else "is said twice")
+                raise self._refused(event, f"has {key.value!r} twice" if level else "is given twice")
             found[key.value] = self._node(next(self._events), level + 1)
             if key.value == "<<" and key.plain and not _can_be_merged(found[key.value]):
-                raise self._refused(event, "has << without fields that it could take: quote it if it is a name")
+                raise self._refused(event, "has << without a mapping to merge: quote it if it is a key")
         return found
 
     def _until(self, end: type[Event]) -> Iterator[Event]:
@@ -234,21 +234,21 @@ class _Reader:
 
 
 def _can_be_merged(node: Node) -> bool:
-    """Whether YAML could take the fields of it into the mapping that it stands in."""
+    """Return whether YAML could merge the node into its mapping."""
     many = node.value if isinstance(node.value, list) else [node]
     return all(isinstance(one.value, dict) for one in many)
 
 
 def _faults(node: Node, folder: str | None) -> Iterator[Fault]:
-    """Everything that the reference refuses in a head, and what we do in the fields of our own."""
+    """Find everything that the reference rejects, and errors in our own fields."""
     if not isinstance(node.value, dict):
         yield Fault("SKILL.md", node.line, "the fields must be a mapping: lines of `name: value`")
         return
     for field, value in node.value.items():
         if field not in FIELDS:
-            yield Fault(field, value.line, f"is not a field of a skill; those are {', '.join(FIELDS)}")
+            yield Fault(field, value.line, f"unknown field; allowed: {', '.join(FIELDS)}")
         elif field not in OWN and (bracket := next(_brackets(value), None)):
-            yield Fault(field, bracket.line, "must be written without brackets { } [ ]: one entry a line, or quoted")
+            yield Fault(field, bracket.line, "must not use brackets { } [ ]: write one entry per line, or quote it")
     for field in ("name", "description"):
         if field not in node.value:
             yield Fault(field, node.line, "is required")
@@ -272,15 +272,15 @@ Found = Iterator[tuple[int, str]]
 
 def _name(node: Node) -> Found:
     if not _is_said(node):
-        yield node.line, "must be a text that is not empty"
+        yield node.line, "must be a non-empty string"
         return
     name = unicodedata.normalize("NFKC", _text(node).strip())
     if len(name) > MOST_NAME:
         yield node.line, f"at most {MOST_NAME} characters, got {len(name)}"
     if name != name.lower():
-        yield node.line, "must be in lower case"
+        yield node.line, "must be lower case"
     if name.startswith("-") or name.endswith("-") or "--" in name:
-        yield node.line, "no hyphen at either end, nor two in a row"
+        yield node.line, "no hyphen at either end, no two in a row"
     if not all(letter.isalnum() or letter == "-" for letter in name):
         yield node.line, "only letters, digits and hyphens"
 
@@ -288,25 +288,25 @@ def _name(node: Node) -> Found:
 def _misplaced(node: Node, folder: str) -> Iterator[Fault]:
     name = unicodedata.normalize("NFKC", node.value.strip()) if isinstance(node.value, str) else ""
     if name and unicodedata.normalize("NFKC", folder) != name:
-        yield Fault("name", node.line, f"must be the name of its folder, which is {folder!r}")
+        yield Fault("name", node.line, f"must equal the name of its folder, {folder!r}")
 
 
 def _description(node: Node) -> Found:
     if not _is_said(node):
-        yield node.line, "must be a text that is not empty"
+        yield node.line, "must be a non-empty string"
     elif len(_text(node)) > MOST_DESCRIPTION:
         yield node.line, f"at most {MOST_DESCRIPTION} characters, got {len(_text(node))}"
 
 
 def _compatibility(node: Node) -> Found:
     if not _is_text(node):
-        yield node.line, "must be a text"
+        yield node.line, "must be a string"
     elif len(_text(node)) > MOST_COMPATIBILITY:
         yield node.line, f"at most {MOST_COMPATIBILITY} characters, got {len(_text(node))}"
 
 
 def _is_text(node: Node) -> bool:
-    """Whether it is a text; two plain signs have another meaning in YAML, and the reference takes them for none."""
+    """Return whether the node is a string. The reference rejects a plain = and <<, which YAML reads specially."""
     return isinstance(node.value, str) and not (node.plain and node.value in ("=", "<<"))
 
 
@@ -316,7 +316,7 @@ def _is_said(node: Node) -> bool:
 
 def _namespace(node: Node) -> Found:
     if not _is_text(node):
-        yield node.line, "must be a text"
+        yield node.line, "must be a string"
         return
     try:
         admit.namespace(_text(node))
@@ -336,10 +336,10 @@ def _composition(node: Node) -> Found:
 
 def _composed(entry: Node) -> Found:
     if not isinstance(entry.value, dict) or "namespace" not in entry.value:
-        yield entry.line, "each entry must say `namespace`, and may say `min_depth`"
+        yield entry.line, "each entry needs `namespace` and may have `min_depth`"
         return
     for key in entry.value.keys() - {"namespace", "min_depth"}:
-        yield entry.value[key].line, f"an entry has no {key!r}, only namespace and min_depth"
+        yield entry.value[key].line, f"unknown key {key!r}; allowed: namespace, min_depth"
     yield from _namespace(entry.value["namespace"])
     if (floor := entry.value.get("min_depth")) is not None and _depth(floor) is None:
         yield floor.line, f"min_depth: a whole number from 0 to {DEEPEST_FLOOR}"
@@ -361,7 +361,7 @@ _CHECKS: dict[str, Callable[[Node], Found]] = {
 
 
 def _composes(node: Node) -> Iterator[Composes]:
-    """The entries of a list that was found valid."""
+    """Read the entries of a validated list."""
     for entry in node.value:
         assert isinstance(entry, Node)
         fields = entry.value
@@ -376,7 +376,7 @@ def _text(node: Node) -> str:
 
 
 def _json(node: Node) -> Any:
-    """A head as JSON, its plain words typed as in YAML's core schema."""
+    """Convert a node to JSON; plain scalars are typed by YAML's core schema."""
     if isinstance(node.value, dict):
         return {key: _json(value) for key, value in node.value.items()}
     if isinstance(node.value, list):
@@ -393,7 +393,7 @@ def _typed(word: str) -> Any:
 
 
 def _invalid(faults: list[Fault]) -> Invalid:
-    told = "; ".join(f"{one.field}: {one.what} (line {one.line})" for one in faults)
+    message = "; ".join(f"{one.field}: {one.what} (line {one.line})" for one in faults)
     return Invalid(
-        told, fields=list(dict.fromkeys(one.field for one in faults)), faults=[one._asdict() for one in faults]
+        message, fields=list(dict.fromkeys(one.field for one in faults)), faults=[one._asdict() for one in faults]
     )

@@ -1,4 +1,4 @@
-"""Reading skills, and keeping what their files say: compressed, once for all versions that share it."""
+"""Read skills; store file contents compressed and deduplicated by digest."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from holdfast.kernel.records.change import Change
 from holdfast.kernel.storage.port import Part, Row, Session
 
 LEVEL = 10
-"""Of zstd: written seldom, read often."""
+"""Compression level of zstd: contents are written rarely and read often."""
 PIECE = 64 << 10
-"""Bytes of a row, so that a page of rows is never too much to hold."""
+"""Bytes per row; keeps a page of rows small."""
 PAGE = 500
 VERSION_COLUMNS = len(SkillVersion.__struct_fields__)
 
 
 class Shown(NamedTuple):
-    """A version and the skill it is one of."""
+    """A skill version and its skill."""
 
     version: SkillVersion
     skill: Skill
@@ -50,23 +50,23 @@ def shown_of(row: Row) -> Shown:
 
 
 def found(session: Session, caller: Caller, parts: Iterable[Part], params: Mapping[str, Any]) -> list[Shown]:
-    """The versions of some clauses that lie in the caller's namespaces."""
+    """Select versions in the caller's namespaces by SQL clauses."""
     reach, where = reached(caller)
     return [shown_of(row) for row in session.assembled(("skill_found", *reach, *parts), {**where, **params})]
 
 
 def listed(session: Session, caller: Caller, under: str | None, *, limit: int) -> list[Shown]:
-    """The current versions, by name."""
+    """List the current versions by name."""
     return found(session, caller, ("skill.current", *_under(under), "skill.in_order"), _place(under) | {"limit": limit})
 
 
 def page(session: Session, caller: Caller, after: str, *, limit: int) -> list[Shown]:
-    """The current versions by their ids, on from one."""
+    """List the current versions by id, after a given id."""
     return found(session, caller, ("skill.current", "skill.after"), {"after": after, "limit": limit})
 
 
 def every(session: Session, caller: Caller, under: str | None) -> Iterator[Shown]:
-    """Every version of the skills that there are, by their ids."""
+    """Iterate all versions of live skills, by id."""
     after, wanted = "", ("skill.live", *_under(under), "skill.after")
     while shown := found(session, caller, wanted, _place(under) | {"after": after, "limit": PAGE}):
         yield from shown
@@ -74,7 +74,7 @@ def every(session: Session, caller: Caller, under: str | None) -> Iterator[Shown
 
 
 def count(session: Session, caller: Caller, under: str | None = None) -> int:
-    """How many skills there are."""
+    """Count the live skills."""
     reach, where = reached(caller)
     parts = ("skill_count", *reach, "skill.current", *_under(under))
     return int(session.assembled(parts, {**where, **_place(under)})[0][0])
@@ -89,24 +89,24 @@ def _place(place: str | None) -> dict[str, str]:
 
 
 def placed(session: Session, caller: Caller, namespace: str, name: str) -> Shown | None:
-    """The current version of a name in a namespace."""
+    """Return the current version of a name in a namespace, or None."""
     rows = found(session, caller, ("skill.current", "skill.placed"), {"namespace": namespace, "name": name})
     return rows[0] if rows else None
 
 
 def versions(session: Session, caller: Caller, skill: Skill, *, limit: int) -> list[SkillVersion]:
-    """What was ever said under a name, newest first."""
+    """List all versions of a skill, newest first."""
     rows = found(session, caller, ("skill.of",), {"skill": skill.id, "limit": limit})
     return [shown.version for shown in rows]
 
 
 def changes(session: Session, skill: Skill, *, limit: int) -> list[Entry]:
-    """When which version became the current one, newest first."""
+    """List the journal entries that changed the current version, newest first."""
     return [Entry(*row) for row in session.rows("skill_changes", skill=skill.id, limit=limit)]
 
 
 def resolve(session: Session, caller: Caller, id: str, *, deleted_too: bool = False) -> Shown:
-    """The one version that is meant: by its id, by a beginning of it, by namespace/name, or by a name that is alone."""
+    """Find a version by id, unique id prefix, namespace/name, or unique name."""
     alive: tuple[Part, ...] = () if deleted_too else ("skill.live",)
     rows = found(session, caller, (*alive, "skill.one"), {"id": id})
     rows = rows or _by_name(session, caller, id, deleted_too=deleted_too)
@@ -114,11 +114,11 @@ def resolve(session: Session, caller: Caller, id: str, *, deleted_too: bool = Fa
         rows = found(session, caller, (*alive, "skill.prefixed"), {"prefix": id})
     if len(rows) > 1:
         raise AmbiguousId(
-            f"{id!r} means several skills: give the id, or namespace/name.",
+            f"skill_id: {id!r} matches several skills. Use the id or namespace/name.",
             candidates=[shown.version.id for shown in rows[:10]],
         )
     if not rows:
-        raise NotFound(f"There is no skill {id!r}.", id=id)
+        raise NotFound(f"No skill {id!r}.", id=id)
     return rows[0]
 
 
@@ -134,11 +134,11 @@ def _by_name(session: Session, caller: Caller, id: str, *, deleted_too: bool) ->
     return found(session, caller, ("skill.one",), {"id": SKILL.load(gone).current}) if gone else []
 
 
-# What files say
+# File contents
 
 
 def keep(session: Session, contents: Mapping[str, bytes]) -> None:
-    """Keep what some files say, by their digests; what is there already is left."""
+    """Store contents by digest, skipping those already stored."""
     digests = sorted(contents)
     held = {row[0] for row in session.rows("skill_piece_held", digests=digests)}
     for digest in digests:
@@ -152,27 +152,29 @@ def keep(session: Session, contents: Mapping[str, bytes]) -> None:
 
 
 def purge(session: Session, digests: set[str]) -> None:
-    """Erase what some files said, unless a version says it still."""
+    """Erase contents that no version refers to any more."""
     said = {file.digest for version in _all_versions(session) for file in version.files}
     session.do("skill_piece_purged", digests=sorted(digests - said))
 
 
 def sweep(session: Session) -> None:
-    """Erase what no version says any more, and none that waits for its time."""
+    """Erase all contents that neither a version nor a quarantined change refers to."""
     claimed = _claimed(session)
     session.do("skill_piece_purged", digests=[digest for digest in _held(session) if digest not in claimed])
 
 
 def content(session: Session, file: File) -> bytes:
-    """What a file says, proved by its digest."""
+    """Read a file; raise if its content does not match its digest."""
     said = kept(session, file.digest, file.size)
     if said is None or len(said) != file.size or sha256(said).hexdigest() != file.digest:
-        raise StoreDamaged(f"What {file.path} says is not what was kept: run `holdfast verify`, restore a backup.")
+        raise StoreDamaged(
+            f"The content of {file.path} does not match its digest. Run `holdfast verify` and restore a backup."
+        )
     return said
 
 
 def kept(session: Session, digest: str, size: int) -> bytes | None:
-    """What is kept under a digest, no more than its size; None: nothing, or nothing that can be read."""
+    """Read the content of a digest, at most `size` bytes; None if missing or unreadable."""
     held = packed(session, digest)
     try:
         return unpack(held, size) if held else None
@@ -181,7 +183,7 @@ def kept(session: Session, digest: str, size: int) -> bytes | None:
 
 
 def packed(session: Session, digest: str) -> bytes:
-    """What is kept under a digest, as it is kept; nothing if there is nothing."""
+    """Read the compressed content of a digest; empty if missing."""
     return b"".join(bytes(row[0]) for row in session.rows("skill_pieces", digest=digest))
 
 
@@ -192,29 +194,29 @@ def pack(content: bytes) -> bytes:
 
 
 def unpack(packed: bytes, most: int = MOST_BYTES) -> bytes:
-    """What was packed; more than `most` bytes are never made of it, whatever its head says."""
+    """Decompress; raise rather than produce more than `most` bytes."""
     import zstandard
 
     try:
         with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(packed) as reader:
             content = reader.read(most + 1)
     except zstandard.ZstdError:
-        raise Invalid("It is not what zstd wrote.") from None
+        raise Invalid("content: not valid zstd data") from None
     if len(content) > most:
-        raise Invalid(f"It has more than {most} bytes.")
+        raise Invalid(f"content: more than {most} bytes")
     return content
 
 
-# Whether all is as it was kept
+# Integrity
 
 
 def is_forged(session: Session, version: SkillVersion) -> bool:
-    """Whether a version says of itself that a node of this store signed it, and none did."""
+    """Return whether a version claims a known node as its origin without that node's signature."""
     return any(origin == version.origin for origin, *_ in session.rows("signer_list")) and not signed(session, version)
 
 
 def signed(session: Session, version: SkillVersion) -> bool:
-    """Whether a node of this store signed a version, and nothing in it was changed since."""
+    """Return whether a known node signed the version and it is unchanged since."""
     known = {origin: public_key for origin, public_key, _ in session.rows("signer_list")}
     return _holds(known, version)
 
@@ -227,7 +229,7 @@ def _holds(known: Mapping[str, bytes], version: SkillVersion) -> bool:
 
 
 def differing(session: Session) -> Iterator[Break]:
-    """Every version whose files or signature are not what its journal says."""
+    """Find versions whose files or signature differ from the journal."""
     known = {origin: public_key for origin, public_key, _ in session.rows("signer_list")}
     for version in _all_versions(session):
         if version.origin in known and not _holds(known, version):
@@ -235,24 +237,24 @@ def differing(session: Session) -> Iterator[Break]:
         for file in version.files:
             said = kept(session, file.digest, file.size)
             if said is None or sha256(said).hexdigest() != file.digest:
-                yield Break(0, f"what {file.path} of the skill_version {version.id} says was edited or is gone")
+                yield Break(0, f"the content of {file.path} of the skill_version {version.id} was edited or is missing")
     yield from _unclaimed(session)
 
 
 def _unclaimed(session: Session) -> Iterator[Break]:
-    """What is kept and belongs to no version."""
+    """Find contents that belong to no version."""
     claimed = _claimed(session)
     for digest in _held(session):
         if digest not in claimed:
-            yield Break(0, f"the skill_piece {digest} was put into its table past the journal")
+            yield Break(0, f"the skill_piece {digest} was inserted without a journal entry")
 
 
 def _claimed(session: Session) -> set[str]:
-    """What belongs to a version, or to one that was told and cannot be taken yet."""
+    """Return the digests of all versions, including quarantined ones."""
     waiting = [msgspec.json.decode(row[4], type=Change) for row in session.rows("quarantine_list")]
     bodies = [change.body for change in waiting if change.kind == SKILL_VERSION.name and change.body]
-    told = [msgspec.json.decode(body, type=SkillVersion) for body in bodies]
-    return {file.digest for version in (*_all_versions(session), *told) for file in version.files}
+    quarantined = [msgspec.json.decode(body, type=SkillVersion) for body in bodies]
+    return {file.digest for version in (*_all_versions(session), *quarantined) for file in version.files}
 
 
 def _held(session: Session) -> Iterator[str]:

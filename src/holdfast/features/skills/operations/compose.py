@@ -1,4 +1,4 @@
-"""A skill composed with conclusions that belong to it and still hold."""
+"""Compose a skill with valid reflections of its namespaces."""
 
 from typing import Annotated
 
@@ -18,11 +18,11 @@ from holdfast.kernel.timestamps import to_text
 class SkillCompose(Request, frozen=True):
     skill_id: SkillId
     query: (
-        Annotated[str, Meta(min_length=1, max_length=4096, description="The task: what bears on it comes first.")]
+        Annotated[str, Meta(min_length=1, max_length=4096, description="The task; relevant reflections come first.")]
         | None
     ) = None
     budget_tokens: Annotated[
-        int, Meta(ge=0, le=MOST_TOKENS, description="Tokens of cl100k for the reflections, as they are sent.")
+        int, Meta(ge=0, le=MOST_TOKENS, description="Token budget for the reflections (cl100k).")
     ] = USUAL_TOKENS
 
 
@@ -30,7 +30,7 @@ class ComposedNamespace(Struct, frozen=True, kw_only=True):
     namespace: str
     min_depth: int
     max_reflection_depth: int | UnsetType = UNSET
-    """Left out if the namespace is out of reach."""
+    """Missing if the key does not reach the namespace."""
     note: str | UnsetType = UNSET
 
 
@@ -57,19 +57,19 @@ class SkillComposed(Struct, frozen=True, kw_only=True):
     skill_name: str
     current: bool
     superseded_by: str | UnsetType = UNSET
-    """The version that is current instead of the one that was asked for."""
+    """Id of the current version, if another one was requested."""
     stale: FallenView | UnsetType = UNSET
-    """If it was made from a reflection that does not hold any more."""
+    """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
-    """Not counted in the budget."""
+    """Not part of the budget."""
     compositional_namespaces: list[ComposedNamespace]
     reflections: list[ComposedReflection]
     budget_tokens: int
     tokens_used: int
-    """Of the reflections, as they are sent."""
+    """Tokens of the reflections as sent."""
     memories_dropped: int
-    """Those that hold and had no room."""
+    """Number of valid reflections that did not fit the budget."""
     dropped: list[DroppedView]
     degraded: str | UnsetType = UNSET
 
@@ -89,7 +89,7 @@ FRAME = "[]"
     ),
 )
 def skill_compositional_context(hold: Hold, request: SkillCompose) -> SkillComposed:
-    """Read a skill with the reflections that belong to it and still hold, the best first, within a budget."""
+    """Read a skill with its valid reflections, best first, within a token budget."""
     made = composing.compose(hold, request.skill_id, request.query, request.budget_tokens, _rendered, FRAME)
     version = made.shown.version
     return SkillComposed(
@@ -139,7 +139,9 @@ def _namespace(entry: "Entry") -> ComposedNamespace:
 
 def _note(entry: "Entry") -> str | None:
     if not entry.reached:
-        return "Out of reach: only what your key reaches below it is looked at."
+        return "Your key does not reach this namespace; only reachable namespaces below it were searched."
     if entry.within is None:
-        return f"Its reflections reach depth {entry.ceiling} at most: none has {entry.asked.min_depth}."
+        return (
+            f"No reflections: the maximum depth is {entry.ceiling}, the skill asks for {entry.asked.min_depth} or more."
+        )
     return None

@@ -1,4 +1,4 @@
-"""Skills: what an agent learned to do, kept in versions and given out."""
+"""Operations on skills: register, list, read, export, promote, roll back, delete."""
 
 from typing import Annotated, Any, Literal, cast
 
@@ -23,19 +23,22 @@ SkillId = Annotated[
     Meta(
         min_length=1,
         max_length=640,
-        description="A version's id or a beginning of it, namespace/name, or a name alone.",
+        description="Version id or a prefix of it, namespace/name, or a unique name.",
         extra={"argument": True},
     ),
 ]
 ResourcePath = Annotated[
-    str, Meta(min_length=1, max_length=512, description="As the skill lists it.", extra={"argument": True})
+    str,
+    Meta(
+        min_length=1, max_length=512, description="Path of the file, as listed by the skill.", extra={"argument": True}
+    ),
 ]
 Encoding = Literal["utf-8", "base64"]
 EXAMPLE = "---\nname: deploy\ndescription: How we deploy, and what to look at.\n---\n# Deploy\n\nOn Tuesdays.\n"
 
 
 class SkillFileGiven(Struct, frozen=True, forbid_unknown_fields=True):
-    """A file beside SKILL.md."""
+    """A file next to SKILL.md."""
 
     path: Annotated[str, Meta(min_length=1, max_length=512)]
     content: str
@@ -49,7 +52,7 @@ class SkillRegister(Request, frozen=True):
             Meta(
                 min_length=1,
                 max_length=4096,
-                description="A folder with a SKILL.md, or a .zip or .tar.gz of one.",
+                description="Folder with a SKILL.md, or a .zip or .tar.gz of one.",
                 extra={"argument": True, "not_on": ("http", "mcp")},
             ),
         ]
@@ -57,24 +60,23 @@ class SkillRegister(Request, frozen=True):
     ) = None
     inline_skill: (
         Annotated[
-            str,
-            Meta(min_length=1, max_length=MOST_MANIFEST, description="The text of a SKILL.md.", extra={"stdin": True}),
+            str, Meta(min_length=1, max_length=MOST_MANIFEST, description="Text of a SKILL.md.", extra={"stdin": True})
         ]
         | None
     ) = None
     files: Annotated[
         list[SkillFileGiven],
-        Meta(max_length=MOST_FILES, description="Files beside it: path, content, encoding utf-8 or base64."),
+        Meta(max_length=MOST_FILES, description="Further files: path, content, encoding (utf-8 or base64)."),
     ] = []
     archive: (
-        Annotated[str, Meta(min_length=1, description="A .zip or .tar.gz of a skill's folder, in base64.")] | None
+        Annotated[str, Meta(min_length=1, description="A .zip or .tar.gz of a skill folder, base64-encoded.")] | None
     ) = None
-    namespace: Annotated[Namespace, Meta(description="Where it goes, unless SKILL.md says.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="Namespace, unless SKILL.md sets one.")] | None = None
 
 
 class SkillRegistered(Struct, frozen=True, kw_only=True):
     registered: bool
-    """False: it is the current version already, and nothing was written."""
+    """False: it was already the current version; nothing was written."""
     outcome: Outcome
     id: str
     namespace: str
@@ -110,7 +112,10 @@ class SkillRegistered(Struct, frozen=True, kw_only=True):
     ),
 )
 def skill_register(hold: Hold, request: SkillRegister) -> SkillRegistered:
-    """Keep a skill as the current version of its name; one that says the same is kept already."""
+    """Register a skill as the current version of its name.
+
+    A version with the same content is reused.
+    """
     done = keeping.register(hold, _draft(hold, request), request.namespace)
     version = done.shown.version
     return SkillRegistered(
@@ -129,9 +134,9 @@ def skill_register(hold: Hold, request: SkillRegister) -> SkillRegistered:
 def _draft(hold: Hold, request: SkillRegister) -> skill_files.Draft:
     given = [name for name in ("folder_path", "inline_skill", "archive") if getattr(request, name) is not None]
     if len(given) != 1:
-        raise Invalid("Give one of folder_path, inline_skill and archive.", fields=given or ["inline_skill"])
+        raise Invalid("Give exactly one of folder_path, inline_skill and archive.", fields=given or ["inline_skill"])
     if request.files and request.inline_skill is None:
-        raise Invalid("files: they go with inline_skill", fields=["files"])
+        raise Invalid("files: only with inline_skill", fields=["files"])
     if request.folder_path is not None:
         must_be_local(hold, "folder_path")
         return skill_files.at(local_path(request.folder_path))
@@ -143,17 +148,17 @@ def _draft(hold: Hold, request: SkillRegister) -> skill_files.Draft:
 
 
 def must_be_local(hold: Hold, field: str) -> None:
-    """Only who is at this machine names paths on it."""
+    """Raise unless the caller is on this machine: only then may it name local paths."""
     if hold.caller.source not in LOCAL:
-        raise Invalid(f"{field}: paths are for the command line and the library", fields=[field])
+        raise Invalid(f"{field}: paths are only for the command line and the library", fields=[field])
 
 
 class FallenView(Struct, frozen=True, kw_only=True):
-    """That the reflection a skill was made from does not hold any more."""
+    """Why the reflection behind a skill is no longer valid."""
 
     reason: Fall
     reflection_id: str | UnsetType = UNSET
-    """Left out if you may not see it."""
+    """Missing if you may not see it."""
 
 
 def fallen_view(fallen: keeping.Fallen | None) -> FallenView | UnsetType:
@@ -161,7 +166,7 @@ def fallen_view(fallen: keeping.Fallen | None) -> FallenView | UnsetType:
 
 
 class SkillView(Struct, frozen=True, kw_only=True):
-    """A version of a skill as it is listed."""
+    """A skill version in a list."""
 
     id: str
     namespace: str
@@ -172,7 +177,7 @@ class SkillView(Struct, frozen=True, kw_only=True):
     created_at: str
     current: bool
     stale: FallenView | UnsetType = UNSET
-    """If it was made from a reflection that does not hold any more."""
+    """Present if the reflection it was promoted from is no longer valid."""
 
 
 def _view(shown: Shown, fallen: keeping.Fallen | None = None) -> dict[str, Any]:
@@ -191,14 +196,14 @@ def _view(shown: Shown, fallen: keeping.Fallen | None = None) -> dict[str, Any]:
 
 
 class SkillList(Request, frozen=True):
-    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="Only this namespace and those below it.")] | None = None
     query: (
         Annotated[
             str,
             Meta(
                 min_length=1,
                 max_length=4096,
-                description="Those that are about this, best first.",
+                description="Skills that match, best first.",
                 extra={"argument": True, "role": "words"},
             ),
         ]
@@ -211,7 +216,7 @@ class SkillListed(Struct, frozen=True, kw_only=True):
     skills: list[SkillView]
     count: int
     total: int
-    """How many there are, whether the query found them or not."""
+    """Number of skills, regardless of the query."""
 
 
 @operation(
@@ -227,7 +232,7 @@ class SkillListed(Struct, frozen=True, kw_only=True):
     ),
 )
 def skill_list(hold: Hold, request: SkillList) -> SkillListed:
-    """List the skills in use, by name or by how much they bear on a query."""
+    """List current skills by name, or ranked by a query."""
     with hold.reading() as session:
         found = keeping.listed(hold, session, request.namespace, request.query, limit=request.limit)
         fallen = keeping.fallen(hold, session, [one.version for one in found.found])
@@ -248,14 +253,14 @@ class ResourceView(Struct, frozen=True, kw_only=True):
 
 class SkillWhole(SkillView, frozen=True, kw_only=True):
     body: str
-    """What it instructs: SKILL.md below its head."""
+    """SKILL.md below the frontmatter."""
     frontmatter: dict[str, Any]
     resources: list[ResourceView]
     signed: bool
-    """By a key of this store, over what it says now."""
+    """Whether the signature of a node of this store matches the content."""
     origin: str
     superseded_by: str | UnsetType = UNSET
-    """The version that is current instead."""
+    """Id of the current version, if this one is not."""
 
 
 @operation(
@@ -267,7 +272,7 @@ class SkillWhole(SkillView, frozen=True, kw_only=True):
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_get(hold: Hold, request: SkillGet) -> SkillWhole:
-    """Read a skill: what it instructs, what its head says, and which files come with it."""
+    """Read a skill: instructions, frontmatter and list of files."""
     with hold.reading() as session:
         shown = keeping.get(hold, session, request.skill_id)
         body = keeping.body_of(session, shown.version)
@@ -302,7 +307,7 @@ class ResourceContent(Struct, frozen=True, kw_only=True):
     size: int
     digest: str
     digest_verified: bool
-    """Always: what does not have its digest is an error."""
+    """Always true: a mismatch is an error."""
 
 
 @operation(
@@ -314,7 +319,7 @@ class ResourceContent(Struct, frozen=True, kw_only=True):
     examples=(Example({"skill_id": "no-such-skill", "resource_path": "scripts/deploy.sh"}, error="NOT_FOUND"),),
 )
 def skill_resource(hold: Hold, request: SkillResource) -> ResourceContent:
-    """Read one file of a skill, checked against its digest."""
+    """Read one file of a skill, verified against its digest."""
     with hold.reading() as session:
         shown, content = keeping.resource(hold, session, request.skill_id, request.resource_path)
     file = shown.version.file(request.resource_path)
@@ -338,7 +343,7 @@ class SkillExport(Request, frozen=True):
             Meta(
                 min_length=1,
                 max_length=4096,
-                description="Write it there, over an older export at most; else the files are in the answer.",
+                description="Folder to write to; may replace only an older export. Default: return the files.",
                 extra={"argument": True, "not_on": ("http", "mcp")},
             ),
         ]
@@ -374,7 +379,7 @@ class SkillExported(Struct, frozen=True, kw_only=True):
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_export(hold: Hold, request: SkillExport) -> SkillExported:
-    """Give out every file of a skill as it was registered, byte by byte."""
+    """Export every file of a skill, byte for byte."""
     if request.target_folder is not None:
         must_be_local(hold, "target_folder")
     with hold.reading() as session:
@@ -404,12 +409,15 @@ def _exported(file: File, content: bytes | None) -> ExportedFile:
 class SkillPromote(Request, frozen=True):
     reflection_id: Id
     skill_name: Annotated[
-        str, Meta(min_length=1, max_length=64, description="Lower case, digits and hyphens.", extra={"argument": True})
+        str,
+        Meta(
+            min_length=1, max_length=64, description="Name: lower case, digits and hyphens.", extra={"argument": True}
+        ),
     ]
     skill_description: Annotated[
-        str, Meta(min_length=1, max_length=1024, description="What it is for and when to use it.")
+        str, Meta(min_length=1, max_length=1024, description="What the skill does and when to use it.")
     ]
-    parameters_schema: Annotated[dict[str, Any], Meta(description="A JSON Schema of what it takes.")] | None = None
+    parameters_schema: Annotated[dict[str, Any], Meta(description="JSON Schema of its parameters.")] | None = None
 
 
 class SkillPromoted(Struct, frozen=True, kw_only=True):
@@ -422,7 +430,7 @@ class SkillPromoted(Struct, frozen=True, kw_only=True):
     original_reflection_depth: int
     sources_attached: int
     sources_left_out: int
-    """Gone, or private."""
+    """Sources that are gone or private."""
     signed: bool
     outcome: Outcome
     superseded_id: str | UnsetType = UNSET
@@ -443,7 +451,7 @@ class SkillPromoted(Struct, frozen=True, kw_only=True):
     ),
 )
 def skill_promote_from_reflection(hold: Hold, request: SkillPromote) -> SkillPromoted:
-    """Make a skill of a reflection that is deep enough, with what it rests on as references."""
+    """Create a skill from a reflection, with its sources as references."""
     done = keeping.promote(
         hold, request.reflection_id, request.skill_name, request.skill_description, request.parameters_schema
     )
@@ -466,9 +474,9 @@ def skill_promote_from_reflection(hold: Hold, request: SkillPromote) -> SkillPro
 
 class SkillRollback(Request, frozen=True):
     skill_id: SkillId
-    version: (
-        Annotated[SkillId, Meta(description="The id of the version to use again [default: the one before].")] | None
-    ) = None
+    version: Annotated[SkillId, Meta(description="Version id to roll back to [default: the previous one].")] | None = (
+        None
+    )
 
 
 class SkillTurned(Struct, frozen=True, kw_only=True):
@@ -478,7 +486,7 @@ class SkillTurned(Struct, frozen=True, kw_only=True):
     name: str
     digest: str
     before: str
-    """The version that was current."""
+    """Id of the version that was current."""
 
 
 @operation(
@@ -490,9 +498,9 @@ class SkillTurned(Struct, frozen=True, kw_only=True):
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_rollback(hold: Hold, request: SkillRollback) -> SkillTurned:
-    """Use another version of a skill again: the one that was in use before, or the one whose id is given.
+    """Make the previous version of a skill, or a given one, current again.
 
-    No version is lost by it.
+    No version is lost.
     """
     turned = keeping.rollback(hold, request.skill_id, request.version)
     version = turned.shown.version
@@ -508,7 +516,7 @@ def skill_rollback(hold: Hold, request: SkillRollback) -> SkillTurned:
 
 class SkillDelete(Request, frozen=True):
     skill_id: SkillId
-    purge: Annotated[bool, Meta(description="Erase what its files said for good, out of the history too.")] = False
+    purge: Annotated[bool, Meta(description="Erase its files permanently, from the history too.")] = False
 
 
 class SkillDeleted(Struct, frozen=True, kw_only=True):
@@ -528,9 +536,9 @@ class SkillDeleted(Struct, frozen=True, kw_only=True):
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_delete(hold: Hold, request: SkillDelete) -> SkillDeleted:
-    """Take a skill, all its versions, out of use. `undo`, or registering it again, brings it back.
+    """Delete a skill with all its versions; `undo` restores it.
 
-    What was purged is not brought back by `undo`.
+    Registering it again restores it too. A purge cannot be undone.
     """
     gone = keeping.delete(hold, request.skill_id, purge=request.purge)
     return SkillDeleted(
@@ -544,7 +552,7 @@ class SkillHistory(Request, frozen=True):
 
 
 class SkillChange(Struct, frozen=True, kw_only=True):
-    """When a version became the current one, or the skill was deleted."""
+    """A change of the current version, or the deletion of the skill."""
 
     change: int
     op: str
@@ -558,7 +566,7 @@ class SkillPast(Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     current: str | UnsetType = UNSET
-    """Left out while it is deleted."""
+    """Missing while the skill is deleted."""
     versions: list[SkillView]
     changes: list[SkillChange]
     count: int
@@ -573,7 +581,7 @@ class SkillPast(Struct, frozen=True, kw_only=True):
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
 def skill_history(hold: Hold, request: SkillHistory) -> SkillPast:
-    """Show every version of a skill and when which was in use, newest first; of a deleted one too."""
+    """Show all versions of a skill and when each was current."""
     with hold.reading() as session:
         past = keeping.history(hold, session, request.skill_id, limit=request.limit)
     versions = [SkillView(**_view(Shown(version, past.skill))) for version in past.versions]

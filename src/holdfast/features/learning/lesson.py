@@ -1,4 +1,4 @@
-"""What was learned from how things went: rules, each as sure as its evidence makes it."""
+"""Pure rules for lessons: confidence from evidence, ranking, eviction, proposals from repeated outcomes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -8,15 +8,15 @@ from holdfast.kernel.text.similarity import compare
 
 Score = Literal[-1, 0, 1]
 MOST_LESSONS = 10
-"""Live rules of one domain in one namespace and of one principal; the weakest of more is archived."""
+"""Live lessons per domain, namespace and principal; the weakest beyond that are archived."""
 MOST_SAID = 20
-"""Other words for a rule, and who said them, that it remembers."""
+"""Alternative wordings kept per lesson, with their authors."""
 PROPOSED_FROM = 3
-"""So many outcomes that say the same make a lesson worth proposing."""
+"""Outcomes with the same text needed to propose a lesson."""
 
 
 class Evidence(NamedTuple):
-    """How often a rule was borne out, and how often it failed."""
+    """How often a rule was confirmed, and how often it failed."""
 
     positive: int = 0
     negative: int = 0
@@ -30,24 +30,24 @@ class Evidence(NamedTuple):
 
 
 def evidence_of(metadata: dict[str, Any]) -> Evidence:
-    """What a lesson's metadata say, whoever wrote them."""
+    """Read the evidence from a lesson's metadata. Invalid values count as 0."""
     counts = [metadata.get(name, 0) for name in ("positive", "negative")]
     return Evidence(*(count if isinstance(count, int) and 0 <= count < 1 << 40 else 0 for count in counts))
 
 
 def same_rule(one: str, other: str) -> bool:
-    """Whether two texts are one rule, perhaps in other words."""
+    """Whether two texts state the same rule, possibly reworded."""
     return compare(one, other).relation in ("same", "near")
 
 
 def title_of(domain: str, rule: str) -> str:
-    """A title by which a rule is found again; cut where it would be too long."""
+    """Build the title of a lesson: its domain and rule, truncated."""
     line = " ".join(rule.split())
     return f"{domain}: {line}"[:200]
 
 
 def weakest(lessons: Sequence[Memory], spare: str) -> list[Memory]:
-    """Those that are too many: the least sure first, of equals the oldest, never the one to be spared."""
+    """Find the lessons beyond the limit: lowest confidence first, then oldest, never `spare`."""
     over = len(lessons) - MOST_LESSONS
     if over <= 0:
         return []
@@ -56,7 +56,7 @@ def weakest(lessons: Sequence[Memory], spare: str) -> list[Memory]:
 
 
 def ranked(lessons: Iterable[Memory], namespaces: Sequence[str]) -> list[Memory]:
-    """Those of the nearest namespace first, then the surest, then the latest."""
+    """Sort lessons by nearest namespace, then confidence, then most recent."""
     places = {namespace: place for place, namespace in enumerate(namespaces)}
     return sorted(
         lessons, key=lambda lesson: (places[lesson.namespace], -lesson.confidence, -lesson.updated_at, lesson.id)
@@ -64,7 +64,7 @@ def ranked(lessons: Iterable[Memory], namespaces: Sequence[str]) -> list[Memory]
 
 
 class Repeated(NamedTuple):
-    """What outcomes say again and again."""
+    """A lesson proposed because several outcomes say the same."""
 
     domain: str
     score: Score
@@ -73,7 +73,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(said: Iterable[tuple[str, str, Score, str]]) -> list[Repeated]:
-    """Of outcomes (id, domain, score, what) that bear on no lesson, those that say the same often enough."""
+    """Group outcomes (id, domain, score, what) that belong to no lesson; return groups that are large enough."""
     groups: list[Repeated] = []
     for id, domain, score, what in said:
         if not score or not what.strip():

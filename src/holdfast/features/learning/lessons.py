@@ -1,4 +1,4 @@
-"""Lessons and what they stand on: outcomes strengthen and weaken rules, and make new ones worth proposing."""
+"""Add lessons and record outcomes. Outcomes change the confidence of lessons and propose new ones."""
 
 from typing import Any, NamedTuple
 
@@ -26,12 +26,12 @@ from holdfast.kernel.timestamps import DAY, to_text
 
 MOST_READ = 1000
 WEAKEST = "weaker than the other lessons of its domain"
-"""Why a lesson was archived."""
+"""Archive reason of an evicted lesson."""
 LOOKED_DAYS = 90
 
 
 class Learned(NamedTuple):
-    """A lesson after something was said of it, whether it is new, and which gave way to it."""
+    """A lesson that was added or confirmed, and the lessons it evicted."""
 
     memory: Memory
     created: bool
@@ -39,7 +39,7 @@ class Learned(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An outcome, the lesson that it bore on, and what is worth learning from those like it."""
+    """A recorded outcome, the lesson it changed, and the lesson that it and similar outcomes propose."""
 
     outcome: Outcome
     lesson: Memory | None
@@ -47,7 +47,7 @@ class Told(NamedTuple):
 
 
 class Place(NamedTuple):
-    """To which lessons a rule belongs."""
+    """Principal, namespace and domain that a lesson belongs to."""
 
     principal: str
     namespace: str
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 
 def teach(hold: Hold, place: Place, rule: str, evidence: tuple[str, ...] = ()) -> Learned:
-    """Keep a rule, or strengthen the one that says it already, in these words or others."""
+    """Add a lesson, or strengthen the existing one that states the same rule."""
     with hold.writing() as write:
         there = _lessons(hold, write.session, place)
         known = next((lesson for lesson in there if rules.same_rule(lesson.content, rule)), None)
@@ -86,7 +86,7 @@ def _new(hold: Hold, write: Transaction, place: Place, rule: str, times: int) ->
 
 
 def _restated(hold: Hold, write: Transaction, known: Memory, rule: str, times: int) -> Memory:
-    """A rule that was said again; other words for it are kept with who said them."""
+    """Add evidence to a lesson; a new wording is kept with its author."""
     must_change(hold, write, known)
     evidence = rules.evidence_of(known.metadata)
     evidence = evidence._replace(positive=evidence.positive + times)
@@ -98,7 +98,7 @@ def _restated(hold: Hold, write: Transaction, known: Memory, rule: str, times: i
 
 
 def tell(hold: Hold, place: Place, score: Score, what: str, source: str, lesson: str | None) -> Told:
-    """Note how something went. It bears on the lesson that is named, or on the one that says the same."""
+    """Record an outcome. It counts for the named lesson, or for the one that states the same rule."""
     with hold.writing() as write:
         outcome = Outcome(
             id=hold.new_id(),
@@ -125,7 +125,7 @@ def _borne_on(hold: Hold, write: Transaction, place: Place, what: str, lesson: s
     if lesson is not None:
         named = memories.resolve(write.session, hold.caller, lesson, write.now)
         if named.kind != "lesson":
-            raise NotFound(f"{lesson!r} is no lesson.")
+            raise NotFound(f"{lesson!r} is not a lesson.")
         return named
     there = _lessons(hold, write.session, place)
     return next((one for one in there if rules.same_rule(one.content, what)), None)
@@ -141,7 +141,7 @@ def _weighed(hold: Hold, write: Transaction, lesson: Memory, score: Score) -> Me
 
 
 def _proposed(hold: Hold, session: Session, place: Place, last: Outcome) -> Repeated | None:
-    """The rule that an outcome makes worth proposing, with those that say the same."""
+    """Find the lesson that this outcome and similar ones propose."""
     which = Which((place.principal,), place.namespace, place.domain, last.at - LOOKED_DAYS * DAY, unlearned=True)
     groups = rules.repeated(_plain(outcome) for outcome in outcomes.select(session, hold.caller, which, MOST_READ))
     return next((group for group in groups if last.id in group.outcomes), None)
@@ -152,7 +152,7 @@ def _plain(outcome: Outcome) -> tuple[str, str, Score, str]:
 
 
 def proposals(hold: Hold, which: Which) -> list[Repeated]:
-    """What outcomes said often enough that no lesson says yet."""
+    """List lessons that repeated outcomes propose and no lesson covers yet."""
     since = hold.now() - LOOKED_DAYS * DAY
     with hold.reading() as session:
         found = outcomes.select(session, hold.caller, which._replace(unlearned=True, since=since), MOST_READ)
@@ -165,7 +165,7 @@ def history(hold: Hold, which: Which, limit: int) -> list[Outcome]:
 
 
 def learned(hold: Hold, namespace: str | None, domain: str | None, principal: str | None, limit: int) -> list[Memory]:
-    """Lessons of a namespace and then of those above it, the surest first; of all namespaces if none is named."""
+    """List lessons of a namespace, then of its parents, by confidence. Without a namespace: of all of them."""
     with hold.reading() as session:
         which = Filter(kinds=("lesson",), namespaces=_layers(hold, namespace) if namespace else ())
         found = memories.select(session, hold.caller, which, hold.now(), limit=MOST_READ)
@@ -184,14 +184,14 @@ def learned(hold: Hold, namespace: str | None, domain: str | None, principal: st
 
 
 def _layers(hold: Hold, namespace: str) -> tuple[str, ...]:
-    """A namespace, those above it, and where what has no namespace goes."""
+    """List a namespace, its parents, and the default namespace."""
     segments = namespace.split("/")
     above = ["/".join(segments[:depth]) for depth in range(len(segments), 0, -1)]
     return tuple(dict.fromkeys([*above, hold.namespace]))
 
 
 def _lessons(hold: Hold, session: Session, place: Place) -> list[Memory]:
-    """The live lessons of one domain, namespace and principal."""
+    """List the live lessons of one domain, namespace and principal."""
     which = Filter(kinds=("lesson",), namespace=place.namespace)
     found = memories.select(session, hold.caller, which, hold.now(), limit=MOST_READ)
     names = known_as(session, place.principal)
@@ -204,8 +204,11 @@ def _lessons(hold: Hold, session: Session, place: Place) -> list[Memory]:
 
 
 def place(hold: Hold, principal: str | None, namespace: str | None, domain: str) -> Place:
-    """Where a lesson belongs, by what is named of it."""
+    """Build the scope of a lesson. Raises for namespaces of people."""
     where = namespace or hold.namespace
     if under(where, "people"):
-        raise Invalid("namespace: that of a person holds what is known of them; name a project", fields=["namespace"])
+        raise Invalid(
+            "namespace: namespaces under `people` hold facts about people; choose a project namespace",
+            fields=["namespace"],
+        )
     return Place(admit_name(principal or hold.caller.agent), where, domain)

@@ -1,4 +1,4 @@
-"""What was seen and what is lacking: observations of seven sorts, and limitations, open until they are resolved."""
+"""Observations of seven types, and limitations that stay open until resolved."""
 
 from typing import Any, NamedTuple
 
@@ -19,13 +19,13 @@ from holdfast.kernel.text.words import fold
 from holdfast.kernel.timestamps import to_text
 
 PARTS = ("what", "why", "where", "learned")
-"""What an observation says, part by part; each is kept under its name, and all of them can be found."""
+"""The parts of an observation. Each is stored in the metadata, and all are searchable."""
 MOST_READ = 1000
 MOST_EVIDENCE = 50
 
 
 class Seen(NamedTuple):
-    """An observation as it is told."""
+    """A new observation."""
 
     category: Category
     title: str
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 
 def observe(hold: Hold, seen: Seen) -> Memory:
-    """Keep an observation; another of the same title gets a number, for each is of its own time."""
+    """Store an observation. A second one with the same title gets a numbered title."""
     draft = Draft(
         title=seen.title,
         content=text_of(seen.title, seen.parts),
@@ -50,7 +50,7 @@ def observe(hold: Hold, seen: Seen) -> Memory:
 
 
 def revise(hold: Hold, id: str, title: str | None, category: Category | None, parts: dict[str, str | None]) -> Memory:
-    """Change some of what an observation says; a part that is None is taken away."""
+    """Change parts of an observation; None removes a part."""
     with hold.writing() as write:
         memory = _observation(hold, write, id)
         must_change(hold, write, memory)
@@ -70,12 +70,12 @@ def revise(hold: Hold, id: str, title: str | None, category: Category | None, pa
 def _observation(hold: Hold, write: Transaction, id: str) -> Memory:
     memory = memories.resolve(write.session, hold.caller, id, write.now)
     if memory.kind != "observation" or memory.category is None:
-        raise NotFound(f"{id!r} is no observation.")
+        raise NotFound(f"{id!r} is not an observation.")
     return memory
 
 
 def text_of(title: str, parts: dict[str, str]) -> str:
-    """What an observation says, as one text."""
+    """Join the parts of an observation into one text."""
     lines = [f"{name.capitalize()}: {parts[name]}" for name in PARTS if name in parts]
     return "\n".join(lines) or title
 
@@ -88,7 +88,7 @@ def observed(
     since: int | None,
     limit: int,
 ) -> list[Memory]:
-    """Observations by their words, or the latest."""
+    """Search observations by keywords, or list the newest."""
     which = Filter(kinds=("observation",), namespace=namespace, since=since)
     with hold.reading() as session:
         if query is not None:
@@ -107,7 +107,7 @@ class Lacking(NamedTuple):
 
 
 def lack(hold: Hold, title: str, description: str, plan: str, namespace: str, evidence: str | None) -> Lacking:
-    """Note what cannot be done; one that is noted already gains evidence, and is open again if it was resolved."""
+    """Add a limitation, or add evidence to an existing one and reopen it."""
     with hold.writing() as write:
         known = _lacking(hold, write.session, namespace, title)
         if known is None:
@@ -137,27 +137,27 @@ def _evidence(hold: Hold, write: Transaction, before: list[Any], said: str) -> l
 
 
 def _lacking(hold: Hold, session: Session, namespace: str, title: str) -> Memory | None:
-    """The limitation of a title, however it is written."""
+    """Find a limitation by title, ignoring case."""
     which = Filter(kinds=("limitation",), namespace=namespace)
     found = memories.select(session, hold.caller, which, hold.now(), limit=MOST_READ)
     return next((one for one in found if fold(one.title) == fold(title)), None)
 
 
 def resolve(hold: Hold, id: str, how: str) -> Memory:
-    """Say that a limitation is none any more, and how."""
+    """Mark a limitation as resolved."""
     with hold.writing() as write:
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         if memory.kind != "limitation":
-            raise NotFound(f"{id!r} is no limitation.")
+            raise NotFound(f"{id!r} is not a limitation.")
         if memory.metadata.get("status") == "resolved":
-            raise Conflict(f"The limitation {memory.title!r} is resolved already.")
+            raise Conflict(f"The limitation {memory.title!r} is already resolved.")
         must_change(hold, write, memory)
         done = {"status": "resolved", "resolved_by": hold.caller.agent, "resolved_at": to_text(write.now), "how": how}
         return keep(hold, write, memory, replace(memory, metadata={**memory.metadata, **done}), "limitation")
 
 
 def lacking(hold: Hold, namespace: str | None, status: str | None, limit: int) -> list[Memory]:
-    """Limitations, the oldest first."""
+    """List limitations, oldest first."""
     with hold.reading() as session:
         which = Filter(kinds=("limitation",), namespace=namespace)
         found = memories.select(session, hold.caller, which, hold.now(), limit=MOST_READ)

@@ -1,4 +1,4 @@
-"""How things went, as it is kept."""
+"""Storage of outcomes: local to this store, not replicated."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
 
 
 class Which(NamedTuple):
-    """Which outcomes are asked for, among those that the caller may see."""
+    """Filter for outcomes that the caller may see."""
 
     principals: tuple[str, ...] = ()
     namespace: str | None = None
@@ -31,7 +31,7 @@ class Which(NamedTuple):
     since: int | None = None
     unlearned: bool = False
     archived: bool = False
-    """Also those that later ones made less telling."""
+    """Include archived outcomes."""
 
 
 def add(session: Session, outcome: Outcome) -> None:
@@ -39,7 +39,7 @@ def add(session: Session, outcome: Outcome) -> None:
 
 
 def select(session: Session, caller: Caller, which: Which, limit: int) -> list[Outcome]:
-    """Outcomes, the last one first: an agent sees what it recorded and its own, who administers the store all."""
+    """List outcomes, newest first. Agents see those they recorded and those about them; admins see all."""
     parts: list[Part] = ["outcome_select"]
     params: dict[str, Any] = {"limit": limit}
     if not caller.may("admin"):
@@ -61,15 +61,15 @@ def select(session: Session, caller: Caller, which: Which, limit: int) -> list[O
 
 
 def archive(session: Session, keep: int, now: int) -> int:
-    """Count all but the last so many of each principal no more; how many."""
+    """Archive all but the newest `keep` outcomes per principal; return their number."""
     return len(session.rows("outcome_archive", keep=keep, now=now))
 
 
 def drop(session: Session, before: int) -> int:
-    """Take away what was archived before a moment; how many."""
+    """Delete outcomes archived before a time; return their number."""
     return len(session.rows("outcome_drop", before=before))
 
 
 def learned(session: Session, ids: Sequence[str], lesson: str) -> None:
-    """Note on which lesson some outcomes bear."""
+    """Assign outcomes to a lesson."""
     session.do("outcome_learned", ids=list(ids), lesson=lesson)

@@ -1,4 +1,4 @@
-"""How things went, and what was learned from it."""
+"""Operations on lessons and outcomes."""
 
 from typing import Annotated, Any
 
@@ -15,16 +15,16 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 from holdfast.kernel.timestamps import from_text
 
 Score = Annotated[int, Meta(ge=-1, le=1)]
-Domain = Annotated[str, Meta(min_length=1, max_length=64, description="Of what sort, such as testing.")]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="For whom; otherwise for the agent itself.")]
+Domain = Annotated[str, Meta(min_length=1, max_length=64, description="Topic, such as testing.")]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="Person or agent (default: the calling agent).")]
 Rule = Annotated[
-    str, Meta(min_length=1, max_length=8192, description="The rule, in a sentence.", extra={"argument": True})
+    str, Meta(min_length=1, max_length=8192, description="The rule, in one sentence.", extra={"argument": True})
 ]
 
 
 class LessonView(Struct, frozen=True, kw_only=True):
     id: str
-    """That of a memory: it can be recalled, linked and deleted as any."""
+    """A memory id: lessons can be recalled, linked and deleted like any memory."""
     domain: str
     rule: str
     namespace: str
@@ -60,16 +60,16 @@ class LessonAdd(Request, frozen=True):
     domain: Domain
     namespace: Namespace | None = None
     principal: Who | None = None
-    outcomes: Annotated[list[str], Meta(max_length=1000, description="Outcomes that it is learned from.")] = []
+    outcomes: Annotated[list[str], Meta(max_length=1000, description="Ids of outcomes that support the lesson.")] = []
     agent_id: Actor | None = None
 
 
 class LessonAdded(Struct, frozen=True, kw_only=True):
     lesson: LessonView
     created: bool
-    """False: a lesson said it already, in these words or others, and is surer now."""
+    """False: an existing lesson states the same rule and gained evidence."""
     archived: list[str]
-    """Weaker lessons of the same domain that gave way, by their ids; `archive restore` brings one back."""
+    """Ids of weaker lessons of the domain that were archived; `archive restore` brings them back."""
 
 
 @operation(
@@ -86,9 +86,9 @@ class LessonAdded(Struct, frozen=True, kw_only=True):
     ),
 )
 def lesson_add(hold: Hold, request: LessonAdd) -> LessonAdded:
-    """Keep a rule that was learned; one that says the same is strengthened instead.
+    """Add a lesson, or strengthen the existing one with the same rule.
 
-    Of more than ten lessons of a domain the weakest are archived, never the one that was just added.
+    A domain keeps ten lessons: the weakest beyond that are archived, never the one just added.
     """
     place = lessons.place(hold, request.principal, request.namespace, request.domain)
     done = lessons.teach(hold, place, request.rule, tuple(request.outcomes))
@@ -99,7 +99,7 @@ class LessonList(Request, frozen=True):
     namespace: Namespace | None = None
     domain: Domain | None = None
     principal: Who | None = None
-    limit: Annotated[int, Meta(ge=1, le=1000, description="At most this many.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of lessons.")] = 50
 
 
 class Lessons(Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class Lessons(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"namespace": "team/project"}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def lesson_list(hold: Hold, request: LessonList) -> Lessons:
-    """List what was learned, the surest first; of a namespace, before those of the ones above it."""
+    """List lessons by confidence; a namespace comes before its parents."""
     found = lessons.learned(hold, request.namespace, request.domain, request.principal, request.limit)
     return Lessons(lessons=[_lesson(one) for one in found], count=len(found))
 
@@ -135,7 +135,7 @@ def _proposal(one: "Repeated") -> ProposalView:
 class LessonSuggest(Request, frozen=True):
     namespace: Namespace | None = None
     domain: Domain | None = None
-    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    principal: Annotated[list[str], Meta(max_length=20, description="Only of these people or agents.")] = []
 
 
 class Proposals(Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"domain": ""}, error="VALIDATION_FAILED")),
 )
 def lesson_suggest(hold: Hold, request: LessonSuggest) -> Proposals:
-    """Show what outcomes said three times or more and no lesson says yet."""
+    """Suggest lessons from outcomes that occurred three times or more."""
     which = Which(tuple(request.principal), request.namespace, request.domain)
     found = [_proposal(one) for one in lessons.proposals(hold, which)]
     return Proposals(proposals=found, count=len(found))
@@ -172,26 +172,29 @@ class OutcomeView(Struct, frozen=True, kw_only=True):
 
 
 class OutcomeRecord(Request, frozen=True):
-    score: Annotated[Score, Meta(description="1: well, -1: badly, 0: neither.")]
+    score: Annotated[Score, Meta(description="1: success, -1: failure, 0: neutral.")]
     domain: Domain
     what: Annotated[
-        str, Meta(max_length=8192, description="What happened, or what it teaches.", extra={"argument": True})
+        str, Meta(max_length=8192, description="What happened, or the lesson from it.", extra={"argument": True})
     ] = ""
-    lesson_id: Annotated[str, Meta(min_length=1, max_length=128, description="The lesson that it bears on.")] | None = (
-        None
-    )
+    lesson_id: (
+        Annotated[
+            str, Meta(min_length=1, max_length=128, description="Lesson that this outcome confirms or contradicts.")
+        ]
+        | None
+    ) = None
     namespace: Namespace | None = None
     principal: Who | None = None
-    source: Annotated[str, Meta(max_length=64, description="Where it was seen.")] = "conversation"
+    source: Annotated[str, Meta(max_length=64, description="Where the outcome was observed.")] = "conversation"
     agent_id: Actor | None = None
 
 
 class OutcomeRecorded(Struct, frozen=True, kw_only=True):
     id: str
     lesson: LessonView | UnsetType = UNSET
-    """The lesson that it bore on, as it is now."""
+    """The lesson this outcome counted for, after the change."""
     proposes: ProposalView | UnsetType = UNSET
-    """What has been said often enough to be a lesson: `lesson add` with these outcomes makes it one."""
+    """A lesson proposed by repeated outcomes; pass them to `lesson add` to accept it."""
 
 
 @operation(
@@ -209,7 +212,7 @@ class OutcomeRecorded(Struct, frozen=True, kw_only=True):
     ),
 )
 def outcome_record(hold: Hold, request: OutcomeRecord) -> OutcomeRecorded:
-    """Note how something went: it strengthens or weakens the lesson that it bears on."""
+    """Record an outcome; it strengthens or weakens the matching lesson."""
     place = lessons.place(hold, request.principal, request.namespace, request.domain)
     score: Any = request.score
     done = lessons.tell(hold, place, score, request.what, request.source, request.lesson_id)
@@ -223,9 +226,9 @@ def outcome_record(hold: Hold, request: OutcomeRecord) -> OutcomeRecorded:
 class OutcomeList(Request, frozen=True):
     namespace: Namespace | None = None
     domain: Domain | None = None
-    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    principal: Annotated[list[str], Meta(max_length=20, description="Only of these people or agents.")] = []
     since: Moment | None = None
-    archived: Annotated[bool, Meta(description="Also those that do not count any more.")] = False
+    archived: Annotated[bool, Meta(description="Include archived outcomes.")] = False
     limit: Limit = 50
 
 
@@ -243,7 +246,7 @@ class Outcomes(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"since": "yesterday"}, error="VALIDATION_FAILED")),
 )
 def outcome_list(hold: Hold, request: OutcomeList) -> Outcomes:
-    """List how things went, the last one first."""
+    """List outcomes, newest first."""
     since = None if request.since is None else from_text(request.since, "since")
     found = lessons.history(
         hold,

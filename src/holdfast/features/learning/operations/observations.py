@@ -1,4 +1,4 @@
-"""What was seen, and what was found lacking."""
+"""Operations on observations and limitations."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,13 +14,13 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 from holdfast.kernel.timestamps import from_text
 
 Sort = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
-Title = Annotated[str, Meta(min_length=1, max_length=512, description="In a few words.", extra={"argument": True})]
+Title = Annotated[str, Meta(min_length=1, max_length=512, description="Short title.", extra={"argument": True})]
 Part = Annotated[str, Meta(max_length=16_384)]
 
 
 class ObservationView(Struct, frozen=True, kw_only=True):
     id: str
-    """That of a memory: it can be recalled, linked, deleted and brought back as any."""
+    """A memory id: observations can be recalled, linked, deleted and restored like any memory."""
     type: Sort
     title: str
     namespace: str
@@ -50,11 +50,11 @@ def _observation(memory: "Memory") -> ObservationView:
 
 class ObservationSave(Request, frozen=True):
     title: Title
-    type: Annotated[Sort, Meta(description="Of which sort it is.")]
-    what: Annotated[Part, Meta(description="What was seen or done.")] | None = None
-    why: Annotated[Part, Meta(description="Why.")] | None = None
-    where: Annotated[Part, Meta(description="Where: files, places.")] | None = None
-    learned: Annotated[Part, Meta(description="What it teaches.")] | None = None
+    type: Annotated[Sort, Meta(description="Type of observation.")]
+    what: Annotated[Part, Meta(description="What was observed or done.")] | None = None
+    why: Annotated[Part, Meta(description="Why it happened or was done.")] | None = None
+    where: Annotated[Part, Meta(description="Files or places concerned.")] | None = None
+    learned: Annotated[Part, Meta(description="The lesson from it.")] | None = None
     namespace: Namespace | None = None
     agent_id: Actor | None = None
 
@@ -76,7 +76,7 @@ class ObservationSave(Request, frozen=True):
     ),
 )
 def observation_save(hold: Hold, request: ObservationSave) -> ObservationView:
-    """Keep an observation of one of seven sorts, part by part: what, why, where, and what it teaches."""
+    """Store a typed observation: what, why, where, and the lesson from it."""
     parts = {name: said for name in observations.PARTS if (said := getattr(request, name)) is not None}
     seen = observations.Seen(request.type, request.title, parts, request.namespace or hold.namespace)
     return _observation(observations.observe(hold, seen))
@@ -84,12 +84,12 @@ def observation_save(hold: Hold, request: ObservationSave) -> ObservationView:
 
 class ObservationUpdate(Request, frozen=True):
     id: Id
-    title: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
-    type: Sort | None = None
-    what: Part | None = None
-    why: Part | None = None
-    where: Part | None = None
-    learned: Part | None = None
+    title: Annotated[str, Meta(min_length=1, max_length=512, description="New title.")] | None = None
+    type: Annotated[Sort, Meta(description="New type.")] | None = None
+    what: Annotated[Part, Meta(description="New text; empty removes it.")] | None = None
+    why: Annotated[Part, Meta(description="New text; empty removes it.")] | None = None
+    where: Annotated[Part, Meta(description="New text; empty removes it.")] | None = None
+    learned: Annotated[Part, Meta(description="New text; empty removes it.")] | None = None
     agent_id: Actor | None = None
 
 
@@ -106,10 +106,10 @@ class ObservationUpdate(Request, frozen=True):
     ),
 )
 def observation_update(hold: Hold, request: ObservationUpdate) -> ObservationView:
-    """Change some of what an observation says; an empty part is taken away."""
+    """Change parts of an observation; an empty value removes a part."""
     given = {name: said for name in observations.PARTS if (said := getattr(request, name)) is not None}
     if not given and request.title is None and request.type is None:
-        raise Invalid("Name something to change.")
+        raise Invalid("Nothing to change: give at least one field.")
     parts = {name: said or None for name, said in given.items()}
     return _observation(observations.revise(hold, request.id, request.title, request.type, parts))
 
@@ -117,11 +117,11 @@ def observation_update(hold: Hold, request: ObservationUpdate) -> ObservationVie
 class ObservationSearch(Request, frozen=True):
     query: (
         Annotated[
-            str, Meta(max_length=100_000, description="Words; without them the latest.", extra={"argument": True})
+            str, Meta(max_length=100_000, description="Keywords (default: list the newest).", extra={"argument": True})
         ]
         | None
     ) = None
-    type: Annotated[list[Sort], Meta(max_length=7, description="Only of these sorts.")] = []
+    type: Annotated[list[Sort], Meta(max_length=7, description="Only of these types.")] = []
     namespace: Namespace | None = None
     since: Moment | None = None
     limit: Limit = 20
@@ -145,7 +145,7 @@ class Observations(Struct, frozen=True, kw_only=True):
     ),
 )
 def observation_search(hold: Hold, request: ObservationSearch) -> Observations:
-    """Find observations by their words, of some sorts; or the latest."""
+    """Search observations by keywords and type, or list the newest."""
     since = None if request.since is None else from_text(request.since, "since")
     found = observations.observed(hold, request.query, tuple(request.type), request.namespace, since, request.limit)
     return Observations(observations=[_observation(one) for one in found], count=len(found))
@@ -159,7 +159,7 @@ class LimitationView(Struct, frozen=True, kw_only=True):
     namespace: str
     created_at: str
     seen: int
-    """How often it was met."""
+    """Number of times it occurred."""
     plan: str | UnsetType = UNSET
     how: str | UnsetType = UNSET
     resolved_at: str | UnsetType = UNSET
@@ -183,9 +183,9 @@ def _limitation(memory: "Memory") -> LimitationView:
 
 class LimitationAdd(Request, frozen=True):
     title: Title
-    description: Annotated[str, Meta(max_length=16_384, description="What cannot be done.")] = ""
-    plan: Annotated[str, Meta(max_length=16_384, description="What could be done about it.")] = ""
-    evidence: Annotated[str, Meta(max_length=2000, description="When it was met.")] | None = None
+    description: Annotated[str, Meta(max_length=16_384, description="What does not work.")] = ""
+    plan: Annotated[str, Meta(max_length=16_384, description="Planned fix.")] = ""
+    evidence: Annotated[str, Meta(max_length=2000, description="What happened this time.")] | None = None
     namespace: Namespace | None = None
     agent_id: Actor | None = None
 
@@ -193,7 +193,7 @@ class LimitationAdd(Request, frozen=True):
 class LimitationAdded(Struct, frozen=True, kw_only=True):
     limitation: LimitationView
     created: bool
-    """False: it was known, gained evidence, and is open again if it was resolved."""
+    """False: an existing limitation gained evidence and was reopened if resolved."""
 
 
 @operation(
@@ -210,7 +210,7 @@ class LimitationAdded(Struct, frozen=True, kw_only=True):
     ),
 )
 def limitation_add(hold: Hold, request: LimitationAdd) -> LimitationAdded:
-    """Note what cannot be done; met again, it gains evidence instead of being noted twice."""
+    """Add a limitation, or add evidence to the existing one."""
     done = observations.lack(
         hold, request.title, request.description, request.plan, request.namespace or hold.namespace, request.evidence
     )
@@ -219,7 +219,7 @@ def limitation_add(hold: Hold, request: LimitationAdd) -> LimitationAdded:
 
 class LimitationResolve(Request, frozen=True):
     id: Id
-    how: Annotated[str, Meta(max_length=16_384, description="What was done about it.")] = ""
+    how: Annotated[str, Meta(max_length=16_384, description="How it was fixed.")] = ""
     agent_id: Actor | None = None
 
 
@@ -233,12 +233,12 @@ class LimitationResolve(Request, frozen=True):
     examples=(Example({"id": "no-such-limitation"}, error="NOT_FOUND"),),
 )
 def limitation_resolve(hold: Hold, request: LimitationResolve) -> LimitationView:
-    """Say that a limitation is none any more, and how."""
+    """Mark a limitation as resolved."""
     return _limitation(observations.resolve(hold, request.id, request.how))
 
 
 class LimitationList(Request, frozen=True):
-    status: Annotated[Literal["open", "resolved", "all"], Meta(description="Which ones.")] = "open"
+    status: Annotated[Literal["open", "resolved", "all"], Meta(description="Only with this status.")] = "open"
     namespace: Namespace | None = None
     limit: Limit = 50
 
@@ -257,7 +257,7 @@ class Limitations(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"status": "all"}), Example({"status": "closed"}, error="VALIDATION_FAILED")),
 )
 def limitation_list(hold: Hold, request: LimitationList) -> Limitations:
-    """List what cannot be done yet, the oldest first."""
+    """List limitations, oldest first."""
     status = None if request.status == "all" else request.status
     found = [_limitation(one) for one in observations.lacking(hold, request.namespace, status, request.limit)]
     return Limitations(limitations=found, count=len(found))

@@ -26,7 +26,7 @@ Reported = tuple[Report, Path, list[tuple[int, int, str]]]
 
 
 @pytest.fixture(scope="module")
-def reported(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Reported:
+def bench_run(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Reported:
     out, seen = tmp_path_factory.mktemp("bench") / "report", list[tuple[int, int, str]]()
     url = postgres.url(postgres.database)
     report = measure_machine(
@@ -36,8 +36,8 @@ def reported(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Re
 
 
 @pytest.mark.full
-def test_a_run_reports_every_figure(reported: Reported) -> None:
-    assert [row.what for row in reported[0].rows] == [
+def test_a_run_reports_every_figure(bench_run: Reported) -> None:
+    assert [row.what for row in bench_run[0].rows] == [
         "store, one at a time",
         "store, one at a time, p95",
         "stores in one transaction",
@@ -74,12 +74,12 @@ def test_a_run_reports_every_figure(reported: Reported) -> None:
         "store on PostgreSQL among 200, p95",
         "store on PostgreSQL among 200, p50",
     ]
-    assert all(row.floor > 0 and row.ours > 0 and row.ratio > 0 for row in reported[0].rows)
+    assert all(row.floor > 0 and row.ours > 0 and row.ratio > 0 for row in bench_run[0].rows)
 
 
 @pytest.mark.full
-def test_the_written_report_says_what_was_measured(reported: Reported) -> None:
-    report, out, _ = reported
+def test_the_written_report_says_what_was_measured(bench_run: Reported) -> None:
+    report, out, _ = bench_run
     plots = ["growth-recall.svg", "growth-store.svg", "recall.svg"]
     assert sorted(file.name for file in out.iterdir()) == [*plots, "report.json", "report.md"]
     assert msgspec.json.decode((out / "report.json").read_bytes(), type=Report) == report
@@ -90,8 +90,8 @@ def test_the_written_report_says_what_was_measured(reported: Reported) -> None:
 
 
 @pytest.mark.full
-def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(reported: Reported) -> None:
-    drawing = ElementTree.fromstring((reported[1] / "recall.svg").read_text())
+def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(bench_run: Reported) -> None:
+    drawing = ElementTree.fromstring((bench_run[1] / "recall.svg").read_text())
     names = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
     lines = {f"{name} {share}" for name in ("with vectors", "Holdfast", "bare FTS5") for share in ("p50", "p95")}
     assert {*lines, "memories", "100", "1,000"} <= names
@@ -101,8 +101,8 @@ def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(report
 
 @pytest.mark.full
 @pytest.mark.parametrize("what", ["store", "recall"])
-def test_a_plot_of_growth_has_a_line_for_each_percentile_of_each_engine(reported: Reported, what: str) -> None:
-    drawing = ElementTree.fromstring((reported[1] / f"growth-{what}.svg").read_text())
+def test_a_plot_of_growth_has_a_line_for_each_percentile_of_each_engine(bench_run: Reported, what: str) -> None:
+    drawing = ElementTree.fromstring((bench_run[1] / f"growth-{what}.svg").read_text())
     names = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
     assert {"SQLite p50", "SQLite p95", "PostgreSQL p50", "PostgreSQL p95"} <= names
     points = [line.attrib["points"].split() for line in drawing.iter("{http://www.w3.org/2000/svg}polyline")]
@@ -110,14 +110,14 @@ def test_a_plot_of_growth_has_a_line_for_each_percentile_of_each_engine(reported
 
 
 @pytest.mark.full
-def test_growth_is_told_of_both_engines_and_of_the_bare_database(reported: Reported, postgres: Postgres) -> None:
-    found = [(one.size, one.engine) for one in reported[0].growth]
+def test_growth_is_told_of_both_engines_and_of_the_bare_database(bench_run: Reported, postgres: Postgres) -> None:
+    found = [(one.size, one.engine) for one in bench_run[0].growth]
     assert found == [(size, engine) for size in SIZES for engine in ("SQLite", "PostgreSQL", "bare PostgreSQL")]
-    assert "fsync off" in reported[0].database  # as this server is set up
+    assert "fsync off" in bench_run[0].database  # as this server is set up
 
 
 @pytest.mark.full
-def test_nothing_of_a_run_stays_in_the_database(reported: Reported, postgres: Postgres) -> None:
+def test_nothing_of_a_run_stays_in_the_database(bench_run: Reported, postgres: Postgres) -> None:
     with postgres.admin(postgres.database) as connection:
         assert connection.execute("select nspname from pg_namespace where nspname like 'bench%'").fetchall() == []
 
@@ -134,8 +134,8 @@ def test_a_report_without_a_database_says_how_to_have_one() -> None:
 
 
 @pytest.mark.full
-def test_progress_goes_up_to_the_end(reported: Reported) -> None:
-    seen = reported[2]
+def test_progress_goes_up_to_the_end(bench_run: Reported) -> None:
+    seen = bench_run[2]
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert {total for _, total, _ in seen} == {seen[-1][0]}
 

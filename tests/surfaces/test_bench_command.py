@@ -25,7 +25,7 @@ QUESTIONS = [
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what a wheel holds, and nothing beside it."""
     site = tmp_path_factory.mktemp("environment") / "lib" / "site-packages"
     shutil.copytree(PACKAGE, site / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
@@ -38,8 +38,8 @@ def run_bench(folder: Path, *words: str, path: tuple[Path, ...] = ()) -> subproc
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
 
 
-def test_an_installed_package_says_how_to_get_the_benchmarks(installed: Path, tmp_path: Path) -> None:
-    done = run_bench(tmp_path, "--quick", path=(installed,))
+def test_an_installed_package_says_how_to_get_the_benchmarks(site_packages: Path, tmp_path: Path) -> None:
+    done = run_bench(tmp_path, "--quick", path=(site_packages,))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: `holdfast bench` needs the benchmarks")
     assert "clone Holdfast's repository and run `make bench`" in done.stderr
@@ -47,36 +47,36 @@ def test_an_installed_package_says_how_to_get_the_benchmarks(installed: Path, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_error_has_the_json_form_of_all_errors(installed: Path, tmp_path: Path) -> None:
-    done = run_bench(tmp_path, "--json", path=(installed,))
+def test_the_error_has_the_json_form_of_all_errors(site_packages: Path, tmp_path: Path) -> None:
+    done = run_bench(tmp_path, "--json", path=(site_packages,))
     assert (done.returncode, done.stdout, json.loads(done.stderr)["code"]) == (1, "", "NOT_FOUND")
 
 
-def test_a_package_of_somebody_else_called_benchmarks_is_not_imported(installed: Path, tmp_path: Path) -> None:
+def test_a_package_of_somebody_else_called_benchmarks_is_not_imported(site_packages: Path, tmp_path: Path) -> None:
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "__init__.py").write_text("raise SystemExit('imported')")
-    done = run_bench(tmp_path, "--json", path=(installed, tmp_path))
+    done = run_bench(tmp_path, "--json", path=(site_packages, tmp_path))
     assert json.loads(done.stderr)["code"] == "NOT_FOUND"
 
 
 @pytest.mark.parametrize("is_installed", [True, False], ids=["importable", "beside the source"])
 def test_the_benchmarks_of_a_checkout_are_run_from_any_folder(
-    is_installed: bool, installed: Path, tmp_path: Path
+    is_installed: bool, site_packages: Path, tmp_path: Path
 ) -> None:
-    path = (installed, CHECKOUT) if is_installed else (PACKAGE.parent,)
+    path = (site_packages, CHECKOUT) if is_installed else (PACKAGE.parent,)
     done = run_bench(tmp_path, *NO_DATABASE, "--json", path=path)
     assert json.loads(done.stderr)["code"] == "STORE_UNREACHABLE"
 
 
-def test_an_installed_package_measures_recall(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_package_measures_recall(site_packages: Path, tmp_path: Path) -> None:
     (tmp_path / "questions.json").write_text(json.dumps(QUESTIONS))
-    done = run_bench(tmp_path, "quality", "questions.json", "--json", path=(installed,))
+    done = run_bench(tmp_path, "quality", "questions.json", "--json", path=(site_packages,))
     assert (json.loads(done.stdout)["overall"]["any_1"], done.stderr) == (1.0, "")
 
 
 @pytest.mark.full
-def test_an_installed_package_brings_its_own_questions_and_prompts(installed: Path, tmp_path: Path) -> None:
-    quality = run_bench(tmp_path, "quality", "--limit-questions", "5", "--json", path=(installed,))
-    firing = run_bench(tmp_path, "firing", "--json", path=(installed,))
+def test_an_installed_package_brings_its_own_questions_and_prompts(site_packages: Path, tmp_path: Path) -> None:
+    quality = run_bench(tmp_path, "quality", "--limit-questions", "5", "--json", path=(site_packages,))
+    firing = run_bench(tmp_path, "firing", "--json", path=(site_packages,))
     assert json.loads(quality.stdout)["overall"]["questions"] == 5
     assert json.loads(firing.stdout)["relevant"] > 0

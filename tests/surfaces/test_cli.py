@@ -220,7 +220,7 @@ def test_what_cannot_be_content_is_refused_from_standard_input_too(run: Run, std
 
 def test_of_a_pipe_without_an_end_no_more_is_read_than_a_field_takes(run: Run) -> None:
     code, _, err = run("mine", "--content", "-", stdin=b"x" * (MOST_TYPED + 1))
-    assert (code, "more than 64 MiB: give it as a file" in err) == (2, True)
+    assert (code, "more than 64 MiB: use a file" in err) == (2, True)
 
 
 BAD_JSON = {
@@ -252,7 +252,7 @@ def test_what_was_meant_as_a_file_name_is_told_back_in_short(run: Run) -> None:
     told = json.loads(err)
     assert (code, told["code"], len(told["error"]) < 250) == (2, "VALIDATION_FAILED", True)
     assert told["error"].endswith(
-        "cannot be read: File name too long. It takes the name of a file, or - for standard input."
+        "cannot be read: File name too long. Pass a file name, or - for standard input."
     )
     _, _, err = run("bulk-store", "no-such-file.json", "--json")
     assert json.loads(err)["error"] == "no-such-file.json cannot be read: No such file or directory."

@@ -349,7 +349,7 @@ def test_a_wrong_method_names_all_that_are_right(client: TestClient) -> None:
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
     assert answer.json() == {
-        "error": "This path does not take that method.",
+        "error": "This path does not support that method.",
         "code": "METHOD_NOT_ALLOWED",
         "allow": ["GET", "HEAD", "POST"],
     }

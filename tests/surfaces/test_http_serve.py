@@ -119,5 +119,5 @@ def test_a_port_that_is_taken_is_said_plainly(db: str) -> None:
         code, said = failed(db, "--port", str(taken.getsockname()[1]))
 
     assert code == 78
-    assert "cannot be served on" in said
+    assert "Cannot listen on" in said
     assert "Traceback" not in said

@@ -30,7 +30,7 @@ def test_what_could_be_reflected_on_anew_is_named_when_something_stale_is_resolv
         one, other, _ = concluded(hold)
         hold.delete(one)
         (told,) = hold.invalidations().invalidations
-    assert f"To draw it anew: reflect {other}" in said(db, "invalidations", "resolve", told.id)
+    assert f"To reflect again: reflect {other}" in said(db, "invalidations", "resolve", told.id)
 
 
 def test_an_exported_reflection_is_the_file_and_nothing_else(db: str) -> None:

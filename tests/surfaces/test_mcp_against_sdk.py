@@ -1,4 +1,4 @@
-"""One script to our loop and to the SDK's server with the same answers: the replies are compared by id."""
+"""One script sent to our loop and to the SDK's server gets the same answers, compared by id."""
 
 import json
 import re
@@ -153,7 +153,7 @@ def is_notification(message: Any) -> bool:
 
 
 @pytest.fixture(params=[HANDSHAKE, STATELESS], ids=["handshake", "stateless"])
-def compared(request: pytest.FixtureRequest, tmp_path: Path) -> list[tuple[Step, Any, Any]]:
+def reply_pairs(request: pytest.FixtureRequest, tmp_path: Path) -> list[tuple[Step, Any, Any]]:
     first, second = tmp_path / "ours.db", tmp_path / "theirs.db"
     with holdfast.open(str(first)) as hold:
         hold.skill_register(inline_skill="---\nname: deploy\ndescription: How.\n---\nOn Tuesdays.\n")
@@ -162,8 +162,8 @@ def compared(request: pytest.FixtureRequest, tmp_path: Path) -> list[tuple[Step,
     return list(zip(script, ours(first, script), theirs(second, script), strict=True))
 
 
-def test_the_loop_replies_as_the_sdk_does(compared: list[tuple[Step, Any, Any]]) -> None:
-    for step, own, other in compared:
+def test_the_loop_replies_as_the_sdk_does(reply_pairs: list[tuple[Step, Any, Any]]) -> None:
+    for step, own, other in reply_pairs:
         if own is None:
             continue
         match step.how:

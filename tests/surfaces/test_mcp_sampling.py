@@ -113,7 +113,7 @@ def test_an_answer_that_does_not_fit_is_asked_for_once_more(tmp_path: Path) -> N
         first = client.reply()
         client.send(answer(first, "Of course! The word is"))
         second = client.reply()
-        assert "your answer before" in second["params"]["messages"][0]["content"]["text"]
+        assert "your previous answer" in second["params"]["messages"][0]["content"]["text"]
         client.send(answer(second, json.dumps({"word": word_in(second)})))
         assert report(client)["status"] == "ok"
 

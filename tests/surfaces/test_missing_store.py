@@ -52,7 +52,7 @@ def test_a_machine_without_a_store_is_told_which_command_makes_one(
     assert (code, out) == (1, b"")
     assert "There is no store at " in err.decode()
     assert "data/holdfast/holdfast.db" in err.decode()
-    assert "`holdfast setup` or `holdfast store` makes one" in err.decode()
+    assert "Create one with `holdfast setup` or `holdfast store`" in err.decode()
     assert err.decode().endswith("[STORE_NOT_FOUND]\n")
     assert list(tmp_path.iterdir()) == []
 

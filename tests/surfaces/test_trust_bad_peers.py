@@ -260,7 +260,7 @@ def test_a_request_that_comes_again_is_refused_also_by_another_process(
     with holdfast.open(desk.settings.db) as again, served(again, certificates) as other:
         peer.url = other
         answer = peer.post(path, body, signed_once)
-    assert (answer.status_code, "came before" in answer.text) == (401, True)
+    assert (answer.status_code, "already used" in answer.text) == (401, True)
     assert told(desk) == before
 
 

@@ -101,7 +101,7 @@ def test_a_changed_list_counts_at_once_and_a_bad_one_never_opens_the_door(
         assert (allowed.allows(ONE), allowed.allows(OTHER), allowed.allows("")) == (False, True, False)
     file.unlink()
     assert (allowed.allows(ONE), allowed.allows(OTHER)) == (False, True)
-    assert capsys.readouterr().err.count("who was listed before is still") == 3
+    assert capsys.readouterr().err.count("the previous list stays in force") == 3
     new = tmp_path / "new"
     new.write_text(ONE)
     os.replace(new, file)
@@ -111,9 +111,9 @@ def test_a_changed_list_counts_at_once_and_a_bad_one_never_opens_the_door(
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"tls_cert": "server.pem"}, "belong together"),
-        ({"client_ca": "ca.pem"}, "over TLS alone"),
-        ({"tls_cert": "server.pem", "tls_key": "server.key", "client_fingerprints": "ca.pem"}, "needs client_ca"),
+        ({"tls_cert": "server.pem"}, "go together"),
+        ({"client_ca": "ca.pem"}, "require TLS"),
+        ({"tls_cert": "server.pem", "tls_key": "server.key", "client_fingerprints": "ca.pem"}, "requires client_ca"),
         ({"tls_cert": "server.pem", "tls_key": "laptop.key"}, "of one pair"),
         ({"tls_cert": "server.pem", "tls_key": "none.key"}, "cannot be read"),
         ({"tls_cert": "server.pem", "tls_key": "server.key", "client_ca": "server.key"}, "holds no certificates"),
@@ -127,16 +127,16 @@ def test_settings_that_would_serve_otherwise_than_they_say_are_refused(
 
 
 @pytest.fixture
-def listed(tmp_path: Path, folder: Path) -> Path:
+def allowlist_file(tmp_path: Path, folder: Path) -> Path:
     file = tmp_path / "listed"
     file.write_text(print_of(folder, "laptop"))
     return file
 
 
 @pytest.fixture
-def url(hold: holdfast.Holdfast, folder: Path, listed: Path) -> Iterator[str]:
+def url(hold: holdfast.Holdfast, folder: Path, allowlist_file: Path) -> Iterator[str]:
     """A store that is served to one client."""
-    wanted = settings_of(folder, client_ca=str(folder / "ca.pem"), client_fingerprints=str(listed))
+    wanted = settings_of(folder, client_ca=str(folder / "ca.pem"), client_fingerprints=str(allowlist_file))
     seen = with_settings(hold, **wanted)
     with listening(build(seen), tls=context_of(seen.settings)) as found:
         yield found
@@ -148,11 +148,11 @@ def test_only_listed_clients_are_answered_and_nobody_else_not_even_about_health(
 
 
 def test_who_is_taken_off_the_list_is_not_heard_on_an_open_connection_either(
-    folder: Path, url: str, listed: Path
+    folder: Path, url: str, allowlist_file: Path
 ) -> None:
     with httpx.Client(verify=client(folder, "laptop"), timeout=TIMEOUT) as open_one:
         assert open_one.get(url + "/health").status_code == 200
-        listed.write_text(print_of(folder, "phone"))
+        allowlist_file.write_text(print_of(folder, "phone"))
         with pytest.raises(httpx.TransportError):
             open_one.get(url + "/health")
     assert asked(url, client(folder, "phone")) == 200

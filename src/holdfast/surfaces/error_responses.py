@@ -1,4 +1,4 @@
-"""Errors as each surface says them: mapped once, here."""
+"""The HTTP status and exit code of each error, and the JSON encoding of answers."""
 
 from typing import Any
 
@@ -111,27 +111,27 @@ EXIT = {
 """Exit code of the command line by error code."""
 
 WAITING = 202
-"""HTTP status of what was asked for and waits for somebody's consent."""
+"""HTTP status of a request that waits for approval."""
 
 RETRY_AFTER_SECONDS = 1
-"""When a client may repeat what failed only for now."""
+"""Retry-After of retryable errors."""
 
 PARTLY_REJECTED = 6
-"""Exit code of a batch of which some items were rejected."""
+"""Exit code of a batch with rejected items."""
 
 _encoder = msgspec.json.Encoder()
 
 
 def encode(answer: Any) -> bytes:
-    """An answer as JSON."""
+    """Encode an answer as JSON."""
     return _encoder.encode(answer)
 
 
 def plain(answer: Any) -> Any:
-    """An answer as dictionaries and lists."""
+    """Convert an answer to dictionaries and lists."""
     return msgspec.to_builtins(answer)
 
 
 def internal(error: BaseException) -> HoldfastError:
-    """What a caller is told of an error that is ours: nothing of its inside."""
-    return HoldfastError(f"Something went wrong inside Holdfast ({type(error).__name__}); the log says more.")
+    """Return the error for an unexpected exception, without its message."""
+    return HoldfastError(f"Internal error ({type(error).__name__}); see the log.")

@@ -1,4 +1,4 @@
-"""Serve HTTP, and MCP beside it, until told to stop."""
+"""Serve HTTP and MCP until a signal arrives."""
 
 import asyncio
 import socket
@@ -15,28 +15,25 @@ from holdfast.surfaces.http.authentication import must_have_a_key
 from holdfast.surfaces.http.tls import context_of
 
 GRACE_SECONDS = 3
-"""How long an answer that is under way may take once the server is told to stop."""
+"""Longest wait for running requests at shutdown."""
 IDLE_SECONDS = 30
-"""How long a connection stays open between two requests: longer than clients keep theirs, who would otherwise send the
-next request just when it is closed."""
+"""How long an idle connection stays open: longer than clients keep theirs, which could otherwise send a request on a
+connection that is just being closed."""
 
 
 def serve(settings: Settings, holdfast: Holdfast) -> int:
-    """Answer requests until SIGTERM or SIGINT; what is under way is finished, and uses are written down.
-
-    The exit code is 0 then.
-    """
+    """Serve until SIGTERM or SIGINT; then finish running requests, flush access counts and return 0."""
     if must_have_a_key(holdfast):
         raise Misconfigured(
-            f"{settings.host or 'Every address'} can be reached from other machines, and there is no key: "
-            "make one with `holdfast keys create NAME`, or serve on 127.0.0.1."
+            f"{settings.host or 'Every address'} is reachable from other machines, but there is no key: "
+            "create one with `holdfast keys create NAME`, or serve on 127.0.0.1."
         )
     if settings.quorum_writes or settings.quorum_peers:
         from holdfast.features.sync.quorum.service import must_be_set
 
         must_be_set(settings.quorum_writes, settings.quorum_peers)
         if settings.quorum_timeout_ms >= settings.timeout_secs * 1000:
-            raise Misconfigured("quorum_timeout_ms: less than timeout_secs, within which a request must be answered.")
+            raise Misconfigured("quorum_timeout_ms must be less than timeout_secs, the time limit of a request.")
     if settings.sync_peers:
         from holdfast.features.sync import daemon
 
@@ -68,7 +65,7 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise Misconfigured(f"{host}:{port} cannot be served on: {error.strerror or error}.") from None
+        raise Misconfigured(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from None
 
 
 def url_of(listening: socket.socket, scheme: str = "http") -> str:
@@ -77,7 +74,7 @@ def url_of(listening: socket.socket, scheme: str = "http") -> str:
 
 
 class Server(uvicorn.Server):
-    """uvicorn, told once where it listens, that ends with success when it is asked to end."""
+    """A uvicorn server that prints its address at startup and exits with success on a signal."""
 
     def __init__(self, config: uvicorn.Config, closing: asyncio.Event, greeting: str) -> None:
         super().__init__(config)
@@ -89,11 +86,11 @@ class Server(uvicorn.Server):
         print(self._greeting, file=sys.stderr, flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Event streams would never end by themselves: they are told first."""
+        """Close the event streams first: they never end on their own."""
         self._closing.set()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Not noted as captured: uvicorn would raise the signal again at the end, and so end without success."""
+        """Do not record the signal: uvicorn would raise it again at exit, so the exit code would not be 0."""
         self.force_exit = self.should_exit
         self.should_exit = True

@@ -1,4 +1,4 @@
-"""The command line: every operation is a command; each only parses, calls and prints."""
+"""The command line: one command per operation. Each parses, makes one call and prints."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ if TYPE_CHECKING:
     from holdfast.app import Holdfast
 
 AGAIN_SECONDS = 1.0
-"""Between two looks at a store that is away."""
+"""Pause before an unreachable store is tried again."""
 FOLLOW_SECONDS = 15.0
-"""The longest time between two looks at a feed."""
+"""Longest pause between two polls of a feed."""
 MOST_TYPED = 1 << 26
-"""Bytes: no field takes more."""
+"""Bytes read from standard input for one field; no field accepts more."""
 GLOBAL = ("db", "json", "agent_id")
-HOW_TO_MAKE_ONE = "`holdfast setup` or `holdfast store` makes one; --db or HOLDFAST_DB names another."
+HOW_TO_MAKE_ONE = "Create one with `holdfast setup` or `holdfast store`, or choose another with --db or HOLDFAST_DB."
 FAMILY_NAMES = {
     "core": "Store and find",
     "lifecycle": "Lifetimes and undo",
     "graph": "Links, entities and namespaces",
-    "governance": "Who may see and do what",
-    "power": "Take in, learn, plan and tidy",
+    "governance": "Access and permissions",
+    "power": "Import, learn, plan and tidy up",
     "meta": "The store itself",
     "archive": "The archive",
-    "other": "Messages, other stores and copies",
+    "other": "Messages, sync and backups",
 }
 CONNECTING = ("setup", "install", "boot", "wrap", "hook", "hooks")
-"""Commands by which agents come to use the memory, as a newcomer needs them."""
+"""Commands that connect agents, in the order a newcomer needs them."""
 
 
 def global_options(taken: set[str] | frozenset[str] = frozenset()) -> list[click.Option]:
-    """Accepted before or after the command; the later wins. A name that is a field of the command is the field's."""
+    """Return the options accepted before or after a command; a field of the command takes precedence."""
     options = [
-        click.Option(["--db"], metavar="PATH", help="The store (or HOLDFAST_DB)."),
-        click.Option(["--json"], is_flag=True, default=None, help="Print JSON, clean for pipes."),
-        click.Option(["--agent-id"], metavar="ID", help="Who asks (or HOLDFAST_AGENT_ID)."),
+        click.Option(["--db"], metavar="PATH", help="Store to use (or HOLDFAST_DB)."),
+        click.Option(["--json"], is_flag=True, default=None, help="Print JSON only."),
+        click.Option(["--agent-id"], metavar="ID", help="Agent id (or HOLDFAST_AGENT_ID)."),
     ]
     return [option for option in options if option.name not in taken]
 
 
 class Commands(click.Group):
-    """Commands built on demand: starting up costs what the one command costs."""
+    """A group that builds a command only when it is called, which keeps startup fast."""
 
     def __init__(self, path: tuple[str, ...] = (), **more: Any) -> None:
         super().__init__(**more)
         self.path = path
 
     def _own(self) -> dict[str, Entry | None]:
-        """Names below this group: an operation, or None for a group of them."""
+        """Map each name in this group to its operation, or to None for a subgroup."""
         found: dict[str, Entry | None] = {}
         depth = len(self.path)
         for op in REGISTRY.entries.values():
@@ -93,19 +93,19 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Two words that a hyphen makes a command are that one: reflect suggest.
+        """Resolve a command; two words also match a hyphenated name: `reflect suggest` is `reflect-suggest`.
 
-        A command that there is not is answered with those that are spelt nearly so.
+        The error for an unknown command suggests similar names.
         """
         if len(args) > 1 and self.get_command(ctx, joined := "-".join(args[:2])):
             args = [joined, *args[2:]]
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = close_to(args[0], self.list_commands(ctx))
-            ctx.fail(f"There is no command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
+            ctx.fail(f"Unknown command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by what they are for, the everyday ones first."""
+        """List the commands by topic, everyday ones first."""
         titles = () if self.path else ("Connect agents", *FAMILY_NAMES.values())
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
         for name, op in self._own().items():
@@ -127,7 +127,7 @@ class Commands(click.Group):
 
 
 class Patient(click.Command):
-    """A command of an agent's host, whose session must not end for it: what goes wrong is told in one line, no more."""
+    """A command run by an agent host. It always exits with 0; an error is one line on standard error."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -143,7 +143,7 @@ class Patient(click.Command):
             return super().invoke(ctx)
         except (click.exceptions.Exit, BrokenPipeError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
+        except Exception as error:  # noqa: BLE001 - no error may end the agent's session
             self._tell(error)
             raise click.exceptions.Exit(0) from None
 
@@ -160,7 +160,7 @@ def close_to(word: str, known: list[str]) -> str:
 
 
 def command_of(op: Operation) -> click.Command:
-    """The command of one operation."""
+    """Build the command of an operation."""
     params: list[click.Parameter] = []
     shorts: set[str] = set()
     whole = op.bulk or op.whole
@@ -175,9 +175,9 @@ def command_of(op: Operation) -> click.Command:
         else:
             params.append(_option(op, field, shorts))
     if op.irreversible:
-        params.append(click.Option(["--yes"], is_flag=True, help="Do not ask."))
+        params.append(click.Option(["--yes"], is_flag=True, help="Skip the confirmation."))
     if op.feed:
-        params.append(click.Option(["--follow"], is_flag=True, help="Go on as changes come."))
+        params.append(click.Option(["--follow"], is_flag=True, help="Keep printing new changes."))
     if op.repeats:
         params += _repeating()
     taken = {param.name[2:] for param in params if param.name}
@@ -188,14 +188,14 @@ def command_of(op: Operation) -> click.Command:
 
 def _repeating() -> list[click.Parameter]:
     return [
-        click.Option(["--once"], is_flag=True, help="Once, which is the default."),
-        click.Option(["--daemon"], is_flag=True, help="Again and again, until interrupted."),
+        click.Option(["--once"], is_flag=True, help="Run once (default)."),
+        click.Option(["--daemon"], is_flag=True, help="Repeat until interrupted."),
         click.Option(
             ["--interval-secs"],
             type=click.IntRange(60, 86_400),
             default=3600,
             metavar="N",
-            help="Between two times [default: 3600].",
+            help="Seconds between runs [default: 3600].",
         ),
     ]
 
@@ -258,7 +258,7 @@ def metavar(type_: Any) -> str:
 
 
 def describe(type_: Any) -> str:
-    """The description in a field's declaration."""
+    """Return the description in a field's declaration."""
     info = msgspec.inspect.type_info(type_)
     while isinstance(info, msgspec.inspect.Metadata | msgspec.inspect.UnionType):
         if isinstance(info, msgspec.inspect.UnionType):
@@ -274,7 +274,7 @@ def _callback(op: Operation) -> Callable[..., None]:
     def callback(yes: bool = False, follow: bool = False, daemon: bool = False, **given: Any) -> None:
         wanted = choices(given)
         if daemon and given.get("once"):
-            raise Invalid("--once: goes against --daemon", fields=["once", "daemon"])
+            raise Invalid("--once and --daemon exclude each other: use one", fields=["once", "daemon"])
         words = {name[2:]: value for name, value in given.items() if name.startswith("f_")}
         arguments = arguments_of(op, words)
         if op.irreversible and not yes and not arguments.get("dry_run"):
@@ -297,7 +297,7 @@ def _callback(op: Operation) -> Callable[..., None]:
 def answered(
     op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
 ) -> Any:
-    """What an operation answers. If a hook wants a person's word, and one is there, it is asked for."""
+    """Call an operation. If a hook requires confirmation and there is a terminal, ask and call again."""
     try:
         return hold.call(op.name, arguments, progress=progress)
     except HookAsks as asks:
@@ -310,18 +310,18 @@ def answered(
 
 
 def settle(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:
-    """Make vectors of what was kept, if there is much of it. What cannot be made now is made another time."""
+    """Compute the embeddings of a large write. A failure is printed; a later run computes what is missing."""
     if op.effect is Effect.READ or op.opens_nothing or op.name == "reembed":
         return
     try:
         with progress_of("vectors", wanted) as progress:
             hold.settle(progress, wholly=op.reports or op.bulk is not None)
     except HoldfastError as error:
-        click.echo(f"Vectors were not made. {error.message}", err=True)
+        click.echo(f"Embeddings were not computed. {error.message}", err=True)
 
 
 def choices(given: dict[str, Any]) -> dict[str, Any]:
-    """The global options in force: those after the command win over those before it."""
+    """Merge the global options: those after the command win over those before it."""
     chosen = {name: given.get(name) for name in GLOBAL}
     before = click.get_current_context().parent
     while before:
@@ -331,7 +331,7 @@ def choices(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
-    """What was typed, as the operation takes it."""
+    """Convert the typed words to the operation's arguments."""
     words: dict[str, list[str]] = {}
     ready: dict[str, Any] = {}
     for name, value in given.items():
@@ -346,12 +346,12 @@ def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def stdin(most: int | None = None) -> str:
-    """What comes through a pipe; of what is longer than any field takes, no more is read than shows it."""
+    """Read standard input; reject more than the limit without reading the rest."""
     if sys.stdin is None:
-        raise Invalid("There is no standard input to read from.")
+        raise Invalid("Standard input is closed: name a file instead.")
     read = sys.stdin.buffer.read(-1 if most is None else most + 1)
     if most is not None and len(read) > most:
-        raise Invalid(f"Standard input has more than {most >> 20} MiB: give it as a file, or in parts.")
+        raise Invalid(f"Standard input has more than {most >> 20} MiB: use a file, or split it.")
     try:
         return read.decode()
     except UnicodeDecodeError:
@@ -371,23 +371,23 @@ def read_file(name: str) -> str:
 
 
 def _unreadable(name: str, error: OSError) -> str:
-    """Why there is nothing to read. What was meant as the text itself is not told back as a whole."""
+    """Explain why a file cannot be read. A long name is shortened: it may be content passed by mistake."""
     from holdfast.kernel.terminal import shorten
 
-    hint = " It takes the name of a file, or - for standard input." if name.lstrip()[:1] in ("[", "{") else ""
+    hint = " Pass a file name, or - for standard input." if name.lstrip()[:1] in ("[", "{") else ""
     return f"{shorten(name)} cannot be read: {error.strerror}.{hint}"
 
 
 def confirm(op: Operation, wanted: dict[str, Any]) -> None:
     if wanted["json"] or not (sys.stdin and sys.stdin.isatty()):
         raise Unconfirmed
-    if not click.confirm(f"{op.summary} This cannot be undone. Go on?", err=True):
-        raise Unconfirmed("Nothing was done.")
+    if not click.confirm(f"{op.summary} This cannot be undone. Continue?", err=True):
+        raise Unconfirmed("Cancelled. Nothing was changed.")
 
 
 @contextmanager
 def opened(wanted: dict[str, Any], *, make: bool = True, later: bool = False) -> Iterator[Holdfast]:
-    """The store of a command. What only reads makes none."""
+    """Open the store of a command. A read-only command does not create one."""
     from holdfast.app import open as open_memory
 
     try:
@@ -399,13 +399,13 @@ def opened(wanted: dict[str, Any], *, make: bool = True, later: bool = False) ->
 
 
 def settings_of(wanted: dict[str, Any], **flags: Any) -> setting.Settings:
-    """The settings, with what the global options and the flags of a command say."""
+    """Load the settings, overridden by the global options and the command's flags."""
     return setting.load({"db": wanted["db"], "agent_id": wanted["agent_id"], **flags})
 
 
 @contextmanager
 def progress_of(name: str, wanted: dict[str, Any]) -> Iterator[Progress]:
-    """A bar on a terminal once there is something to tell, nothing when piped."""
+    """Show a progress bar on a terminal; show nothing in a pipe."""
     if wanted["json"] or sys.stderr is None or not sys.stderr.isatty():
         yield Progress()
         return
@@ -432,7 +432,7 @@ def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
 
 
 def verdict(answer: Any) -> int:
-    """A batch of which some items were rejected, or a check that found something, is no success."""
+    """Return the exit code: a batch with rejected items or a failed check is not a success."""
     rejected = any(one.outcome == "rejected" for one in getattr(answer, "outcomes", ()))
     number = getattr(answer, "rejected", 0)
     if rejected or (number and number is not True) or getattr(answer, "refused", None):
@@ -446,7 +446,7 @@ def leave(code: int) -> None:
 
 
 def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Print pages as they come, until interrupted. A store that goes away for a while is waited for."""
+    """Print new pages until interrupted. If the store becomes unreachable, wait and try again."""
     came = False
     while True:
         try:
@@ -469,7 +469,7 @@ def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted
 
 
 def keep_doing(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], pause: int) -> None:
-    """Do and print it, again and again, until interrupted."""
+    """Run and print an operation repeatedly, until interrupted."""
     from holdfast.surfaces.cli.repeat import repeat
 
     def once(progress: Progress) -> None:
@@ -489,15 +489,17 @@ def cli(**_: Any) -> None:
 @cli.command(params=global_options())
 @click.option("--host", help="Address to listen on [default: 127.0.0.1].")
 @click.option("--port", type=int, help="Port to listen on [default: 9077].")
-@click.option("--tls-cert", metavar="FILE", help="The certificate to show, PEM: serves HTTPS.")
-@click.option("--tls-key", metavar="FILE", help="The key of that certificate.")
-@click.option("--client-ca", metavar="FILE", help="Who signs the certificates that clients must show, PEM.")
-@click.option("--client-fingerprints", metavar="FILE", help="SHA-256 of each certificate that clients may have.")
-@click.option("--quorum-writes", type=int, metavar="W", help="Stores that must have a change, this one included.")
-@click.option("--quorum-peers", metavar="URL,...", help="Servers of the others that count for it.")
-@click.option("--quorum-timeout-ms", type=int, metavar="MS", help="How long they are waited for [default: 2000].")
+@click.option("--tls-cert", metavar="FILE", help="Server certificate (PEM); enables HTTPS.")
+@click.option("--tls-key", metavar="FILE", help="Private key of --tls-cert.")
+@click.option("--client-ca", metavar="FILE", help="CA that must have signed client certificates (PEM).")
+@click.option(
+    "--client-fingerprints", metavar="FILE", help="File with the SHA-256 of each accepted client certificate."
+)
+@click.option("--quorum-writes", type=int, metavar="W", help="Stores that must confirm a write, this one included.")
+@click.option("--quorum-peers", metavar="URL,...", help="Peers that count towards the quorum.")
+@click.option("--quorum-timeout-ms", type=int, metavar="MS", help="Longest wait for confirmations [default: 2000].")
 def serve(host: str | None, port: int | None, **given: Any) -> None:
-    """Serve the web page, the HTTP API, and MCP at /mcp, until interrupted."""
+    """Serve the web page, the HTTP API, and MCP at /mcp until interrupted."""
     wanted = choices(given)
     named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints", "quorum_writes", "quorum_timeout_ms")
     flags = {"host": host, "port": port, **{name: given[name] for name in named}}
@@ -511,17 +513,19 @@ def serve(host: str | None, port: int | None, **given: Any) -> None:
 
 
 @cli.command("sync-daemon", params=global_options())
-@click.option("--peers", metavar="URL,...", help="Servers of other stores: https://desk.example:9077.")
-@click.option("--interval", type=float, metavar="SECONDS", help="Between two looks at a peer [default: 2].")
-@click.option("--batch-size", type=int, metavar="N", help="About so many changes at once [default: 500].")
-@click.option("--api-key", metavar="KEY", help="The key that peers want (or HOLDFAST_SYNC_API_KEY).")
-@click.option("--client-cert", metavar="FILE", help="The certificate that is shown to peers, PEM.")
-@click.option("--client-key", metavar="FILE", help="The key of that certificate.")
-@click.option("--ca", metavar="FILE", help="Who signs the certificates of peers, PEM.")
-@click.option("--fingerprint", metavar="SHA256", help="The one certificate that a peer may have.")
-@click.option("--insecure-skip-server-verify", is_flag=True, default=None, help="Believe any certificate of a peer.")
+@click.option("--peers", metavar="URL,...", help="Peer URLs, such as https://desk.example:9077.")
+@click.option(
+    "--interval", type=float, metavar="SECONDS", help="Seconds between two exchanges with a peer [default: 2]."
+)
+@click.option("--batch-size", type=int, metavar="N", help="Changes per request, roughly [default: 500].")
+@click.option("--api-key", metavar="KEY", help="API key for the peers (or HOLDFAST_SYNC_API_KEY).")
+@click.option("--client-cert", metavar="FILE", help="Client certificate (PEM).")
+@click.option("--client-key", metavar="FILE", help="Private key of --client-cert.")
+@click.option("--ca", metavar="FILE", help="CA that signs the peers' certificates (PEM).")
+@click.option("--fingerprint", metavar="SHA256", help="Only accept the peer certificate with this fingerprint.")
+@click.option("--insecure-skip-server-verify", is_flag=True, default=None, help="Accept any peer certificate.")
 def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None:
-    """Keep this store in step with others, until interrupted."""
+    """Sync with peers continuously, until interrupted."""
     wanted = choices(given)
     named = ("batch_size", "api_key", "client_cert", "client_key", "ca", "fingerprint", "insecure_skip_server_verify")
     flags = {f"sync_{name}": given[name] for name in named}
@@ -537,9 +541,12 @@ def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None
 
 
 @cli.command(params=global_options())
-@click.option("--profile", help="core, graph, admin, power, full, or families: core,archive [default: core].")
+@click.option(
+    "--profile",
+    help="Tools to offer: core, graph, admin, power, full, or families such as core,archive [default: core].",
+)
 def mcp(profile: str | None, **given: Any) -> None:
-    """Serve MCP over standard input and output, for an agent to start."""
+    """Serve MCP over standard input and output; agents start this."""
     wanted = choices(given)
     settings = settings_of(wanted, profile=profile)
     from holdfast.app import open as open_memory
@@ -550,16 +557,16 @@ def mcp(profile: str | None, **given: Any) -> None:
 
 
 @cli.command(params=global_options())
-@click.option("--slots", type=click.IntRange(1, 64), default=4, show_default=True, help="Tasks at a time.")
+@click.option("--slots", type=click.IntRange(1, 64), default=4, show_default=True, help="Tasks to run in parallel.")
 @click.option(
-    "--lease", type=click.IntRange(3, 3600), default=60, show_default=True, help="Seconds without a sign of life."
+    "--lease", type=click.IntRange(3, 3600), default=60, show_default=True, help="Lease of a running task, in seconds."
 )
 @click.option(
-    "--allow", default="webhook,job", show_default=True, help="What it may run, among webhook, job, command and python."
+    "--allow", default="webhook,job", show_default=True, help="Handlers to run: webhook, job, command, python."
 )
-@click.option("--once", is_flag=True, help="Do what is due now, and end.")
+@click.option("--once", is_flag=True, help="Run the tasks that are due now, then exit.")
 def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> None:
-    """Do what is due, by the handlers of the tasks, until interrupted."""
+    """Run due tasks by their handlers, until interrupted."""
     wanted = choices(given)
     settings = settings_of(wanted)
     from holdfast.app import open as open_memory
@@ -570,12 +577,12 @@ def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> N
 
 
 @cli.command(cls=Patient, params=global_options())
-@click.option("--path", metavar="DIR", help="The folder whose project it is [default: this one].")
-@click.option("-n", "--namespace", metavar="TEXT", help="The project, whatever the folder.")
-@click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
-@click.option("--no-header", is_flag=True, help="Without the line that says what was given.")
+@click.option("--path", metavar="DIR", help="Folder of the project [default: this one].")
+@click.option("-n", "--namespace", metavar="TEXT", help="Project namespace; overrides --path.")
+@click.option("--budget", type=int, metavar="N", help="Longest context, in tokens [default: 1500].")
+@click.option("--no-header", is_flag=True, help="Omit the header line.")
 def boot(path: str | None, namespace: str | None, budget: int | None, *, no_header: bool, **given: Any) -> None:
-    """Print what a session should know first, of the project of a folder. Always succeeds, and in time."""
+    """Print the session-start context for a project. Never fails or blocks."""
     from holdfast.surfaces.cli.hook_command import Deadline
 
     wanted = choices(given)
@@ -591,7 +598,7 @@ def boot(path: str | None, namespace: str | None, budget: int | None, *, no_head
 
 
 def booted(settings: setting.Settings, path: str | None, namespace: str | None, budget: int | None) -> Any:
-    """What a session should know first; the project is that of a folder of this machine, if none is named."""
+    """Build the session-start context of a namespace, or of the project of a local folder."""
     from holdfast.app import open as open_memory
     from holdfast.features.admin.backup import local_path
     from holdfast.features.agent_hosts import projects
@@ -606,13 +613,13 @@ def booted(settings: setting.Settings, path: str | None, namespace: str | None, 
 @cli.command(params=global_options(), context_settings={"ignore_unknown_options": True})
 @click.argument("agent")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
-@click.option("--system-flag", metavar="FLAG", help="Tell it by this flag of the agent.")
-@click.option("--system-env", metavar="NAME", help="Tell it by this variable of its environment.")
-@click.option("--message-file-flag", metavar="FLAG", help="Tell it by a file, which this flag names.")
-@click.option("--no-boot", is_flag=True, help="Tell it nothing.")
-@click.option("--budget", type=int, metavar="N", help="Tokens [default: 1500].")
+@click.option("--system-flag", metavar="FLAG", help="Pass the context with this flag of the agent.")
+@click.option("--system-env", metavar="NAME", help="Pass the context in this environment variable.")
+@click.option("--message-file-flag", metavar="FLAG", help="Pass the context in a file with this flag.")
+@click.option("--no-boot", is_flag=True, help="Run the agent without context.")
+@click.option("--budget", type=int, metavar="N", help="Longest context, in tokens [default: 1500].")
 def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: bool, **given: Any) -> None:
-    """Start an agent that has no hooks with what it should know first, and become it."""
+    """Run an agent with the session-start context (exec)."""
     from holdfast.surfaces.cli.hook_command import Deadline
     from holdfast.surfaces.cli.hook_command import complain as tell
     from holdfast.surfaces.cli.wrap_command import PREAMBLE, become, strategy_of
@@ -633,9 +640,9 @@ def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: boo
 @cli.command(cls=Patient, params=global_options())
 @click.argument("event", metavar="session-start|prompt|tool|session-end")
 @click.argument("payload", required=False, metavar="[JSON]")
-@click.option("--host", metavar="claude-code|codex", help="Who calls; else by what is told.")
+@click.option("--host", metavar="claude-code|codex", help="Calling agent host [default: detect].")
 def hook(event: str, payload: str | None, host: str | None, **given: Any) -> None:
-    """Do what is to be done when an agent's host tells of its session. Always succeeds, and in time."""
+    """Handle an agent hook event. Never fails or blocks."""
     from holdfast.surfaces.cli.hook_command import run as do
 
     wanted = choices(given)
@@ -644,21 +651,21 @@ def hook(event: str, payload: str | None, host: str | None, **given: Any) -> Non
 
 @cli.group(cls=Commands, path=("hooks",), params=global_options())
 def hooks(**_: Any) -> None:
-    """Turn the hooks of agents' hosts off and on; list and try those of the settings."""
+    """Turn agent hooks on or off; list and test lifecycle hooks."""
 
 
 @hooks.command("off", params=global_options())
 def hooks_off(**_: Any) -> None:
-    """Let hooks do nothing, in every session, from now on."""
+    """Turn agent hooks off in all sessions."""
     from holdfast.surfaces.cli.hook_command import turned
 
     turned(on=False)
-    click.echo("Hooks are off: they neither say nor keep anything. `holdfast hooks on` turns them on.")
+    click.echo("Hooks are off: they add no context and store nothing. To turn them on: `holdfast hooks on`.")
 
 
 @hooks.command("on", params=global_options())
 def hooks_on(**_: Any) -> None:
-    """Let hooks do their work again."""
+    """Turn agent hooks on again."""
     from holdfast.surfaces.cli.hook_command import off_because, turned
 
     turned(on=True)
@@ -668,7 +675,7 @@ def hooks_on(**_: Any) -> None:
 
 @hooks.command("status", params=global_options())
 def hooks_status(**_: Any) -> None:
-    """Say whether hooks are on."""
+    """Show whether agent hooks are on."""
     from holdfast.surfaces.cli.hook_command import off_because
 
     why = off_because(setting.load({}))
@@ -676,16 +683,14 @@ def hooks_status(**_: Any) -> None:
 
 
 @cli.group(params=global_options(), invoke_without_command=True)
-@click.option("--quick", is_flag=True, help="Small sizes only: does it run?")
-@click.option("--full", is_flag=True, help="A million memories too.")
-@click.option(
-    "--postgres", metavar="URL", help="A database to measure, in schemas of its own that are gone afterwards."
-)
-@click.option("--out", default="bench-report", metavar="DIR", help="Where the report goes [default: bench-report].")
+@click.option("--quick", is_flag=True, help="Small sizes only, as a smoke test.")
+@click.option("--full", is_flag=True, help="Include a million memories.")
+@click.option("--postgres", metavar="URL", help="PostgreSQL database to measure, in temporary schemas.")
+@click.option("--out", default="bench-report", metavar="DIR", help="Report directory [default: bench-report].")
 def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any) -> None:
-    """Measure this machine: speed as ratios against floors, with a table and a plot.
+    """Measure this machine: speed relative to a floor, with a table and plots.
 
-    It needs a clone of Holdfast's repository; its subcommands do not.
+    Requires a clone of the Holdfast repository; the subcommands do not.
     """
     if click.get_current_context().invoked_subcommand:
         return
@@ -702,18 +707,21 @@ def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any)
 
 @bench.command(params=global_options())
 @click.argument("file", required=False)
-@click.option("--set", "cut", metavar="NAME", help="turns or docs (LoCoMo); sessions, pool or pool-turn (LongMemEval).")
-@click.option("--surface", type=click.Choice(["library", "http", "cli"]), default="library", help="Who is asked.")
-@click.option("--limit-questions", type=click.IntRange(1), metavar="N", help="Only so many, from all over the file.")
-@click.option("--limit", type=click.IntRange(10, 50), default=50, metavar="N", help="Hits asked for [default: 50].")
 @click.option(
-    "--postgres", metavar="URL", help="Keep the memories in this database, in a schema that is gone afterwards."
+    "--set",
+    "cut",
+    metavar="NAME",
+    help="Question set: turns or docs (LoCoMo); sessions, pool or pool-turn (LongMemEval).",
 )
-@click.option("--plot", metavar="FILE", help="Draw the shares into an SVG file.")
+@click.option("--surface", type=click.Choice(["library", "http", "cli"]), default="library", help="Surface to measure.")
+@click.option("--limit-questions", type=click.IntRange(1), metavar="N", help="Ask a sample of this many questions.")
+@click.option("--limit", type=click.IntRange(10, 50), default=50, metavar="N", help="Hits per question [default: 50].")
+@click.option("--postgres", metavar="URL", help="Use this PostgreSQL database, in a temporary schema.")
+@click.option("--plot", metavar="FILE", help="Write a plot to this SVG file.")
 def quality(file: str | None, cut: str | None, limit_questions: int | None, plot: str | None, **given: Any) -> None:
-    """Measure recall: how often the right memory is found, by the questions of a LoCoMo or LongMemEval file.
+    """Measure recall quality on the questions of a LoCoMo or LongMemEval file.
 
-    Without a file, by the questions that come with Holdfast.
+    Without a file, use the bundled questions.
     """
     from pathlib import Path
 
@@ -736,9 +744,9 @@ def quality(file: str | None, cut: str | None, limit_questions: int | None, plot
 
 @bench.command(params=global_options())
 def firing(**given: Any) -> None:
-    """Measure the prompt hook: how often it speaks where it should, and where it should not.
+    """Measure how often the prompt hook adds context where it should, and where it should not.
 
-    By the prompts that come with Holdfast and were not used to set its floor.
+    Uses the bundled held-out prompts, which were not used to tune its threshold.
     """
     from holdfast.surfaces.bench.hook_firing import measure_firing
 
@@ -748,21 +756,21 @@ def firing(**given: Any) -> None:
 
 @cli.command(params=global_options())
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: agents(begun))
-@click.option("--detect", is_flag=True, help="List the agents on this machine, and whether they are connected.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, which is the default.")
-@click.option("--apply", is_flag=True, help="Do it, with a backup beside each file.")
-@click.option("--uninstall", is_flag=True, help="Take Holdfast out again, and nothing else.")
-@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
-@click.option("--config", metavar="FILE", help="The agent's file, if it is not in its usual place; without hooks.")
+@click.option("--detect", is_flag=True, help="List the agents on this machine and their state.")
+@click.option("--dry-run", is_flag=True, help="Show what would change (default).")
+@click.option("--apply", is_flag=True, help="Write the changes; each file gets a backup.")
+@click.option("--uninstall", is_flag=True, help="Remove Holdfast's entries only.")
+@click.option("--hooks/--no-hooks", default=True, help="Install hooks for Claude Code and Codex [default: yes].")
+@click.option("--config", metavar="FILE", help="Config file of the agent, if not the default one; skips hooks.")
 def install(targets: tuple[str, ...], *, detect: bool, apply: bool, uninstall: bool, hooks: bool, **given: Any) -> None:
-    """Connect agents to this memory: show the change of their files, or make it.
+    """Connect agents to this store: preview the changes to their files, or write them.
 
     TARGET is claude-code, claude-desktop, codex, cursor, windsurf, continue, cline, gemini, zed, goose, opencode or
-    vscode. Comments and everything that is not ours stay as they are; a file that cannot be read is left alone.
+    vscode. Comments and foreign entries are kept; a file that cannot be parsed is not changed.
     """
     wanted = choices(given)
     if apply and given["dry_run"]:
-        raise Invalid("--apply: goes against --dry-run", fields=["apply", "dry_run"])
+        raise Invalid("--apply and --dry-run exclude each other: use one", fields=["apply", "dry_run"])
     from holdfast.surfaces.install.command import install as run
     from holdfast.surfaces.install.command import shown
 
@@ -780,13 +788,13 @@ def agents(begun: str) -> list[str]:
 
 
 @cli.command(params=global_options())
-@click.option("--yes", is_flag=True, help="Do not ask: connect every agent that is found.")
-@click.option("--hooks/--no-hooks", default=True, help="Hooks too, for Claude Code and Codex [default: with them].")
+@click.option("--yes", is_flag=True, help="Connect every agent found, without asking.")
+@click.option("--hooks/--no-hooks", default=True, help="Install hooks for Claude Code and Codex [default: yes].")
 def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
-    """Connect the agents on this machine, asking for each, and keep a first memory."""
+    """Connect the agents on this machine, asking for each, and store a first memory."""
     wanted = choices(given)
     if not yes and (wanted["json"] or not (sys.stdin and sys.stdin.isatty())):
-        raise Unconfirmed("There is nobody to ask: repeat it with --yes, or use `holdfast install`.")
+        raise Unconfirmed("Not a terminal: use --yes, or `holdfast install`.")
     from holdfast.surfaces.install.command import connect_found, first_memory, shown_setup
 
     def say(line: str) -> None:
@@ -807,7 +815,7 @@ def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
 @cli.command(params=global_options())
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completions(shell: str, **_: Any) -> None:
-    """Print the completion script of a shell; source it in its start-up file."""
+    """Print the completion script of a shell; source it in the shell's startup file."""
     from click.shell_completion import get_completion_class
 
     made = get_completion_class(shell)
@@ -816,11 +824,11 @@ def completions(shell: str, **_: Any) -> None:
 
 
 def run(words: list[str]) -> int:
-    """Run a command; every error is printed once, in the asked form, and has its exit code."""
+    """Run a command and return its exit code. An error is printed once, as text or JSON."""
     as_json = "--json" in words
     try:
         code = cli.main(words, prog_name="holdfast", standalone_mode=False)
-        if sys.stdout is not None:  # closed by who started us
+        if sys.stdout is not None:  # the parent process may have closed it
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as leaving:
@@ -837,7 +845,7 @@ def run(words: list[str]) -> int:
         return 0
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return complain(HoldfastError(f"The answer could not be written: {error.strerror or error}."), as_json)
+        return complain(HoldfastError(f"Cannot write the output: {error.strerror or error}."), as_json)
     except HoldfastError as error:
         return complain(error, as_json)
     except UnicodeEncodeError:

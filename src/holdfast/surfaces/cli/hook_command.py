@@ -1,4 +1,4 @@
-"""Hooks of agents' hosts: an event on standard input, an answer on standard output, never a failure and never late."""
+"""Agent host hooks: an event on standard input, an answer on standard output. They never fail and are never late."""
 
 import os
 import sys
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from holdfast.kernel.context import Progress
 
 MOST_BYTES = 16 << 20
-"""Of what a host tells."""
+"""Largest accepted event."""
 GRACE_SECONDS = 0.2
-"""For an answer that is just being given."""
+"""Extra time for an answer that is being written at the deadline."""
 SWITCH = "hooks-off"
-"""A file beside the settings: while it is there, hooks do nothing."""
+"""A file beside the settings. While it exists, hooks do nothing."""
 
 
 def complain(what: str, error: object) -> None:
-    """One line for whoever looks; the host goes on."""
+    """Print an error as one line; the host continues."""
     text = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
     flat = " ".join(str(text).split())[:500].encode(errors="replace").decode()
     if sys.stderr is not None:
@@ -36,10 +36,9 @@ def complain(what: str, error: object) -> None:
 
 
 class Deadline:
-    """The process ends when it is over, whatever it waits for: with success, and with nothing more said. Or it becomes
-    another.
+    """End the process with exit code 0 when the time is over, or replace it by calling `become`.
 
-    What is being written then is whole or not there, as after any other end of a process.
+    A write that is under way is committed or rolled back, as after any other end of the process.
     """
 
     def __init__(self, what: str, seconds: float, become: Callable[[], None] = lambda: None) -> None:
@@ -53,7 +52,7 @@ class Deadline:
         return max(0.0, self._until - monotonic())
 
     def say(self, text: bytes) -> None:
-        """Answer, in one piece or not at all."""
+        """Write the answer, whole or not at all."""
         with self._speaking:
             click.echo(text)
 
@@ -69,8 +68,8 @@ class Deadline:
     def _watch(self) -> None:
         if self._left.wait(self._seconds):
             return
-        self._speaking.acquire(timeout=GRACE_SECONDS)  # a host that does not read is not waited for either
-        complain(self._what, Invalid(f"it took longer than {self._seconds:g} seconds and was ended."))
+        self._speaking.acquire(timeout=GRACE_SECONDS)  # do not wait for a host that does not read
+        complain(self._what, Invalid(f"stopped after {self._seconds:g} seconds."))
         try:
             end_children()
             self._become()
@@ -79,22 +78,22 @@ class Deadline:
 
 
 def end_children() -> None:
-    """End what hooks of the settings run: nothing outlives this process."""
+    """Kill the processes of lifecycle hooks: none may outlive this one."""
     from holdfast.features.tasks.subprocess_runner import end_all
 
     end_all()
 
 
 def switch(environment: Mapping[str, str]) -> Path:
-    """Where the file lies that turns hooks off."""
+    """Return the path of the file that turns hooks off."""
     settings = config_file(environment)
     if settings is None:
-        raise Invalid("There is no folder for settings: set HOME, or HOLDFAST_AGENT_HOOKS=0.")
+        raise Invalid("There is no settings folder: set HOME, or HOLDFAST_AGENT_HOOKS=0.")
     return settings.with_name(SWITCH)
 
 
 def turned(*, on: bool) -> None:
-    """Turn the hooks of this user on or off, for every host and session at once."""
+    """Turn this user's agent hooks on or off, for all hosts and sessions."""
     file = switch(os.environ)
     try:
         if on:
@@ -103,49 +102,49 @@ def turned(*, on: bool) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch()
     except OSError as error:
-        raise Invalid(f"{file} cannot be changed: {error.strerror or error}") from None
+        raise Invalid(f"Cannot change {file}: {error.strerror or error}.") from None
 
 
 def off_because(settings: Settings) -> str | None:
-    """Why hooks do nothing; None: they do."""
+    """Return why hooks are off, or None if they are on."""
     if not settings.agent_hooks:
         return "the setting agent_hooks (HOLDFAST_AGENT_HOOKS) is false"
     file = switch(os.environ)
-    return f"`holdfast hooks off` was said: {file}" if file.exists() else None
+    return f"turned off by `holdfast hooks off` ({file})" if file.exists() else None
 
 
 def told_by_host(payload: str | None) -> bytes:
-    """What the host tells: as an argument, or on standard input."""
+    """Read the event from the argument or from standard input."""
     if payload is not None:
         return payload.encode(errors="replace")
     if sys.stdin is None or sys.stdin.isatty():
-        raise Invalid("a hook is run by an agent's host, which tells of an event on standard input.")
-    told = sys.stdin.buffer.read(MOST_BYTES + 1)
-    if len(told) > MOST_BYTES:
-        raise Invalid(f"what the host tells has more than {MOST_BYTES >> 20} MiB.")
-    return told
+        raise Invalid("no event on standard input: agent hosts run this command.")
+    payload_bytes = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(payload_bytes) > MOST_BYTES:
+        raise Invalid(f"the event has more than {MOST_BYTES >> 20} MiB.")
+    return payload_bytes
 
 
 def run(event: str, host: str | None, payload: str | None, settings: Settings) -> None:
-    """Do what is to be done about an event, in the time that is set."""
+    """Handle an event within `hook_timeout_ms`."""
     from holdfast.features.agent_hosts.host import EVENTS, HOSTS, happened
 
     if event not in EVENTS or (host is not None and host not in HOSTS):
-        raise Invalid(f"hook {' | '.join(EVENTS)}, and --host {' | '.join(HOSTS)}.")
+        raise Invalid(f"event must be one of {', '.join(EVENTS)}; --host one of {', '.join(HOSTS)}.")
     with Deadline(f"hook {event}", settings.hook_timeout_ms / 1000) as deadline:
-        told = told_by_host(payload)
+        received = told_by_host(payload)
         if off_because(settings) is None:
-            do(at_its_start(happened(event, told, host)), settings, deadline)  # type: ignore[arg-type]
+            do(at_its_start(happened(event, received, host)), settings, deadline)  # type: ignore[arg-type]
 
 
 def at_its_start(told: "Happened") -> "Happened":
-    """A session belongs to the folder that it was started in, wherever its agent goes."""
+    """Set the folder in which the session was started; the agent may have changed to another."""
     started = os.environ.get("CLAUDE_PROJECT_DIR") if told.host == "claude-code" else None
     return told._replace(folder=started) if started else told
 
 
 def do(told: "Happened", settings: Settings, deadline: Deadline) -> None:
-    """Answer first, then keep what was said."""
+    """Answer the event, then store the captured turns."""
     from holdfast.app import open as open_memory
     from holdfast.features.agent_hosts import service as host_hooks
     from holdfast.features.agent_hosts.host import answer
@@ -153,13 +152,13 @@ def do(told: "Happened", settings: Settings, deadline: Deadline) -> None:
 
     with open_memory(settings=settings, source="hook", once=True) as memory:
         hold = memory.hold
-        said = ""
+        text = ""
         if told.event == "session-start":
-            said = host_hooks.begun(hold, told, settings.boot_budget)
+            text = host_hooks.begun(hold, told, settings.boot_budget)
         elif told.event == "prompt":
-            said = host_hooks.bearing(hold, told, settings.hook_budget)
-        if said:
-            deadline.say(encode(answer(told.name, said)))
+            text = host_hooks.bearing(hold, told, settings.hook_budget)
+        if text:
+            deadline.say(encode(answer(told.name, text)))
         if settings.hook_capture:
             host_hooks.keep(hold, told, memory.call)
         if told.event == "session-end":
@@ -167,7 +166,7 @@ def do(told: "Happened", settings: Settings, deadline: Deadline) -> None:
 
 
 def _until(deadline: Deadline) -> "Progress":
-    """A progress that is given up in time to end in order."""
+    """Return a progress that is cancelled at half of the remaining time, to leave time for cleanup."""
     from holdfast.kernel.context import Progress as Going
 
     stop = threading.Event()

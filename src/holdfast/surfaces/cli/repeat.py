@@ -1,4 +1,4 @@
-"""Do something again and again until told to stop, with a pause between."""
+"""Repeat a job with pauses until a signal arrives."""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from holdfast.surfaces.cli.stop_signal import when_told
 
 
 def repeat(once: Callable[[Progress], None], seconds: float, complain: Callable[[HoldfastError], object]) -> None:
-    """Until SIGTERM or SIGINT, which end it between two changes. What only fails for now is told and tried later."""
+    """Repeat until SIGTERM or SIGINT, which stop a run between two changes. Retryable errors are reported."""
     stop = threading.Event()
     when_told(stop.set)
     while not stop.is_set():

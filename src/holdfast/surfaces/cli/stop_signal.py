@@ -1,4 +1,4 @@
-"""Being told to stop, by SIGTERM or SIGINT."""
+"""Stop on SIGTERM or SIGINT."""
 
 import signal
 import threading
@@ -7,9 +7,9 @@ from queue import SimpleQueue
 
 
 def when_told(stop: Callable[[], object]) -> None:
-    """Stop once a signal comes, in a thread of its own.
+    """Call `stop` on the first signal, in a separate thread.
 
-    A handler interrupts the main thread wherever that is, also while it holds the very lock that is taken to stop it.
+    A signal handler interrupts the main thread anywhere, even while it holds a lock that `stop` needs.
     """
     told: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""Keep in step with peers until told to stop."""
+"""The sync daemon: exchange with peers until a signal arrives."""
 
 import sys
 import threading
@@ -9,7 +9,7 @@ from holdfast.surfaces.cli.stop_signal import when_told
 
 
 def keep_in_step(holdfast: Holdfast) -> int:
-    """Exchange until SIGTERM or SIGINT; the exit code is 0 then, and nothing is half done."""
+    """Sync until SIGTERM or SIGINT; return 0. An exchange is never left half applied."""
     settings = holdfast.settings
     daemon = Daemon(
         holdfast.hold, settings.sync_peers, interval=settings.sync_interval_secs, batch=settings.sync_batch_size

@@ -1,4 +1,4 @@
-"""Do what is due until told to stop."""
+"""Run due tasks and deliver events until a signal arrives."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ from holdfast.surfaces.cli.stop_signal import when_told
 
 
 def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allow: str, once: bool) -> int:
-    """Until SIGTERM or SIGINT, which let what is under way end; what does not is given back untried. Exits with 0."""
+    """Run until SIGTERM or SIGINT; running tasks may finish, the others return to the queue. Return 0."""
     from holdfast.features.tasks.worker import Terms, Worker
     from holdfast.features.webhooks.deliver import Dispatcher
 
@@ -23,7 +23,7 @@ def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allo
     terms = Terms(owner, db, slots, lease, handlers_of(allow))
     worker = Worker(holdfast.hold, terms, lambda line: print(escape(line), file=sys.stderr, flush=True))
     when_told(worker.stop)
-    print(f"{owner} works on {holdfast.hold.store.path}", file=sys.stderr, flush=True)
+    print(f"{owner} serves {holdfast.hold.store.path}", file=sys.stderr, flush=True)
     dispatcher = Dispatcher(holdfast.hold)
     if once:
         worker.work(once=True)
@@ -38,7 +38,7 @@ def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allo
 
 
 def handlers_of(allow: str) -> tuple[Handler, ...]:
-    """What a worker may run, as a list of words says it."""
+    """Parse the comma-separated handlers of `--allow`."""
     known = [name for name in get_args(Handler) if name != "none"]
     given = [word.strip() for word in allow.split(",") if word.strip()]
     if not given or not set(given) <= set(known):

@@ -1,4 +1,4 @@
-"""Agents without hooks: started with what they should know first, in place of this process."""
+"""`holdfast wrap`: replace this process by an agent without hooks, started with the session context."""
 
 import os
 import sys
@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 
 from holdfast.kernel.errors import Invalid, NotFound
 
-PREAMBLE = "You have a persistent memory, Holdfast. What it holds for this session stands below."
+PREAMBLE = "You have a persistent memory, Holdfast. Its context for this session follows."
 
 Way = Literal["flag", "file", "env"]
 
 
 class Strategy(NamedTuple):
-    """How an agent is told something before it begins: by a flag, a file that a flag names, or its environment."""
+    """How an agent receives its context: by a flag, in a file named by a flag, or in an environment variable."""
 
     way: Way
     name: str
@@ -33,16 +33,16 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def strategy_of(agent: str, chosen: dict[Way, str | None]) -> Strategy:
-    """What was chosen, else what is known of an agent by the name of its program."""
-    told = [Strategy(way, name) for way, name in chosen.items() if name]
-    if len(told) > 1:
-        raise Invalid("Only one of --system-flag, --system-env and --message-file-flag.")
+    """Return the chosen strategy, or the known one for the agent's program name."""
+    given = [Strategy(way, name) for way, name in chosen.items() if name]
+    if len(given) > 1:
+        raise Invalid("--system-flag, --system-env and --message-file-flag exclude each other: use one.")
     name = os.path.basename(agent).lower().removesuffix(".exe")
-    return told[0] if told else STRATEGIES.get(name, SYSTEM)
+    return given[0] if given else STRATEGIES.get(name, SYSTEM)
 
 
 def become(agent: str, words: Sequence[str], message: str, strategy: Strategy) -> None:
-    """Become the agent: its exit code, its signals and its terminal are its own, and no process is left behind."""
+    """Replace this process by the agent (exec); it has its own exit code, signals and terminal."""
     environment = dict(os.environ)
     before: list[str] = []
     if message:
@@ -56,15 +56,15 @@ def become(agent: str, words: Sequence[str], message: str, strategy: Strategy) -
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execvpe(agent, [agent, *before, *words], environment)  # noqa: S606 - which program is for the user to say
+        os.execvpe(agent, [agent, *before, *words], environment)  # noqa: S606 - the user chooses the program
     except FileNotFoundError:
-        raise NotFound(f"There is no program {agent!r} to run.") from None
+        raise NotFound(f"Program {agent!r} was not found: check its name and PATH.") from None
     except (OSError, ValueError) as error:
-        raise Invalid(f"{agent!r} cannot be run: {error}") from None
+        raise Invalid(f"Cannot run {agent!r}: {error}") from None
 
 
 def _unnamed(message: str) -> str:
-    """A file that only this process and the one it becomes have: it is gone with them, however they end."""
+    """Write an unlinked temporary file and return its /dev/fd path; it disappears with the process."""
     number, path = tempfile.mkstemp(prefix="holdfast-", suffix=".md")
     os.write(number, message.encode())
     os.unlink(path)

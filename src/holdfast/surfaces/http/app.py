@@ -1,4 +1,4 @@
-"""The HTTP application: a route for each path of the operations, and the few pages that are none."""
+"""The HTTP application: a route for each operation, and a few other pages."""
 
 import asyncio
 import re
@@ -35,22 +35,22 @@ from holdfast.surfaces.http.thread_pool import Threads
 from holdfast.version import __version__
 
 OPEN = frozenset({"/health", "/api/v1/health", *(path for path, _ in page.files())})
-"""Paths that need no key: they say nothing of what is in the store."""
+"""Paths that need no key: they reveal no stored data."""
 
 PROBE_SECONDS = 5.0
 WRITERS = 4
-"""Threads for what writes, of which the store takes one at a time: those who wait for it keep no reader waiting."""
+"""Threads for writes. The store takes one at a time; waiting writes must not delay reads."""
 ASKERS = 4
-"""Threads for what asks a model."""
+"""Threads for operations that call a model."""
 WAITERS = 32
-"""Threads for what waits for other stores or for hooks: none that these wait for, or that has none, is kept waiting."""
+"""Threads for operations that wait for other stores or for hooks, so these delay no others."""
 Lifespan = AbstractAsyncContextManager[Any]
 
 
 def build(
     holdfast: Holdfast, mcp: tuple[ASGIApp, Lifespan] | None = None, operations: Iterable[Operation] = REGISTRY
 ) -> Starlette:
-    """An open memory as an ASGI application, with MCP at /mcp if that is given."""
+    """Build the ASGI application of an open store, with MCP at /mcp if given."""
     site = Site(holdfast, operations)
     routes = [Route(path, Verbs(site, verbs)) for path, verbs in by_path(operations)]
     routes += [Route(path, Page(site, answer)) for path, answer in site.pages().items()]
@@ -75,7 +75,7 @@ def build(
 
 
 def by_path(operations: Iterable[Operation]) -> list[tuple[str, dict[str, Operation]]]:
-    """What each method on each path does; literal paths come before those with a parameter, longer ones first."""
+    """Group the operations by path and method; literal paths come before parameters, longer ones first."""
     paths: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         for route in openapi.routes_of(operation):
@@ -86,7 +86,7 @@ def by_path(operations: Iterable[Operation]) -> list[tuple[str, dict[str, Operat
 
 
 class Site:
-    """What the routes of one application share."""
+    """State shared by the routes of one application."""
 
     def __init__(self, holdfast: Holdfast, operations: Iterable[Operation]) -> None:
         self.holdfast = holdfast
@@ -118,18 +118,18 @@ class Site:
         }
 
     async def admit(self, scope: Scope) -> None:
-        """Find out who asks: after this `scope["state"]["caller"]` says it."""
+        """Authenticate the caller and set `scope["state"]["caller"]`."""
         headers = scope["headers"]
         scope["state"]["caller"] = await self.threads.run(lambda _: authenticate(self.holdfast, headers))
 
     async def claimed(self, scope: Scope) -> guard_peer.Claim | None:
-        """Which store a request says it is from, if only stores ask for what it asks for."""
+        """Return the peer that claims to have signed a request, on paths for peers."""
         if not guard_peer.is_for_peers(scope["path"]):
             return None
         return await self.threads.run(lambda _: guard_peer.claimed(self.holdfast, scope))
 
     async def answer(self, operation: Operation, request: Request) -> Response:
-        """What an operation answers to a request."""
+        """Run an operation for a request and build the response."""
         if operation.feed and feed.is_wanted(request):
             return await self.stream(operation, request)
         body, claim = b"", await self.claimed(request.scope)
@@ -147,7 +147,7 @@ class Site:
         return Response(content, status, headers, media_type="application/json")
 
     def pool_for(self, operation: Operation) -> Threads:
-        """Who waits for a hook or a model keeps nobody waiting who does not."""
+        """Choose the thread pool, so a call that waits for a hook or a model delays no others."""
         if operation.has_hooks(self.holdfast.hold):
             return self.waiters
         if operation.asks and self.holdfast.hold.model is not None:
@@ -160,7 +160,7 @@ class Site:
     def work(
         self, operation: Operation, request: Request, body: bytes, progress: Progress
     ) -> tuple[bytes, int, dict[str, str]]:
-        """The part of it that blocks. Without a body the caller is looked up here: one thread's turn instead of two."""
+        """Do the blocking part. Without a body the caller is authenticated here too, which saves a second thread."""
         caller = request.scope["state"].get("caller") or authenticate(self.holdfast, request.scope["headers"])
         arguments = arguments_of(operation, request, packing.unpacked(operation, request, body))
         call = partial(self.call, caller, progress)
@@ -176,7 +176,7 @@ class Site:
         return operation.call(self.holdfast.hold, caller, arguments, progress)
 
     async def stream(self, operation: Operation, request: Request) -> Response:
-        """A feed as it grows. Each look asks for the key again: one that is revoked sees no more."""
+        """Stream a feed. Every poll authenticates again, so a revoked key sees no more."""
         asked = arguments_of(operation, request, b"")
 
         def look(more: dict[str, int], progress: Progress) -> Any:
@@ -198,7 +198,7 @@ class Site:
             self.metrics.streams -= 1
 
     async def health(self, _: Request) -> Response:
-        """Whether the store can be read, and nothing more; looked up in a thread that nothing else keeps busy."""
+        """Answer whether the store can be read; uses a reserved thread, so load does not delay it."""
         try:
             await self.probe.run(self.reads)
             status = "ok"
@@ -224,13 +224,13 @@ class Site:
 
 
 async def gone(request: Request) -> None:
-    """Return when the caller has hung up."""
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 class Verbs:
-    """One path of the operations."""
+    """Route one path to its operations by method."""
 
     def __init__(self, site: Site, operations: dict[str, Operation]) -> None:
         self._site = site
@@ -248,7 +248,7 @@ class Verbs:
 
 
 class Page:
-    """One path that only shows something."""
+    """Route one path to a page that is not an operation."""
 
     def __init__(self, site: Site, answer: Callable[[Request], Awaitable[Response]]) -> None:
         self._site = site
@@ -263,7 +263,7 @@ class Page:
 
 
 class Beside:
-    """Another application at a path, which finds its caller in `scope["state"]["caller"]`."""
+    """Mount another application at a path; it finds its caller in `scope["state"]["caller"]`."""
 
     def __init__(self, site: Site, name: str, app: ASGIApp) -> None:
         self._site = site
@@ -277,11 +277,11 @@ class Beside:
 
 
 class Nowhere:
-    """Every other path. Who has no key does not learn which ones there are."""
+    """Answer every other path with 404; without a key with 401, which does not reveal the paths."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._site.admit(scope)
-        raise NotFound("There is nothing at this path; /openapi.json says what there is.")
+        raise NotFound("There is nothing at this path; see /openapi.json.")

@@ -1,4 +1,4 @@
-"""Who is let in: this machine's own names, no foreign page, and a key once there is one."""
+"""Authenticate requests: reject foreign hosts and origins; require a key once one exists."""
 
 import ipaddress
 import re
@@ -23,7 +23,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::[0-9]{1,5})?")
 
 
 def stripped(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
-    """Headers without the blanks around their values, which the faster of uvicorn's parsers leaves in."""
+    """Strip blanks around header values; uvicorn's faster parser leaves them in."""
     return [(name, value.strip(b" \t")) for name, value in headers]
 
 
@@ -32,7 +32,7 @@ def values(headers: RawHeaders, name: bytes) -> list[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address, or a name that always means one, is this machine's own."""
+    """Return whether a host is localhost or a loopback address."""
     address = address_of(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
@@ -45,18 +45,18 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def must_be_addressed(settings: Settings, headers: RawHeaders) -> None:
-    """Refuse another site's name as Host (DNS rebinding) and another site's page as Origin."""
+    """Reject a foreign Host (DNS rebinding) and a foreign Origin."""
     given = values(headers, b"host")
     host = name_of(given[0]) if len(given) == 1 else None
     if host is None or not is_ours(settings, host):
-        raise Misaddressed("This server does not answer to that Host: add its name to allowed_hosts if it should.")
+        raise Misaddressed("This Host is not allowed: add it to allowed_hosts to accept it.")
     for origin in values(headers, b"origin"):
         if not is_own_page(origin, given[0]):
-            raise Forbidden("Pages of another site may not call this server.")
+            raise Forbidden("Requests from pages of other sites are not allowed.")
 
 
 def name_of(host: str) -> str | None:
-    """The name or address in a Host header."""
+    """Return the name or address in a Host header."""
     found = _HOST.fullmatch(host)
     return found[1].lower() if found else None
 
@@ -66,32 +66,32 @@ def is_ours(settings: Settings, host: str) -> bool:
     bound = address_of(settings.host)
     if is_loopback(host) or host in {name.lower() for name in (settings.host, *settings.allowed_hosts)}:
         return True
-    # Rebinding works with a name, never with an address: behind a wildcard address any address is our own.
+    # DNS rebinding needs a name, never an address, so behind a wildcard address every address is accepted.
     return bound is not None and address_of(host) is not None and (bound.is_unspecified or address_of(host) == bound)
 
 
 def is_own_page(origin: str, host: str) -> bool:
-    """Whether a page is of the host that its request names, or of this machine."""
+    """Return whether an origin is the requested host or this machine."""
     scheme, _, place = origin.partition("://")
     name = name_of(place)
     return scheme in ("http", "https") and name is not None and (place == host or is_loopback(name))
 
 
 class Presented(NamedTuple):
-    """What a request says of who sends it."""
+    """The key and agent id that a request carries."""
 
     secret: str | None
     agent: str | None
 
 
 def presented(headers: RawHeaders) -> Presented:
-    """The one key and the one agent id that the headers carry."""
+    """Return the key and the agent id of a request; at most one of each."""
     bearer, plain = values(headers, b"authorization"), values(headers, b"x-api-key")
     if len(bearer) + len(plain) > 1:
         raise Unauthenticated("Send one key, in one header.")
     agents = values(headers, b"x-agent-id")
     if len(agents) > 1:
-        raise Invalid("X-Agent-Id: given more than once", fields=["X-Agent-Id"])
+        raise Invalid("X-Agent-Id: sent more than once; send it once", fields=["X-Agent-Id"])
     return Presented(
         _bearer(bearer[0]) if bearer else plain[0] if plain else None,
         admit_agent(agents[0], "X-Agent-Id") if agents else None,
@@ -104,7 +104,7 @@ def _bearer(value: str) -> str:
 
 
 def authenticate(holdfast: Holdfast, headers: RawHeaders) -> Caller:
-    """Who sends a request. Reads the store, so that a key counts from its making to its revocation."""
+    """Return the caller of a request. Keys are read from the store each time, so a revocation takes effect at once."""
     secret, agent = presented(headers)
     settings = holdfast.settings
     with holdfast.hold.reading() as session:
@@ -121,28 +121,28 @@ def authenticate(holdfast: Holdfast, headers: RawHeaders) -> Caller:
 
 
 def owner(agent: str | None) -> Caller:
-    """A caller with every right, under the agent id that its header says."""
+    """Return a caller with every right, under the agent id of its header."""
     return Caller(agent=agent or unnamed(), bound=agent is not None, source="api")
 
 
 @cache
 def unnamed() -> str:
-    """The agent of a client that names none: the same from one request to the next."""
+    """Return the agent id of a client that sends none; the same for every request."""
     return client_agent("http", host_name())
 
 
 def holder(key: Key, agent: str | None) -> Caller:
-    """The caller whom a key makes: its agent is the key's, unless the key leaves it open."""
+    """Return the caller of a key; its agent is the key's, unless the key allows any."""
     caller = keys.caller_of(key, "api")
     if agent is None or agent == caller.agent:
         return caller
     if caller.bound:
-        raise Forbidden(f"This key speaks as {caller.agent!r}, not as {agent!r}.")
+        raise Forbidden(f"This key belongs to {caller.agent!r} and cannot act as {agent!r}.")
     return replace(caller, agent=agent, bound=True)
 
 
 def must_have_a_key(holdfast: Holdfast) -> bool:
-    """Whether the server would be of use to strangers alone: reached from outside, without any key or peer."""
+    """Return whether the server is reachable from outside but has no key and no enrolled peer."""
     if is_loopback(holdfast.settings.host) or holdfast.settings.api_key:
         return False
     with holdfast.hold.reading() as session:

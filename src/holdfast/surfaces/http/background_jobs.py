@@ -1,4 +1,4 @@
-"""What a server does on the side: write down uses, collect what has expired, exchange with peers, deliver events."""
+"""Background jobs of the server: flush access counts, run gc, sync with peers, deliver events."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger("holdfast")
 
 @asynccontextmanager
 async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> AsyncIterator[None]:
-    """Run the chores until the block ends; then the uses that are still noted are written down."""
+    """Run the background jobs until the block ends, then flush the access counts."""
     if holdfast.making is not None:
         holdfast.making.watch()
     tasks = [asyncio.create_task(every(flush_seconds, lambda: use.flush(holdfast.hold)))]
@@ -33,13 +33,13 @@ async def chores(holdfast: Holdfast, flush_seconds: float = FLUSH_SECONDS) -> As
 
 
 def collect(holdfast: Holdfast) -> None:
-    """Collect what has expired; what follows from it waits for no other store."""
+    """Run gc without waiting for a quorum."""
     REGISTRY["gc"].call(replace(holdfast.hold, quorum=None), holdfast.hold.caller, {})
 
 
 @contextmanager
 def delivering(holdfast: Holdfast) -> Iterator[None]:
-    """Deliver events to those who subscribed, at once when something is kept here, until the block ends."""
+    """Deliver events to subscribers until the block ends; a commit wakes the dispatcher at once."""
     from holdfast.features.webhooks.deliver import Dispatcher
 
     before = holdfast.hold
@@ -60,7 +60,7 @@ def delivering(holdfast: Holdfast) -> Iterator[None]:
 
 @contextmanager
 def quorate(holdfast: Holdfast) -> Iterator[None]:
-    """Let what is written count only once enough stores have it, if the settings say so, until the block ends."""
+    """Make writes wait for the quorum of the settings, if there is one, until the block ends."""
     settings, alone = holdfast.settings, holdfast.hold
     if not settings.quorum_writes:
         yield
@@ -80,7 +80,7 @@ def quorate(holdfast: Holdfast) -> Iterator[None]:
 
 @contextmanager
 def in_step(holdfast: Holdfast) -> Iterator[None]:
-    """Exchange with the peers of the settings, if there are any, until the block ends."""
+    """Sync with the peers of the settings, if there are any, until the block ends."""
     settings = holdfast.settings
     if not settings.sync_peers:
         yield
@@ -98,10 +98,10 @@ def in_step(holdfast: Holdfast) -> Iterator[None]:
 
 
 async def every(seconds: float, chore: Callable[[], object]) -> None:
-    """Do a chore now and then. One that fails is tried again at its next turn."""
+    """Run a job at an interval. A failure is logged; the next run tries again."""
     while True:
         await asyncio.sleep(seconds)
         try:
             await asyncio.to_thread(chore)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next turn comes
-            log.warning("A chore failed with %s and will be tried again.", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - the next run must come
+            log.warning("A background job failed with %s and will be retried.", type(error).__name__)

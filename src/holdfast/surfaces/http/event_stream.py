@@ -1,4 +1,4 @@
-"""A feed, live: pages that follow one another, as server-sent events."""
+"""A live feed as server-sent events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -13,7 +13,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.surfaces import error_responses as wire
 
 WAIT_SECONDS = 1.0
-"""At the store, before a look whether anybody still follows."""
+"""Longest wait at the store before checking for remaining followers."""
 KEEP_ALIVE_SECONDS = 15.0
 MEDIA_TYPE = "text/event-stream"
 
@@ -23,7 +23,7 @@ def is_wanted(request: Request) -> bool:
 
 
 class Watch:
-    """One thread that waits at the store for all streams, and wakes them; none while nobody follows."""
+    """Wake all streams when the store changes, with one thread that runs only while there are streams."""
 
     def __init__(self, wait: Callable[[float], bool], closing: asyncio.Event) -> None:
         self.closing = closing
@@ -44,7 +44,7 @@ class Watch:
             self._followers -= 1
 
     async def after(self, seen: int, seconds: float) -> None:
-        """Return when there is more than was seen, when the time has passed, or when the server closes."""
+        """Return when there is a new change, when the time has passed, or when the server closes."""
         if self.moves != seen:
             return
         waiting = [asyncio.create_task(event.wait()) for event in (self._moved, self.closing)]
@@ -65,7 +65,7 @@ class Watch:
             thread.shutdown(wait=False)
 
     def _look(self) -> bool:
-        """Whether there may be more. A store that cannot tell is looked at now and then by the streams themselves."""
+        """Return whether there may be changes; if the store fails, wait and return True, so streams poll."""
         try:
             return self._wait(WAIT_SECONDS)
         except HoldfastError:
@@ -81,9 +81,9 @@ class Watch:
 async def events(
     first: Any, page: Callable[[int], Awaitable[Any]], watch: Watch, keep_alive: float = KEEP_ALIVE_SECONDS
 ) -> AsyncIterator[bytes]:
-    """Every event from a first page on, as it comes, until the server closes or the caller may see no more.
+    """Yield every event from the first page on, until the server closes or the caller loses access.
 
-    Between two looks nothing is held: no thread, no transaction. A store that is away for a while is waited for.
+    Between two polls no thread and no transaction is held. If the store becomes unreachable, wait for it.
     """
     with watch.following():
         coming, after, spoke, seen, moved = first.events, first.next, monotonic(), -1, False

@@ -1,4 +1,4 @@
-"""Bodies that come and go compressed: for operations that say so, and never more than they may be unpacked."""
+"""Compressed bodies, for operations that allow them, with a limit on the decompressed size."""
 
 from starlette.requests import Request
 
@@ -7,16 +7,16 @@ from holdfast.kernel.net.compression import pack, unpack
 from holdfast.kernel.registry.operation import Operation
 
 WORTH_BYTES = 512
-"""Below this an answer is sent as it is."""
+"""Smaller answers are not compressed."""
 
 
 def unpacked(operation: Operation, request: Request, body: bytes) -> bytes:
-    """What a body says, which is bounded before it is unpacked."""
+    """Decompress a request body; reject more than the operation's limit."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding == "identity":
         return body
     if encoding != "gzip" or operation.most_bytes is None:
-        raise WrongMediaType("Send the body as it is: this path takes no such Content-Encoding.")
+        raise WrongMediaType("This Content-Encoding is not supported here: send the body uncompressed.")
     try:
         return unpack(body, operation.most_bytes)
     except ValueError as error:
@@ -24,7 +24,7 @@ def unpacked(operation: Operation, request: Request, body: bytes) -> bytes:
 
 
 def packed(operation: Operation, request: Request, content: bytes) -> tuple[bytes, dict[str, str]]:
-    """An answer as it is sent, and the headers that say how."""
+    """Compress an answer if client and operation allow it; return it with its headers."""
     wanted = "gzip" in request.headers.get("accept-encoding", "")
     if operation.most_bytes is None or not wanted or len(content) < WORTH_BYTES:
         return content, {}

@@ -1,4 +1,4 @@
-"""A log that does not grow with the number of requests: what happens again and again is told once a minute."""
+"""A log that does not grow with the number of requests: a repeated error is logged once a minute."""
 
 import logging
 from collections.abc import Callable
@@ -9,12 +9,12 @@ log = logging.getLogger("holdfast")
 
 
 class Seldom:
-    """Errors in the log, each kind once a minute; then how many more there were of it."""
+    """Log each kind of error once a minute, then the number of suppressed ones."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
         self._told: dict[str, tuple[float, int]] = {}
-        """Kinds of the last minute: when each was told, and how often it was left out since."""
+        """Kinds of the last minute: when each was logged, and how often it was suppressed since."""
 
     def error(self, kind: str, text: str) -> None:
         self._tell_the_rest()
@@ -24,7 +24,7 @@ class Seldom:
             log.error("%s", text)
 
     def _tell_the_rest(self) -> None:
-        """Of the kinds whose minute is over."""
+        """Log the counts of the kinds whose minute is over."""
         for kind, (at, more) in list(self._told.items()):
             if self._now() - at >= SECONDS:
                 del self._told[kind]

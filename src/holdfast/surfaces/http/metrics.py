@@ -1,4 +1,4 @@
-"""What the server did, as Prometheus reads it."""
+"""Server metrics in Prometheus format."""
 
 import threading
 from bisect import bisect_left
@@ -18,7 +18,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Metrics:
-    """Counts of one process, from its start."""
+    """Counts of this process since its start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class Metrics:
         self.streams = 0
 
     def note(self, operation: str, status: int, seconds: float) -> None:
-        """One answered request."""
+        """Count an answered request."""
         with self._lock:
             self._requests[operation, status] += 1
             self._seconds.setdefault(operation, [0] * (len(BUCKETS) + 1))[bisect_left(BUCKETS, seconds)] += 1
@@ -62,8 +62,8 @@ class Metrics:
         with hold.reading() as session:
             count = memories.count(session, caller, EVERYTHING, hold.now())
         for name, help, value in (
-            ("holdfast_memories", "Live memories that the reader of this page may see.", count),
-            ("holdfast_store_bytes", "Bytes that the store takes.", hold.store.size()),
+            ("holdfast_memories", "Live memories visible to the caller.", count),
+            ("holdfast_store_bytes", "Size of the store in bytes.", hold.store.size()),
             ("holdfast_event_streams", "Open event streams.", self.streams),
             (f'holdfast_build_info{{version="{__version__}"}}', "The release.", 1),
         ):
@@ -71,7 +71,7 @@ class Metrics:
             yield from (f"# HELP {bare} {help}", f"# TYPE {bare} gauge", f"{name} {value}")
 
     def _subscriptions(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
-        """Who is not told what they asked for: the reader's own, and everybody's for who administers the store."""
+        """Undelivered events per subscription: the caller's own, or all for an admin."""
         from holdfast.features.webhooks import service as subscriptions
 
         hold = holdfast.hold.seen_by(caller)
@@ -79,26 +79,30 @@ class Metrics:
             found = subscriptions.standings(hold, session)
         replay = "`holdfast subscription replay ID"
         for name, help, values in (
-            ("ended", f"1 if it ended: {replay} --since PLACE` goes on.", [int(one.state == "ended") for one in found]),
-            ("waiting", "Events that wait for another try.", [one.waiting for one in found]),
-            ("dead_letters", f"Events given up: {replay} --all-dead-letters`.", [one.dead for one in found]),
+            (
+                "ended",
+                f"1 if it ended; to resume: {replay} --since PLACE`.",
+                [int(one.state == "ended") for one in found],
+            ),
+            ("waiting", "Events waiting for a retry.", [one.waiting for one in found]),
+            ("dead_letters", f"Dead letters; to resend: {replay} --all-dead-letters`.", [one.dead for one in found]),
         ):
             bare = f"holdfast_subscription_{name}"
             yield from (f"# HELP {bare} {help}", f"# TYPE {bare} gauge")
             yield from (f'{bare}{{id="{one.id}"}} {value}' for one, value in zip(found, values, strict=True))
 
     def _peers(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
-        """How it stands with other stores, for those who may know of them."""
+        """Replication state of each peer; admins only."""
         if not caller.may("admin") or "*" not in caller.namespaces:
             return
         from holdfast.features.sync import status
 
         peers = status.overview(holdfast.hold).peers
         for name, help, values in (
-            ("behind_here", "Entries of a peer's journal not looked at here.", [one.behind_here for one in peers]),
-            ("behind_there", "Entries here that a peer has not looked at.", [one.behind_there for one in peers]),
-            ("failures", "Exchanges that failed, in a row.", [one.attempts and one.attempts.failures for one in peers]),
-            ("quarantined", "Changes of a peer that were put aside.", [one.quarantined for one in peers]),
+            ("behind_here", "Journal entries of the peer not yet pulled here.", [one.behind_here for one in peers]),
+            ("behind_there", "Local journal entries the peer has not yet pulled.", [one.behind_there for one in peers]),
+            ("failures", "Consecutive failed exchanges.", [one.attempts and one.attempts.failures for one in peers]),
+            ("quarantined", "Quarantined changes of the peer.", [one.quarantined for one in peers]),
         ):
             yield from (f"# HELP holdfast_peer_{name} {help}", f"# TYPE holdfast_peer_{name} gauge")
             for peer, value in zip(peers, values, strict=True):

@@ -1,4 +1,4 @@
-"""What every request passes, whatever its path: address, headers, errors, measuring."""
+"""What every request passes through: host check, headers, errors, metrics."""
 
 import traceback
 from time import perf_counter
@@ -26,7 +26,7 @@ GAVE_UP = 499
 
 
 class Front:
-    """The one door for all paths."""
+    """Middleware for all paths: check the host, answer errors as JSON, add security headers, record metrics."""
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class Front:
         try:
             must_be_addressed(self._settings, scope["headers"])
             await self._app(scope, receive, answering.send)
-        except Exception as error:  # noqa: BLE001 - the last door: whatever it is, the caller gets our JSON
+        except Exception as error:  # noqa: BLE001 - the caller gets JSON whatever the error
             told(error, scope, self._log)
             if not answering.status:
                 await refusal(error)(scope, receive, answering.send)
@@ -53,7 +53,7 @@ class Front:
 
 
 class Answering:
-    """An answer on its way out, sealed."""
+    """Send an answer with the security headers added."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -68,7 +68,7 @@ class Answering:
 
 
 def refusal(error: Exception) -> Response:
-    """An error as its one JSON shape. One that is ours says nothing of the inside."""
+    """Convert an error to its JSON response; an unexpected one reveals no internals."""
     known = error if isinstance(error, HoldfastError) else wire.internal(error)
     headers = {}
     if isinstance(known, Unauthenticated):
@@ -85,7 +85,7 @@ def refusal(error: Exception) -> Response:
 
 
 def told(error: Exception, scope: Scope, log: Seldom) -> None:
-    """Write into the log what a server's keeper must know: where it happened, and nothing that was sent."""
+    """Log a server error: where it happened, without request data."""
     where = f"{scope['method']} {scope['path']!r}"
     if not isinstance(error, HoldfastError):
         failed = f"failed with {type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1, derived from the operations."""
+"""The OpenAPI 3.1 document, generated from the operations."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -21,14 +21,14 @@ IN_QUERY = ("GET", "DELETE")
 
 
 def routes_of(operation: Operation) -> tuple[str, ...]:
-    """The operation's route on HTTP and its older ones."""
+    """Return an operation's HTTP route and its older ones."""
     if "http" not in operation.surfaces:
         return ()
     return (f"{operation.method} {operation.path}", *compat.ROUTES.get(operation.name, ()))
 
 
 def describe(operations: Iterable[Operation]) -> Json:
-    """The whole document."""
+    """Build the OpenAPI document."""
     routed = [operation for operation in operations if routes_of(operation)]
     answers, schemas = msgspec.json.schema_components(
         [*(op.answer for op in routed), *(op.request for op in routed)], ref_template=REF
@@ -58,7 +58,9 @@ def describe(operations: Iterable[Operation]) -> Json:
         "paths": paths,
         "components": {
             "schemas": {**schemas, "Error": ERROR},
-            "responses": {"Error": {"description": "It was refused, or failed.", "content": json_of(REF, "Error")}},
+            "responses": {
+                "Error": {"description": "The request was rejected or failed.", "content": json_of(REF, "Error")}
+            },
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -72,7 +74,7 @@ ERROR: Json = {
     "properties": {
         "error": {"type": "string", "description": "What is wrong, and what to do."},
         "code": {"enum": sorted(wire.STATUS), "description": "Stable; the same on every surface."},
-        "retryable": {"const": True, "description": "The same request may succeed later; nothing was written."},
+        "retryable": {"const": True, "description": "Nothing was written; the same request may succeed later."},
         "fields": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["error", "code"],
@@ -85,12 +87,12 @@ def json_of(template: str, name: str) -> Json:
 
 
 def statuses(operation: Operation) -> list[int]:
-    """Those of its answers."""
+    """Return the statuses of a successful answer."""
     return [operation.status, wire.WAITING] if operation.waits else [operation.status]
 
 
 def described(operation: Operation, method: str, path: str, number: int, schemas: Json, answer: Json) -> Json:
-    """One method on one path."""
+    """Describe one method on one path."""
     schema = offered(operation, schemas[operation.request.__name__], compat.defaults(method, path))
     in_path = re.findall(r"{(\w+)}", path)
     found: Json = {
@@ -107,7 +109,7 @@ def described(operation: Operation, method: str, path: str, number: int, schemas
 
 
 def offered(operation: Operation, schema: Json, defaults: Json) -> Json:
-    """A request's schema on one route: without what HTTP does not take, and with the route's own defaults."""
+    """Return the request schema of a route: without fields hidden on HTTP, with the route's defaults."""
     properties = {name: field for name, field in schema["properties"].items() if name not in hidden(operation)}
     own = {name: {**properties[name], "default": value} for name, value in defaults.items()}
     required = [name for name in schema.get("required", ()) if name not in defaults]
@@ -117,10 +119,10 @@ def offered(operation: Operation, schema: Json, defaults: Json) -> Json:
 def remarks(operation: Operation, method: str) -> str:
     said = [operation.description, f"Needs the {operation.right} right."]
     if operation.at_least_one and method in IN_QUERY:
-        said.append(f"Name at least one of {', '.join(operation.at_least_one)}.")
+        said.append(f"At least one of {', '.join(operation.at_least_one)} is required.")
     if operation.name in compat.ALIASES:
         also = (f"{name} for {field}" for name, field in compat.ALIASES[operation.name].items())
-        said.append(f"Other names are taken too: {', '.join(also)}.")
+        said.append(f"Also accepted: {', '.join(also)}.")
     return "\n\n".join(said)
 
 
@@ -153,14 +155,14 @@ def parameters(operation: Operation, schema: Json, in_path: list[str], method: s
 
 
 def not_null(field: Json) -> Json:
-    """A field as text can say it: a query has no null."""
+    """Remove null from a field's schema: a query has no null."""
     rest = {name: value for name, value in field.items() if not (name == "default" and value is None)}
     kinds = [kind for kind in rest.pop("anyOf", ()) if kind.get("type") != "null"]
     return {**kinds[0], **rest} if len(kinds) == 1 else {**rest, "anyOf": kinds} if kinds else rest
 
 
 def body(operation: Operation, schema: Json, in_path: list[str]) -> Json:
-    """What a request carries besides its path."""
+    """Describe the request body: the fields that are not in the path."""
     properties = {name: field for name, field in schema["properties"].items() if name not in in_path}
     required = [name for name in schema["required"] if name not in in_path]
     found: Json = {**schema, "properties": properties, "required": required}
@@ -174,7 +176,7 @@ def body(operation: Operation, schema: Json, in_path: list[str]) -> Json:
 
 
 def pages() -> dict[str, Json]:
-    """The paths that are no operations."""
+    """Describe the paths that are not operations."""
     health: Json = {
         "type": "object",
         "properties": {name: {"type": "string"} for name in ("status", "service", "version")},
@@ -183,16 +185,16 @@ def pages() -> dict[str, Json]:
     healthy: Json = {"description": "Whether the store can be read.", "content": {JSON_TYPE: {"schema": health}}}
     measured: Json = {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
     itself: Json = {"description": "This document.", "content": {JSON_TYPE: {"schema": {"type": "object"}}}}
-    healthy_page = page("Say whether the server works.", {"200": healthy, "503": healthy}, security=[{}])
+    healthy_page = page("Check the health of the server.", {"200": healthy, "503": healthy}, security=[{}])
     return {
         "/api/v1/health": healthy_page("health"),
         "/health": healthy_page("health_1"),
         "/api/v1/metrics": page("Measure the server.", {"200": measured})("metrics"),
         "/metrics": page("Measure the server.", {"200": measured})("metrics_1"),
-        "/openapi.json": page("Describe the server.", {"200": itself})("openapi"),
+        "/openapi.json": page("Return this OpenAPI document.", {"200": itself})("openapi"),
     }
 
 
 def page(summary: str, answers: Json, **more: Any) -> Callable[[str], Json]:
-    """A path that only shows something, under a name."""
+    """Describe a path that is not an operation, under a given operation id."""
     return lambda name: {"get": {"operationId": name, "summary": summary, "responses": {**REFUSED, **answers}, **more}}

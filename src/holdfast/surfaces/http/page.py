@@ -1,6 +1,6 @@
-"""The web page: files that come with the package, the same for everybody, and sealed more narrowly than an answer.
+"""Serve the web page: static files of the package under a strict content security policy.
 
-They hold nothing of the store and so need no key; what the page shows it asks for by the operations, with the key.
+They contain no stored data, so they need no key. The page calls the HTTP API with the key.
 """
 
 from collections.abc import Iterator
@@ -37,11 +37,11 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Nothing from elsewhere, nothing inline, nothing framed; and no text is ever taken for markup."""
+"""No foreign or inline resources, no framing, and no text interpreted as markup."""
 
 
 class Asset(NamedTuple):
-    """A file of the page, ready to be sent."""
+    """A file of the page with its headers."""
 
     content: bytes
     packed: bytes
@@ -50,7 +50,7 @@ class Asset(NamedTuple):
 
 
 def files() -> Iterator[tuple[str, Path]]:
-    """The path at which each file is served, and the file."""
+    """Yield each file of the page with the path it is served at."""
     yield "/", FOLDER / ENTRY
     for file in sorted(FOLDER.rglob("*")):
         if file.suffix in TYPES and file.name != ENTRY:
@@ -59,7 +59,7 @@ def files() -> Iterator[tuple[str, Path]]:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """Every file by its path, read once."""
+    """Return every file by its path, read once."""
     return {path: asset(file) for path, file in files()}
 
 
@@ -69,7 +69,7 @@ def asset(file: Path) -> Asset:
 
 
 async def shown(request: Request) -> Response:
-    """A file of the page; not again to who has it already."""
+    """Serve a file of the page, or 304 if the client has it."""
     one = assets()[request.scope["path"]]
     headers = {
         "etag": one.etag,

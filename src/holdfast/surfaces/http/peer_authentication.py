@@ -1,4 +1,4 @@
-"""Which store sends a request: one that was enrolled, by what it signed, at this time, for this store, and once."""
+"""Authenticate peers: an enrolled store signs each request for this store, with a timestamp and a one-time nonce."""
 
 from typing import NamedTuple
 
@@ -29,14 +29,14 @@ PEERS_TOO = ("/api/v1/sync/push", "/api/v1/sync/since")
 
 
 class Claim(NamedTuple):
-    """Who signed a request, of which the body was not read yet."""
+    """The peer that claims to have signed a request; the body is not checked yet."""
 
     peer: Peer
     signed: Signed
 
 
 def claimed(holdfast: Holdfast, scope: Scope) -> Claim | None:
-    """The enrolled store that signed a request; None if it is to be let in as anybody else."""
+    """Return the enrolled peer that signed a request, or None for an unsigned request that is allowed."""
     path, signed = scope["path"], _signed(scope)
     with holdfast.hold.reading() as session:
         peer = peers.by_node(session, signed.peer) if signed else None
@@ -61,19 +61,19 @@ def claimed(holdfast: Holdfast, scope: Scope) -> Claim | None:
 
 
 def proven(holdfast: Holdfast, claim: Claim, body: bytes) -> Caller:
-    """The peer, once the whole request is known to be its own and to come for the first time."""
+    """Return the caller of a signed request after checking its body and that its nonce is new."""
     peer, signed = claim
     if digest(body) != signed.body:
-        raise Unauthenticated("The body of this request is not the one that was signed.")
+        raise Unauthenticated("The body does not match the signature.")
     floor = holdfast.hold.now() - 2 * WINDOW_SECONDS * 1_000_000
     with holdfast.hold.writing() as write:
         if not peers.use_nonce(write.session, peer.node, signed.nonce, signed.at, floor):
-            raise Unauthenticated("This request came before: each is signed for one use.")
+            raise Unauthenticated("This signed request was already used: sign each request once.")
     return Caller(agent=f"peer:{peer.name}", right="write", bound=True, source="peer", peer=peer.name)
 
 
 def answered(holdfast: Holdfast, scope: Scope, content: bytes) -> dict[str, str]:
-    """The header that proves an answer to a signed request."""
+    """Return the header that signs an answer to a signed request."""
     signed = _signed(scope) if is_for_peers(scope["path"]) else None
     if signed is None:
         return {}
@@ -86,28 +86,28 @@ def is_for_peers(path: str) -> bool:
 
 
 def _must_not_be_needed(holdfast: Holdfast, path: str) -> None:
-    """Raise if only a signed request may do this: another machine could ask for it."""
+    """Raise if this path requires a signed request because other machines can reach the server."""
     if path.startswith(PEERS_ALONE) and not is_loopback(holdfast.settings.host):
         raise Unauthenticated(
-            "Only enrolled stores exchange with this one: enrol yours here with `holdfast peers add NAME TOKEN`, "
-            "by the token that `holdfast peers token` prints there."
+            "Only enrolled stores can sync with this one. Run `holdfast peers token` on your store, "
+            "then `holdfast peers add NAME TOKEN` here."
         )
 
 
 def _signed(scope: Scope) -> Signed | None:
-    """What the headers say; None if there are none. Those of which one is missing, twice there or odd are refused."""
+    """Read the signature headers; None without any. A missing, repeated or malformed one is rejected."""
     given = {name: values(scope["headers"], name.lower().encode()) for name in HEADERS}
     if not any(given.values()):
         return None
     once = {name: found[0] for name, found in given.items() if len(found) == 1}
     signed = signed_by(once)
     if signed is None or max(map(len, given.values())) > 1:
-        raise Unauthenticated(f"A signed request has each of {', '.join(HEADERS)} once.")
+        raise Unauthenticated(f"A signed request needs each of {', '.join(HEADERS)} exactly once.")
     return signed
 
 
 def _path(scope: Scope) -> str:
-    """As it was sent, with its query."""
+    """Return the raw path with its query, as it was signed."""
     path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
     query = scope["query_string"].decode("latin-1")
     return f"{path}?{query}" if query else path

@@ -1,4 +1,4 @@
-"""A request as arguments: query, body and path, each read strictly."""
+"""Parse a request strictly into arguments: query, body, path and headers."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ _VERSION = re.compile(r'"([0-9]{1,16})"|([0-9]{1,16})')
 
 
 def is_carrying(request: Request) -> bool:
-    """Whether a request has a body, or says of what type one would be."""
+    """Return whether a request has a body or declares a content type."""
     headers = request.headers
     if request.method not in ("GET", "HEAD") and "content-type" in headers:
         return True
@@ -29,7 +29,7 @@ def is_carrying(request: Request) -> bool:
 
 
 async def body_of(request: Request, settings: Settings, most: int | None = None) -> bytes:
-    """The whole body as it was sent, JSON by its own word, not over the limit and not later than the time limit."""
+    """Read the body; reject another content type than JSON, too many bytes, and a body that comes too late."""
     must_be_json(request)
     limit, declared = most or settings.body_limit, request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
@@ -49,15 +49,15 @@ async def body_of(request: Request, settings: Settings, most: int | None = None)
 
 
 def must_be_json(request: Request) -> None:
-    """Refuse what a form of another site's page could send without asking first."""
+    """Require a JSON content type, which a form of another site cannot send without a preflight."""
     if request.method in ("GET", "HEAD"):
-        raise Invalid(f"{request.method} takes no body: write the fields into the query.")
+        raise Invalid(f"{request.method} takes no body: put the fields into the query.")
     if not _JSON.fullmatch(request.headers.get("content-type", "").partition(";")[0].strip()):
         raise WrongMediaType
 
 
 def arguments_of(operation: Operation, request: Request, body: bytes) -> dict[str, Any]:
-    """The arguments of a call. A field that is given twice, and differently, is an error."""
+    """Merge the arguments of query, body, path and headers; two different values of a field are an error."""
     arguments: dict[str, Any] = {}
     for part in (
         from_words(operation, compat.named(operation.name, words_of(request))),
@@ -69,12 +69,12 @@ def arguments_of(operation: Operation, request: Request, body: bytes) -> dict[st
             if arguments.setdefault(name, value) != value:
                 raise Invalid(f"{name}: given twice", fields=[name])
     if unheard := hidden(operation) & arguments.keys():
-        raise Invalid(f"{', '.join(sorted(unheard))}: not over HTTP", fields=sorted(unheard))
+        raise Invalid(f"{', '.join(sorted(unheard))}: not available over HTTP", fields=sorted(unheard))
     return compat.defaults(request.method, request.scope["path"]) | arguments | place_of(operation, request)
 
 
 def hidden(operation: Operation) -> set[str]:
-    """The fields that this surface does not take."""
+    """Return the fields that are not available over HTTP."""
     names = (field.encode_name for field in operation.fields)
     return {name for name in names if "http" in (operation.extra(name, "not_on") or ())}
 
@@ -86,7 +86,7 @@ def words_of(request: Request) -> dict[str, list[str]]:
     try:
         return parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError:
-        raise Invalid(f"The query is not valid: UTF-8, and at most {MOST_FIELDS} fields.") from None
+        raise Invalid(f"The query must be valid UTF-8 and have at most {MOST_FIELDS} fields.") from None
 
 
 def fields_of(operation: Operation, body: bytes) -> Mapping[str, Any]:
@@ -101,7 +101,7 @@ def fields_of(operation: Operation, body: bytes) -> Mapping[str, Any]:
 
 
 def decoded(body: bytes) -> Any:
-    """JSON by its standard: valid UTF-8, finite numbers, no lone surrogates, no name twice in an object."""
+    """Decode strict JSON: valid UTF-8, finite numbers, no lone surrogates, no duplicate names."""
     try:
         given = msgspec.json.decode(body)
         json.loads(body.decode(), object_pairs_hook=_unique)
@@ -115,7 +115,7 @@ def decoded(body: bytes) -> Any:
 
 
 def _has_lone_surrogate(body: bytes) -> bool:
-    """Whether it is JSON but for half of a character, which is refused in other words or by chance."""
+    """Return whether the body is JSON except for a lone surrogate, for which the parser has no clear error."""
     try:
         json.dumps(json.loads(body), ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -135,23 +135,23 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def place_of(operation: Operation, request: Request) -> dict[str, int]:
-    """Where a client that was cut off from a feed goes on, whatever the address says that it begins with."""
+    """Return where a disconnected client resumes a feed; Last-Event-ID overrides the query."""
     given = request.headers.get("last-event-id")
     if not operation.feed or given is None:
         return {}
     if not re.fullmatch(r"[0-9]{1,15}", given):
-        raise Invalid("Last-Event-ID: a sequence number", fields=["Last-Event-ID"])
+        raise Invalid("Last-Event-ID: must be a sequence number", fields=["Last-Event-ID"])
     return {"after": int(given)}
 
 
 def expected_version(operation: Operation, request: Request) -> dict[str, int]:
-    """What If-Match demands; where it cannot be kept it is refused, never ignored."""
+    """Return the version that If-Match requires; reject it where there is no version to compare."""
     given = request.headers.getlist("if-match")
     if not given or given == ["*"]:
         return {}
     found = _VERSION.fullmatch(given[0]) if len(given) == 1 else None
     if found is None:
-        raise Invalid('If-Match: one version, such as "3"', fields=["If-Match"])
+        raise Invalid('If-Match: must be one version, such as "3"', fields=["If-Match"])
     if all(field.encode_name != "expected_version" for field in operation.fields):
         raise Invalid("If-Match: this operation has no version to compare", fields=["If-Match"])
     return {"expected_version": int(found[1] or found[2])}

@@ -1,4 +1,4 @@
-"""Threads for what the event loop must not wait for, with a time limit that is kept."""
+"""Run blocking work in threads, with a time limit that holds."""
 
 import asyncio
 import threading
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 THREADS = 8
 GRACE = 5.0
-"""Seconds for work that was told to stop to say whether it had already committed."""
+"""Seconds a stopped job has to report whether it committed."""
 
 
 class Threads:
-    """A pool whose work is told to stop when nobody waits for it any more.
+    """A thread pool that stops a job when its client is gone or its time is over.
 
-    What was told to stop before its commit has written nothing; what had begun to commit is waited for and answered
-    truly. Not anyio's limiter, which gives a thread's token back while the thread still runs.
+    A job stopped before its commit has written nothing; a job that is committing is waited for. anyio's limiter does
+    not fit: it returns a thread's token while the thread still runs.
     """
 
     def __init__(self, seconds: float, *, threads: int = THREADS, grace: float = GRACE) -> None:
@@ -30,7 +30,7 @@ class Threads:
         self._grace = grace
 
     async def run(self, work: Callable[[Progress], T], gone: Awaitable[None] | None = None) -> T:
-        """The work's result, unless the time limit passes or `gone` comes first."""
+        """Return the result of the work, or raise if the time limit passes or `gone` completes first."""
         stop = threading.Event()
         progress = Progress(stop=stop)
         job = self._pool.submit(copy_context().run, work, progress)
@@ -65,5 +65,5 @@ class Threads:
             raise refusal from None
 
     def close(self) -> None:
-        """Begin nothing more; what runs may end."""
+        """Start nothing more; wait for running jobs."""
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Serving over TLS, to listed clients alone if there is a list."""
+"""TLS for the server, with an optional allowlist of client certificates."""
 
 import os
 import ssl
@@ -12,23 +12,23 @@ from holdfast.settings import Settings
 
 
 def context_of(settings: Settings) -> ssl.SSLContext | None:
-    """How the settings want it served; None: without TLS."""
+    """Build the TLS context of the settings, or None without TLS."""
     cert, key, ca, listed = settings.tls_cert, settings.tls_key, settings.client_ca, settings.client_fingerprints
     if cert is None and key is None:
         if ca or listed:
-            raise Misconfigured("Clients show certificates over TLS alone: give tls_cert and tls_key, too.")
+            raise Misconfigured("client_ca and client_fingerprints require TLS: set tls_cert and tls_key.")
         return None
     if not (cert and key):
-        raise Misconfigured("tls_cert and tls_key belong together: give both.")
+        raise Misconfigured("tls_cert and tls_key go together: set both.")
     if listed and not ca:
-        raise Misconfigured("client_fingerprints needs client_ca: who signed the certificates that clients show.")
+        raise Misconfigured("client_fingerprints requires client_ca: set the CA that signs client certificates.")
     return server_context(cert, key, ca, Allowlist(listed).allows if listed else None)
 
 
 class Allowlist:
-    """Fingerprints of a file, read again when it was changed.
+    """Accepted fingerprints, reloaded when their file changes.
 
-    What cannot be read or says nothing never opens the door: the last list that could be read counts.
+    If the file cannot be read or is empty, the last valid list stays in force.
     """
 
     def __init__(self, path: str) -> None:
@@ -38,7 +38,7 @@ class Allowlist:
         try:
             self._listed = self._read()
         except (OSError, Invalid) as error:
-            raise Misconfigured(f"client_fingerprints: {path} cannot be used: {_why(error)}.") from None
+            raise Misconfigured(f"client_fingerprints: cannot use {path}: {_why(error)}.") from None
 
     def allows(self, found: str) -> bool:
         if (mark := self._marked()) != self._mark:
@@ -54,7 +54,7 @@ class Allowlist:
                 self._listed = self._read()
             except (OSError, Invalid) as error:
                 print(
-                    f"{self._path} cannot be used: {_why(error)}; who was listed before is still.",
+                    f"Cannot use {self._path}: {_why(error)}; the previous list stays in force.",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -64,7 +64,7 @@ class Allowlist:
             return fingerprint.listed(file.read().decode("utf-8", "replace"))
 
     def _marked(self) -> tuple[int, ...]:
-        """By which a changed file is known; a new one in its place is another."""
+        """Return a stamp that changes when the file is changed or replaced."""
         try:
             found = os.stat(self._path)
         except OSError:

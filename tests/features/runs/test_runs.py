@@ -1,4 +1,4 @@
-"""Long work in phases: taken up where it stood, by one at a time; and which session of a provider goes on."""
+"""Runs: resumed where they stopped, under one lease at a time. Provider sessions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +45,7 @@ def test_phases_follow_one_another_and_what_was_completed_stays_so(timed: holdfa
         with pytest.raises(Conflict):
             step(timed, token, "build", state, output="other")
     assert timed.run_show(id="r1").phases[0].output == "a.whl"
-    with pytest.raises(Invalid, match="phase: this run has build"):
+    with pytest.raises(Invalid, match="this run has build"):
         step(timed, token, "deploy", "in_progress")
 
 
@@ -93,7 +93,7 @@ def test_another_plan_or_other_inputs_do_not_take_it_up(timed: holdfast.Holdfast
 
 def test_one_at_a_time_is_at_it_and_who_is_late_changes_nothing(timed: holdfast.Holdfast, clock: Any) -> None:
     first = opened(timed, owner="a", seconds=60)
-    with pytest.raises(Conflict, match="a is at it"):
+    with pytest.raises(Conflict, match="leased by a"):
         opened(timed, owner="b")
     clock.move(seconds=50)
     timed.run_heartbeat(id="r1", token=first.token, seconds=60)

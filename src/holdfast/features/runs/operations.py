@@ -1,4 +1,4 @@
-"""Where long work stands, and which session of a provider goes on."""
+"""Operations on runs (checkpointed work in phases) and provider sessions."""
 
 from typing import Annotated, Any, Literal
 
@@ -17,9 +17,9 @@ RunState = Literal["running", "completed", "failed"]
 PhaseState = Literal["pending", "in_progress", "completed", "failed"]
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
 RunId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of a run.", extra={"argument": True})]
-Token = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="The token that run open gave.")]
-Seconds = Annotated[int, Meta(ge=1, le=86_400, description="For how long nobody else can take it up.")]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="Whose it is; otherwise the agent's own.")]
+Token = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fencing token returned by run open.")]
+Seconds = Annotated[int, Meta(ge=1, le=86_400, description="Length of the lease in seconds.")]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="Owner [default: the agent].")]
 
 
 class PhaseView(Struct, frozen=True, kw_only=True):
@@ -52,9 +52,9 @@ class RunWhole(Struct, frozen=True, kw_only=True):
     run: RunView
     phases: list[PhaseView]
     next: str | UnsetType = UNSET
-    """The first phase that is not completed."""
+    """The first phase that is not completed yet."""
     token: int | UnsetType = UNSET
-    """By which the run is held; only whoever opened it is told."""
+    """Fencing token of the lease; only run open returns it."""
     resumed: bool | UnsetType = UNSET
 
 
@@ -95,15 +95,16 @@ def _whole(run: "Run", phases: "list[Phase]", **more: Any) -> RunWhole:
 
 class RunOpen(Request, frozen=True):
     topology: Annotated[Name, Meta(description="Name of the plan.", extra={"argument": True})]
-    phases: Annotated[list[Name], Meta(min_length=1, max_length=1000, description="Its phases, in their order.")]
+    phases: Annotated[list[Name], Meta(min_length=1, max_length=1000, description="Phases in order.")]
     id: (
-        Annotated[str, Meta(min_length=1, max_length=128, description="To take one up, or to give it an id.")] | None
+        Annotated[str, Meta(min_length=1, max_length=128, description="Id of the run to resume, or for a new one.")]
+        | None
     ) = None
     definition: Annotated[
-        dict[str, Any], Meta(description="Whatever else defines the plan; a change makes it another.")
+        dict[str, Any], Meta(description="Anything else that defines the plan; a change makes it a different plan.")
     ] = {}
-    inputs: Annotated[dict[str, Any], Meta(description="What this run works on.")] = {}
-    owner: Annotated[Name, Meta(description="Who does it; otherwise the agent.")] | None = None
+    inputs: Annotated[dict[str, Any], Meta(description="Inputs of this run.")] = {}
+    owner: Annotated[Name, Meta(description="Owner of the lease [default: the agent].")] | None = None
     seconds: Seconds = 300
     principal: Who | None = None
     namespace: Namespace | None = None
@@ -123,9 +124,9 @@ class RunOpen(Request, frozen=True):
     ),
 )
 def run_open(hold: Hold, request: RunOpen) -> RunWhole:
-    """Begin long work in phases, or take it up where it stood; nobody else can meanwhile.
+    """Start a run, or resume it at its first incomplete phase, under a lease.
 
-    A run is taken up only by the same plan with the same inputs. What was completed stays so, with its output.
+    A run resumes only with the same plan and inputs. Completed phases keep their output.
     """
     shape = Shape(request.topology, tuple(request.phases), request.definition)
     opened = runs.open_run(
@@ -146,9 +147,11 @@ def run_open(hold: Hold, request: RunOpen) -> RunWhole:
 class RunStep(Request, frozen=True):
     id: RunId
     token: Token
-    phase: Annotated[Name, Meta(description="Which phase.")]
-    state: Annotated[Literal["in_progress", "completed", "failed"], Meta(description="Where it stands now.")]
-    output: Annotated[str, Meta(max_length=1 << 20, description="What came of it, or of it so far.")] | None = None
+    phase: Annotated[Name, Meta(description="Name of the phase.")]
+    state: Annotated[Literal["in_progress", "completed", "failed"], Meta(description="New state of the phase.")]
+    output: Annotated[str, Meta(max_length=1 << 20, description="Output of the phase, complete or partial.")] | None = (
+        None
+    )
     error: Annotated[str, Meta(min_length=1, max_length=65_536, description="Why it failed.")] | None = None
     seconds: Seconds = 300
     agent_id: Actor | None = None
@@ -171,7 +174,7 @@ class Stepped(Struct, frozen=True, kw_only=True):
     ),
 )
 def run_step(hold: Hold, request: RunStep) -> Stepped:
-    """Note that a phase began, was completed or failed, with its output, and hold the run for longer."""
+    """Record that a phase started, completed or failed; extends the lease."""
     run, phase = runs.step(
         hold,
         request.id,
@@ -200,16 +203,17 @@ class RunBeat(Request, frozen=True):
     examples=(Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),),
 )
 def run_heartbeat(hold: Hold, request: RunBeat) -> RunView:
-    """Hold a run for longer."""
+    """Extend the lease of a run."""
     return _run(runs.beat(hold, request.id, request.token, request.seconds))
 
 
 class RunClose(Request, frozen=True):
     id: RunId
     token: Token
-    error: Annotated[str, Meta(min_length=1, max_length=65_536, description="Why it is given up for now.")] | None = (
-        None
-    )
+    error: (
+        Annotated[str, Meta(min_length=1, max_length=65_536, description="Why the run failed; it can be resumed.")]
+        | None
+    ) = None
     agent_id: Actor | None = None
 
 
@@ -222,7 +226,7 @@ class RunClose(Request, frozen=True):
     examples=(Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),),
 )
 def run_close(hold: Hold, request: RunClose) -> RunWhole:
-    """End a run whose phases are all completed, or give it up for now with an error."""
+    """End a run: completed, or failed with an error and resumable."""
     return _whole(*runs.close(hold, request.id, request.token, request.error))
 
 
@@ -239,13 +243,13 @@ class RunShow(Request, frozen=True):
     examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"),),
 )
 def run_show(hold: Hold, request: RunShow) -> RunWhole:
-    """Show where a run stands."""
+    """Show a run and the state of its phases."""
     return _whole(*runs.show(hold, request.id))
 
 
 class RunList(Request, frozen=True):
-    state: Annotated[RunState, Meta(description="Only these.")] | None = None
-    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    state: Annotated[RunState, Meta(description="Only runs in this state.")] | None = None
+    principal: Annotated[list[str], Meta(max_length=20, description="Only runs of these principals.")] = []
     limit: Limit = 50
     offset: Skip = 0
 
@@ -264,7 +268,7 @@ class RunPage(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
 def run_list(hold: Hold, request: RunList) -> RunPage:
-    """List runs, the one that was touched last first."""
+    """List runs, most recently updated first."""
     found = runs.browse(hold, tuple(request.principal), request.state, request.limit, request.offset)
     return RunPage(runs=[_run(run) for run in found], count=len(found))
 
@@ -287,16 +291,17 @@ class RunCleared(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"),),
 )
 def run_clear(hold: Hold, request: RunClear) -> RunCleared:
-    """Forget a run with its phases and their output; not while somebody is at it."""
+    """Delete a run with its phases and output, unless its lease is live."""
     return RunCleared(id=runs.clear(hold, request.id).id)
 
 
 class SessionKeep(Request, frozen=True):
     session_id: Annotated[
-        str, Meta(min_length=1, max_length=512, description="As the provider names it.", extra={"argument": True})
+        str,
+        Meta(min_length=1, max_length=512, description="Session id given by the provider.", extra={"argument": True}),
     ]
-    provider: Annotated[Name, Meta(description="Whose session it is.")]
-    channel: Annotated[str, Meta(max_length=128, description="Where it goes on.")] = ""
+    provider: Annotated[Name, Meta(description="Provider of the session, such as claude.")]
+    channel: Annotated[str, Meta(max_length=128, description="Channel of the session.")] = ""
     principal: Who | None = None
     namespace: Namespace | None = None
     expires_at: Moment | None = None
@@ -323,7 +328,7 @@ class SessionView(Struct, frozen=True, kw_only=True):
     ),
 )
 def session_keep(hold: Hold, request: SessionKeep) -> SessionView:
-    """Note which session of a provider goes on, in a channel, for a principal, in a namespace."""
+    """Save the current provider session of a channel, principal and namespace."""
     scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
     expires = None if request.expires_at is None else from_text(request.expires_at, "expires_at")
     runs.keep_session(hold, scope, request.provider, request.session_id, expires)
@@ -333,15 +338,15 @@ def session_keep(hold: Hold, request: SessionKeep) -> SessionView:
 
 
 class SessionGet(Request, frozen=True):
-    channel: Annotated[str, Meta(max_length=128)] = ""
+    channel: Annotated[str, Meta(max_length=128, description="Channel of the session.")] = ""
     principal: Who | None = None
     namespace: Namespace | None = None
-    provider: Annotated[Name, Meta(description="Only if it is this one's.")] | None = None
+    provider: Annotated[Name, Meta(description="Only a session of this provider.")] | None = None
 
 
 class SessionFound(Struct, frozen=True, kw_only=True):
     session: SessionView | None
-    """Null if none goes on, or it is over."""
+    """Null if there is no session or it has expired."""
 
 
 @operation(
@@ -352,7 +357,7 @@ class SessionFound(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"provider": ""}, error="VALIDATION_FAILED")),
 )
 def session_get(hold: Hold, request: SessionGet) -> SessionFound:
-    """Say which session of a provider goes on, if one does."""
+    """Get the current provider session, if any."""
     scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
     found = runs.session_of(hold, scope, request.provider)
     if found is None:
@@ -365,7 +370,7 @@ def session_get(hold: Hold, request: SessionGet) -> SessionFound:
 
 class SessionClear(Request, frozen=True):
     principal: Who | None = None
-    channel: Annotated[str, Meta(max_length=128)] = ""
+    channel: Annotated[str, Meta(max_length=128, description="Channel of the session.")] = ""
     namespace: Namespace | None = None
     everywhere: Annotated[bool, Meta(description="In every channel and namespace.")] = False
     agent_id: Actor | None = None
@@ -383,7 +388,7 @@ class SessionsCleared(Struct, frozen=True, kw_only=True):
     examples=(Example({"everywhere": True}), Example({"principal": ""}, error="VALIDATION_FAILED")),
 )
 def session_clear(hold: Hold, request: SessionClear) -> SessionsCleared:
-    """Forget which session goes on: in one place, or everywhere."""
+    """Delete the saved session of one scope, or all of them."""
     principal = request.principal or hold.caller.agent
     scope = None if request.everywhere else Scope(request.channel, principal, request.namespace or hold.namespace)
     return SessionsCleared(cleared=runs.clear_sessions(hold, principal, scope))

@@ -1,4 +1,4 @@
-"""Long work in phases: which steps it may take, so that nothing that was done is lost or done twice."""
+"""State machine of runs and phases: no completed phase is lost or repeated."""
 
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,7 @@ FOLLOWS: dict[PhaseState, tuple[PhaseState, ...]] = {
     "failed": ("in_progress",),
     "completed": (),
 }
-"""What a phase may become. One that was completed stays so, with its output."""
+"""Allowed transitions of a phase. A completed phase is final and keeps its output."""
 
 
 class Phase(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Phase(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One piece of long work."""
+    """Long work in phases, under a lease."""
 
     id: str
     principal: str
@@ -51,7 +51,7 @@ class Run(Struct, frozen=True):
 
 
 class Shape(NamedTuple):
-    """What a run does: the name of its plan, the phases in their order, and whatever else defines them."""
+    """Plan of a run: name, ordered phases and definition. Its hash identifies it."""
 
     topology: str
     phases: tuple[str, ...]
@@ -63,7 +63,7 @@ class Shape(NamedTuple):
 
 
 def stepped(phase: Phase, state: PhaseState, now: int, *, output: str | None, error: str | None) -> Phase:
-    """A phase after a step. Raises Conflict for one that it cannot take."""
+    """Move a phase to a new state. Raises Conflict for a transition that is not allowed."""
     if state not in FOLLOWS[phase.state]:
         raise Conflict(f"{phase.name} is {phase.state.replace('_', ' ')}: it cannot become {state.replace('_', ' ')}.")
     begins = state == "in_progress" and phase.state != "in_progress"

@@ -49,7 +49,7 @@ returning channel
 delete from provider_session where principal = any(:principals) and (:admin or agent = :agent or principal = any(:mine))
 returning channel
 -- name: run_old
--- What ended before a moment; what can still be taken up where it stood stays.
+-- Runs that ended before a time. Runs in progress stay.
 select r.id from run r where r.state in ('completed', 'failed') and r.updated_at < :before
 -- name: run_old.first
  order by r.updated_at, r.id limit :limit

@@ -1,4 +1,4 @@
-"""Long work that can be taken up where it stood, by one at a time; and which session of a provider goes on."""
+"""Runs: resumable long work with one lease holder at a time. Also saved provider sessions."""
 
 import uuid
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ LONGEST_OUTPUT = 1 << 20
 
 
 class Opened(NamedTuple):
-    """A run with its phases, held by whoever opened it."""
+    """The leased run with its phases, and whether it was resumed."""
 
     run: Run
     phases: list[Phase]
@@ -26,7 +26,7 @@ class Opened(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A run as it is asked for."""
+    """Arguments of run open."""
 
     shape: Shape
     owner: str
@@ -38,9 +38,9 @@ class Wanted(NamedTuple):
 
 
 def open_run(hold: Hold, wanted: Wanted) -> Opened:
-    """Begin a run, or take one up that nobody holds, if it is still the same plan with the same inputs."""
+    """Start a run, or resume a free one with the same plan and inputs. The token invalidates older ones."""
     if len(set(wanted.shape.phases)) != len(wanted.shape.phases):
-        raise Invalid("phases: each has a name of its own", fields=["phases"])
+        raise Invalid("phases: names must be unique", fields=["phases"])
     with hold.store.writing(hold.progress.commit) as session:
         known = runs.get(session, wanted.id) if wanted.id is not None else None
         if known is None:
@@ -85,16 +85,16 @@ def _held(run: Run, owner: str, seconds: int, now: int) -> Run:
 
 def _must_be_same(run: Run, wanted: Wanted) -> None:
     if run.topology_hash != wanted.shape.hash:
-        raise Conflict("The run was begun by another plan: its phases are not these. Begin a new one.", id=run.id)
+        raise Conflict("The run belongs to another plan: start a new run.", id=run.id)
     if run.inputs != wanted.inputs:
-        raise Conflict("The run was begun with other inputs: begin a new one.", id=run.id)
+        raise Conflict("The run has other inputs: start a new run.", id=run.id)
     if run.state == "completed":
-        raise Conflict("The run is completed.", id=run.id)
+        raise Conflict("The run is already completed.", id=run.id)
 
 
 def _must_be_free(run: Run, owner: str, now: int) -> None:
     if run.owner not in (None, owner) and (run.lease_until or 0) > now:
-        raise Conflict(f"{run.owner} is at it.", id=run.id, retryable=True)
+        raise Conflict(f"The run is leased by {run.owner}: try again later.", id=run.id, retryable=True)
 
 
 def step(
@@ -108,15 +108,15 @@ def step(
     error: str | None,
     seconds: int,
 ) -> tuple[Run, Phase]:
-    """Note where a phase stands, and hold the run for longer."""
+    """Record the new state of a phase and extend the lease, in one transaction."""
     if state == "failed" and error is None:
-        raise Invalid("error: say why it failed", fields=["error"])
+        raise Invalid("error: required when the state is failed", fields=["error"])
     with hold.store.writing(hold.progress.commit) as session:
         now = hold.now()
         run = _holding(session, hold, id, token, now)
         found = {phase.name: phase for phase in runs.phases(session, id)}
         if name not in found:
-            raise Invalid(f"phase: this run has {', '.join(found)}", fields=["phase"])
+            raise Invalid(f"phase: unknown; this run has {', '.join(found)}", fields=["phase"])
         _must_be_next(list(found.values()), name)
         phase = stepped(found[name], state, now, output=output, error=error)
         runs.put_phase(session, id, phase)
@@ -130,11 +130,11 @@ def _must_be_next(phases: list[Phase], name: str) -> None:
         if phase.name == name:
             return
         if phase.state != "completed":
-            raise Conflict(f"{phase.name} comes before {name}, and is {phase.state.replace('_', ' ')}.")
+            raise Conflict(f"{phase.name} comes before {name} and is {phase.state.replace('_', ' ')}.")
 
 
 def beat(hold: Hold, id: str, token: int, seconds: int) -> Run:
-    """Hold a run for longer."""
+    """Extend the lease of a run."""
     with hold.store.writing(hold.progress.commit) as session:
         now = hold.now()
         kept = replace(_holding(session, hold, id, token, now), lease_until=now + seconds * SECOND, updated_at=now)
@@ -143,14 +143,14 @@ def beat(hold: Hold, id: str, token: int, seconds: int) -> Run:
 
 
 def close(hold: Hold, id: str, token: int, error: str | None) -> tuple[Run, list[Phase]]:
-    """End a run: completed if all its phases are, failed with an error; either way nobody holds it any more."""
+    """End a run and its lease: completed if all phases are, or failed with an error."""
     with hold.store.writing(hold.progress.commit) as session:
         now = hold.now()
         run = _holding(session, hold, id, token, now)
         found = runs.phases(session, id)
         left = [phase.name for phase in found if phase.state != "completed"]
         if error is None and left:
-            raise Conflict(f"{', '.join(left)}: not completed yet", id=id)
+            raise Conflict(f"Not completed yet: {', '.join(left)}", id=id)
         state: RunState = "completed" if error is None else "failed"
         ended = replace(run, state=state, error=error, owner=None, lease_until=None, updated_at=now)
         runs.put(session, ended)
@@ -160,7 +160,7 @@ def close(hold: Hold, id: str, token: int, error: str | None) -> tuple[Run, list
 def _holding(session: Session, hold: Hold, id: str, token: int, now: int) -> Run:
     run = runs.seen(session, hold.caller, id)
     if run.state != "running" or run.token != token or (run.lease_until or 0) <= now:
-        raise LeaseLost("You no longer hold this run: open it again, and go on from what is completed.")
+        raise LeaseLost("The lease of this run has ended: open the run again to continue.")
     return run
 
 
@@ -176,19 +176,19 @@ def browse(hold: Hold, principals: tuple[str, ...], state: RunState | None, limi
 
 
 def clear(hold: Hold, id: str) -> Run:
-    """Forget a run with its phases; not while somebody is at it."""
+    """Delete a run with its phases. Raises Conflict while its lease is live."""
     with hold.store.writing(hold.progress.commit) as session:
         run = runs.seen(session, hold.caller, id)
         if run.state == "running" and (run.lease_until or 0) > hold.now():
-            raise Conflict(f"{run.owner} is at it.", id=id, retryable=True)
+            raise Conflict(f"The run is leased by {run.owner}: try again later.", id=id, retryable=True)
         runs.drop(session, id)
     return run
 
 
 def keep_session(hold: Hold, scope: Scope, provider: str, session_id: str, expires_at: int | None) -> None:
-    """Note the session of a provider that goes on here; it takes the place of the one before."""
+    """Save the current provider session of a scope, replacing the previous one."""
     if expires_at is not None and expires_at <= hold.now():
-        raise Invalid("expires_at: lies in the past", fields=["expires_at"])
+        raise Invalid("expires_at: must be in the future", fields=["expires_at"])
     with hold.store.writing(hold.progress.commit) as session:
         session.do(
             "provider_session_put",
@@ -202,7 +202,7 @@ def keep_session(hold: Hold, scope: Scope, provider: str, session_id: str, expir
 
 
 def session_of(hold: Hold, scope: Scope, provider: str | None) -> ProviderSession | None:
-    """The session that goes on, unless it is over or another provider's."""
+    """The current session of a scope; None if it has expired or belongs to another provider."""
     with hold.reading() as session:
         row = session.row(
             "provider_session_get",
@@ -218,7 +218,7 @@ def session_of(hold: Hold, scope: Scope, provider: str | None) -> ProviderSessio
 
 
 def clear_sessions(hold: Hold, principal: str, scope: Scope | None) -> int:
-    """Forget the session of one place, or all of a principal; how many there were."""
+    """Delete the session of a scope, or all sessions of a principal. Returns their number."""
     with hold.store.writing(hold.progress.commit) as session:
         names = list(known_as(session, principal))
         if scope is None:
@@ -228,6 +228,6 @@ def clear_sessions(hold: Hold, principal: str, scope: Scope | None) -> int:
 
 
 def _eyes(hold: Hold, session: Session) -> dict[str, Any]:
-    """Whose sessions the caller may see: those that it kept and its own; who administers the store sees all."""
+    """SQL parameters of visibility: sessions that the caller saved or owns; an admin sees all."""
     caller = hold.caller
     return {"admin": caller.may("admin"), "agent": caller.agent, "mine": list(known_as(session, caller.agent))}

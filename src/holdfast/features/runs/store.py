@@ -1,4 +1,4 @@
-"""Long work in phases, and the sessions of providers, as they are kept."""
+"""Storage of runs, phases and provider sessions."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from holdfast.kernel.storage.port import Part, Row, Session
 
 
 class Scope(NamedTuple):
-    """For whom and where a session of a provider goes on."""
+    """Channel, principal and namespace of a provider session."""
 
     channel: str
     principal: str
@@ -48,10 +48,10 @@ def get(session: Session, id: str) -> Run | None:
 
 
 def seen(session: Session, caller: Caller, id: str) -> Run:
-    """A run that the caller may see: one that it made or that is its own; who administers the store sees all."""
+    """Load a run that the caller created or owns; an admin sees all."""
     run = get(session, id)
     if run is None or not (_may(session, caller, run) and caller.reaches(run.namespace)):
-        raise NotFound(f"There is no run {id!r} of yours.")
+        raise NotFound(f"You have no run {id!r}.")
     return run
 
 
@@ -66,7 +66,7 @@ def phases(session: Session, run: str) -> list[Phase]:
 def select(
     session: Session, caller: Caller, principals: tuple[str, ...], state: RunState | None, limit: int, skip: int
 ) -> list[Run]:
-    """Runs that the caller may see, the one that was touched last first."""
+    """Visible runs, most recently updated first."""
     parts: list[Part] = ["run_select"]
     params: dict[str, Any] = {"limit": limit, "skip": skip}
     if not caller.may("admin"):

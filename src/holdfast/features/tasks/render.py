@@ -55,7 +55,7 @@ def render_task_runs(answer: Any) -> Iterator[str]:
 
 
 def _get_result(run: Any) -> str:
-    return next((said for said in (run.error, run.result) if isinstance(said, str)), "")
+    return next((text for text in (run.error, run.result) if isinstance(text, str)), "")
 
 
 def render_claims(answer: Any) -> Iterator[str]:

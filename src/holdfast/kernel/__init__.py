@@ -1,1 +1,1 @@
-"""What features share. The kernel knows no feature."""
+"""Code that features share. The kernel imports no feature."""

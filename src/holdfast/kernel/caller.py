@@ -1,4 +1,4 @@
-"""Who asks, and what they may do."""
+"""The caller of an operation: identity, right and namespaces."""
 
 import re
 from typing import Literal
@@ -17,19 +17,19 @@ RESERVED_AGENTS = frozenset({"daemon", "system", "holdfast", "anonymous"})
 
 
 class Caller(Struct, frozen=True):
-    """One caller, the same object through every operation."""
+    """An authenticated caller. Passed unchanged through an operation."""
 
     agent: str
     right: Right = "admin"
     namespaces: tuple[str, ...] = ALL_NAMESPACES
-    """Paths, each of which stands for itself and what lies below; `*` stands for all."""
+    """Namespace paths; each includes its descendants. `*` means all."""
     key: str | None = None
     bound: bool = False
-    """Whether the agent is fixed, by a key or a header, so that a request may not name another."""
+    """Whether a key or header fixes the agent, so that a request cannot name another one."""
     source: str = "library"
-    """The `source` of what this caller stores without naming one."""
+    """Default `source` of memories stored by this caller."""
     peer: str | None = None
-    """The name of the enrolled peer that a signed request proved, if it did."""
+    """Name of the enrolled peer that signed the request, if any."""
 
     def may(self, right: Right) -> bool:
         return RIGHTS.index(self.right) >= RIGHTS.index(right)
@@ -38,28 +38,27 @@ class Caller(Struct, frozen=True):
         return "*" in self.namespaces or any(under(namespace, path) for path in self.namespaces)
 
     def acting_as(self, agent: str) -> "Caller":
-        """The caller under an agent id that the request names."""
+        """Return the caller with the agent id given in the request; raise Forbidden if the agent is fixed."""
         if agent != self.agent and self.bound:
-            raise Forbidden(f"You are {self.agent!r} and cannot act as {agent!r}.")
+            raise Forbidden(f"{self.agent!r} cannot act as {agent!r}.")
         return replace(self, agent=admit_agent(agent))
 
     def must_reach(self, namespace: str) -> None:
-        """Raise unless an explicitly named namespace is among the caller's."""
+        """Raise Forbidden unless the caller can access an explicitly named namespace."""
         if not self.reaches(namespace):
-            raise Forbidden(f"This key does not reach the namespace {namespace!r}.")
+            raise Forbidden(f"This key has no access to the namespace {namespace!r}.")
 
 
 def under(namespace: str, path: str) -> bool:
-    """Whether a namespace is a path or lies below it."""
+    """Whether a namespace equals a path or is below it."""
     return namespace == path or namespace.startswith(path + "/")
 
 
 def admit_agent(agent: str, field: str = "agent_id") -> str:
-    """An agent id that can be claimed from outside."""
+    """Validate an agent id given by a client; reserved ids are rejected."""
     if not _AGENT.fullmatch(agent) or ".." in agent:
         raise Invalid(
-            f"{field}: an agent id has 1 to 128 letters, digits or _ - : @ . / and does not begin with /",
-            fields=[field],
+            f"{field}: must be 1 to 128 letters, digits or _ - : @ . / and must not start with /", fields=[field]
         )
     if agent in RESERVED_AGENTS:
         raise Invalid(f"{field}: {agent!r} is reserved", fields=[field])
@@ -68,12 +67,12 @@ def admit_agent(agent: str, field: str = "agent_id") -> str:
 
 def admit_agent_type(agent_type: str) -> str:
     if agent_type not in ("human", "system") and not re.fullmatch(r"ai:[A-Za-z0-9_.-]{1,61}", agent_type):
-        raise Invalid("agent_type: one of human, system or ai:<name>", fields=["agent_type"])
+        raise Invalid("agent_type: must be human, system or ai:<name>", fields=["agent_type"])
     return agent_type
 
 
 def client_agent(client: str, host: str) -> str:
-    """The stable id of an agent that names only its program: `ai:<client>@<host>`."""
+    """Build a stable agent id for a client that sends only its program name: `ai:<client>@<host>`."""
     return f"ai:{_plain(client) or 'client'}@{_plain(host) or 'localhost'}"
 
 

@@ -1,4 +1,4 @@
-"""Many values of one type in little room, for as long as something is not finished."""
+"""Append-only list that compresses its values in memory, for transactions with very many entries."""
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator
@@ -11,12 +11,12 @@ from holdfast.kernel.msgspec_lock import learn
 T = TypeVar("T")
 
 PORTION = 256
-"""Values that are packed together: so few that those of a common transaction never are."""
+"""Values per compressed chunk. Common transactions have fewer and are never compressed."""
 LEVEL = 1
 
 
 class Aside(Collection[T]):
-    """Values in the order in which they came; all but the last of them are packed."""
+    """Values in insertion order; all but the last chunk are compressed."""
 
     def __init__(self, type: type[T], values: Iterable[T] = ()) -> None:
         self._type = list[type]  # type: ignore[valid-type]
@@ -47,7 +47,7 @@ class Aside(Collection[T]):
         yield from self._last
 
     def drained(self) -> Iterator[T]:
-        """Each of them once: what was given out is not kept."""
+        """Yield each value once and free it."""
         self._packed.reverse()
         while self._packed:
             yield from self._decoded(self._packed.pop())

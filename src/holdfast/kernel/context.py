@@ -1,4 +1,4 @@
-"""What every service works with: the store, the caller, the clock."""
+"""The context of every service call: store, caller, clock and settings."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from holdfast.kernel.storage.port import Session, Store
 NO_ACCESS = Access()
 OUTBOUND = Outbound()
 SETTLE_SECONDS = 10.0
-"""How long a database is waited for that went away in the middle of a commit."""
+"""How long to wait for a database that went away during a commit."""
 AGAIN_SECONDS = 0.5
 
 
 class Progress:
-    """How far a long operation is, and whether its caller still wants it."""
+    """Progress and cancellation of a long operation."""
 
     def __init__(
         self,
@@ -50,43 +50,45 @@ class Progress:
         self._report(done, total, what)
 
     def check(self) -> None:
-        """Raise if the caller has given up."""
+        """Raise if the caller cancelled the operation."""
         if self._stop is not None and self._stop.is_set():
             raise Cancelled
 
     def commit(self) -> None:
-        """The last moment to give up: the store looks at this just before it commits."""
+        """Check for cancellation a last time. The store calls this just before it commits."""
         self.check()
         self._commits = True
 
     def must_not_commit(self) -> None:
-        """Raise if a commit has begun: who does not wait for its end cannot say that nothing was written."""
+        """Raise OutcomeUnknown if a commit has started: without waiting for it, the outcome is unknown."""
         if self._commits:
-            raise OutcomeUnknown("The change was being committed for too long: it may be kept or not. Look which.")
+            raise OutcomeUnknown(
+                "The commit took too long. The change may have been saved or not: check before you retry."
+            )
 
 
 SILENT = Progress()
 
 
 class WriteGuard(Protocol):
-    """Decides when a committed change counts: for example once enough other stores have it."""
+    """Decides when a committed change counts, for example once enough peers have acknowledged it."""
 
     def mark(self, session: Session, places: Sequence[journal.Place], origin: str, now: int) -> None:
-        """Note changes in the transaction that makes them."""
+        """Record changes as pending, in the transaction that makes them."""
 
     def wait(self, places: Sequence[journal.Place], *, named: bool) -> None:
-        """Return once the changes count; raise if they do not in time. `named`: errors may name other stores."""
+        """Wait until the changes count; raise if the time is over first. `named`: errors may name peers."""
 
 
 class Interceptor(Protocol):
-    """Surrounds calls of operations: it may refuse, change or record them."""
+    """Wraps calls of operations: it can refuse, change or record them."""
 
     @property
     def waits(self) -> bool:
-        """Whether it may wait for somebody: surfaces then call the operation off their event loop."""
+        """Whether it can block: surfaces then call the operation outside their event loop."""
 
     def applies(self, operation: object) -> bool:
-        """Whether it wants to see calls of this operation."""
+        """Whether it wraps calls of this operation."""
 
     def call(
         self,
@@ -97,57 +99,57 @@ class Interceptor(Protocol):
         progress: Progress,
         proceed: Callable[[], Any],
     ) -> Any:
-        """The answer of the operation; `proceed` calls it as it was asked."""
+        """Return the operation's answer; `proceed` runs the operation with its original arguments."""
 
     def close(self) -> None:
-        """End what it started."""
+        """Stop what it started."""
 
 
 @dataclass(frozen=True)
 class Hold:
-    """One open memory, seen by one caller."""
+    """An open store, its caller, clock and settings. Passed to every service as `ctx`."""
 
     store: Store
     caller: Caller
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     namespace: str = "global"
-    """Where a memory goes that names no namespace."""
+    """Default namespace of new memories."""
     default_tier: Tier = "long"
-    """The tier of a memory that is stored without one."""
+    """Default tier of new memories."""
     families: tuple[str, ...] = ()
-    """The families of operations that are within reach here; none named means all."""
+    """Families of operations that are available; empty means all."""
     now: Callable[[], int] = moment.now
     progress: Progress = SILENT
     local: Locals = field(default_factory=Locals)
-    """What features keep in memory beside this store."""
+    """In-memory state of features for this store."""
     keep_recalls: int = 30
-    """Days for which questions are kept with what was found; 0: not at all."""
+    """Retention of the recall log, in days; 0 disables the log."""
     keep: Keep = field(default_factory=Keep)
-    """For how long is kept what agents used, tried and finished."""
+    """Retention of usage, task runs and runs."""
     embedder: Embedder | None = None
-    """Who makes vectors; None: memories are found by words alone."""
+    """Computes embeddings; None: keyword search only."""
     model: Model | None = None
-    """Who may help with what words mean; None: everything goes by rules alone."""
+    """Language model for optional assistance; None: rules only."""
     allowance: Allowance = field(default_factory=Allowance)
-    """What the model may take in a day, and its prices."""
+    """Daily token limit of the model, and its prices."""
     access: Access = NO_ACCESS
-    """With what other stores are asked over a network."""
+    """Credentials for requests to peers."""
     outbound: Outbound = OUTBOUND
-    """How events go out to who subscribed."""
+    """Limits of webhook requests."""
     kept: Callable[[], None] = lambda: None
-    """Told when something was committed."""
+    """Called after each commit."""
     keeping: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Entered while something is kept."""
+    """Entered around each write transaction."""
     notified: list[Struct] = field(default_factory=list)
-    """Records that listeners added to this caller's changes, such as notices to the owners of stale memories."""
+    """Records that listeners added to this caller's changes, such as notices to owners of stale memories."""
     quorum: WriteGuard | None = None
-    """Which other stores must have a change before it counts; None: none."""
+    """Waits for peers to acknowledge changes; None: no quorum."""
     interceptors: tuple[Interceptor, ...] = ()
-    """What surrounds calls of operations, the outermost first."""
+    """Wrappers of operation calls, outermost first."""
     confirmed: bool = False
-    """Whether a person at this machine said yes to what hooks asked."""
+    """Whether a person at this machine confirmed what a hook asked."""
     placed: list[journal.Place] = field(default_factory=list)
-    """Where this caller's changes stand in the journal, if others must have them."""
+    """Journal positions of this caller's changes, if a quorum is required."""
 
     def seen_by(self, caller: Caller, progress: Progress = SILENT) -> Hold:
         return replace(self, caller=caller, progress=progress, notified=[], placed=[])
@@ -162,9 +164,9 @@ class Hold:
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """One transaction: rows, full-text and journal entries together, or nothing.
+        """Open a write transaction: rows, full-text index and journal entries are committed together or not at all.
 
-        If the connection breaks while it is committed, the journal tells which: what is there was kept.
+        If the connection breaks during the commit, the journal decides whether the change was saved.
         """
         if self.store.lacks_key():
             self._take_a_key()
@@ -186,7 +188,7 @@ class Hold:
                 raise
             if not self._was_kept(places[-1], unknown):
                 raise StoreUnreachable(
-                    "The connection to the database broke; nothing was written: try again.", retryable=True
+                    "The connection to the database broke; nothing was written. Try again.", retryable=True
                 ) from unknown
         self.notified.extend(notified)
         if self.quorum is not None:
@@ -196,12 +198,12 @@ class Hold:
         return Transaction(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
 
     def _take_a_key(self) -> None:
-        """In a transaction of its own: a key in a file would stay, though what else is written be taken back."""
+        """Create the signing key in its own transaction: a key file would survive a rollback of other writes."""
         with self.keeping(), self.store.writing() as session:
             self._transaction(session)
 
     def signing_key(self) -> bytes:
-        """The key that this store signs with; a copy that lies without one first becomes a store of its own."""
+        """Return this store's signing key; a copy without one first starts a new incarnation."""
         with self.reading() as session:
             key = self.store.signing_key(session)
         if key is not None:
@@ -210,12 +212,12 @@ class Hold:
             return write.key
 
     def agreed(self) -> None:
-        """Wait until other stores have what this caller changed; raises QuorumNotMet if too few have it in time."""
+        """Wait until enough peers have this caller's changes; raises QuorumNotMet if the time is over first."""
         if self.quorum is not None and self.placed:
             self.quorum.wait(self.placed, named=self.caller.may("admin"))
 
     def _was_kept(self, place: journal.Place, unknown: OutcomeUnknown) -> bool:
-        """Looked up as a writer, who waits until the transaction that was cut has come to its end."""
+        """Look up the entry in a write transaction: it waits until the interrupted one has ended."""
         until = monotonic() + SETTLE_SECONDS
         while True:
             try:

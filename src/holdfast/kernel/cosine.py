@@ -1,4 +1,4 @@
-"""Cosine similarity of vectors, without numpy while they are few."""
+"""Cosine similarity of vectors, without numpy for small numbers of vectors."""
 
 import sys
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from operator import mul
 from struct import Struct
 
 FEW = 1500
-"""So many vectors are measured without numpy, which takes a tenth of a second to load: a process may end soon."""
+"""Vectors a process measures without numpy, which takes 0.1 seconds to load."""
 
 
 def numpy_loaded() -> bool:
@@ -14,7 +14,7 @@ def numpy_loaded() -> bool:
 
 
 def cosines(vector: bytes, others: Sequence[bytes]) -> list[float]:
-    """How near each of some vectors is."""
+    """Return the cosine similarity of a vector with each other one."""
     if not others:
         return []
     if not numpy_loaded() and _plain.takes(len(others)):
@@ -27,7 +27,7 @@ def cosines(vector: bytes, others: Sequence[bytes]) -> list[float]:
 
 
 class Plain:
-    """Measures a few vectors, and no more than that as long as the process runs."""
+    """Cosine similarity in pure Python, for a limited number of vectors per process."""
 
     def __init__(self) -> None:
         self._left = FEW

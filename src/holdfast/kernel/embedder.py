@@ -1,4 +1,4 @@
-"""What an embedder promises. Everything above speaks only this."""
+"""The embedder port."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,25 +7,25 @@ from holdfast.kernel.vector import Vector
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts. Any number of threads may ask it at once."""
+    """Computes embeddings of texts. Thread-safe."""
 
     @property
     def model(self) -> str:
-        """What is kept beside every vector: those of two models are never compared."""
+        """Model name, stored with every vector: vectors of two models are never compared."""
 
     @property
     def dim(self) -> int | None:
-        """How many numbers a vector has; None until a provider has answered. It does not change after that."""
+        """Dimension of the vectors; None until the provider has answered once. Constant afterwards."""
 
     @property
     def remote(self) -> bool:
-        """Whether texts leave this process, and a vector may take long or not come at all."""
+        """Whether texts leave this process, so that a request can be slow or fail."""
 
     def reads(self, text: str) -> bool:
-        """Whether the model knows enough of a text's words for its vector to mean something."""
+        """Whether the model knows enough words of a text for its vector to be meaningful."""
 
     def warm(self) -> None:
-        """Begin what the first vector would wait for, and return at once."""
+        """Start loading the model in the background; return at once."""
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """A vector of each text, in their order; an empty text has one too. Raises EmbedderFailed if it cannot."""
+        """Return one vector per text, in order, also for an empty text. Raises EmbedderFailed."""

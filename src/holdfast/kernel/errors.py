@@ -1,56 +1,56 @@
-"""Every error a caller can meet.
+"""All errors that callers can get.
 
     HoldfastError
-    ├── Invalid              the request itself is wrong
-    │   ├── AmbiguousId      an id prefix that fits several memories
-    │   ├── FilterRequired   a bulk change that names nothing
-    │   ├── DepthMismatch    a reflection is not as deep as its caller says
-    │   └── SecretRefused    a key or a password where none may be kept
-    ├── NotFound             no such record, or none that the caller may see
-    │   ├── Folded           of a time of which only the outcome is kept
-    │   └── StoreNotFound    no store at that path or URL
-    ├── Conflict             the store holds something that stands against it
-    │   ├── TitleTaken       (namespace, title) is held by another memory
-    │   ├── VersionConflict  the expected version is not the stored one
-    │   ├── ChangedSince     what an undo would restore was changed again
-    │   ├── DepthExceeded    conclusions on conclusions, more than the namespace allows
-    │   ├── CycleDetected    a memory would stand on itself
-    │   ├── AlreadyAtomised  a memory was cut into atoms before
-    │   ├── SourceTooSmall   a memory makes no two atoms
-    │   ├── CuratorBusy      another curator is at work
-    │   └── LeaseLost        somebody else has the task by now, or nobody
-    ├── Unauthenticated      no key, or a wrong one
-    ├── Forbidden            the key or the agent may not do this
-    │   ├── Unconfirmed      an irreversible command without its confirmation
-    │   ├── ApprovalRequired somebody else has to agree first
-    │   ├── HookDenied       a lifecycle hook refuses it
-    │   └── HookAsks         a lifecycle hook wants a person to agree first
-    ├── BudgetExceeded       more than may be spent of a model
-    ├── Misaddressed         Host or Origin name another site
-    ├── NotAllowed           the path is there, the method is not
-    ├── WrongMediaType       a body that does not say that it is JSON
-    ├── TooLarge             a body over the limit
-    ├── Cancelled            the caller gave up; nothing was written
+    ├── Invalid              the request is not valid
+    │   ├── AmbiguousId      an id prefix matches several memories
+    │   ├── FilterRequired   a bulk change without a filter
+    │   ├── DepthMismatch    the given reflection depth is wrong
+    │   └── SecretRefused    a secret in a namespace that rejects secrets
+    ├── NotFound             no such record, or not visible to the caller
+    │   ├── Folded           the history was compacted
+    │   └── StoreNotFound    no store at this path or URL
+    ├── Conflict             conflicts with existing data
+    │   ├── TitleTaken       another memory has this title in this namespace
+    │   ├── VersionConflict  the record changed since it was read
+    │   ├── ChangedSince     a later change blocks the undo
+    │   ├── DepthExceeded    deeper than the namespace allows
+    │   ├── CycleDetected    a memory would be derived from itself
+    │   ├── AlreadyAtomised  the memory was split before
+    │   ├── SourceTooSmall   the memory is too short to split
+    │   ├── CuratorBusy      another curator is running
+    │   └── LeaseLost        the lease of a task has ended
+    ├── Unauthenticated      missing or invalid key
+    ├── Forbidden            the key or agent has no right to do this
+    │   ├── Unconfirmed      an irreversible command without confirmation
+    │   ├── ApprovalRequired another agent must approve it first
+    │   ├── HookDenied       a lifecycle hook denied it
+    │   └── HookAsks         a lifecycle hook requires confirmation
+    ├── BudgetExceeded       the model budget is used up
+    ├── Misaddressed         Host or Origin is not this server
+    ├── NotAllowed           the path does not support the method
+    ├── WrongMediaType       the body is not declared as JSON
+    ├── TooLarge             the body exceeds the limit
+    ├── Cancelled            the caller cancelled; nothing was written
     │   └── TimedOut         the time limit passed; nothing was written
-    ├── Misconfigured        a setting that cannot be used
-    ├── EmbedderFailed       a vector could not be made of a text
-    ├── ModelFailed          a model gave no answer that can be used
-    ├── PeerFailed           another store gave no answer that can be used
-    ├── FileRefused          a file of another program cannot be changed safely
-    │   ├── FileMalformed    it is not what that program would read
-    │   └── FileUnsafe       others could change it too
-    ├── QuorumNotMet         kept here, but too few other stores have it yet
-    └── StoreError           the store cannot do it now
-        ├── StoreBusy        another writer held the store too long
+    ├── Misconfigured        a setting is not valid
+    ├── EmbedderFailed       computing an embedding failed
+    ├── ModelFailed          the model gave no usable answer
+    ├── PeerFailed           the peer gave no usable answer
+    ├── FileRefused          another program's file cannot be changed safely
+    │   ├── FileMalformed    it is not well-formed
+    │   └── FileUnsafe       other users can write to it
+    ├── QuorumNotMet         saved here, but too few peers have it yet
+    └── StoreError           the store failed
+        ├── StoreBusy        waiting for another writer took too long
         ├── StoreFull        no space left; nothing was written
-        ├── StoreUnreachable the file, directory or database cannot be opened
-        ├── OutcomeUnknown   the connection broke while a change was being committed
-        ├── NotAStore        the file is something else
+        ├── StoreUnreachable the file or database cannot be opened
+        ├── OutcomeUnknown   the connection broke during a commit
+        ├── NotAStore        the file is not a Holdfast store
         ├── NewerStore       written by a later release
-        └── StoreDamaged     the file is corrupt or was altered
+        └── StoreDamaged     the store is corrupt or was modified
 
-Each class has one stable `code`; its docstring is the default message. Where `retryable` is true nothing was
-written and the same request may succeed later, with nothing changed.
+Each class has a stable `code`; its docstring is the default message. If `retryable` is true, nothing was written and
+the same request may succeed later.
 """
 
 from typing import Any, ClassVar
@@ -70,7 +70,7 @@ class HoldfastError(Exception):
         super().__init__(self.message)
 
     def body(self) -> dict[str, Any]:
-        """The one JSON shape of an error, the same on every surface."""
+        """Return the error as JSON, the same on every surface."""
         again = {"retryable": True} if self.retryable else {}
         return {"error": self.message, "code": self.code, **again, **self.details}
 
@@ -82,25 +82,25 @@ class Invalid(HoldfastError):
 
 
 class AmbiguousId(Invalid):
-    """Several memories have an id that begins so: give more of it."""
+    """Several memories match this id prefix: give more characters."""
 
     code = "AMBIGUOUS_ID_PREFIX"
 
 
 class FilterRequired(Invalid):
-    """Name at least one filter: without one this would touch every memory."""
+    """At least one filter is required: without one this would affect every memory."""
 
     code = "FILTER_REQUIRED"
 
 
 class DepthMismatch(Invalid):
-    """The reflection is not as deep as you say: leave depth out, or state what follows from its sources."""
+    """The depth does not match the sources: leave depth out, or give the deepest source's depth + 1."""
 
     code = "CALLER_DEPTH_MISMATCH"
 
 
 class SecretRefused(Invalid):
-    """A secret stands in what is to be kept, and this namespace keeps none: take it out."""
+    """The text contains a secret, which this namespace rejects: remove it."""
 
     code = "SECRET_REFUSED"
 
@@ -112,19 +112,19 @@ class NotFound(HoldfastError):
 
 
 class Folded(NotFound):
-    """What was then was folded by compact: only what came of it is kept."""
+    """The history of that time was compacted: only the final states are available."""
 
     code = "FOLDED"
 
 
 class StoreNotFound(NotFound):
-    """There is no store at this path or URL; nothing was made."""
+    """There is no store at this path or URL; none was created."""
 
     code = "STORE_NOT_FOUND"
 
 
 class Conflict(HoldfastError):
-    """The store holds something that stands against this."""
+    """Conflicts with existing data."""
 
     code = "CONFLICT"
 
@@ -136,103 +136,103 @@ class TitleTaken(Conflict):
 
 
 class VersionConflict(Conflict):
-    """The memory was changed since you read it: read it again and repeat your change."""
+    """The memory changed since you read it: read it again and repeat your change."""
 
     code = "VERSION_CONFLICT"
 
 
 class ChangedSince(Conflict):
-    """What this undo would restore was changed again later: undo the later change first."""
+    """The record was changed again later: undo the later change first."""
 
     code = "CHANGED_SINCE"
 
 
 class DepthExceeded(Conflict):
-    """This would be deeper than the namespace allows: reflect on what lies lower, or raise max_reflection_depth."""
+    """The reflection exceeds the namespace's maximum depth: use less deep sources, or raise max_reflection_depth."""
 
     code = "REFLECTION_DEPTH_EXCEEDED"
 
 
 class CycleDetected(Conflict):
-    """A memory cannot stand on itself."""
+    """A memory cannot be derived from itself."""
 
     code = "REFLECTION_CYCLE_DETECTED"
 
 
 class AlreadyAtomised(Conflict):
-    """The memory was cut into atoms before: repeat it with force to cut it anew."""
+    """The memory was split before: use force to split it again."""
 
     code = "ALREADY_ATOMISED"
 
 
 class SourceTooSmall(Conflict):
-    """The memory makes no two atoms of this size: it is one already, or ask for smaller ones."""
+    """The memory is too short to split into parts of this size: use a smaller size."""
 
     code = "SOURCE_TOO_SMALL"
 
 
 class CuratorBusy(Conflict):
-    """Another curator is at work in this store: try again when it is done."""
+    """Another curator is running in this store: try again when it has finished."""
 
     code = "CURATOR_BUSY"
 
 
 class LeaseLost(Conflict):
-    """You no longer hold this task: your time was over, and what you did of it does not count."""
+    """Your lease of this task has ended; your result does not count."""
 
     code = "LEASE_LOST"
 
 
 class Unauthenticated(HoldfastError):
-    """A valid key is needed: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+    """A valid key is required: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
     code = "UNAUTHENTICATED"
 
 
 class Forbidden(HoldfastError):
-    """This key or agent may not do that."""
+    """This key or agent has no right to do that."""
 
     code = "FORBIDDEN"
 
 
 class Unconfirmed(Forbidden):
-    """This cannot be brought back: repeat the command with --yes."""
+    """This cannot be undone: repeat the command with --yes."""
 
     code = "CONFIRMATION_REQUIRED"
 
 
 class ApprovalRequired(Forbidden):
-    """Somebody else has to agree to this first."""
+    """Another agent must approve this first."""
 
     code = "APPROVAL_REQUIRED"
 
 
 class HookDenied(Forbidden):
-    """A hook of this machine refuses this."""
+    """A local hook denied this."""
 
     code = "HOOK_DENIED"
 
 
 class HookAsks(Forbidden):
-    """A hook of this machine asks for a person's word first: let somebody do it by the command line."""
+    """A local hook requires confirmation. Run this from the CLI."""
 
     code = "HOOK_ASKS"
 
 
 class BudgetExceeded(HoldfastError):
-    """This would take more than may be spent."""
+    """This would exceed the budget."""
 
     code = "BUDGET_EXCEEDED"
 
 
 class Misaddressed(HoldfastError):
-    """The Host or Origin of this request is not this server."""
+    """The Host or Origin of this request does not match this server."""
 
     code = "MISADDRESSED"
 
 
 class NotAllowed(HoldfastError):
-    """This path does not take that method."""
+    """This path does not support that method."""
 
     code = "METHOD_NOT_ALLOWED"
 
@@ -244,13 +244,13 @@ class WrongMediaType(HoldfastError):
 
 
 class TooLarge(HoldfastError):
-    """The request is larger than this server takes."""
+    """The request is larger than this server allows."""
 
     code = "TOO_LARGE"
 
 
 class Cancelled(HoldfastError):
-    """The caller gave up; nothing was written."""
+    """The caller cancelled; nothing was written."""
 
     code = "CANCELLED"
 
@@ -262,19 +262,19 @@ class TimedOut(Cancelled):
 
 
 class Misconfigured(HoldfastError):
-    """A setting cannot be used."""
+    """A setting is not valid."""
 
     code = "MISCONFIGURED"
 
 
 class EmbedderFailed(HoldfastError):
-    """No vector could be made of a text: what has none is found by its words."""
+    """Computing an embedding failed; keyword search still works."""
 
     code = "EMBEDDER_FAILED"
 
 
 class ModelFailed(HoldfastError):
-    """The model gave no answer that can be used: everything goes by rules alone."""
+    """The model gave no usable answer; rules are used instead."""
 
     code = "MODEL_FAILED"
 
@@ -283,56 +283,56 @@ class ModelFailed(HoldfastError):
     ) -> None:
         super().__init__(message, retryable=retryable)
         self.unpaid = unpaid
-        """Whether the model surely did nothing, so that nothing has to be paid."""
+        """Whether the model certainly did not process the request, so that nothing is charged."""
         self.answered = answered
-        """Whether its host said something, if nothing of use."""
+        """Whether its host responded at all."""
 
 
 class PeerFailed(HoldfastError):
-    """The other store gave no answer that can be used; what it had answered before is kept."""
+    """The peer gave no usable answer; changes received before are kept."""
 
     code = "PEER_FAILED"
 
 
 class FileRefused(HoldfastError):
-    """A file of another program cannot be changed safely; it was left as it is."""
+    """Another program's file cannot be changed safely; it was not changed."""
 
     code = "FILE_REFUSED"
 
 
 class FileMalformed(FileRefused):
-    """A file of another program is not well-formed; it was left as it is. Put it right and try again."""
+    """Another program's file is not well-formed; it was not changed. Correct it and try again."""
 
     code = "FILE_MALFORMED"
 
 
 class FileUnsafe(FileRefused):
-    """Everybody on this machine may change that file; it was left as it is. Take that right away and try again."""
+    """Every user of this machine can write to this file; it was not changed. Restrict its permissions and try again."""
 
     code = "FILE_UNSAFE"
 
 
 class QuorumNotMet(HoldfastError):
-    """Too few other stores have this yet. It is kept here and goes over later: do not send it again."""
+    """Too few peers have acknowledged this. It is saved here and will be replicated: do not send it again."""
 
     code = "QUORUM_NOT_MET"
 
 
 class StoreError(HoldfastError):
-    """The store cannot do this now."""
+    """The store failed."""
 
     code = "STORE_ERROR"
 
 
 class StoreBusy(StoreError):
-    """Another process held the store for too long: try again."""
+    """Another process locked the store for too long: try again."""
 
     code = "STORE_BUSY"
     retryable = True
 
 
 class StoreFull(StoreError):
-    """No space is left where the store is kept; nothing was written. Free some and try again."""
+    """No disk space is left for the store; nothing was written. Free some space and try again."""
 
     code = "STORE_FULL"
 
@@ -344,24 +344,24 @@ class StoreUnreachable(StoreError):
 
 
 class OutcomeUnknown(StoreError):
-    """The connection broke while the change was being committed: it is kept as a whole or not at all. Look which."""
+    """The connection broke during the commit: all or nothing of the change was saved. Check before you retry."""
 
     code = "OUTCOME_UNKNOWN"
 
 
 class NotAStore(StoreError):
-    """The file is not a Holdfast store; it was left as it is."""
+    """The file is not a Holdfast store; it was not changed."""
 
     code = "NOT_A_STORE"
 
 
 class NewerStore(StoreError):
-    """The store was written by a later release of Holdfast: upgrade to open it."""
+    """The store was written by a newer version of Holdfast: upgrade to open it."""
 
     code = "NEWER_STORE"
 
 
 class StoreDamaged(StoreError):
-    """The store is damaged; it was left as it is. Move it away and restore a backup."""
+    """The store is damaged; it was not changed. Move it away and restore a backup."""
 
     code = "STORE_DAMAGED"

@@ -1,11 +1,11 @@
-"""Ids: UUIDv7 text for what is made, a hash for what is determined by its parts."""
+"""Ids: UUIDv7 for new records, a hash for records that are determined by their parts."""
 
 import os
 from hashlib import sha256
 
 
 def uuid7(moment_us: int, randomness: bytes | None = None) -> str:
-    """A UUIDv7: sorts by the microsecond it was made in; RFC 9562 has room for the part below a millisecond."""
+    """Create a UUIDv7 that sorts by microsecond: RFC 9562 has room for the sub-millisecond part."""
     tail = bytearray(randomness or os.urandom(8))
     tail[0] = 0x80 | tail[0] & 0x3F
     milliseconds, rest = divmod(moment_us, 1000)
@@ -14,5 +14,5 @@ def uuid7(moment_us: int, randomness: bytes | None = None) -> str:
 
 
 def derived(*parts: str) -> str:
-    """The same id on every node for the same parts."""
+    """Hash the parts to an id that is the same on every node."""
     return sha256("\x00".join(parts).encode()).hexdigest()[:32]

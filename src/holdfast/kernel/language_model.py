@@ -1,4 +1,4 @@
-"""What a model promises. Everything above speaks only this."""
+"""The language model port."""
 
 from typing import NamedTuple, Protocol
 
@@ -8,38 +8,38 @@ __all__ = ["Completion", "Model", "Prompt"]
 
 
 class Completion(NamedTuple):
-    """What a model said, and what it took."""
+    """A model's answer and its token counts."""
 
     text: str
     model: str
-    """Who answered: a provider may choose another than the one that was asked."""
+    """The model that answered: a provider may choose another than requested."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Those of the input that the provider had in its cache."""
+    """Input tokens that the provider read from its cache."""
 
 
 class Model(Protocol):
-    """Answers prompts. Any number of threads may ask it at once."""
+    """Answers prompts. Thread-safe."""
 
     @property
     def name(self) -> str:
-        """What answers are kept under: those of two models are never mixed."""
+        """Name under which answers are cached: answers of two models are never mixed."""
 
     @property
     def provider(self) -> str:
-        """As which the settings choose it."""
+        """Its value of the setting `llm`."""
 
     @property
     def host(self) -> str | None:
-        """Where it is; None if that is the client's own business."""
+        """Host of the provider; None if the client decides."""
 
     @property
     def remote(self) -> bool:
-        """Whether texts leave this machine's process."""
+        """Whether texts leave this process."""
 
     def must_be_ready(self) -> None:
-        """Raise ModelFailed if it is known beforehand that nothing can be asked now."""
+        """Raise ModelFailed if a request would certainly fail now."""
 
     def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
-        """What the model says to a prompt, in at most so many tokens. Raises ModelFailed if it cannot."""
+        """Answer a prompt in at most `most_tokens` tokens. Raises ModelFailed."""

@@ -1,4 +1,4 @@
-"""What features keep in memory beside a store or a transaction, without the kernel knowing their types."""
+"""In-memory state of features for a store or a transaction. The kernel does not know its types."""
 
 import threading
 from typing import TypeVar, cast
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Locals:
-    """One instance of each type, made by its constructor when it is first asked for."""
+    """Holds one instance per type, created on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

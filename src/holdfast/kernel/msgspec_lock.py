@@ -1,6 +1,6 @@
-"""Types that msgspec has learnt.
+"""Register types with msgspec, one thread at a time.
 
-It learns a type when that is first used, and crashes the process if two threads make it learn one at the same time.
+msgspec analyses a type on first use and crashes the process if two threads do that at the same time.
 """
 
 from threading import Lock
@@ -13,7 +13,7 @@ _learning = Lock()
 
 
 def learn(kind: Any) -> None:
-    """Let msgspec learn a type, one thread at a time, before many threads use it."""
+    """Make msgspec analyse a type before several threads use it."""
     if kind not in _learnt:
         with _learning:
             msgspec.json.Decoder(kind)

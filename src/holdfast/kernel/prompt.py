@@ -1,8 +1,7 @@
-"""What a model is asked, so that nothing in a text can pose as a task, and what it answered.
+"""Prompts that stored text cannot take over, and parsing of their answers.
 
-A question has three parts, in the order in which providers keep them between questions: rules that are always the
-same, then the materials, of which several questions in a row share the first, then what is to be done. Every line that
-parts them carries a code that nobody outside can know, and that is taken out of every text.
+A prompt has three parts, ordered for provider caches: constant rules, then the materials (consecutive prompts often
+share the first), then the task. Every separator line carries a secret code, which is removed from every text.
 """
 
 import re
@@ -19,7 +18,7 @@ from holdfast.kernel.msgspec_lock import learn
 T = TypeVar("T")
 
 VERSION = "1"
-"""Of the words below: an answer to other words is another answer."""
+"""Version of the rules below; part of the cache key."""
 LONGEST_LABEL = 80
 LONGEST_FAULT = 300
 
@@ -41,18 +40,18 @@ the code."""
 
 
 class Prompt(NamedTuple):
-    """One question to a model."""
+    """One prompt for a model."""
 
     system: str
-    """The same bytes in every question, so that providers keep it."""
+    """Constant, so that providers cache it."""
     text: str
-    """The materials. Questions about the same first material begin with the same bytes."""
+    """The materials. Prompts with the same first material start with the same bytes."""
     task: str = ""
-    """What is to be done with them; it goes after the text."""
+    """The task; it follows the text."""
     schema: Mapping[str, Any] | None = None
-    """What the answer must fit, for models that can be held to it."""
+    """JSON Schema of the answer, for models with structured output."""
     code: str = ""
-    """What marks the lines that part it."""
+    """Secret code of the separator lines."""
 
     @property
     def whole(self) -> str:
@@ -60,16 +59,16 @@ class Prompt(NamedTuple):
 
 
 class Material(NamedTuple):
-    """Something that a task works on."""
+    """An input of a task."""
 
     label: str
     text: str
     trusted: bool = False
-    """Whether we computed it. What a model said of a text is not: the text had a hand in it."""
+    """Whether we computed it. A model's output about a text is not trusted: the text can influence it."""
 
 
 def build(instructions: str, schema: Mapping[str, Any], materials: Sequence[Material], secret: bytes) -> Prompt:
-    """A question about some materials; what others wrote first, what we computed after it."""
+    """Build a prompt: untrusted materials first, then trusted ones, then the task."""
     code = _code(materials, secret)
     ordered = sorted(materials, key=lambda material: material.trusted)
     blocks = [_fenced(material, code) for material in ordered]
@@ -79,15 +78,15 @@ def build(instructions: str, schema: Mapping[str, Any], materials: Sequence[Mate
 
 
 def repaired(prompt: Prompt, answer: str, fault: str) -> Prompt:
-    """The same question, with an answer that did not fit and why."""
-    before = [Material("your answer before", answer), Material("what is wrong with it", fault)]
+    """Repeat a prompt with the invalid answer and its error."""
+    before = [Material("your previous answer", answer), Material("error", fault)]
     blocks = "\n\n".join(_fenced(material, prompt.code) for material in before)
-    again = "Your answer before did not fit the schema. Do the task anew, and fit it."
+    again = "Your previous answer did not match the schema. Do the task again and match it."
     return prompt._replace(task=f"{prompt.task}\n{blocks}\n\n<<<task {prompt.code}>>>\n{again}\n")
 
 
 def _code(materials: Sequence[Material], secret: bytes) -> str:
-    """By the first thing that others wrote, so that questions about the same text begin with the same bytes."""
+    """Derive the code from the first untrusted text, so that prompts about the same text start with the same bytes."""
     first = next((material.text for material in materials if not material.trusted), "")
     return blake2b(first.encode("utf-8", "replace"), key=secret[:64], digest_size=16).hexdigest()
 
@@ -99,7 +98,7 @@ def _fenced(material: Material, code: str) -> str:
 
 
 def without(text: str, code: str) -> str:
-    """A text without a code, however it is written into it: what its removal joins is removed again."""
+    """Remove a code from a text, in any case, repeatedly: a removal can join the parts of another one."""
     pattern = re.compile(re.escape(code), re.IGNORECASE)
     while pattern.search(text):
         text = pattern.sub("", text)
@@ -109,13 +108,14 @@ def without(text: str, code: str) -> str:
 def key(
     model: str, agent: str, name: str, instructions: str, schema: Mapping[str, Any], materials: Sequence[Material]
 ) -> str:
-    """Under which an answer is kept: all that it depends on, and who asked; not the code, which differs by process."""
+    """Build the cache key of an answer: everything it depends on and the agent, but not the code, which differs by
+    process."""
     texts = [[one.label, _sent(one.text), one.trusted] for one in materials]
     return sha256(msgspec.json.encode([VERSION, model, agent, name, instructions, _json(schema), texts])).hexdigest()
 
 
 def _sent(text: str) -> str:
-    """A text as it can be sent."""
+    """Replace lone surrogates, which cannot be sent."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -123,7 +123,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-# What comes back
+# Answers
 
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
@@ -131,7 +131,7 @@ _FENCE = re.compile(r"\A```[A-Za-z]*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 
 
 def understood(text: str, answer: type[T]) -> T:
-    """What a model answered in the type that was asked for; Invalid says what is wrong with it."""
+    """Parse a model's answer as a type; raises Invalid with the reason."""
     bare = _THOUGHT.sub("", text, count=1).strip()
     if found := _FENCE.match(bare):
         bare = found[1]
@@ -145,7 +145,7 @@ def understood(text: str, answer: type[T]) -> T:
 
 
 def written(answer: Any) -> str:
-    """An answer as it is kept."""
+    """Encode an answer for the cache."""
     return msgspec.json.encode(answer).decode()
 
 
@@ -154,7 +154,7 @@ def _printable(text: str) -> str:
 
 
 def schema_of(answer: Any) -> Mapping[str, Any]:
-    """The JSON Schema of a type with every reference written out: not every model follows them."""
+    """Return the JSON Schema of a type without references: some models do not follow them."""
     return _schema(answer)
 
 
@@ -170,7 +170,7 @@ def _written_out(schema: Any, components: Mapping[str, Any], within: tuple[str, 
     match schema:
         case {"$ref": str(name)}:
             if name in within:
-                raise TypeError(f"{name} holds itself: a model cannot be asked for that")
+                raise TypeError(f"{name} is recursive: it cannot be used as an answer")
             return _written_out(components[name], components, (*within, name))
         case dict():
             return {key: _written_out(value, components, within) for key, value in schema.items()}

@@ -1,4 +1,4 @@
-"""Text for a terminal: escaping, tables, and generic rendering of any answer."""
+"""Terminal output: escaping, tables and generic rendering of answers."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -118,9 +118,9 @@ def test_a_question_that_is_repeated_tells_what_was_wrong_as_data() -> None:
     assert again.text == prompt.text
     assert again.task.startswith(prompt.task)
     assert marks(again)[3:] == [
-        "<<<data your answer before>>>",
+        "<<<data your previous answer>>>",
         "<<<end>>>",
-        "<<<data what is wrong with it>>>",
+        "<<<data error>>>",
         "<<<end>>>",
         "<<<task>>>",
     ]
@@ -157,7 +157,7 @@ def test_a_schema_is_written_out_without_references() -> None:
     schema = words.schema_of(Tree)
     assert schema["properties"]["leaves"]["items"]["properties"] == {"x": {"type": "integer"}}
     assert "$ref" not in str(schema)
-    with pytest.raises(TypeError, match="Ring holds itself"):
+    with pytest.raises(TypeError, match="Ring is recursive"):
         words.schema_of(Ring)
 
 

@@ -42,7 +42,7 @@ def test_what_is_no_envelope_that_we_read_is_refused(hold: holdfast.Holdfast, en
         ({"title": "x" * 513}, "title: at most 512 bytes, got 513"),
         ({"priority": 11}, "priority: must be between 1 and 10, got 11"),
         ({"tier": "eternal"}, "tier: Invalid enum value 'eternal'"),
-        ({"created_at": "yesterday"}, "created_at: not a time: write it as 2026-01-31T09:00:00Z or 2026-01-31"),
+        ({"created_at": "yesterday"}, "created_at: not a time; write 2026-01-31T09:00:00Z or 2026-01-31"),
         ({"id": "../etc"}, "id: Expected `str` matching regex"),
         ({"version": 0}, "version: Expected `int` >= 1"),
         ({"namespace": "a//b"}, "namespace: no empty, . or .. segments, and no / at either end"),

@@ -178,7 +178,7 @@ def test_a_draft_that_could_not_be_kept_is_made_of_the_sources_own_sentences(db:
         observed(hold, LIFTS)
         (one,) = hold.reflect_suggest().suggestions
     assert (one.draft.method, one.draft.content) == ("heuristic", " ".join(LIFTS))
-    assert one.draft.reason.startswith("what the model drafted cannot be kept: ")
+    assert one.draft.reason.startswith("the model's draft is invalid: ")
 
 
 def test_drafts_end_with_the_budget_of_a_day_and_the_proposals_do_not(db: str) -> None:

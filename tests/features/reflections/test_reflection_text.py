@@ -40,7 +40,7 @@ def test_a_file_with_the_line_ends_of_another_system_is_read() -> None:
     [
         ("", "line 1"),
         ("title: 1", "line 1"),
-        ('---\ntitle: "So"', "second line of three hyphens"),
+        ('---\ntitle: "So"', "closing --- line"),
         ("---\ntitle: So\n---\n", "line 2"),
         ("---\n- a list\n---\n", "line 2"),
         ("---\na: 1\na: 2\n---\n", "line 3"),

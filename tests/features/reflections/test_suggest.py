@@ -13,14 +13,14 @@ OTHERS = ["Soup is served at noon.", "The printer on the third floor hums.", "An
 
 
 @pytest.fixture
-def told(hold: holdfast.Holdfast) -> Callable[..., list[str]]:
+def store_observations(hold: holdfast.Holdfast) -> Callable[..., list[str]]:
     """Keep texts as observations of a namespace; their ids."""
 
-    def told(texts: list[str], namespace: str = "team", **more: Any) -> list[str]:
+    def store_observations(texts: list[str], namespace: str = "team", **more: Any) -> list[str]:
         rows = [{"title": text, "content": text, "namespace": namespace, **more} for text in texts]
         return list(hold.bulk_store(memories=rows).ids)
 
-    return told
+    return store_observations
 
 
 def sets(answer: Any) -> list[list[str]]:
@@ -28,10 +28,10 @@ def sets(answer: Any) -> list[list[str]]:
 
 
 def test_observations_that_share_their_words_are_proposed_together(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
-    alike = told(DEPLOYS)
-    told(OTHERS)
+    alike = store_observations(DEPLOYS)
+    store_observations(OTHERS)
     (one,) = hold.reflect_suggest().suggestions
     assert (one.source_ids, one.namespace, one.method) == (sorted(alike), "team", "heuristic")
     assert {"deploy", "friday", "rollback"} & set(one.shared)
@@ -39,33 +39,35 @@ def test_observations_that_share_their_words_are_proposed_together(
 
 
 def test_without_a_model_a_draft_is_made_of_sentences_of_the_sources(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
-    told(DEPLOYS)
+    store_observations(DEPLOYS)
     (one,) = hold.reflect_suggest(dry_run=True).suggestions
     assert all(sentence in DEPLOYS for sentence in one.draft.content.replace(". ", ".|").split("|"))
     assert (one.draft.title, one.draft.method) == (", ".join(one.shared), "heuristic")
 
 
 def test_every_namespace_is_looked_at_unless_one_is_named(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
-    first, second, third = (told(DEPLOYS, namespace) for namespace in ("a", "b/c", "b"))
+    first, second, third = (store_observations(DEPLOYS, namespace) for namespace in ("a", "b/c", "b"))
     assert sorted(sets(hold.reflect_suggest(dry_run=True))) == sorted(map(sorted, (first, second, third)))
     assert sorted(sets(hold.reflect_suggest(namespace="b", dry_run=True))) == sorted(map(sorted, (second, third)))
 
 
-def test_the_same_observations_make_the_same_proposals(hold: holdfast.Holdfast, told: Callable[..., list[str]]) -> None:
-    told([*DEPLOYS, *OTHERS, *(f"Rain at noon over the harbour in week {n}." for n in range(5))])
+def test_the_same_observations_make_the_same_proposals(
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+) -> None:
+    store_observations([*DEPLOYS, *OTHERS, *(f"Rain at noon over the harbour in week {n}." for n in range(5))])
     first = hold.reflect_suggest(dry_run=True)
     assert first.count == 2
     assert all(hold.reflect_suggest(dry_run=True) == first for _ in range(3))
 
 
 def test_a_look_notes_nothing_and_an_offer_is_made_once(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
-    told(DEPLOYS)
+    store_observations(DEPLOYS)
     before = hold.events(limit=100).events
     looked = hold.reflect_suggest(dry_run=True)
     offered = hold.reflect_suggest()
@@ -75,51 +77,53 @@ def test_a_look_notes_nothing_and_an_offer_is_made_once(
     assert hold.events(limit=100).events == before
 
 
-def test_what_was_dismissed_is_never_proposed_again(hold: holdfast.Holdfast, told: Callable[..., list[str]]) -> None:
-    told(DEPLOYS)
+def test_what_was_dismissed_is_never_proposed_again(
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+) -> None:
+    store_observations(DEPLOYS)
     (one,) = hold.reflect_suggest().suggestions
     hold.reflect_dismiss(offer_id=one.offer_id)
     assert hold.reflect_suggest(again=True).count == 0
 
 
 def test_what_a_reflection_stands_on_is_not_proposed_until_it_falls(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
-    told(DEPLOYS)
+    store_observations(DEPLOYS)
     (one,) = hold.reflect_suggest().suggestions
     made = hold.reflect(source_ids=one.source_ids, title="Fridays", content="Deploy on other days.")
     assert hold.reflect_suggest(again=True).count == 0
     with hold.hold.reading() as session:
         assert session.row("offer_get", id=one.offer_id)[-1] == "accepted"  # type: ignore[index]
     hold.delete(made.id)
-    told(["The deploy on Friday failed: the rollback script of service z broke."], title="z")
+    store_observations(["The deploy on Friday failed: the rollback script of service z broke."], title="z")
     assert hold.reflect_suggest().count == 1
 
 
 def test_only_recent_observations_are_looked_at(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]], clock: Any
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]], clock: Any
 ) -> None:
-    told(DEPLOYS, tier="long")
+    store_observations(DEPLOYS, tier="long")
     clock.move(days=31)
     assert hold.reflect_suggest(dry_run=True).count == 0
     assert hold.reflect_suggest(days=40, dry_run=True).count == 1
 
 
 def test_what_is_no_observation_or_not_to_be_seen_is_left_out(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]], seen_by: Callable[..., Any]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]], seen_by: Callable[..., Any]
 ) -> None:
-    told(DEPLOYS[:2])
-    told(DEPLOYS[2:], scope="private")
+    store_observations(DEPLOYS[:2])
+    store_observations(DEPLOYS[2:], scope="private")
     assert seen_by("ai:other@here").reflect_suggest(dry_run=True).count == 0
     assert seen_by("ai:other@here").reflect_suggest(min_size=2, dry_run=True).count == 1
-    told(DEPLOYS, "decided", kind="decision")
+    store_observations(DEPLOYS, "decided", kind="decision")
     assert hold.reflect_suggest(namespace="decided").count == 0
 
 
 def test_a_proposal_has_as_many_sources_as_were_asked_for(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
-    told(DEPLOYS)
+    store_observations(DEPLOYS)
     assert [len(one) for one in sets(hold.reflect_suggest(max_size=3, dry_run=True))] == [3]
     assert hold.reflect_suggest(min_size=5, dry_run=True).count == 0
     with pytest.raises(Invalid):
@@ -127,9 +131,9 @@ def test_a_proposal_has_as_many_sources_as_were_asked_for(
 
 
 def test_an_offer_that_was_not_made_is_not_dismissed(
-    hold: holdfast.Holdfast, told: Callable[..., list[str]], seen_by: Callable[..., Any]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]], seen_by: Callable[..., Any]
 ) -> None:
-    told(DEPLOYS)
+    store_observations(DEPLOYS)
     (one,) = hold.reflect_suggest().suggestions
     for caller, id in ((hold, "no-such-offer"), (seen_by("ai:far@here", namespaces=("far",)), one.offer_id)):
         with pytest.raises(NotFound):

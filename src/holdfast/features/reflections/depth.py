@@ -1,7 +1,7 @@
-"""What stands on what: nothing on itself, nothing lower than it must, nothing higher than its namespace allows.
+"""Depth rules for reflections: no cycles, depth = max(sources) + 1, capped by namespace policy.
 
-Every way in which a link to a ground comes to hold, by reflection or by derivation, passes `stand`; every way in which
-a memory that has a depth comes into a namespace passes `must_fit`. That a depth never falls `Transaction.change` keeps.
+Every write of a source link passes `stand`; every move of a memory with a depth into a namespace passes `must_fit`.
+`Transaction.change` guarantees that a depth never decreases.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from holdfast.kernel.storage.port import Session
 
 
 class Raised(NamedTuple):
-    """A memory that comes to lie higher."""
+    """A memory whose depth increases, and its new depth."""
 
     id: str
     depth: int
@@ -31,13 +31,14 @@ class Raised(NamedTuple):
 
 
 How = Literal["made", "put back", "taken in"]
-"""A link is made here, put back by an undo, or taken in from elsewhere."""
+"""Whether a link is created here, restored by an undo, or received from another store."""
 
 
 def stand(write: Transaction, before: Link | None, after: Link, how: How = "made") -> None:
-    """Let a link hold that is about to be written: what it makes higher is raised, or the link is refused.
+    """Check a link that is about to be written and raise the depths it affects; raise if it is not allowed.
 
-    What is taken in from elsewhere is not capped: it is as deep as it is, and only what is made of it here is refused.
+    Links from other stores are not capped by policy: they are accepted at any depth, and only new links on them are
+    refused.
     """
     if stands(after) and not held_before(before, after):
         _must_not_circle(write, after, how)
@@ -48,22 +49,22 @@ def stand(write: Transaction, before: Link | None, after: Link, how: How = "made
 
 
 def _must_not_circle(write: Transaction, link: Link, how: How) -> None:
-    """A memory stands on what was there before it: nothing reflects on itself, by whatever detour.
+    """Raise if a link closes a cycle.
 
-    That memories were derived from each other can be told from elsewhere, and makes none of them deeper: it is only
-    not made here.
+    A cycle with a reflection is always refused. A cycle of derivations changes no depth: it is accepted from other
+    stores and from undo, and refused only for new links.
     """
     reflects = _circle(write, link)
     if reflects or (reflects is not None and how == "made"):
         raise CycleDetected(
-            "The target already stands on the source: a memory neither reflects on itself nor is derived from itself.",
+            "This link would close a cycle: the target is already derived from the source.",
             source_id=link.source,
             target_id=link.target,
         )
 
 
 def _circle(write: Transaction, link: Link) -> bool | None:
-    """Whether there is a reflection in the circle that a link closes; None if it closes none."""
+    """Whether the cycle that a link closes contains a reflection; None if it closes no cycle."""
     found = write.session.row(
         "reflection_circle",
         source=link.source,
@@ -78,23 +79,24 @@ def _circle(write: Transaction, link: Link) -> bool | None:
 
 
 def must_fit(session: Session, memory: Memory) -> None:
-    """Raise if a memory is deeper than its namespace allows, or allows without somebody's consent."""
+    """Raise if a memory is deeper than its namespace allows, or than it allows without approval."""
     if memory.reflection_depth > 0:
         rules = policies.resolved(session, memory.namespace)
         must_be_allowed(rules, memory.reflection_depth, memory.namespace)
         if needs_approval(rules, memory.reflection_depth):
             raise ApprovalRequired(
-                f"In {memory.namespace!r} what is deeper than {rules.require_approval_above_depth} needs approval: "
-                "make it with reflect, which asks for it."
+                f"In {memory.namespace!r} a depth above {rules.require_approval_above_depth} requires approval: "
+                "create it with reflect, which requests approval."
             )
 
 
 def must_be_allowed(rules: Rules, depth: int, namespace: str) -> None:
     if depth > rules.max_reflection_depth:
-        allowed = f"at most {rules.max_reflection_depth}: reflect on what lies lower, or"
+        allowed = f"at most {rules.max_reflection_depth}: use shallower sources, or"
         raise DepthExceeded(
-            f"This would have the depth {depth}; {namespace!r} allows "
-            f"{allowed if rules.max_reflection_depth else 'no reflections:'} raise max_reflection_depth by policy_set.",
+            f"The depth would be {depth}; {namespace!r} allows "
+            f"{allowed if rules.max_reflection_depth else 'no reflections:'} "
+            "raise max_reflection_depth with policy_set.",
             depth=depth,
             max_reflection_depth=rules.max_reflection_depth,
             namespace=namespace,
@@ -106,7 +108,7 @@ def needs_approval(rules: Rules, depth: int) -> bool:
 
 
 def lift(write: Transaction, id: str, depth: int, *, capped: bool) -> None:
-    """Raise a memory to a depth, and with it what stands on it: all of them, or none, refused before it is written."""
+    """Raise the depth of a memory and of its dependents: all or none. Raises before the first write."""
     rows = write.session.rows("reflection_higher", id=id, depth=depth, now=write.now, most=DEEPEST_TAKEN_IN + 1)
     raised = [Raised(*row) for row in rows]
     for one in raised:
@@ -122,9 +124,9 @@ def lift(write: Transaction, id: str, depth: int, *, capped: bool) -> None:
 
 
 def raise_taken(write: Transaction, links: Iterable[str], grounds: Iterable[str]) -> None:
-    """Raise what lies too low for what two stores said apart: here a memory rose, there another came to stand on it.
+    """Raise depths that became too low by concurrent changes: one store raised a memory, another linked to it.
 
-    In a circle that two stores closed together nobody has a depth, and nobody is raised.
+    Memories in a cycle that two stores closed together are not raised.
     """
     asked = {"links": sorted(links), "grounds": sorted(grounds)}
     for (id,) in write.session.rows("reflection_low", **asked, now=write.now) if any(asked.values()) else ():
@@ -137,11 +139,13 @@ def raise_taken(write: Transaction, links: Iterable[str], grounds: Iterable[str]
 
 
 def _must_rise(write: Transaction, id: str, one: Raised) -> None:
-    """What stands on a memory may be others' own: of it nothing is told but that it is there."""
+    """Raise if policy forbids the new depth. The error does not identify dependents: they may be private."""
     rules = policies.resolved(write.session, one.namespace)
     if one.id == id:
         must_be_allowed(rules, one.depth, one.namespace)
         if needs_approval(rules, one.depth):
-            raise ApprovalRequired("This depth needs approval: make the reflection with reflect, which asks for it.")
+            raise ApprovalRequired(
+                "This depth requires approval: create the reflection with reflect, which requests approval."
+            )
     elif one.depth > rules.max_reflection_depth or needs_approval(rules, one.depth):
-        raise DepthExceeded("Something that stands on the source would lie deeper than its namespace allows.")
+        raise DepthExceeded("A dependent of the source would become deeper than its namespace allows.")

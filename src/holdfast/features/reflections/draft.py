@@ -1,4 +1,4 @@
-"""Draft what could be concluded from some observations: in their own sentences, or as a model puts it."""
+"""Draft a conclusion from observations, from their sentences or with a model."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MOST_CHARACTERS = 4000
 """Of each source."""
 LONGEST_TITLE = 120
 INSTRUCTIONS = (
-    "Say in one to three plain sentences what follows from the sources together: a pattern, a cause or a rule that "
-    "none of them says alone, with a short title. Keep names, numbers and dates. Claim nothing that the sources do not "
-    "bear out."
+    "State in one to three plain sentences what follows from the sources together: a pattern, a cause or a rule that "
+    "no single source states, with a short title. Keep names, numbers and dates. Claim nothing that the sources do not "
+    "support."
 )
 
 
 class Conclusion(NamedTuple):
-    """What `reflect` could be given: nothing of it is kept."""
+    """A draft for `reflect`; not stored."""
 
     title: str
     content: str
@@ -36,14 +36,14 @@ class Conclusion(NamedTuple):
 
 
 class Concluded(Struct, frozen=True):
-    """What follows from the sources, and a title for it."""
+    """The model's answer: a conclusion and its title."""
 
     title: str
     text: str
 
 
 def conclude(hold: Hold, sources: Sequence[Memory], shared: Sequence[str], *, ask: bool) -> Conclusion:
-    """A draft of what sources come to; `ask` the model that is set, if there is one. Never inside a transaction."""
+    """Draft a conclusion, with the model if one is set and `ask` is true. Never call inside a transaction."""
     rules = _by_rules(hold, sources, shared)
     if hold.model is None or not ask:
         return rules
@@ -57,11 +57,11 @@ def conclude(hold: Hold, sources: Sequence[Memory], shared: Sequence[str], *, as
     try:
         return Conclusion(door.title(answer.title), door.content(answer.text.strip()), how)
     except Invalid as error:
-        return rules._replace(how=unfit(f"what the model drafted cannot be kept: {error.message}"))
+        return rules._replace(how=unfit(f"the model's draft is invalid: {error.message}"))
 
 
 def _by_rules(hold: Hold, sources: Sequence[Memory], shared: Sequence[str]) -> Conclusion:
-    """The weightiest sentences of the sources, word for word, under the words that they share."""
+    """Quote the most important sentences of the sources, titled with their shared words."""
     text = "\n".join(source.content[:MOST_CHARACTERS] for source in sources)
     with hold.reading() as session:
         said = summary(text, SENTENCES, rarity(session, meant(text)))

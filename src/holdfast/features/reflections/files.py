@@ -1,4 +1,4 @@
-"""Reflections as files that people read, and back again."""
+"""Export reflections to Markdown files and import them again."""
 
 import os
 import stat
@@ -29,30 +29,30 @@ LARGEST_FILE = 1 << 20
 MOST_FILES = 100_000
 UNFINISHED = ".holdfast-partial"
 MISSING = "reflects_on_missing"
-"""Where a reflection that was taken in says which of its sources are not here, so that they are not lost."""
+"""Field of an imported reflection that lists its sources missing from this store, so that they are not lost."""
 NOT_OF_THE_FILE = ("id", "access_count", "last_accessed_at", "content")
-"""How often it was used here is no part of what it says."""
+"""Fields that are not exported to the file, such as local access counts."""
 
 FIRST = ("namespace", "title", "reflection_depth", "created_at")
 TOLD_BY_HEADS = ("speaker", "occurred_at", "thread", "place")
-"""What is not said of these would be read from the text."""
+"""Written even if empty: on import a missing one would be parsed from the text."""
 
 Row = dict[str, Any]
 
 
 class Written(NamedTuple):
-    """What became of a folder of files; all names are within it."""
+    """The outcome of an export; names are relative to the folder."""
 
     written: list[str]
     unchanged: list[str]
     removed: list[str]
-    """Files of reflections that are not live here any more."""
+    """Files of reflections that are no longer live."""
     left: list[str]
-    """Files that are not of this store."""
+    """Files that this store did not write."""
 
 
 class Parted(NamedTuple):
-    """A file taken apart into rows of an envelope."""
+    """A file parsed into rows of an import envelope."""
 
     name: str
     memory: Row
@@ -63,13 +63,13 @@ class TakenIn(NamedTuple):
     files: int
     taken: intake.Taken
     rejected: list[tuple[str, HoldfastError]]
-    """What is wrong with which file."""
+    """File name and error."""
     missing: list[str]
-    """Sources that are not here."""
+    """Sources missing from this store."""
 
 
 def fields_of(session: Session, hold: Hold, memory: Memory) -> Row:
-    """What is known of a reflection beside its text."""
+    """Build the header fields of a reflection's file."""
     said, ours = envelope.memory_row(memory, (0, 0)), envelope.memory_row(replace(memory, extra={}), (0, 0))
     own = _spoken({name: said[name] for name in ours if name not in NOT_OF_THE_FILE})
     more = {name: value for name, value in said.items() if name not in ours and name != MISSING}
@@ -86,7 +86,7 @@ def fields_of(session: Session, hold: Hold, memory: Memory) -> Row:
 
 
 def _links_of(session: Session, hold: Hold, memory: Memory) -> tuple[list[Row], list[Row]]:
-    """What a reflection stands on, here or not; and what else it points to."""
+    """List the sources of a reflection, missing ones included, and its other links."""
     which = Which(view="kept", ended_too=True)
     edges = links.leaving(session, hold.caller, [memory.id], which, hold.now(), limit=MOST_LINKS)
     rows = [envelope.link_row(edge.link) for edge in edges]
@@ -99,7 +99,7 @@ def _links_of(session: Session, hold: Hold, memory: Memory) -> tuple[list[Row], 
 
 
 def _missing_of(memory: Memory) -> list[Row]:
-    """The sources that are not here, as far as what is said of them can be read."""
+    """Read the missing sources from the memory's extra field; skip malformed entries."""
     told = memory.extra.get(MISSING)
     ends = told if isinstance(told, list) else []
     return [end for end in ends if isinstance(end, dict) and isinstance(end.get("target_id"), str)]
@@ -110,26 +110,26 @@ def _end(row: Row) -> Row:
 
 
 def _spoken(row: Row) -> Row:
-    """Without what says nothing: a file is for people to read."""
+    """Drop empty values: people read the file."""
     return {name: value for name, value in row.items() if name in TOLD_BY_HEADS or value not in (None, [])}
 
 
 def export_one(hold: Hold, session: Session, id: str) -> tuple[Memory, Row]:
-    """One reflection with all that is known of it."""
+    """Read one reflection with all its fields."""
     memory = memories.resolve(session, hold.caller, id, hold.now(), view="kept")
     if memory.kind != "reflection":
-        raise Invalid(f"The memory {memory.id} is no reflection, but of the kind {memory.kind}.", fields=["memory_id"])
+        raise Invalid(f"The memory {memory.id} is not a reflection (kind: {memory.kind}).", fields=["memory_id"])
     return memory, fields_of(session, hold, memory)
 
 
 def export_all(hold: Hold, to: str, namespace: str | None, since: int | None) -> Written:
-    """A file for each live reflection that the caller sees; those of what is not live any more are taken away."""
+    """Write a file for each live, visible reflection; remove files of reflections that are no longer live."""
     must_be_local(hold, "out_dir")
     folder, place = local_path(to), None if namespace is None else door.namespace(namespace)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Invalid(f"out_dir: {folder} cannot be a folder: {error.strerror}", fields=["out_dir"]) from None
+        raise Invalid(f"out_dir: cannot create {folder}: {error.strerror}", fields=["out_dir"]) from None
     with hold.reading() as session, filing(folder):
         written = Written([], [], [], [])
         for memory in _reflections(hold, session, place, since):
@@ -151,13 +151,13 @@ def _reflections(hold: Hold, session: Session, namespace: str | None, since: int
 
 
 def _put(folder: Path, name: str, content: bytes) -> bool:
-    """The whole file or none of it; whether it had to be written. No link leads out of the folder."""
+    """Write a file atomically if its content changed; return whether it did. Never follows a symbolic link."""
     file = folder / name
     for above in reversed(file.relative_to(folder).parents):
         place = folder / above
         if place != folder:
             if place.is_symlink():
-                raise Invalid(f"{place}: is a link, which is not followed: remove it.", fields=["out_dir"])
+                raise Invalid(f"{place}: is a symbolic link: remove it.", fields=["out_dir"])
             place.mkdir(mode=0o700, exist_ok=True)
     if file.is_symlink():
         file.unlink()
@@ -176,7 +176,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def _clear(hold: Hold, session: Session, folder: Path, namespace: str | None, written: Written) -> None:
-    """Take away what an earlier export wrote of reflections that are not live any more; name what is not ours."""
+    """Remove files of earlier exports whose reflections are no longer live; record files that are not ours."""
     there = {*written.written, *written.unchanged}
     for name in _named(folder):
         if name.endswith(UNFINISHED):
@@ -196,7 +196,7 @@ def _clear_one(hold: Hold, session: Session, folder: Path, name: str, namespace:
 
 
 def _told(folder: Path, name: str) -> tuple[str, str] | None:
-    """The id and the namespace that a file says of itself, if it is one of ours: no link, and to be read."""
+    """Read the memory id and namespace from a file; None if it is unreadable or not ours."""
     try:
         fields, _ = read(_content(folder / name))
     except (HoldfastError, OSError):
@@ -206,21 +206,21 @@ def _told(folder: Path, name: str) -> tuple[str, str] | None:
 
 
 def _named(folder: Path) -> list[str]:
-    """Every file below a folder, by its name within it; links are not followed."""
+    """List all files below a folder by relative name, without following symbolic links."""
     found = []
     for place, folders, files in os.walk(folder):
         folders.sort()
         found += [(Path(place) / file).relative_to(folder).as_posix() for file in files]
         if len(found) > MOST_FILES:
-            raise Invalid(f"{folder}: holds more than {MOST_FILES} files.", fields=["path"])
+            raise Invalid(f"{folder}: contains more than {MOST_FILES} files.", fields=["path"])
     return sorted(found)
 
 
 def _content(file: Path) -> str:
-    """The text of a plain file of a bearable size."""
+    """Read a regular file as UTF-8; raise if it is too large."""
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK), "rb") as given:
         if not stat.S_ISREG(os.fstat(given.fileno()).st_mode):
-            raise Invalid("is no plain file")
+            raise Invalid("is not a regular file")
         content = given.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
         raise Invalid(f"is larger than {LARGEST_FILE} bytes")
@@ -231,13 +231,13 @@ def _content(file: Path) -> str:
 
 
 def import_all(hold: Hold, path: str, options: Options, *, dry_run: bool) -> TakenIn:
-    """Take files in by the same door as every import; each that cannot be read is named, the others go in."""
+    """Import files like any other import; unreadable files are reported, the others are imported."""
     must_be_local(hold, "path")
     folder = local_path(path)
     parts, rejected = list[Parted](), list[tuple[str, HoldfastError]]()
     with filing(folder):
         if not folder.is_dir():
-            raise Invalid(f"path: {path!r} is no folder", fields=["path"])
+            raise Invalid(f"path: {path!r} is not a folder", fields=["path"])
         for name in (name for name in _named(folder) if name.endswith(".md")):
             try:
                 parts.append(_parted(folder, name))
@@ -259,10 +259,10 @@ def _parted(folder: Path, name: str) -> Parted:
         raise Invalid(f"cannot be read: {error.strerror}") from None
     id = fields.pop("memory_id", None)
     if not isinstance(id, str):
-        raise Invalid("memory_id: required: this is no reflection of ours", fields=["memory_id"])
+        raise Invalid("memory_id: required: this is not a reflection file", fields=["memory_id"])
     ground, other, more = fields.pop("reflects_on", []), fields.pop("links", []), fields.pop("more", {})
     if not isinstance(more, dict):
-        raise Invalid("more: an object", fields=["more"])
+        raise Invalid("more: must be an object", fields=["more"])
     ends = [{**_link(one, "reflects_on"), "relation": "reflects_on"} for one in _listed(ground, "reflects_on")]
     ends += [_link(one, "links") for one in _listed(other, "links")]
     return Parted(name, {**more, **fields, "id": id, "content": content}, [{**end, "source_id": id} for end in ends])
@@ -270,18 +270,18 @@ def _parted(folder: Path, name: str) -> Parted:
 
 def _listed(value: Any, field: str) -> list[Any]:
     if not isinstance(value, list):
-        raise Invalid(f"{field}: a list", fields=[field])
+        raise Invalid(f"{field}: must be a list", fields=[field])
     return value
 
 
 def _link(value: Any, field: str) -> Row:
     if not isinstance(value, dict) or not isinstance(value.get("target_id"), str):
-        raise Invalid(f"{field}: each with a target_id", fields=[field])
+        raise Invalid(f"{field}: every entry needs a target_id", fields=[field])
     return value
 
 
 def _missing(hold: Hold, parts: list[Parted]) -> set[str]:
-    """What the files point to that is neither among them nor here."""
+    """Ids that the files link to and that are neither among them nor in the store."""
     wanted = {link["target_id"] for part in parts for link in part.links} - {part.memory["id"] for part in parts}
     with hold.reading() as session:
         return wanted - set(memories.by_ids(session, hold.caller, wanted, hold.now(), view="kept"))

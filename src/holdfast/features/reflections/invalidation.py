@@ -1,7 +1,7 @@
-"""What stands on something that fell, and what became of it: a notice to its owner, never a change of it.
+"""Invalidations: notices that a source of a memory changed. Dependents are flagged, never modified.
 
-A memory falls when it goes away, when what it says ends, or when another takes its place. Whatever reflects on it or
-was derived from it, directly or through others, then has an invalidation, the same one on every node.
+A memory is invalidated when it is deleted, archived, expired, superseded or changed by a peer. Every direct or indirect
+dependent (by reflection or derivation) then gets an invalidation, with the same id on every node.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -20,32 +20,32 @@ Cause = Literal["superseded", "deleted", "archived", "expired", "invalidated", "
 Status = Literal["open", "acknowledged", "resolved", "dismissed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 GROUNDS: tuple[Relation, ...] = ("reflects_on", "derives_from", "derived_from")
-"""Relations by which a memory stands on another."""
+"""Relations from a memory to its sources."""
 MAKING: tuple[Relation, ...] = ("derives_from", "derived_from")
-"""Those of them by which one is made of another and can take its place."""
+"""Those by which the dependent can replace its source."""
 UNSETTLED: tuple[Status, ...] = ("open", "acknowledged")
-"""While it is one of these, the dependent is stale."""
+"""With one of these, the dependent is stale."""
 RESTORED = "restored"
-"""Why the machine resolves one: what fell is back."""
+"""The reason given when a notice is resolved automatically: the source is back."""
 
 
 class Invalidation(Struct, frozen=True):
-    """A memory that stands on one that fell."""
+    """A notice that a source of a memory was invalidated."""
 
     id: str
     invalidated: str
-    """What fell."""
+    """The invalidated source."""
     invalidating: str
-    """What took its place; the fallen memory itself if nothing did."""
+    """Its replacement; the source itself if there is none."""
     dependent: str
     hop: int
-    """How far the dependent stands from what fell: 1 is directly on it."""
+    """Distance from the source: 1 is a direct dependent."""
     cause: Cause
     status: Status
     reason: str | None
-    """Why it was settled."""
+    """Why it was acknowledged, resolved or dismissed."""
     resolver: str | None
-    """Who acknowledged, resolved or dismissed it last."""
+    """Who changed its status last."""
     created_at: int
     updated_at: int
     origin: str
@@ -54,7 +54,7 @@ class Invalidation(Struct, frozen=True):
 
 
 def erase_reason(invalidation: Invalidation) -> Invalidation:
-    """An invalidation without the reason that somebody gave."""
+    """Erase the reason of an invalidation."""
     return replace(invalidation, reason=PURGED, state="deleted")
 
 
@@ -72,12 +72,12 @@ INVALIDATION = register(
 
 
 def id_of(invalidated: str, invalidating: str, dependent: str) -> str:
-    """The same invalidation is the same record on every node."""
+    """Derive the id, the same on every node."""
     return ids.derived(invalidated, invalidating, dependent)
 
 
 class Standing(NamedTuple):
-    """What of a memory decides whether others can stand on it."""
+    """The fields of a memory that decide whether it is available as a source."""
 
     id: str
     namespace: str
@@ -87,7 +87,7 @@ class Standing(NamedTuple):
     lives_until: int
 
     def away(self, now: int) -> Cause | None:
-        """Why it is not there any more, if so."""
+        """Why the memory is unavailable; None if it is available."""
         if self.state != "live":
             return "deleted" if self.state == "deleted" else "archived"
         if self.valid_until is not None and self.valid_until <= now:
@@ -95,36 +95,36 @@ class Standing(NamedTuple):
         return "expired" if self.lives_until <= now else None
 
     def over_since(self, now: int) -> int:
-        """When its time was over, if it is by now."""
+        """When the memory expired, if it has."""
         return min(self.lives_until, now if self.valid_until is None else self.valid_until)
 
 
 class ChangeSet:
-    """What fell and what came back in one transaction; what follows from it is found out at its end."""
+    """Changes of one transaction that affect dependents; evaluated when it ends."""
 
     def __init__(self) -> None:
         self.gone: set[str] = set()
         self.back: set[str] = set()
         self.changed: set[str] = set()
-        """By a peer, under those who stand on it."""
+        """Sources changed by a peer."""
         self.superseded: set[tuple[str, str]] = set()
-        """What fell, and what took its place."""
+        """Pairs of source and replacement."""
         self.cut: set[tuple[str, str]] = set()
-        """What is not stood on any more, and who stood on it."""
+        """Ended source links: pairs of source and dependent."""
         self.made: set[tuple[str, str]] = set()
-        """What was made into something else, and into what."""
+        """New derivations: pairs of source and derived memory."""
         self.grounded: set[tuple[str, str]] = set()
-        """What is newly stood on, and who stands on it."""
+        """New source links: pairs of source and dependent."""
         self.arrived: set[str] = set()
-        """Memories that came in fallen: what was made of them elsewhere took their place."""
+        """Memories that arrived unavailable: memories derived from them elsewhere replace them."""
         self.settled: set[str] = set()
-        """Invalidations that were written in it: what they say is the last word."""
+        """Invalidations written in this transaction: they are not overwritten."""
 
     def __bool__(self) -> bool:
         return bool(self.gone or self.back or self.changed or self.superseded or self.cut or self.grounded)
 
     def memory(self, before: Memory | None, after: Memory, now: int, *, over: bool = False) -> None:
-        """A memory was written, and its time may be over by that; otherwise that is left to those who collect."""
+        """Record a written memory. `over`: its expiry counts now; otherwise garbage collection reports it."""
         there = not over and _there(after, now)
         if before is None:
             self.arrived.update([] if there else [after.id])
@@ -135,14 +135,14 @@ class ChangeSet:
             self.back.add(after.id)
 
     def link(self, before: Link | None, after: Link, now: int) -> None:
-        """A link was made or changed."""
+        """Record a created or changed link."""
         if after.relation == "supersedes":
             self._supersession(before, after, now)
         elif after.relation in GROUNDS:
             self._ground(before, after, now)
 
     def _supersession(self, before: Link | None, link: Link, now: int) -> None:
-        """One that came to hold by itself since it was last written may not have been told yet."""
+        """A link whose start passed since it was last written may not have been reported yet."""
         was = before is not None and _replaces(before, before.updated_at)
         if _replaces(link, now):
             if not was:
@@ -152,7 +152,7 @@ class ChangeSet:
             self.back.add(link.target)
 
     def _ground(self, before: Link | None, link: Link, now: int) -> None:
-        """One that ended by itself since it was last written may not have been told yet."""
+        """A link whose end passed since it was last written may not have been reported yet."""
         known, held = before is not None, before is not None and _holds(before, now)
         if not _holds(link, now):
             if link.state == "live" and before is not None and _holds(before, before.updated_at):
@@ -176,7 +176,7 @@ def _outlived(memory: Memory, now: int) -> bool:
 
 
 def _replaces(link: Link, now: int) -> bool:
-    """Whether a link that supersedes does so at a moment: it may begin later."""
+    """Whether a supersedes link is in force: it may start later."""
     return _holds(link, now) and link.valid_from <= now
 
 

@@ -19,18 +19,18 @@ select {invalidation.columns} from invalidation i where i.id > :after order by i
 -- name: invalidation_some
 select {invalidation.columns} from invalidation i where i.id = any(:ids)
 -- name: invalidation_unsettled
--- What still waits because of some memories.
+-- Pending notices about some sources.
 select {invalidation.columns} from invalidation i
 where i.invalidated = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live' order by i.id
 -- name: invalidation_ever
--- All that one memory was ever told, for its purge.
+-- All notices of one dependent, closed ones included, for its purge.
 select {invalidation.columns} from invalidation i where i.dependent = :dependent order by i.id
 -- name: invalidation_standing
--- What decides whether others can stand on a memory.
+-- The fields that decide whether a memory is available as a source.
 select id, namespace, state, valid_until, updated_at, lives_until from memory where id = any(:ids)
 -- name: invalidation_reach
--- Everything that stands on some memories, through links that hold, by the shortest way. Some are left out, and what
--- stands on them alone with them. Ids alone: what the caller may see of them is asked for by itself.
+-- Dependents of some memories through valid links, by the shortest path. Excluded memories are not traversed. Returns ids
+-- only: visibility is checked separately.
 with recursive reach (root, id, hop) as (
   select root.id, root.id, 0 from memory root where root.id = any(:roots)
   union
@@ -40,16 +40,16 @@ with recursive reach (root, id, hop) as (
 )
 select root, id, min(hop) from reach where id <> root group by root, id
 -- name: invalidation_cut
--- Who stood on some memories by a link that has ended.
+-- Former dependents of some memories: their source link has ended.
 select target, source from link where target = any(:ids) and state = 'live' and valid_until <= :now
 and relation in ('reflects_on', 'derives_from', 'derived_from')
 -- name: invalidation_superseded
--- What takes the place of some memories, by a link that holds.
+-- Replacements of some memories by a valid supersedes link.
 select target, source from link where target = any(:ids) and state = 'live' and relation = 'supersedes'
 and valid_from <= :now and (valid_until is null or valid_until > :now)
 -- name: invalidation_grounds
--- Why what comes to stand on some memories is stale: what they were told and still waits, what took their place, or that
--- they are away.
+-- Reasons that a new dependent of some memories inherits: their pending notices, their replacements, or that they are
+-- unavailable.
 select i.dependent, i.invalidated, i.invalidating, i.hop, i.cause from invalidation i
 where i.dependent = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live'
 union all
@@ -60,25 +60,25 @@ union all
 select away.id, away.id, away.id, 0, null from memory away
 where away.id = any(:ids) and (away.state <> 'live' or away.valid_until <= :now or away.lives_until <= :now)
 -- name: invalidation_ended
--- Memories that others stand on and whose own end has passed since anybody was told.
+-- Sources whose valid_until has passed since their dependents were last notified.
 select m.id from memory m where m.valid_until <= :now and m.state = 'live'
 and exists (select 1 from link l where l.target = m.id and l.state = 'live'
   and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
 and not exists (select 1 from invalidation i where i.invalidated = m.id and i.updated_at >= m.valid_until)
 -- name: invalidation_begun
--- What superseded something by itself, at a moment that was yet to come when it was said, since anybody was told.
+-- Supersedes links with a future start that has passed since the dependents were last notified.
 select l.target, l.source from link l where l.relation = 'supersedes' and l.state = 'live'
 and l.valid_from > l.updated_at and l.valid_from <= :now and (l.valid_until is null or l.valid_until > :now)
 and not exists (select 1 from invalidation i
   where i.invalidated = l.target and i.invalidating = l.source and i.updated_at >= l.valid_from)
 -- name: invalidation_left
--- Who stood on what, by a link that ended by itself since anybody was told.
+-- Source links whose valid_until has passed since their dependents were last notified.
 select l.target, l.source from link l where l.relation in ('reflects_on', 'derives_from', 'derived_from')
 and l.state = 'live' and l.valid_until > l.updated_at and l.valid_until <= :now
 and not exists (select 1 from invalidation i where i.invalidated = l.target and i.invalidating = l.target
   and i.dependent = l.source and i.updated_at >= l.valid_until)
 -- name: untold_grounds
--- What some memories stand on, by the shortest way through links that hold, whose time was over by itself.
+-- Expired direct and indirect sources of some memories, by the shortest path of valid links.
 with recursive ground (root, id, hop) as (
   select root.id, root.id, 0 from memory root where root.id = any(:ids)
   union
@@ -90,7 +90,7 @@ select root, id, min(hop) from ground where id <> root and exists (select 1 from
   where gone.id = ground.id and gone.state = 'live' and (gone.lives_until <= :now or gone.valid_until <= :now))
 group by root, id
 -- name: untold_roots
--- Memories that others stand on and whose time was over by itself; of those that are collected everybody was told.
+-- Expired sources that have dependents; the dependents of collected ones are notified already.
 select gone.id from memory gone where gone.state = 'live' and gone.collected_at is null and gone.lives_until <= :now
 and exists (select 1 from link l where l.target = gone.id and l.state = 'live'
   and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
@@ -99,10 +99,10 @@ select gone.id from memory gone where gone.state = 'live' and gone.valid_until <
 and exists (select 1 from link l where l.target = gone.id and l.state = 'live'
   and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
 -- name: untold_release
--- Collect some memories if their life is over, so that those who stand on them are told once.
+-- Collect some memories if expired, so that their dependents are notified once.
 update memory set shown = null, collected_at = :now where id = any(:ids) and collected_at is null and lives_until <= :now
 -- name: invalidation_select
--- Invalidations, each with the memory that is told. Only features/reflections/invalidation_store.py joins the parts below.
+-- Invalidations, each with its dependent. Only features/reflections/invalidation_store.py combines the parts below.
 select {invalidation.columns}, m.namespace, m.title, m.agent, m.scope
 from invalidation i join memory m on m.id = i.dependent where i.state = 'live' and m.state <> 'deleted'
 -- name: invalidation_count
@@ -118,12 +118,12 @@ select count(*) from invalidation i join memory m on m.id = i.dependent where i.
 -- name: invalidation.newest_first
  order by i.created_at desc, i.hop, i.id limit :limit offset :skip
 -- name: stale_some
--- Those of some memories that were told that something they stand on fell: of most there is nothing more to ask.
+-- Which of some memories have pending notices: most have none, so the rest of the work is skipped.
 select distinct i.dependent from invalidation i
 where i.dependent = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live'
 -- name: stale_select
--- Why memories are stale: of each the nearest reason, the newest of those, and how many there are. The clauses that say
--- which memories the caller may see follow twice, for what fell and for what took its place.
+-- Why memories are stale: for each the nearest, newest reason and the number of reasons. The visibility clauses follow
+-- twice, for the source and for its replacement.
 select s.dependent, s.cause, s.status, s.hop, s.created_at, s.many, f.id, h.id from (
   select i.dependent, i.cause, i.status, i.hop, i.created_at, i.invalidated, i.invalidating,
     count(*) over (partition by i.dependent) as many,

@@ -1,4 +1,4 @@
-"""Invalidations: made at the end of the transaction in which something fell, and read by those who may see them."""
+"""Create, resolve and read invalidations. They are written at the end of the transaction that causes them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -30,22 +30,21 @@ COLUMNS = len(Invalidation.__struct_fields__)
 
 
 class Fall(NamedTuple):
-    """Something fell: everything that stands on it is to be told, or only one memory that stood on it and what
-    stands on that."""
+    """An invalidated source. Notifies all its dependents, or only one dependent and the dependents of that."""
 
     of: str
     namespace: str
     by: str
     cause: Cause
     heirs: frozenset[str] = frozenset()
-    """What took its place: not stale for it."""
+    """Its replacements; they do not become stale."""
     only: str | None = None
     hop: int = 1
-    """How far that one memory stands from it."""
+    """Distance of that dependent."""
 
 
 def settle(write: Transaction, happened: ChangeSet) -> list[Invalidation]:
-    """Tell all that stands on what fell, and take back what is not so any more. Repeated, it changes nothing."""
+    """Write notices for the dependents of invalidated sources; resolve those that no longer apply. Idempotent."""
     settled = frozenset(happened.settled)
     told = _tell(write, [*_falls(write, happened), *_inherited(write, happened)], settled)
     if happened.back:
@@ -54,7 +53,7 @@ def settle(write: Transaction, happened: ChangeSet) -> list[Invalidation]:
 
 
 def _falls(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
-    """What really fell: at the end of a transaction a memory may be back already."""
+    """List the sources invalidated by a transaction; one that is available again at its end is left out."""
     pairs = happened.superseded | happened.cut
     known = _standing(write.session, {*happened.gone, *happened.changed, *(target for target, _ in pairs)})
     made: dict[str, set[str]] = {}
@@ -80,7 +79,7 @@ def _fall(
 
 
 def _inherited(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
-    """What newly stands on something that fell, or on what is stale, is as stale as if it had stood there before."""
+    """List the reasons that new links inherit: linking to an unavailable or stale memory makes the dependent stale."""
     fallen = happened.gone | happened.arrived | {target for target, _ in happened.superseded}
     heirs = {(target, source) for target, source in happened.made if target in fallen}
     reasons = _reasons(write, {target for target, _ in happened.grounded})
@@ -95,18 +94,18 @@ def _inherited(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
 
 
 class _Reason(NamedTuple):
-    """Why what newly stands on a memory is stale: something it stands on fell, or the memory itself."""
+    """Why a new dependent of a memory is stale: the memory, or one of its sources, is invalidated."""
 
     fell: str
     by: str
     hop: int
-    """How far the memory stands from what fell."""
+    """Distance of the memory from the invalidated source."""
     cause: Cause | None
-    """None if it is the memory that is away."""
+    """None if the memory itself is unavailable."""
 
 
 def _reasons(write: Transaction, targets: Iterable[str]) -> dict[str, list[_Reason]]:
-    """By memory; of one that was superseded and is away too, only that it was superseded."""
+    """Find the reasons by memory; a supersession hides that the memory is also unavailable."""
     found: dict[str, list[_Reason]] = {}
     wanted = sorted(targets)
     for target, *row in write.session.rows("invalidation_grounds", ids=wanted, now=write.now) if wanted else ():
@@ -135,7 +134,7 @@ def _tell(write: Transaction, falls: Sequence[Fall], settled: frozenset[str]) ->
 
 
 def _again(write: Transaction, known: Invalidation, wanted: Invalidation) -> Invalidation | None:
-    """A settled one is opened again; one that waits stays, but for what nothing can take back."""
+    """Reopen a closed notice. A pending one stays, except that the cause becomes `changed`, which is permanent."""
     if known.state != "live" or known.status not in UNSETTLED:
         opened = replace(
             known, hop=wanted.hop, cause=wanted.cause, status="open", reason=None, resolver=None, state="live"
@@ -147,7 +146,7 @@ def _again(write: Transaction, known: Invalidation, wanted: Invalidation) -> Inv
 
 
 def _wanted(write: Transaction, falls: Sequence[Fall]) -> list[Invalidation]:
-    """What must be there, the nearest first."""
+    """Build the notices that must exist, nearest first."""
     hops: dict[str, int] = {}
     for fall in falls:
         place = fall.namespace
@@ -168,7 +167,7 @@ def _wanted(write: Transaction, falls: Sequence[Fall]) -> list[Invalidation]:
 
 
 def _dependents(fall: Fall, reached: dict[str, dict[str, int]]) -> list[tuple[str, int]]:
-    """Who is to be told of a fall, and how far away it is."""
+    """List the dependents to notify with their distances."""
     if fall.only is None:
         return list(reached.get(fall.of, {}).items())
     beyond = [(id, hop + fall.hop) for id, hop in reached.get(fall.only, {}).items() if id != fall.of]
@@ -196,7 +195,7 @@ def _new(write: Transaction, fall: Fall, dependent: str, hop: int) -> Invalidati
 def reach(
     session: Session, roots: Iterable[str], now: int, *, without: Iterable[str] = (), hops: int = MOST_HOPS
 ) -> dict[str, dict[str, int]]:
-    """What stands on each of some memories, and how far from it, whoever may see it."""
+    """Find the dependents of some memories with their distances, regardless of visibility."""
     found: dict[str, dict[str, int]] = {}
     rows = session.rows("invalidation_reach", roots=sorted(set(roots)), without=sorted(without), hops=hops, now=now)
     for root, id, hop in rows:
@@ -205,7 +204,7 @@ def reach(
 
 
 def _take_back(write: Transaction, back: list[str], settled: frozenset[str]) -> None:
-    """Resolve what waits because of memories that are back, unless something else still makes it so."""
+    """Resolve pending notices about restored memories, unless another reason remains."""
     found = [INVALIDATION.load(row) for row in write.session.rows("invalidation_unsettled", ids=back)]
     waiting = [one for one in found if one.id not in settled]
     if not waiting:
@@ -218,7 +217,7 @@ def _take_back(write: Transaction, back: list[str], settled: frozenset[str]) -> 
 
 
 class _Still:
-    """Why something that fell, or was left, may still be so."""
+    """Decides whether a notice still applies."""
 
     def __init__(self, session: Session, ids: list[str], now: int) -> None:
         self._now = now
@@ -234,13 +233,13 @@ class _Still:
         return one.cause == "changed" or (stands and over) or self._left(one)
 
     def _left(self, one: Invalidation) -> bool:
-        """Whether the dependent, or what it stands on, lost its link to what fell."""
+        """Whether the dependent, or one of its sources, lost its link to the invalidated source."""
         left = {source for target, source in self._cut if target == one.invalidated}
         return any(one.dependent == id or one.dependent in self._reached.get(id, {}) for id in left)
 
 
 def ended(write: Transaction) -> None:
-    """Let all be told that ended, or came to hold, by itself since anybody who stands on it was told."""
+    """Record memories and links whose validity started or ended since their dependents were last notified."""
     asked = [write.session.rows(f"invalidation_{name}", now=write.now) for name in ("ended", "begun", "left")]
     gone, begun, left = asked
     write.expired(row[0] for row in gone)
@@ -250,17 +249,17 @@ def ended(write: Transaction) -> None:
 
 
 class Which(Struct, frozen=True, kw_only=True):
-    """Which invalidations are meant. Every part narrows."""
+    """A filter on invalidations. All conditions must hold."""
 
     statuses: tuple[Status, ...] = ()
     namespace: str | None = None
-    """Of the dependents."""
+    """Namespace of the dependent."""
     dependent: str | None = None
     invalidated: str | None = None
 
 
 class Told(NamedTuple):
-    """An invalidation, and whom it tells."""
+    """An invalidation and its dependent."""
 
     one: Invalidation
     namespace: str
@@ -270,7 +269,7 @@ class Told(NamedTuple):
 
 
 def select(session: Session, caller: Caller, which: Which, now: int, *, limit: int, skip: int) -> list[Told]:
-    """Invalidations whose dependents the caller may see, the newest first."""
+    """Read invalidations whose dependents the caller may see, newest first."""
     parts, params = _narrowed(caller, which, now)
     rows = session.assembled(
         ("invalidation_select", *parts, "invalidation.newest_first"), params | {"limit": limit, "skip": skip}
@@ -300,14 +299,14 @@ def _narrowed(caller: Caller, which: Which, now: int) -> tuple[list[Part], dict[
 
 
 def one(session: Session, caller: Caller, id: str) -> Told | None:
-    """One invalidation, if its dependent is the caller's to see."""
+    """Read one invalidation if the caller may see its dependent."""
     parts, params = memories.visible(caller)
     rows = session.assembled(("invalidation_select", *parts, "invalidation.one"), params | {"invalidation": id})
     return Told(Invalidation(*rows[0][:COLUMNS]), *rows[0][COLUMNS:]) if rows else None
 
 
 def seen(session: Session, caller: Caller, ids: Iterable[str], *, kept: bool = False) -> set[str]:
-    """Those of some memories, unless they are to be kept deleted ones too, whose ids the caller may know."""
+    """Ids of the visible memories among some; deleted ones count unless `kept` is set."""
     wanted = list(ids)
     parts, params = memories.visible(caller)
     parts += ["memory.kept"] if kept else []
@@ -315,7 +314,7 @@ def seen(session: Session, caller: Caller, ids: Iterable[str], *, kept: bool = F
 
 
 class Stale(NamedTuple):
-    """Why a memory is stale: the nearest reason, and how many there are."""
+    """Why a memory is stale: the nearest reason and the number of reasons."""
 
     cause: Cause
     status: Status
@@ -323,12 +322,12 @@ class Stale(NamedTuple):
     since: int
     many: int
     invalidated: str | None
-    """None if it is not the caller's to see."""
+    """None if the caller may not see it."""
     invalidating: str | None
 
 
 def stale(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, Stale]:
-    """Which of some memories are stale, and why; what they were not told yet counts, too."""
+    """Find which memories are stale and why, including expiries not written yet."""
     if not ids:
         return {}
     told = [id for (id,) in session.rows("stale_some", ids=list(ids))]
@@ -337,14 +336,14 @@ def stale(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dic
 
 
 def _why_stale(session: Session, caller: Caller, ids: Sequence[str]) -> dict[str, Stale]:
-    """Why some memories are stale that were told of it."""
+    """Read the reasons of memories that have pending notices."""
     clauses, params = memories.visible(caller)
     parts = ("stale_select", *clauses, "stale_select.heir", *clauses, "stale_select.end")
     return {row[0]: Stale(*row[1:]) for row in session.assembled(parts, params | {"ids": list(ids)})}
 
 
 def _with_untold(session: Session, caller: Caller, told: dict[str, Stale], more: Sequence[Untold]) -> dict[str, Stale]:
-    """As it will be once they are told: the nearest reason, the newest of those, and how many there are."""
+    """Merge in expiries not written yet: keep the nearest, newest reason and count all."""
     names = seen(session, caller, {one.fell for one in more}) if more else set()
     for one in more:
         fell = one.fell if one.fell in names else None

@@ -1,4 +1,4 @@
-"""What is stale because something it stands on fell: who is told, what they make of it, what to reflect on instead."""
+"""List stale memories, set the status of their notices, and suggest current sources."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -22,18 +22,18 @@ from holdfast.kernel.storage.port import Session
 
 MOST_SOURCES = 1000
 MOST_STEPS = 8
-"""So often what superseded a source is followed to what superseded that."""
+"""Maximum length of a supersession chain that is followed."""
 
 Outcome = Literal["applied", "unchanged"]
 
 
 class Shown(NamedTuple):
-    """An invalidation as its caller may see it."""
+    """An invalidation with the ids that the caller may see."""
 
     told: Told
     invalidated: str | None
     invalidating: str | None
-    """Neither, if it is not the caller's to see; what took nothing's place is not named."""
+    """None if not visible, or if there is no replacement."""
 
 
 class Settled(NamedTuple):
@@ -48,7 +48,7 @@ class Dependent(NamedTuple):
 
 
 def browse(hold: Hold, session: Session, which: Which, *, limit: int, skip: int) -> tuple[list[Shown], int]:
-    """Invalidations whose dependents the caller may see, the newest first, and how many there are."""
+    """Read a page of invalidations whose dependents the caller may see, newest first, and their total."""
     now = hold.now()
     which = _resolved(hold, session, which, now)
     more = _untold(hold, session, which, now)
@@ -66,7 +66,7 @@ def _newest_first(told: Told) -> tuple[int, int, str]:
 
 
 def _untold(hold: Hold, session: Session, which: Which, now: int) -> list[Told]:
-    """What fell by itself and was not told yet, as it will be, to those whom the caller may see."""
+    """Build the notices of expiries not written yet, for visible dependents."""
     if which.statuses and "open" not in which.statuses:
         return []
     meant = [
@@ -83,7 +83,7 @@ def _untold(hold: Hold, session: Session, which: Which, now: int) -> list[Told]:
 
 
 def _resolved(hold: Hold, session: Session, which: Which, now: int) -> Which:
-    """A filter with whole ids, of memories that the caller may see."""
+    """Resolve id prefixes in a filter to visible memories."""
     named = {
         name: memories.resolve(session, hold.caller, id, now, view="any").id
         for name, id in (("dependent", which.dependent), ("invalidated", which.invalidated))
@@ -105,13 +105,13 @@ def _named(one: Invalidation, seen: set[str]) -> tuple[str | None, str | None]:
 
 
 def viewed(namespace: str | None) -> str | None:
-    """The namespace of the dependents whose invalidations another one stands for; it may be one segment too long."""
+    """Return the namespace before `/_invalidations`, or None; the whole may exceed the segment limit by one."""
     place, _, last = (namespace or "").rpartition("/")
     return place if place and last == door.VIEW else None
 
 
 def settle(hold: Hold, ids: Sequence[str], status: Status, reason: str | None) -> list[Settled]:
-    """Acknowledge, resolve or dismiss invalidations; each has an outcome of its own."""
+    """Acknowledge, resolve or dismiss invalidations; each succeeds or fails on its own."""
     if reason is not None:
         door.label("reason", reason)
     _tell_first(hold, ids)
@@ -128,7 +128,7 @@ def settle(hold: Hold, ids: Sequence[str], status: Status, reason: str | None) -
 
 
 def _tell_first(hold: Hold, ids: Sequence[str]) -> None:
-    """What is settled must have been told: what fell by itself may only have been shown."""
+    """Write virtual invalidations first: an expiry may have been shown without being stored."""
     with hold.reading() as session:
         due = {one.fell for one in untold.everything(session, hold.now()) if one.as_told(one.fell).id in ids}
     if due:
@@ -142,9 +142,9 @@ def _settle(hold: Hold, write: Transaction, id: str, status: Status, reason: str
         raise NotFound(f"There is no invalidation {id!r}.", id=id)
     one = told.one
     if not memories.may_change(write.session, hold.caller, one.dependent):
-        raise Forbidden(f"The memory {one.dependent} is another agent's: ask for a write grant.")
+        raise Forbidden(f"The memory {one.dependent} belongs to another agent: ask its owner for a write grant.")
     if status == "acknowledged" and one.status not in UNSETTLED:
-        raise Conflict(f"The invalidation {id} is {one.status} already: there is nothing to acknowledge.", id=id)
+        raise Conflict(f"The invalidation {id} is already {one.status}: it cannot be acknowledged.", id=id)
     instead = instead_of(hold, write.session, one) if status == "resolved" else []
     if one.status == status and reason in (None, one.reason):
         return Settled(id, "unchanged", instead)
@@ -157,7 +157,7 @@ _VERBS: dict[Status, str] = {"acknowledged": "acknowledge", "resolved": "resolve
 
 
 def instead_of(hold: Hold, session: Session, one: Invalidation) -> list[str]:
-    """What the dependent could be drawn from anew: its sources, each fallen one replaced by what took its place."""
+    """Ids for a new reflection: the dependent's sources, with invalidated ones replaced by their replacements."""
     now = hold.now()
     grounds = WhichLinks(view=None, relations=GROUNDS)
     edges = links.leaving(session, hold.caller, [one.dependent], grounds, now, limit=MOST_SOURCES)
@@ -168,7 +168,7 @@ def instead_of(hold: Hold, session: Session, one: Invalidation) -> list[str]:
 
 
 def _newest(hold: Hold, session: Session, id: str, heirs: dict[str, str], now: int) -> str:
-    """What took a memory's place in the end, as far as the caller may see."""
+    """Follow visible supersessions from a memory to the newest one."""
     for _ in range(MOST_STEPS):
         edges = links.entering(session, hold.caller, [id], WhichLinks(relations=("supersedes",)), now, limit=1)
         newer = edges[0].id if edges else heirs.get(id)
@@ -179,7 +179,7 @@ def _newest(hold: Hold, session: Session, id: str, heirs: dict[str, str], now: i
 
 
 def dependents(hold: Hold, session: Session, id: str, *, hops: int = MOST_HOPS) -> tuple[str, list[Dependent]]:
-    """Everything that stands on a memory and that the caller may see, the nearest first."""
+    """List the visible direct and indirect dependents of a memory, nearest first."""
     now = hold.now()
     root = memories.resolve(session, hold.caller, id, now, view="any").id
     reached = invalidations.reach(session, [root], now, hops=hops).get(root, {})
@@ -192,7 +192,7 @@ def _nearest(one: Dependent) -> tuple[int, str]:
 
 
 def notified(hold: Hold) -> list[str]:
-    """The memories that what the caller just did told of a fall, as far as they are the caller's to see."""
+    """Ids of visible memories that the caller's last change flagged stale."""
     told = dict.fromkeys(one.dependent for one in hold.notified if isinstance(one, Invalidation))
     if not told:
         return []

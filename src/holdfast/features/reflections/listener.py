@@ -1,4 +1,4 @@
-"""Collect what a transaction makes stale or fresh again, and write the notices at its end."""
+"""Collect the changes of a transaction that affect dependents; write their notices when it ends."""
 
 from collections.abc import Collection
 from typing import Any
@@ -16,7 +16,7 @@ class InvalidationListener(TransactionListener):
     """Notifies the dependents of memories that were deleted, superseded, changed or expired."""
 
     def adjust(self, before: Any, after: Any) -> Any:
-        """The depth of a reflection is never lowered."""
+        """Never lower the depth of a reflection."""
         return never_lower(before, after) if isinstance(after, Memory) else after
 
     def written(self, tx: RecordWriter, before: Any, record: Any, *, over: bool) -> None:

@@ -1,4 +1,4 @@
-"""Conclusions that stand on other memories: how deep they are, and where they were first made."""
+"""Pure rules of reflections: depth, and the origin recorded with it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,23 +13,23 @@ from holdfast.kernel.records.validate import DEEPEST_TAKEN_IN
 from holdfast.kernel.timestamps import OPEN_END
 
 ORIGIN = "reflection_origin"
-"""Where a memory says beside its own fields what it was at its origin: kept and written again by an export."""
+"""Key in `Memory.extra` for the depth at the origin; exports preserve it."""
 
 
 class Origin(Struct, frozen=True):
-    """How deep a reflection was where it was made."""
+    """The depth of a reflection in the store that created it."""
 
     peer_origin: str | None
     original_depth: int
 
 
 def depth_on(depths: Iterable[int]) -> int:
-    """How deep a reflection on memories of such depths is."""
+    """Compute the depth of a reflection from the depths of its sources."""
     return max(depths) + 1
 
 
 def never_lower(before: Memory, after: Memory) -> Memory:
-    """A depth is the greatest that a memory ever had: neither an edit nor an undo nor an import makes it shallow."""
+    """Keep the greatest depth that a memory ever had: no edit, undo or import lowers it."""
     if after.reflection_depth >= before.reflection_depth:
         return after
     told = {ORIGIN: before.extra[ORIGIN]} if ORIGIN in before.extra and after.state != "deleted" else {}
@@ -37,7 +37,7 @@ def never_lower(before: Memory, after: Memory) -> Memory:
 
 
 def with_origin(memory: Memory, original_depth: int) -> Memory:
-    """The memory with its depth at its origin on it, unless that was said before."""
+    """Record the depth at the origin, unless already recorded."""
     if ORIGIN in memory.extra:
         return memory
     told = {"peer_origin": memory.origin, "original_depth": original_depth}
@@ -45,7 +45,7 @@ def with_origin(memory: Memory, original_depth: int) -> Memory:
 
 
 def origin_of(memory: Memory) -> Origin | None:
-    """What a memory says of its origin, if it can be read."""
+    """Read the recorded origin; None if missing or malformed."""
     return _origin(memory.extra.get(ORIGIN)) or _origin(memory.metadata.get(ORIGIN))
 
 
@@ -59,17 +59,17 @@ def _origin(told: Any) -> Origin | None:
 
 
 def depth_by(link: Link, depth: int) -> int:
-    """How deep a link makes its source, if its target is of such a depth: what is derived is as deep as its ground."""
+    """The minimum depth of a link's source, given its target's: a reflection is one deeper, a derivation as deep."""
     return depth_on([depth]) if link.relation == "reflects_on" else depth
 
 
 def stands(link: Link) -> bool:
-    """Whether a link says what a memory stands on."""
+    """Whether a link is live and points to a source."""
     return link.relation in GROUNDS and link.state == "live"
 
 
 def held_before(before: Link | None, after: Link) -> bool:
-    """Whether a link held before whenever it holds now."""
+    """Whether the old validity interval of a link covers the new one."""
     return before is not None and stands(before) and before.valid_from <= after.valid_from and end(before) >= end(after)
 
 

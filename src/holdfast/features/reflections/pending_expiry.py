@@ -1,6 +1,7 @@
-"""What fell by itself because its time was over, before anybody who stands on it was told: found when it is asked for.
+"""Invalidations due to expiry, computed on read.
 
-Reading writes nothing, so that it is told when it is collected; until then it is worked out, as it will be told.
+Reads do not write. Until garbage collection stores these invalidations, they are computed exactly as they will be
+written.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ MOST_HOPS = 64
 
 
 class Untold(NamedTuple):
-    """A memory that stands on one whose time was over."""
+    """A dependent of an expired source, without a stored invalidation yet."""
 
     dependent: str
     fell: str
@@ -24,7 +25,7 @@ class Untold(NamedTuple):
     since: int
 
     def as_told(self, origin: str) -> Invalidation:
-        """What it will be told."""
+        """Build the invalidation that will be written."""
         return Invalidation(
             id=id_of(self.fell, self.fell, self.dependent),
             invalidated=self.fell,
@@ -43,27 +44,27 @@ class Untold(NamedTuple):
 
 
 def of(session: Session, ids: Sequence[str], now: int) -> list[Untold]:
-    """What some memories were not told yet."""
+    """List the pending expiries of the sources of some memories."""
     rows = session.rows("untold_grounds", ids=list(ids), hops=MOST_HOPS, now=now) if ids else []
     return _untold(session, [(root, fell, hop) for root, fell, hop in rows], now)
 
 
 def everything(session: Session, now: int) -> list[Untold]:
-    """What nobody was told yet, of all that others stand on."""
+    """List all pending expiries."""
     roots = sorted({id for (id,) in session.rows("untold_roots", now=now)})
     rows = session.rows("invalidation_reach", roots=roots, without=[], hops=MOST_HOPS, now=now) if roots else []
     return _untold(session, [(dependent, root, hop) for root, dependent, hop in rows], now)
 
 
 def tell(write: Transaction, fell: Iterable[str]) -> None:
-    """Let those who stand on some memories be told at the end of the transaction, as if they were collected now."""
+    """Collect some expired sources now, so that their dependents are notified at the end of the transaction."""
     ids = sorted(fell)
     write.session.do("untold_release", ids=ids, now=write.now)
     write.expired(ids)
 
 
 def _untold(session: Session, found: Sequence[tuple[str, str, int]], now: int) -> list[Untold]:
-    """Who stands on what, and how far away, without what was told since and what is too far to be told."""
+    """Drop pairs that are already reported or beyond the policy's hop limit."""
     if not found:
         return []
     known = _known(session, {fell for _, fell, _ in found})
@@ -83,6 +84,6 @@ def _known(session: Session, ids: Iterable[str]) -> dict[str, Standing]:
 
 
 def _told(session: Session, ids: Iterable[str]) -> dict[str, int]:
-    """When each of some invalidations was last written."""
+    """Read when each invalidation was last written."""
     rows = session.rows("invalidation_some", ids=list(ids))
     return {one.id: one.updated_at for one in map(INVALIDATION.load, rows)}

@@ -1,4 +1,4 @@
-"""Propose what could be reflected on: recent observations that have to do with one another, with a draft."""
+"""Propose reflections: groups of similar recent observations, each with a draft."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,9 +19,9 @@ from holdfast.kernel.text.cluster import Group, groups
 from holdfast.kernel.text.words import STOP, runs
 
 MOST_LOOKED_AT = 500
-"""Observations of one namespace that are compared with one another, the newest ones."""
+"""The newest observations of a namespace that are compared."""
 ALIKE = 0.25
-"""The share of words in common from which on two observations have to do with one another."""
+"""Minimum share of common words for two observations to be grouped."""
 
 
 class Offer(NamedTuple):
@@ -30,25 +30,25 @@ class Offer(NamedTuple):
     sources: list[Memory]
     group: Group
     shared: list[str]
-    """The words that most of the sources have, as they are written there."""
+    """Words that most sources share, in their original form."""
     draft: Conclusion | None = None
 
 
 class Which(NamedTuple):
-    """What is looked at, and how large a group is."""
+    """Which observations to group, and the group size."""
 
     namespace: str | None
     days: int
     least: int
     most: int
     again: bool
-    """Also what was offered before and neither dismissed nor reflected on."""
+    """Include earlier proposals that were neither dismissed nor accepted."""
 
 
 def suggest(hold: Hold, which: Which, *, limit: int, draft: bool, dry_run: bool) -> list[Offer]:
-    """Groups that were not offered before; that they are now is noted, unless this is only a look.
+    """Find new groups and record them as proposed, unless `dry_run`.
 
-    A look asks no model, and what cannot be drafted is not noted: nothing is offered that nobody saw.
+    A dry run calls no model. Proposals are recorded only after drafting succeeded, so none is lost unseen.
     """
     if which.most < which.least:
         raise Invalid("max_size: must not be less than min_size", fields=["max_size"])
@@ -72,17 +72,17 @@ def _drafted(hold: Hold, found: list[Offer], *, ask: bool) -> list[Offer]:
 
 
 def dismiss(hold: Hold, id: str) -> str:
-    """Never offer these sources together again; where they are."""
+    """Never propose these sources together again; return their namespace."""
     with hold.writing() as write:
         row = write.session.row("offer_get", id=id)
         if row is None or not hold.caller.reaches(row[1]):
-            raise NotFound(f"There is no offer {id!r}.", id=id)
+            raise NotFound(f"There is no proposal {id!r}.", id=id)
         write.session.do("offer_decide", id=id, status="dismissed")
         return str(row[1])
 
 
 def _offers(hold: Hold, session: Session, which: Which, now: int) -> list[Offer]:
-    """Largest groups first."""
+    """Group observations by similarity, largest groups first."""
     found: list[Offer] = []
     recent = _recent(hold, session, which, now)
     for number, (namespace, looked_at) in enumerate(recent.items()):
@@ -108,12 +108,12 @@ def _offer(namespace: str, sources: list[Memory], group: Group) -> Offer:
 
 
 def _in_order(sources: list[Memory]) -> list[Memory]:
-    """As they were made; what was made together by its titles."""
+    """Sort by creation time, then title."""
     return sorted(sources, key=lambda memory: (memory.created_at, memory.title, memory.id))
 
 
 def _recent(hold: Hold, session: Session, which: Which, now: int) -> dict[str, list[Memory]]:
-    """The newest observations of each namespace on which nothing reflects yet."""
+    """Read the newest observations of each namespace that no reflection uses yet."""
     place = None if which.namespace is None else door.namespace(which.namespace)
     among = Filter(under=place, since=now - door.days("days", which.days), kinds=("observation",))
     names = [name for name, _ in memories.counts(session, hold.caller, among, now, by="namespace")]
@@ -132,13 +132,13 @@ def _reflected_on(session: Session, ids: Sequence[str], now: int) -> set[str]:
 
 
 def _words(memory: Memory) -> frozenset[str]:
-    """The stems of what a memory says, but for the words that every text has."""
+    """The stems of a memory's words without stop words."""
     text = " ".join(word for word in runs(f"{memory.title} {memory.content}") if word not in STOP)
     return frozenset(found_by(text))
 
 
 def _noted(session: Session, offer: Offer, now: int) -> bool:
-    """Whether this is the first to offer it."""
+    """Record a proposal; return whether it is new."""
     sources = msgspec.json.encode([source.id for source in offer.sources]).decode()
     made = session.row("offer_add", id=offer.id, namespace=offer.namespace, sources=sources, offered_at=now)
     return made is not None

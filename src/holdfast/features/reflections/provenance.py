@@ -1,4 +1,4 @@
-"""Where a reflection was first made, and how deep it was there and when it came here."""
+"""Trace where a reflection was created, and its depth there and on arrival."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -14,22 +14,22 @@ from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.storage.port import Session
 
 MOST_CHANGES = 100
-"""Of a memory that came here with its past."""
+"""Journal entries that are read to find the arrival."""
 
 
 class Traced(NamedTuple):
     memory: Memory
     peer_origin: str | None
-    """The node that made it, unless that is this one."""
+    """The node that created it; None if this one."""
     original_depth: int
     depth_at_arrival: int | None
-    """What it was when it came here from elsewhere; None for what was made here."""
+    """Depth on arrival from another store; None if created here."""
     agent: str
-    """Who made it, whoever took it over since."""
+    """Who created it, regardless of later owners."""
 
 
 def trace(hold: Hold, session: Session, id: str) -> Traced:
-    """The origin of a memory, by what it says itself and by its first changes here."""
+    """Trace a memory's origin from its recorded origin and its first journal entries."""
     memory = memories.resolve(session, hold.caller, id, hold.now(), view="kept")
     node, told = journal.head_of(session).node, origin_of(memory)
     rows = session.rows("journal_of", record=memory.id, kind=MEMORY.name, after=0, limit=MOST_CHANGES)
@@ -46,12 +46,12 @@ def trace(hold: Hold, session: Session, id: str) -> Traced:
 
 
 def made_by(node: str, origin: str) -> bool:
-    """Whether an origin is one of a node's incarnations."""
+    """Whether a replica id belongs to a node."""
     return origin.startswith(f"{node}.")
 
 
 def _arrived(node: str, entries: Sequence[journal.Entry]) -> journal.Entry | None:
-    """The last of the changes with which a memory came here; None for what was made here."""
+    """Find the last entry of a memory's arrival; None if it was created here."""
     if entries and entries[0].op == "import":
         return entries[0]
     came = takewhile(lambda one: not made_by(node, one.origin) and one.kept_at == entries[0].kept_at, entries)

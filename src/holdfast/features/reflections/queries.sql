@@ -1,7 +1,7 @@
 -- name: reflection_circle
--- Whether a memory is among what another stands on, by however many steps, while a new link between them holds: 1 if any
--- of those steps, or the new link, is a reflection, 0 if all are derivations. What has not ended yet counts at once: two
--- links that never hold together may not both wait. Where nothing stands on the first, nothing is walked.
+-- Whether a new link closes a cycle while it is valid: 1 if the cycle contains a reflection, 0 if not, null if
+-- there is no cycle. Links that start later count, too, unless they have ended: two links that never overlap
+-- are refused. Without dependents of the source nothing is walked.
 with recursive ground (id, reflects) as (
   select m.id, cast(:reflects as bigint) from memory m where m.id = :target and exists (select 1 from link up
     where up.target = :source and up.relation in ('reflects_on', 'derives_from', 'derived_from') and up.state = 'live')
@@ -14,8 +14,8 @@ with recursive ground (id, reflects) as (
 )
 select max(reflects) from ground where id = :source
 -- name: reflection_higher
--- Of a memory and all that stands on it, those that lie lower than they must if it lies at a depth; and where they are. A
--- reflection lies one higher than its ground, what is derived as high.
+-- The memory and its dependents that must be raised if the memory gets a depth, with their new depths and namespaces. A
+-- reflection is one deeper than its source, a derivation as deep.
 with recursive higher (id, depth) as (
   select m.id, cast(:depth as bigint) from memory m where m.id = :id
   union
@@ -28,7 +28,7 @@ with recursive higher (id, depth) as (
 select h.id, max(h.depth), m.namespace, m.state from higher h join memory m on m.id = h.id
 where m.reflection_depth < h.depth group by h.id, m.namespace, m.state order by h.id
 -- name: reflection_low
--- On which of some memories, and by which of some links, something stands that lies lower than it must.
+-- Sources among some memories or links with a dependent whose depth is too low.
 select l.target from link l join memory s on s.id = l.source join memory t on t.id = l.target
 where l.id = any(:links) and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
   and (l.valid_until is null or l.valid_until > :now)
@@ -39,7 +39,7 @@ where l.target = any(:grounds) and l.relation in ('reflects_on', 'derives_from',
   and (l.valid_until is null or l.valid_until > :now)
   and s.reflection_depth < t.reflection_depth + case l.relation when 'reflects_on' then 1 else 0 end
 -- name: reflection_grounds
--- Those of some memories that a live reflection stands on.
+-- Which of some memories are sources of a live reflection.
 select distinct l.target from link l join memory m on m.id = l.source
 where l.target = any(:ids) and l.relation = 'reflects_on' and l.state = 'live' and (l.valid_until is null or l.valid_until > :now)
   and m.state = 'live'

@@ -18,7 +18,7 @@ def render_reflection_text(answer: Any) -> Iterator[str | bytes]:
 def render_suggestions(answer: Any) -> Iterator[str]:
     """Print each suggestion with its sources and draft, then how to accept or dismiss one."""
     if not answer.suggestions:
-        yield "Nothing is proposed that was not proposed before."
+        yield "No new proposals."
     for one in answer.suggestions:
         yield style(f"{one.offer_id}  {escape(one.namespace)}", bold=True) + f"  {escape(one.reason)}"
         for source in one.sources:
@@ -26,13 +26,13 @@ def render_suggestions(answer: Any) -> Iterator[str]:
         if one.draft is not UNSET:
             yield from _render_draft(one.draft)
     if answer.suggestions:
-        told = f"{pluralize(answer.count, 'proposal')}: take one up with reflect, or end it with reflect-dismiss."
+        told = f"{pluralize(answer.count, 'proposal')}: accept one with reflect, or dismiss it with reflect-dismiss."
         yield style(told, fg="green")
 
 
 def _render_draft(draft: Any) -> Iterator[str]:
-    by = "in their own sentences" if draft.method == "heuristic" else f"by {escape(draft.model)}"
-    why = "" if draft.reason is UNSET else f"; no model helped: {shorten(draft.reason, 160)}"
+    by = "from the sources' sentences" if draft.method == "heuristic" else f"by {escape(draft.model)}"
+    why = "" if draft.reason is UNSET else f"; model not used: {shorten(draft.reason, 160)}"
     yield style(f"  Draft, {by}{why}", dim=True)
     yield f"  {shorten(draft.title)}"
     for line in escape(draft.content).splitlines():
@@ -42,7 +42,7 @@ def _render_draft(draft: Any) -> Iterator[str]:
 def render_reflection(answer: Any) -> Iterator[str]:
     """Print a new reflection with its sources, or that it needs approval."""
     if answer.pending_id:
-        yield f"It would have the depth {answer.proposed_depth}: that waits for an approval as {answer.pending_id}."
+        yield f"Depth {answer.proposed_depth} requires approval: pending as {answer.pending_id}."
         return
     yield f"{answer.id}  {escape(answer.namespace)}  depth {answer.reflection_depth}"
     yield from (style(f"  reflects on {id}", dim=True) for id in answer.reflects_on)
@@ -51,12 +51,12 @@ def render_reflection(answer: Any) -> Iterator[str]:
 def render_invalidations(answer: Any) -> Iterator[str]:
     """Print each stale memory, its cause and its status."""
     if not answer.invalidations:
-        yield "Nothing that is told of here stands on something that fell."
+        yield "No stale memories."
     for one in answer.invalidations:
         yield style(f"{one.status:<12} {escape(one.title)}", bold=one.status == "open")
         fell = f" {one.invalidated_id}" if isinstance(one.invalidated_id, str) else ""
         heir = f" by {one.invalidating_id}" if isinstance(one.invalidating_id, str) else ""
-        yield f"      {one.dependent_id} stands on{fell}, {one.cause}{heir}  ({one.hop} away)"
+        yield f"      {one.dependent_id}: source{fell} {one.cause}{heir}  (distance {one.hop})"
         reason = f": {escape(one.reason)}" if isinstance(one.reason, str) else ""
         by = f"  {escape(one.resolver)}{reason}" if isinstance(one.resolver, str) else ""
         yield style(f"      {one.id}  since {one.created_at[:19].replace('T', ' ')}{by}", dim=True)
@@ -64,7 +64,7 @@ def render_invalidations(answer: Any) -> Iterator[str]:
 
 def render_dependents(answer: Any) -> Iterator[str]:
     if not answer.dependents:
-        yield "Nothing stands on it."
+        yield "No dependents."
     for one in answer.dependents:
         mark = style("  stale", fg="yellow") if one.stale else ""
         yield f"{one.hop:>3}  {one.id}  {escape(one.title)}{mark}"
@@ -75,4 +75,4 @@ def render_resolutions(answer: Any) -> Iterator[str]:
     for one in answer.outcomes:
         yield format_outcome(one)
         if one.reflect_with:
-            yield style(f"          To draw it anew: reflect {' '.join(one.reflect_with)}", dim=True)
+            yield style(f"          To reflect again: reflect {' '.join(one.reflect_with)}", dim=True)

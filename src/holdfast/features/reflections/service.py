@@ -1,4 +1,4 @@
-"""Draw a conclusion from memories: the reflection, what it stands on and the journal in one transaction."""
+"""Create reflections: the memory, its source links and the journal entries in one transaction."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, get_args
@@ -30,7 +30,7 @@ OPERATION = "reflect"
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """A reflection as it is asked for; also how it waits for approval."""
+    """A request for a reflection; stored as JSON while it waits for approval."""
 
     source_ids: tuple[str, ...]
     title: str
@@ -45,11 +45,11 @@ class Asked(Struct, frozen=True, kw_only=True):
     depth: int | None = None
     source: str = "api"
     reach: tuple[str, ...] = ()
-    """The namespaces that the caller reached when it asked."""
+    """The namespaces that the requester could access."""
 
 
 class Planned(NamedTuple):
-    """A reflection that can be made: everything is looked at, nothing is written."""
+    """A validated reflection that is not written yet."""
 
     memory: Memory
     sources: list[Memory]
@@ -66,21 +66,19 @@ class Reflected(NamedTuple):
 
 
 def reflect(hold: Hold, asked: Asked) -> Reflected | tuple[Waiting, Planned]:
-    """Keep a reflection, or the request for one that somebody else has to allow."""
+    """Write a reflection, or queue its request if the policy requires approval."""
     with hold.writing() as write:
         planned = plan(hold, write, asked)
         return (_ask(hold, write, asked, planned), planned) if planned.waits else made(hold, write, planned)
 
 
 def plan(hold: Hold, write: Transaction, asked: Asked) -> Planned:
-    """The reflection that follows from what is there now; raises if it may not be made."""
+    """Build the reflection from the current sources; raise if it is not allowed."""
     sources = _sources(hold, write, asked.source_ids)
     memory = _memory(hold, write, asked, sources)
     hold.caller.must_reach(memory.namespace)
     if asked.depth is not None and asked.depth != memory.reflection_depth:
-        raise DepthMismatch(
-            f"depth: from these sources follows {memory.reflection_depth}, not {asked.depth}", fields=["depth"]
-        )
+        raise DepthMismatch(f"depth: these sources give {memory.reflection_depth}, not {asked.depth}", fields=["depth"])
     rules = policies.resolved(write.session, memory.namespace)
     must_be_allowed(rules, memory.reflection_depth, memory.namespace)
     must_be_free(hold, write, memory)
@@ -88,7 +86,7 @@ def plan(hold: Hold, write: Transaction, asked: Asked) -> Planned:
 
 
 def made(hold: Hold, write: Transaction, planned: Planned) -> Reflected:
-    """Keep the reflection with its links."""
+    """Write the reflection and its links."""
     memory = write.add(MEMORY, planned.memory, "reflect")
     for source in planned.sources:
         tie(hold, write, memory.id, source.id, "reflects_on")
@@ -98,21 +96,21 @@ def made(hold: Hold, write: Transaction, planned: Planned) -> Reflected:
 
 
 def offer_id(sources: Sequence[str]) -> str:
-    """The same set of sources is the same offer, in whatever order."""
+    """Derive a proposal's id from its sources, in any order."""
     return ids.derived("offer", *sorted(sources))
 
 
 def _sources(hold: Hold, write: Transaction, given: Sequence[str]) -> list[Memory]:
-    """What is reflected on: there, the caller's to see, and none of it twice."""
+    """Resolve the sources; raise if one is missing, not visible or a duplicate."""
     if not 0 < len(given) <= MOST_SOURCES:
-        raise Invalid(f"source_ids: 1 to {MOST_SOURCES}, got {len(given)}", fields=["source_ids"])
+        raise Invalid(f"source_ids: must have 1 to {MOST_SOURCES} entries (got {len(given)})", fields=["source_ids"])
     found: dict[str, int] = {}
     sources = []
     for index, id in enumerate(given):
         source = _source(hold, write, id, index)
         if (first := found.setdefault(source.id, index)) != index:
             field = f"source_ids[{index}]"
-            raise Invalid(f"{field}: names the same memory as source_ids[{first}]", fields=[field])
+            raise Invalid(f"{field}: same memory as source_ids[{first}]", fields=[field])
         sources.append(source)
     return sources
 
@@ -126,7 +124,7 @@ def _source(hold: Hold, write: Transaction, id: str, index: int) -> Memory:
 
 
 def _memory(hold: Hold, write: Transaction, asked: Asked, sources: list[Memory]) -> Memory:
-    """Shown to no more than the narrowest of its sources, unless its author says so."""
+    """Build the memory. Its scope defaults to the narrowest of its sources."""
     draft = Draft(
         title=asked.title,
         content=asked.content,
@@ -157,13 +155,13 @@ def _scope(asked: Asked, sources: list[Memory]) -> Scope | UnsetType:
 
 
 def _permitted(write: Transaction, planned: Planned, asked: Asked) -> dict[str, Any]:
-    """What waits holds no more secrets than what is kept."""
+    """Apply the secret policy to the metadata of a queued request."""
     given = {"metadata": asked.metadata}
     return dict(hygiene.permitted(write.session, planned.memory.namespace, given)[0]["metadata"])
 
 
 def _ask(hold: Hold, write: Transaction, asked: Asked, planned: Planned) -> Waiting:
-    """Let the request wait, as it would be made: with whole ids, in the namespace that was meant."""
+    """Queue the request for approval with full ids and the resolved namespace."""
     whole = replace(
         asked,
         title=planned.memory.title,

@@ -13,7 +13,7 @@ Made = tuple[str, str, str]
 
 
 @pytest.fixture(params=["its life", "what it says"])
-def made(request: pytest.FixtureRequest, timed: holdfast.Holdfast, clock: Any) -> Made:
+def expired_chain(request: pytest.FixtureRequest, timed: holdfast.Holdfast, clock: Any) -> Made:
     """A ground that ends within the hour, a reflection on it, and one on that; the hour is over."""
     ends = {"its life": {"expires_at": clock.after(hours=1)}, "what it says": {"valid_until": clock.after(hours=1)}}
     ground = timed.store(title="Ground", content="The road is closed.", **ends[request.param]).id
@@ -24,8 +24,8 @@ def made(request: pytest.FixtureRequest, timed: holdfast.Holdfast, clock: Any) -
     return ground, near, far
 
 
-def test_it_is_marked_wherever_it_is_read(timed: holdfast.Holdfast, made: Made) -> None:
-    _, near, far = made
+def test_it_is_marked_wherever_it_is_read(timed: holdfast.Holdfast, expired_chain: Made) -> None:
+    _, near, far = expired_chain
     before = timed.events(limit=1000).events
     found = {hit.id: hit.stale for hit in timed.recall("take the tram, buy a ticket").memories}
     assert {id: (found[id].cause, found[id].hop) for id in (near, far)} == {near: ("expired", 1), far: ("expired", 2)}
@@ -42,25 +42,27 @@ def test_it_is_marked_wherever_it_is_read(timed: holdfast.Holdfast, made: Made) 
     assert timed.events(limit=1000).events == before
 
 
-def test_no_skill_brings_it_along_or_is_made_of_it(timed: holdfast.Holdfast, made: Made, clock: Any) -> None:
+def test_no_skill_brings_it_along_or_is_made_of_it(timed: holdfast.Holdfast, expired_chain: Made, clock: Any) -> None:
     text = "---\nname: go\ndescription: How to go.\ncomposes_with_reflections: [{namespace: global}]\n---\nGo.\n"
     answer = timed.skill_compositional_context(timed.skill_register(inline_skill=text).id)
     assert (answer.reflections, [(one.reason, one.count) for one in answer.dropped]) == ([], [("stale", 2)])
     with pytest.raises(Conflict, match="stale"):
-        timed.skill_promote_from_reflection(made[2], skill_name="ride", skill_description="How to ride.")
+        timed.skill_promote_from_reflection(expired_chain[2], skill_name="ride", skill_description="How to ride.")
 
 
-def test_what_is_shown_is_what_will_be_told(timed: holdfast.Holdfast, made: Made) -> None:
+def test_what_is_shown_is_what_will_be_told(timed: holdfast.Holdfast, expired_chain: Made) -> None:
     shown = [(one.id, one.hop, one.cause, one.status) for one in timed.invalidations().invalidations]
     timed.gc()
     assert sorted((one.id, one.hop, one.cause, one.status) for one in timed.invalidations().invalidations) == sorted(
         shown
     )
-    assert timed.get(made[1]).stale.count == 1
+    assert timed.get(expired_chain[1]).stale.count == 1
 
 
-def test_what_is_shown_can_be_settled_and_stays_so_when_it_is_collected(timed: holdfast.Holdfast, made: Made) -> None:
-    _, near, far = made
+def test_what_is_shown_can_be_settled_and_stays_so_when_it_is_collected(
+    timed: holdfast.Holdfast, expired_chain: Made
+) -> None:
+    _, near, far = expired_chain
     (one,) = timed.invalidations(dependent_id=near).invalidations
     assert timed.invalidations_dismiss(ids=[one.id], reason="holds anyway").count == 1
     for _ in range(2):

@@ -1,1 +1,1 @@
-"""Operations, by noun."""
+"""Reflection operations, grouped by noun."""

@@ -1,4 +1,4 @@
-"""What is stale because something it stands on fell."""
+"""Operations: list stale memories and dependents, resolve notices."""
 
 from typing import Annotated, Literal
 
@@ -23,34 +23,34 @@ InvalidationId = Annotated[str, Meta(min_length=1, max_length=128, extra={"argum
 
 
 class Invalidations(Request, frozen=True):
-    status: Annotated[list[Status], Meta(max_length=4, description="Only those that are one of these.")] = []
-    namespace: Annotated[Namespace, Meta(description="Of memories here.")] | None = None
-    dependent_id: Annotated[MemoryId, Meta(description="Of this memory.")] | None = None
-    invalidated_id: Annotated[MemoryId, Meta(description="Because of this memory.")] | None = None
+    status: Annotated[list[Status], Meta(max_length=4, description="Only with one of these statuses.")] = []
+    namespace: Annotated[Namespace, Meta(description="Namespace of the stale memories.")] | None = None
+    dependent_id: Annotated[MemoryId, Meta(description="Only notices of this memory.")] | None = None
+    invalidated_id: Annotated[MemoryId, Meta(description="Only notices caused by this source.")] | None = None
     limit: Limit = 50
     offset: Skip = 0
 
 
 class InvalidationView(Struct, frozen=True, kw_only=True):
-    """A memory that stands on one that fell."""
+    """A stale memory and the source that was invalidated."""
 
     id: str
     dependent_id: str
     title: str
     namespace: str
     agent_id: str
-    """Whose memory it is."""
+    """Owner of the stale memory."""
     hop: int
-    """How far it stands from what fell: 1 is directly on it."""
+    """Distance from the source: 1 is a direct dependent."""
     cause: str
     status: str
     created_at: str
     updated_at: str
     version: int
     invalidated_id: str | UnsetType = UNSET
-    """What fell, if you may see it."""
+    """The source, if you may see it."""
     invalidating_id: str | UnsetType = UNSET
-    """What took its place, if anything did and you may see it."""
+    """Its replacement, if there is one that you may see."""
     reason: str | UnsetType = UNSET
     resolver: str | UnsetType = UNSET
 
@@ -59,7 +59,7 @@ class InvalidationPage(Struct, frozen=True, kw_only=True):
     invalidations: list[InvalidationView]
     count: int
     total: int
-    """On all pages together."""
+    """Count over all pages."""
 
 
 def invalidation_view(shown: Shown) -> InvalidationView:
@@ -97,7 +97,7 @@ def invalidation_view(shown: Shown) -> InvalidationView:
     ),
 )
 def invalidations(hold: Hold, request: Invalidations) -> InvalidationPage:
-    """List memories that stand on something that fell, and what became of it."""
+    """List stale memories whose sources changed or were deleted."""
     which = Which(
         statuses=tuple(request.status),
         namespace=request.namespace,
@@ -110,14 +110,14 @@ def invalidations(hold: Hold, request: Invalidations) -> InvalidationPage:
 
 
 def notified(hold: Hold) -> list[str] | UnsetType:
-    """What was told of a fall by what the caller just did, if anything was."""
+    """Ids of memories that the caller's last change flagged stale; UNSET if none."""
     return invalidation.notified(hold) or UNSET
 
 
 class Settle(Request, frozen=True):
     ids: Annotated[
         list[InvalidationId],
-        Meta(min_length=1, max_length=1000, description="Which invalidations.", extra={"argument": True}),
+        Meta(min_length=1, max_length=1000, description="Notices to update.", extra={"argument": True}),
     ]
     reason: Annotated[str, Meta(min_length=1, max_length=512, description="Why, in one line.")] | None = None
     agent_id: Actor | None = None
@@ -129,7 +129,7 @@ class SettleOutcome(Struct, frozen=True, kw_only=True):
     error: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
     reflect_with: list[str] | UnsetType = UNSET
-    """The sources of the dependent as they are now: what fell is replaced by what took its place, or left out."""
+    """Current sources of the dependent: invalidated ones replaced, or omitted if there is no replacement."""
 
 
 class SettledAll(Struct, frozen=True, kw_only=True):
@@ -165,7 +165,7 @@ _EXAMPLES = (
     examples=_EXAMPLES,
 )
 def invalidations_acknowledge(hold: Hold, request: Settle) -> SettledAll:
-    """Say that you know; the memory stays stale."""
+    """Acknowledge notices; the memories stay stale."""
     return settled(hold, request, "acknowledged")
 
 
@@ -178,7 +178,7 @@ def invalidations_acknowledge(hold: Hold, request: Settle) -> SettledAll:
     examples=_EXAMPLES,
 )
 def invalidations_resolve(hold: Hold, request: Settle) -> SettledAll:
-    """Say that it was dealt with; tells what the memory could be drawn from anew."""
+    """Mark as resolved; returns suggested sources for a new reflection."""
     return settled(hold, request, "resolved")
 
 
@@ -191,13 +191,15 @@ def invalidations_resolve(hold: Hold, request: Settle) -> SettledAll:
     examples=_EXAMPLES,
 )
 def invalidations_dismiss(hold: Hold, request: Settle) -> SettledAll:
-    """Say that the memory holds all the same."""
+    """Dismiss notices: the memory is still correct."""
     return settled(hold, request, "dismissed")
 
 
 class Dependents(Request, frozen=True):
     id: Id
-    hops: Annotated[int, Meta(ge=1, le=MOST_HOPS, description="At most this far away; 1: only directly.")] = MOST_HOPS
+    hops: Annotated[int, Meta(ge=1, le=MOST_HOPS, description="Maximum distance; 1: direct dependents only.")] = (
+        MOST_HOPS
+    )
     limit: Limit = 1000
 
 
@@ -208,7 +210,7 @@ class DependentView(Struct, frozen=True, kw_only=True):
     memory_kind: str
     hop: int
     stale: bool
-    """Whether it waits for somebody to look at it, for whatever reason."""
+    """Whether it has a pending notice, for any reason."""
 
 
 class DependentsFound(Struct, frozen=True, kw_only=True):
@@ -216,7 +218,7 @@ class DependentsFound(Struct, frozen=True, kw_only=True):
     dependents: list[DependentView]
     count: int
     total: int
-    """With those beyond the limit."""
+    """Count including those beyond the limit."""
 
 
 @operation(
@@ -230,7 +232,7 @@ class DependentsFound(Struct, frozen=True, kw_only=True):
     ),
 )
 def dependents(hold: Hold, request: Dependents) -> DependentsFound:
-    """Tell what stands on a memory, directly or through others: what would be stale without it."""
+    """List memories derived from this one, directly or indirectly."""
     with hold.reading() as session:
         id, found = invalidation.dependents(hold, session, request.id, hops=request.hops)
         near = found[: request.limit]
@@ -271,7 +273,7 @@ class DirectDependents(Struct, frozen=True, kw_only=True):
     examples=(Example({"memory_id": "no-such-memory"}), Example({"memory_id": ""}, error="VALIDATION_FAILED")),
 )
 def dependents_of_invalidated(hold: Hold, request: DependentsOfInvalidated) -> DirectDependents:
-    """Name what stands directly on a memory, as ai-memory does: nothing stands on one that is not there."""
+    """List direct dependents as ai-memory does; empty for an unknown memory."""
     with hold.reading() as session:
         try:
             id, found = invalidation.dependents(hold, session, request.memory_id, hops=1)
@@ -282,9 +284,9 @@ def dependents_of_invalidated(hold: Hold, request: DependentsOfInvalidated) -> D
 
 
 def memory_like(shown: Shown) -> MemoryView:
-    """An invalidation as ai-memory keeps it, which makes a memory of each."""
+    """Build the memory view of an invalidation: ai-memory stores each as a memory."""
     one, told = shown.told.one, shown.told
-    fell = shown.invalidated or "something private"
+    fell = shown.invalidated or "a private memory"
     at = to_text(one.created_at)
     named = {"invalidated_id": shown.invalidated, "invalidating_id": shown.invalidating or shown.invalidated}
     return MemoryView(
@@ -292,7 +294,7 @@ def memory_like(shown: Shown) -> MemoryView:
         tier="mid",
         namespace=f"{told.namespace}/{VIEW}",
         title=f"invalidation: {fell} -> {one.dependent}",
-        content=f"{told.title!r} stands on {fell}, which is {one.cause}. This is {one.status}.",
+        content=f"{told.title!r} is derived from {fell}, which is {one.cause}. Status: {one.status}.",
         tags=["_invalidation"],
         priority=7,
         confidence=1.0,

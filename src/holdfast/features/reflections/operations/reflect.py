@@ -1,4 +1,4 @@
-"""Conclusions from memories: making them, where they come from, as files, and what could be concluded next."""
+"""Operations: create, trace, export, import and propose reflections."""
 
 from typing import Annotated, Literal
 
@@ -34,9 +34,10 @@ from holdfast.kernel.registry.fields import (
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
 MemoryId = Annotated[
-    str, Meta(min_length=1, max_length=128, description="Which one: an id, or its beginning.", extra={"argument": True})
+    str,
+    Meta(min_length=1, max_length=128, description="Id, or an unambiguous prefix of one.", extra={"argument": True}),
 ]
-Folder = Annotated[str, Meta(min_length=1, max_length=4096, description="A folder.", extra={"argument": True})]
+Folder = Annotated[str, Meta(min_length=1, max_length=4096, description="Path of a folder.", extra={"argument": True})]
 
 
 class Reflect(Request, frozen=True):
@@ -45,27 +46,25 @@ class Reflect(Request, frozen=True):
         Meta(
             min_length=1,
             max_length=reflecting.MOST_SOURCES,
-            description="What it is concluded from.",
+            description="Memories that it is derived from.",
             extra={"argument": True},
         ),
     ]
     title: Title
-    content: Annotated[Content, Meta(description="What follows from the sources.")]
-    namespace: Annotated[Namespace, Meta(description="Where; the first source's, unless told.")] | None = None
+    content: Annotated[Content, Meta(description="The conclusion.")]
+    namespace: Annotated[Namespace, Meta(description="Namespace; default: that of the first source.")] | None = None
     tier: NewTier | None = None
     tags: Tags = []
     priority: Priority = 5
     confidence: Confidence = 1.0
-    scope: Annotated[Scope, Meta(description="Who may see it; the narrowest of the sources, unless told.")] | None = (
-        None
-    )
+    scope: Annotated[Scope, Meta(description="Who may see it; default: narrowest scope of the sources.")] | None = None
     metadata: Metadata = {}
-    depth: Annotated[int, Meta(ge=1, le=1000, description="Refuse it unless it is this deep.")] | None = None
+    depth: Annotated[int, Meta(ge=1, le=1000, description="Fail unless the depth is this.")] | None = None
     agent_id: Actor | None = None
 
 
 class Reflected(Struct, frozen=True, kw_only=True):
-    """The reflection; or, if the policy asks for it, that it waits for approval."""
+    """The reflection, or the pending request if the policy requires approval."""
 
     id: str | UnsetType = UNSET
     reflection_depth: int | UnsetType = UNSET
@@ -91,10 +90,9 @@ class Reflected(Struct, frozen=True, kw_only=True):
     ),
 )
 def reflect(hold: Hold, request: Reflect) -> Reflected:
-    """Keep a conclusion with what it was drawn from.
+    """Store a conclusion with its sources.
 
-    It is one deeper than the deepest of its sources. How deep a namespace allows is its policy; a title that is taken
-    is refused.
+    Its depth is one more than the deepest source, up to the limit of the namespace's policy. The title must be free.
     """
     asked = reflecting.Asked(
         source_ids=tuple(request.source_ids),
@@ -133,7 +131,7 @@ class ReflectionOrigin(Request, frozen=True):
 class OriginFound(Struct, frozen=True, kw_only=True):
     memory_id: str
     peer_origin: str | None
-    """The node that made it; null if that is this one."""
+    """The node that created it; null if this one."""
     signing_agent: str
     original_depth: int
     local_depth_at_arrival: int | None
@@ -148,7 +146,7 @@ class OriginFound(Struct, frozen=True, kw_only=True):
     examples=(Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def reflection_origin(hold: Hold, request: ReflectionOrigin) -> OriginFound:
-    """Tell who made a reflection on which node, and how deep it was there, on arrival, and is now."""
+    """Show who created a reflection, on which node, and its depths."""
     with hold.reading() as session:
         traced = origin.trace(hold, session, request.memory_id)
     return OriginFound(
@@ -164,7 +162,7 @@ def reflection_origin(hold: Hold, request: ReflectionOrigin) -> OriginFound:
 
 class ExportReflection(Request, frozen=True):
     memory_id: MemoryId
-    format: Annotated[Literal["md", "json"], Meta(description="Markdown, or JSON.")] = "md"
+    format: Annotated[Literal["md", "json"], Meta(description="md (Markdown) or json.")] = "md"
 
 
 class ReflectionText(Struct, frozen=True, kw_only=True):
@@ -183,7 +181,7 @@ class ReflectionText(Struct, frozen=True, kw_only=True):
     ),
 )
 def export_reflection(hold: Hold, request: ExportReflection) -> ReflectionText:
-    """Write one reflection out with what it stands on, as Markdown with its fields ahead, or as JSON."""
+    """Export one reflection with its sources, as Markdown or JSON."""
     with hold.reading() as session:
         memory, fields = reflection_files.export_one(hold, session, request.memory_id)
     name = path_of(memory.namespace, memory.id)
@@ -194,9 +192,9 @@ def export_reflection(hold: Hold, request: ExportReflection) -> ReflectionText:
 
 
 class ExportReflections(Request, frozen=True):
-    out_dir: Annotated[Folder, Meta(description="Where the files go; made if it is not there.")]
-    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
-    since: Annotated[Moment, Meta(description="Only those made since; no file is removed then.")] | None = None
+    out_dir: Annotated[Folder, Meta(description="Output folder; created if missing.")]
+    namespace: Annotated[Namespace, Meta(description="Only this namespace and below.")] | None = None
+    since: Annotated[Moment, Meta(description="Only those created since; removes no files.")] | None = None
 
 
 class ReflectionsWritten(Struct, frozen=True, kw_only=True):
@@ -205,9 +203,9 @@ class ReflectionsWritten(Struct, frozen=True, kw_only=True):
     written: list[str]
     unchanged: list[str]
     removed: list[str]
-    """Files of reflections that are not live any more."""
+    """Files of reflections that are no longer live."""
     left: list[str]
-    """Files that are not of this store: left as they are."""
+    """Files that this store did not write: unchanged."""
 
 
 @operation(
@@ -218,20 +216,20 @@ class ReflectionsWritten(Struct, frozen=True, kw_only=True):
     examples=(Example({"out_dir": "reflections", "namespace": "no blanks"}, error="VALIDATION_FAILED"),),
 )
 def export_reflections(hold: Hold, request: ExportReflections, progress: Progress) -> ReflectionsWritten:
-    """Write every live reflection that you may see into a folder, a Markdown file each.
+    """Export all visible reflections to a folder of Markdown files.
 
-    Each file is replaced as a whole or not at all. A file of a reflection that is not live any more is removed; files
-    that Holdfast did not write are named and left.
+    Files are replaced atomically. Files of reflections that are no longer live are removed; files that Holdfast did not
+    write are reported and left unchanged.
     """
     done = reflection_files.export_all(hold, request.out_dir, request.namespace, moment(request.since, "since"))
     return ReflectionsWritten(out_dir=request.out_dir, count=len(done.written) + len(done.unchanged), **done._asdict())
 
 
 class ImportReflections(Request, frozen=True):
-    path: Annotated[Folder, Meta(description="The folder that export_reflections wrote.")]
-    trust_source: Annotated[bool, Meta(description="Keep whose they are; otherwise they become yours.")] = True
+    path: Annotated[Folder, Meta(description="Folder written by export_reflections.")]
+    trust_source: Annotated[bool, Meta(description="Keep their owners; otherwise you become the owner.")] = True
     on_conflict: OnConflictField = "merge"
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    dry_run: Annotated[bool, Meta(description="Only report what would change.")] = False
 
 
 class FileFault(Struct, frozen=True, kw_only=True):
@@ -247,9 +245,9 @@ class ReflectionsTaken(Struct, frozen=True, kw_only=True):
     unchanged: int
     older: int
     links: int
-    """Links that were made or changed."""
+    """Links created or changed."""
     missing_sources: list[str]
-    """Not here; the reflections keep them, and an import after their own links them."""
+    """Sources missing from this store; importing again once they exist links them."""
     rejected: int
     errors: list[FileFault]
     dry_run: bool
@@ -265,9 +263,9 @@ class ReflectionsTaken(Struct, frozen=True, kw_only=True):
     examples=(Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),),
 )
 def import_reflections(hold: Hold, request: ImportReflections, progress: Progress) -> ReflectionsTaken:
-    """Take reflections in from a folder of files, in one transaction.
+    """Import reflections from a folder of files, in one transaction.
 
-    A file that is rejected is named, all others go in. Taking in the same files twice changes nothing the second time.
+    Rejected files are reported; all others are imported. Importing the same files again changes nothing.
     """
     options = Options(trust_source=request.trust_source, on_conflict=request.on_conflict)
     done = reflection_files.import_all(hold, request.path, options, dry_run=request.dry_run)
@@ -285,14 +283,14 @@ def import_reflections(hold: Hold, request: ImportReflections, progress: Progres
 
 
 class ReflectSuggest(Request, frozen=True):
-    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
-    days: Annotated[int, Meta(ge=1, le=3650, description="Observations of so many days.")] = 30
-    min_size: Annotated[int, Meta(ge=2, le=64, description="At least so many sources.")] = 3
-    max_size: Annotated[int, Meta(ge=2, le=64, description="At most so many sources.")] = 12
-    limit: Annotated[int, Meta(ge=1, le=100, description="At most so many proposals.")] = 10
-    again: Annotated[bool, Meta(description="What was proposed before and not dismissed, too.")] = False
-    draft: Annotated[bool, Meta(description="Draft a conclusion for each, with a model if one is set.")] = True
-    dry_run: Annotated[bool, Meta(description="Do not note that these were proposed.")] = False
+    namespace: Annotated[Namespace, Meta(description="Only this namespace and below.")] | None = None
+    days: Annotated[int, Meta(ge=1, le=3650, description="Age limit of the observations, in days.")] = 30
+    min_size: Annotated[int, Meta(ge=2, le=64, description="Minimum number of sources.")] = 3
+    max_size: Annotated[int, Meta(ge=2, le=64, description="Maximum number of sources.")] = 12
+    limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of proposals.")] = 10
+    again: Annotated[bool, Meta(description="Include earlier proposals that were not dismissed.")] = False
+    draft: Annotated[bool, Meta(description="Draft a conclusion for each (with a model if set).")] = True
+    dry_run: Annotated[bool, Meta(description="Do not record these as proposed.")] = False
 
 
 class Observed(Struct, frozen=True, kw_only=True):
@@ -301,7 +299,7 @@ class Observed(Struct, frozen=True, kw_only=True):
 
 
 class Drafted(Reasoned, frozen=True, kw_only=True):
-    """What `reflect` could be given; nothing of it is kept."""
+    """A draft for `reflect`; not stored."""
 
     title: str
     content: str
@@ -314,10 +312,10 @@ class Suggestion(Struct, frozen=True, kw_only=True):
     sources: list[Observed]
     likeness: float
     shared: list[str]
-    """Words that most of them have."""
+    """Words that most of them share."""
     reason: str
     method: Literal["heuristic"]
-    """By which way they were put together."""
+    """How they were grouped."""
     draft: Drafted | UnsetType = UNSET
 
 
@@ -340,11 +338,10 @@ class Suggestions(Struct, frozen=True, kw_only=True):
     ),
 )
 def reflect_suggest(hold: Hold, request: ReflectSuggest) -> Suggestions:
-    """Propose what to reflect on: recent observations of one namespace that share many of their words.
+    """Propose reflections on groups of similar recent observations.
 
-    The same observations give the same proposals. Each is made once, which is noted; nothing is reflected on by itself.
-    A draft of the conclusion comes with it: sentences of the sources, or what the model that is set makes of them. A
-    dry run asks no model.
+    The same observations give the same proposals, and each proposal is made once. Nothing is stored as a memory. Each
+    comes with a draft, from the sources' sentences or from the configured model; a dry run calls no model.
     """
     which = suggest.Which(request.namespace, request.days, request.min_size, request.max_size, request.again)
     found = suggest.suggest(hold, which, limit=request.limit, draft=request.draft, dry_run=request.dry_run)
@@ -353,7 +350,7 @@ def reflect_suggest(hold: Hold, request: ReflectSuggest) -> Suggestions:
 
 
 def _suggestion(offer: "Offer") -> Suggestion:
-    about = f"share: {', '.join(offer.shared)}" if offer.shared else "are alike"
+    about = f"share: {', '.join(offer.shared)}" if offer.shared else "are similar"
     return Suggestion(
         offer_id=offer.id,
         namespace=offer.namespace,
@@ -372,7 +369,9 @@ def _draft(made: "Conclusion") -> Drafted:
 
 
 class ReflectDismiss(Request, frozen=True):
-    offer_id: Annotated[str, Meta(min_length=1, max_length=128, description="Which.", extra={"argument": True})]
+    offer_id: Annotated[
+        str, Meta(min_length=1, max_length=128, description="Id of the proposal.", extra={"argument": True})
+    ]
 
 
 class Dismissed(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ WORDS = ("quetzalcoatlus", "xochitl", "tlaloc", "cuauhtemoc")
 
 
 @pytest.fixture
-def known(timed: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
+def people_store(timed: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
     """Everything that can be kept of a person, under two names, beside what is another's."""
     timed.principal_merge(alias=NAMES[1], principal=NAMES[0])
     timed.principal_describe(name=NAMES[0], display="cuauhtemoc")
@@ -55,9 +55,9 @@ TABLES = (
 )
 
 
-def test_nothing_of_a_person_is_left_and_others_keep_all(known: holdfast.Holdfast) -> None:
-    assert all(word in dump(known) for word in WORDS)
-    gone = known.principal_purge(name=NAMES[1])
+def test_nothing_of_a_person_is_left_and_others_keep_all(people_store: holdfast.Holdfast) -> None:
+    assert all(word in dump(people_store) for word in WORDS)
+    gone = people_store.principal_purge(name=NAMES[1])
     assert gone.counts["memories"] == 5
     assert {
         "tasks": 1,
@@ -68,32 +68,32 @@ def test_nothing_of_a_person_is_left_and_others_keep_all(known: holdfast.Holdfas
         "interactions": 2,
         "onboarding": 1,
     }.items() <= gone.counts.items()
-    left = dump(known)
+    left = dump(people_store)
     assert [word for word in WORDS if word in left] == []
-    assert known.recall("tlaloc").count == 0
-    assert known.fact_list(principal="bob").count == 1
-    assert known.task_list(principal=["bob"]).count == 1
-    assert known.recall("sunflower").count > 0
-    assert known.verify().intact
-    assert known.hold.store.faults() == []
+    assert people_store.recall("tlaloc").count == 0
+    assert people_store.fact_list(principal="bob").count == 1
+    assert people_store.task_list(principal=["bob"]).count == 1
+    assert people_store.recall("sunflower").count > 0
+    assert people_store.verify().intact
+    assert people_store.hold.store.faults() == []
 
 
-def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(known: holdfast.Holdfast) -> None:
+def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(people_store: holdfast.Holdfast) -> None:
     with pytest.raises(NotFound):
-        known.principal_forgotten(name=NAMES[0])
-    gone = known.principal_purge(name=NAMES[0])
+        people_store.principal_forgotten(name=NAMES[0])
+    gone = people_store.principal_purge(name=NAMES[0])
     for name in NAMES:
-        shown = known.principal_forgotten(name=name)
+        shown = people_store.principal_forgotten(name=name)
         assert (shown.counts, shown.at) == (gone.counts, gone.at)
     with pytest.raises(NotFound):
-        known.principal_purge(name=NAMES[0])
-    order = next(one for one in known.events(after=0, limit=1000).events if one.kind == "erasure")
+        people_store.principal_purge(name=NAMES[0])
+    order = next(one for one in people_store.events(after=0, limit=1000).events if one.kind == "erasure")
     with pytest.raises(Conflict):
-        known.undo(change=order.seq)
-    known.principal_merge(alias=NAMES[1], principal=NAMES[0])
-    assert known.principal_show(name=NAMES[1]).names == list(NAMES)
-    known.fact_set(key="city", value="back again", principal=NAMES[0])
-    assert known.fact_get(key="city", principal=NAMES[0]).value == "back again"
+        people_store.undo(change=order.seq)
+    people_store.principal_merge(alias=NAMES[1], principal=NAMES[0])
+    assert people_store.principal_show(name=NAMES[1]).names == list(NAMES)
+    people_store.fact_set(key="city", value="back again", principal=NAMES[0])
+    assert people_store.fact_get(key="city", principal=NAMES[0]).value == "back again"
 
 
 def test_the_file_holds_no_word_of_them(tmp_path: Path) -> None:
@@ -107,9 +107,11 @@ def test_the_file_holds_no_word_of_them(tmp_path: Path) -> None:
     assert b"xochitl" not in content
 
 
-def test_who_does_not_reach_everything_forgets_nobody(known: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
+def test_who_does_not_reach_everything_forgets_nobody(
+    people_store: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
     with pytest.raises(Forbidden):
         seen_by("ai:key@here", right="admin", namespaces=("people",)).principal_purge(name="bob")
     with pytest.raises(Forbidden):
         seen_by("ai:key@here", right="write").principal_purge(name="bob")
-    assert known.fact_list(principal="bob").count == 1
+    assert people_store.fact_list(principal="bob").count == 1

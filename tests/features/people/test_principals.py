@@ -38,7 +38,7 @@ def test_no_circle_and_no_second_master(timed: holdfast.Holdfast) -> None:
     for alias, principal in (("b", "a"), ("b", "b")):
         with pytest.raises(Invalid):
             timed.principal_merge(alias=alias, principal=principal)
-    with pytest.raises(Conflict, match="stands for 'b' already"):
+    with pytest.raises(Conflict, match="already an alias of 'b'"):
         timed.principal_merge(alias="a", principal="c")
     assert timed.principal_merge(alias="a", principal="b").principal == "b"
 

@@ -1,4 +1,4 @@
-"""What is kept of a person, and how it goes away."""
+"""Find and erase everything stored about a person."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -33,15 +33,15 @@ ROWS = {
     "conversations": "forget_conversations",
     "onboarding": "forget_onboarding",
 }
-"""What is kept of a person beside memories, in an order in which it can be taken away."""
+"""Erase statements for other records than memories, in deletion order."""
 COUNTED = {"memory": "memories", "interaction": "interactions", "principal": "names"}
-"""How a tombstone calls the records of each kind."""
+"""Names of the record kinds in erasure counts."""
 
 
 def erase_all(
     write: Transaction, names: tuple[str, ...], order: Erasure, came: Collection[tuple[str, str]] = ()
 ) -> dict[str, int]:
-    """Erase all that an order reaches; how much that was, without what only just came."""
+    """Erase everything an order covers; return the counts, without records that only just arrived."""
     found = _memories(write.session, names, order)
     for memory in found:
         erase_memory(write, memory)
@@ -58,12 +58,12 @@ def erase_all(
 
 
 def counted(gone: Iterable[tuple[Kind[Any], Any]], came: Collection[tuple[str, str]]) -> Counter[str]:
-    """How many of some records were here before what was just taken."""
+    """Count records by kind, without those that only just arrived."""
     return Counter(COUNTED[kind.name] for kind, one in gone if (kind.name, one.id) not in came)
 
 
 class Talks(NamedTuple):
-    """What was said to somebody, and summed up of it."""
+    """Ids of a person's conversation threads and their summaries."""
 
     threads: set[str]
     summaries: set[str]
@@ -78,7 +78,7 @@ def talks_of(session: Session, names: tuple[str, ...], order: Erasure) -> Talks:
 
 
 def _memories(session: Session, names: tuple[str, ...], order: Erasure) -> list[Memory]:
-    """What is said of a person, by them or to them, and what was summed up or learned for them."""
+    """Find memories about a person: facts, turns, summaries, lessons and tagged memories."""
     talks = talks_of(session, names, order)
     told = {id for id, name in _told_of(session) if name in names}
     places, ids = [place_of(name) for name in names], sorted(talks.summaries | told)
@@ -88,7 +88,7 @@ def _memories(session: Session, names: tuple[str, ...], order: Erasure) -> list[
 
 
 def _told_of(session: Session) -> Iterator[tuple[str, Any]]:
-    """Memories beside which it is noted of whom they are, and of whom."""
+    """Iterate memories whose metadata names a person, with that name."""
     after, mark = "", f'%"{BESIDE}":%'
     while page := session.rows("memory_saying", mark=mark, after=after, limit=PAGE):
         yield from ((id, msgspec.json.decode(metadata).get(BESIDE)) for id, metadata in page)
@@ -96,7 +96,7 @@ def _told_of(session: Session) -> Iterator[tuple[str, Any]]:
 
 
 def names_behind(session: Session, ids: Collection[str], lost: Iterable[OfSomebody]) -> dict[str, set[str]]:
-    """The names of some digests, among those of whom anything is kept here, or was until just now."""
+    """Find the names behind digests among all people known here, including those just erased."""
     places = (name_of(row[0]) for row in session.rows("places_kept", root=ROOT))
     known = {*places, *(row[0] for row in session.rows("names_kept")), *(name for _, name in _told_of(session))}
     known.update(name for one in lost for name in whose(one))
@@ -108,7 +108,7 @@ def names_behind(session: Session, ids: Collection[str], lost: Iterable[OfSomebo
 
 
 def erase_memory(write: Transaction, memory: Memory, taken: Mapping[str, int] | None = None) -> None:
-    """What remains lies where nobody's name is."""
+    """Erase a memory; its tombstone moves to a namespace without the person's name."""
     erase(write, memory, replace(stub(memory), namespace=FORGOTTEN), taken)
 
 
@@ -129,13 +129,13 @@ def _forget_names(write: Transaction, names: tuple[str, ...], order: Erasure) ->
 
 
 def is_reached(write: Transaction, order: Erasure, one: OfSomebody) -> bool:
-    """Whether a record is older than an order; a name that was erased may have been told anew."""
+    """Return whether an order covers a record. A name counts by its last write: it may have been written anew."""
     if isinstance(one, Principal):
         return is_written(write, order, one, "name")
     return order.reaches(one.created_at, one.origin)
 
 
 def is_written(write: Transaction, order: Erasure, one: Principal, field: str) -> bool:
-    """Whether a field of a name was last written before an order."""
+    """Return whether a field of a name was last written before an order."""
     last = max(write.cells_of(PRINCIPAL, one).cell(field, getattr(one, field)).values)
     return order.reaches((last.time >> 16) * 1000, last.origin)

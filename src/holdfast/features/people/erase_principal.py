@@ -1,7 +1,6 @@
-"""Forgetting a person: everything that is kept of them is erased, and what remains is that it was, and when.
+"""Erase a person: all data goes; digests of the names, the time and the counts remain.
 
-An order to forget somebody goes to other stores as a record of its own, by a digest of each name: `heed` says what
-they make of it.
+The order is replicated to other stores as a digest of each name; `erasure.py` applies it there.
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ NO_END = (1 << 62) - 1
 
 
 class Tombstone(NamedTuple):
-    """That somebody was forgotten: no word of what was known."""
+    """Record of an erasure, without any of the erased data."""
 
     ids: list[str]
     """A digest of each name."""
@@ -34,9 +33,9 @@ class Tombstone(NamedTuple):
 
 
 def forget(hold: Hold, name: str) -> Tombstone:
-    """Erase what is kept of a person under any of their names, here and wherever this order comes to."""
+    """Erase a person under all names, here and in every store that receives the order."""
     if "*" not in hold.caller.namespaces:
-        raise Forbidden("A person is forgotten everywhere: that takes a key that reaches every namespace.")
+        raise Forbidden("Erasing a person needs a key that reaches every namespace.")
     with hold.writing() as write:
         names = known_as(write.session, admit_name(name, "name"))
         ids = [id_of(one) for one in names]
@@ -45,29 +44,29 @@ def forget(hold: Hold, name: str) -> Tombstone:
             pass_on(write, id, order)
         counts = erase_all(write, names, replace(order, ordered_at=NO_END))
         if not any(counts.values()):
-            raise NotFound(f"Nothing is kept of {name!r}.")
+            raise NotFound(f"Nothing is stored about {name!r}.")
         bury(write, ids, order, counts)
     return Tombstone(ids, write.now, hold.caller.agent, counts)
 
 
 def remembered(hold: Hold, name: str) -> Tombstone:
-    """That somebody was forgotten, for whoever still knows the name."""
+    """Return the record of an erasure, given the name."""
     id = id_of(admit_name(name, "name"))
     with hold.reading() as session:
         row = session.row("forgotten_get", id=id)
     if row is None:
-        raise NotFound(f"Nobody of the name {name!r} was forgotten here.")
+        raise NotFound(f"No erasure of {name!r} is recorded here.")
     return Tombstone([id], row[0], row[1], msgspec.json.decode(row[2], type=dict[str, int]))
 
 
 def _after_all(write: Transaction, ids: list[str]) -> int:
-    """A moment that is later than that of any order before."""
+    """Return a time after any earlier order."""
     known = [write.get(ERASURE, id) for id in ids]
     return max([write.now, *(one.ordered_at + 1 for one in known if one)])
 
 
 def pass_on(write: Transaction, id: str, order: Erasure) -> None:
-    """Journal an order for a name, and that this store has heard of it."""
+    """Journal an order for a name and this store's acknowledgement of it."""
     known, here = write.get(ERASURE, id), {write.origin: order.ordered_at}
     if known is None:
         fresh = Erasure(id, order.ordered_at, order.agent, here, write.now, write.now, write.origin, 1)
@@ -78,9 +77,9 @@ def pass_on(write: Transaction, id: str, order: Erasure) -> None:
 
 
 def bury(write: Transaction, ids: list[str], order: Erasure, counts: Mapping[str, int]) -> None:
-    """Keep that it was done here, and how much there was.
+    """Record the erasure and its counts locally.
 
-    More that comes up under the same order is added, and a later one that finds nothing changes nothing of that.
+    Later finds under the same order are added; a later order that finds nothing changes no counts.
     """
     for id in ids:
         row, upto = write.session.row("forgotten_get", id=id), order.ordered_at

@@ -1,6 +1,6 @@
-"""Orders to forget somebody that come from other stores.
+"""Apply erasure orders replicated from peers.
 
-Whoever takes one erases what is kept there under such a name, and keeps nothing older out of what is told later.
+A store that receives an erasure deletes the person's data and rejects older copies of it afterwards.
 """
 
 from collections import Counter
@@ -37,10 +37,9 @@ from holdfast.kernel.records.tombstone import has_content as says
 
 
 def heed(write: Transaction, taking: Taking) -> None:
-    """Forget whom other stores ordered to forget, and let nothing older of the forgotten come back.
+    """Apply erasure orders from peers and reject older data of erased people. Idempotent.
 
-    An order that was heeded already changes nothing. One for somebody whose other names were just erased comes first,
-    so that what there was is told under each of the names.
+    Orders for the people with most erased names come first, so that the counts are recorded under each name.
     """
     swept = [_sweep(write, KINDS[kind], id, back) for (kind, id), back in sorted(taking.remains.items())]
     orders = [order for id in sorted(taking.erasures) if (order := write.get(ERASURE, id)) and _is_due(write, order)]
@@ -60,7 +59,7 @@ def _is_due(write: Transaction, order: Erasure) -> bool:
 
 
 def _carry_out(write: Transaction, order: Erasure, found: Iterable[str], taking: Taking) -> None:
-    """Forget somebody here, under every name that they have here."""
+    """Erase a person under every name known here."""
     names = _linked(write, order, found)
     ids = sorted({order.id, *map(id_of, names)})
     for id in ids:
@@ -72,7 +71,7 @@ def _carry_out(write: Transaction, order: Erasure, found: Iterable[str], taking:
 
 
 def _lost(write: Transaction, names: tuple[str, ...], order: Erasure, taking: Taking) -> Counter[str]:
-    """How much there was of a person that was erased by what was just taken; each is counted once."""
+    """Count a person's records that the incoming changes erased; each counts once."""
     talks = talks_of(write.session, names, order)
     gone = [
         (kind, id)
@@ -90,7 +89,7 @@ def _is_gone(write: Transaction, kind: Kind[Any], id: str) -> bool:
 
 
 def _linked(write: Transaction, order: Erasure, found: Iterable[str]) -> tuple[str, ...]:
-    """Every name of whoever has some: as they were known when it was ordered, not as they were called since."""
+    """Return all names of a person, using only aliases that are older than the order."""
     names = list(dict.fromkeys(found))
     for name in names:
         behind = [row[0] for row in write.session.rows("principal_behind", names=[name])]
@@ -102,7 +101,7 @@ def _linked(write: Transaction, order: Erasure, found: Iterable[str]) -> tuple[s
 
 
 def _keep_out(write: Transaction, taking: Taking) -> None:
-    """Erase of what was just taken what is older than an order that was heeded here before."""
+    """Erase incoming data that is older than an order applied here before."""
     ids = {id_of(name): name for name in taking.people}
     for (id,) in write.session.rows("forgotten_some", ids=sorted(ids)) if ids else []:
         _keep_one_out(write, id, taking.people[ids[id]], taking)
@@ -123,16 +122,13 @@ def _keep_one_out(write: Transaction, id: str, records: Collection[tuple[str, st
 
 
 def _once_ordered(write: Transaction, id: str) -> Erasure:
-    """What a store was ordered whose records were brought here by a file."""
+    """Rebuild an order from the local erasure table, for stores restored from a file."""
     at, agent, _, ordered_at = write.session.row("forgotten_get", id=id) or (0, "", "", 0)
     return Erasure(id, ordered_at, agent, {}, at, at, write.origin, 1)
 
 
 def _sweep(write: Transaction, kind: Kind[Any], id: str, back: Mapping[str, int]) -> bool:
-    """Erase again what who had not heard of it said meanwhile about what was erased with a person.
-
-    A name that was told anew is not among that.
-    """
+    """Erase content that peers unaware of the order added to an erased record. Names written anew are kept."""
     record = write.get(kind, id)
     if record is None or (isinstance(record, Principal) and record.name):
         return False
@@ -145,14 +141,14 @@ def _sweep(write: Transaction, kind: Kind[Any], id: str, back: Mapping[str, int]
 
 
 def _is_told_of(write: Transaction, kind: Kind[Any], id: str) -> bool:
-    """Whether the journal holds what an erased record said; one that came whole and erased said nothing."""
+    """Return whether the journal still has content of an erased record; snapshots of erased records have none."""
     said = write.session.rows("record_said", id=id, kind=kind.name)
     whole = [msgspec.json.decode(body, type=kind.type) for origin, body in said if origin == STATE and body]
     return len(whole) < len(said) or any(one.state != "deleted" for one in whole)
 
 
 def _came_back(write: Transaction, kind: Kind[Any], record: Any) -> bool:
-    """Whether any cell of an erased record holds something else than was left of it."""
+    """Return whether any field of an erased record differs from its tombstone."""
     held = write.cells_of(kind, record)
     bare = replace(stub(record), namespace=FORGOTTEN) if isinstance(record, Memory) else stub(record)
     left = cells.flatten(kind.shape, bare)

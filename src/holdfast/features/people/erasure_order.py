@@ -1,4 +1,4 @@
-"""That somebody is to be forgotten in every store that hears of it: by a digest of a name, up to a moment."""
+"""Erasure orders: replicated requests to erase a person, by digest of a name and up to a time."""
 
 from typing import Literal
 
@@ -11,15 +11,15 @@ from holdfast.kernel.storage.port import Row
 
 
 class Erasure(Struct, frozen=True):
-    """An order to forget whoever has a name of that digest, with all that was written up to a moment."""
+    """An order to erase the person whose name has this digest, with everything written up to a time."""
 
     id: str
     ordered_at: int
-    """What was written later stays, by the clock of the store in which it was."""
+    """Data written later stays, by the clock of the store that wrote it."""
     agent: str
-    """Who ordered it."""
+    """The agent that ordered it."""
     heard: dict[str, int]
-    """Which stores have done so, each with the moment up to which: what they write from then on, they mean."""
+    """Stores that applied the order, with its time; what they write afterwards is intended and stays."""
     created_at: int
     updated_at: int
     origin: str
@@ -27,12 +27,12 @@ class Erasure(Struct, frozen=True):
     state: Literal["live", "deleted"] = "live"
 
     def reaches(self, written_at: int, origin: str) -> bool:
-        """Whether what a store wrote at a time goes: not if that store had heard of it, whatever its clock said."""
+        """Return whether data a store wrote at a time is erased; never if that store already knew the order."""
         return written_at <= self.ordered_at and self.heard.get(origin, 0) < self.ordered_at
 
 
 def erasure_of(row: Row) -> Erasure:
-    """An erasure order from the columns of its table."""
+    """Build an erasure order from a row of its table."""
     return Erasure(row[0], row[1], row[2], msgspec.json.decode(row[3], type=dict[str, int]), *row[4:])
 
 

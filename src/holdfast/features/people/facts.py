@@ -1,4 +1,4 @@
-"""What is known of somebody: a value for each key, with its past, in a namespace of their own."""
+"""Facts about people: one value per key, with history, in a namespace of the person."""
 
 from typing import Any, NamedTuple
 
@@ -25,26 +25,26 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import to_text
 
 CONTRADICTED = "contradicted"
-"""Under which a fact keeps what was said of it before."""
+"""Metadata key of a fact's earlier, contradicted values."""
 MOST_CONTRADICTED = 20
 MOST_FACTS = 1000
 DELETED = "fact deleted"
-"""Why a fact lies in the archive."""
+"""Archive reason of a deleted fact."""
 
 
 class Given(NamedTuple):
-    """A fact as it is told."""
+    """A fact to set."""
 
     principal: str
     key: str
     value: str
     confidence: float = 1.0
     source: str | None = None
-    """What it was learned from: the id of a message, or an address."""
+    """Where it was learned: the id of a message, or a URL."""
 
 
 class Told(NamedTuple):
-    """A fact, and what it was before."""
+    """A fact and its previous value."""
 
     memory: Memory
     before: str | None
@@ -52,24 +52,24 @@ class Told(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What a fact was from a moment on."""
+    """A value of a fact and when it was set."""
 
     value: str | None
-    """None: it was deleted."""
+    """None if the fact was deleted."""
     at: int
     agent: str
     confidence: float | None
 
 
 def tell(hold: Hold, given: Given) -> Told:
-    """Say what is so; what was said before stays in the history, and as contradicted if it was something else."""
+    """Set a fact; the previous value stays in the history, and is listed as contradicted if it differs."""
     given = given._replace(key=door.title(given.key, "key"))
     with hold.writing() as write:
         return tell_in(hold, write, given)
 
 
 def tell_in(hold: Hold, write: Transaction, given: Given) -> Told:
-    """Say what is so inside a transaction."""
+    """Set a fact inside a transaction."""
     names = known_as(write.session, admit_name(given.principal))
     known = _held(write, names, given.key) or _taken_back(hold, write, given)
     if known is None:
@@ -103,23 +103,23 @@ def _with_contradicted(known: Memory, now: int) -> dict[str, Any]:
 
 
 def _held(write: Transaction, names: tuple[str, ...], key: str) -> Memory | None:
-    """The fact under a key, whichever name of the principal it was told under; of several the latest."""
+    """Find the fact under any name of the principal; the latest of several."""
     held = [title_holder(write, place_of(name), key) for name in names]
     facts = [memory for memory in held if memory is not None]
     if any(memory.kind != "fact" for memory in facts):
-        raise Conflict(f"{key!r} is the title of something else in the namespace of {names[0]!r}.")
+        raise Conflict(f"key: {key!r} is the title of another memory in the namespace of {names[0]!r}")
     return max(facts, key=lambda memory: memory.updated_at, default=None)
 
 
 def _taken_back(hold: Hold, write: Transaction, given: Given) -> Memory | None:
-    """The fact that was deleted last under a key, live again: it goes on with its past."""
+    """Restore the most recently deleted fact of a key, with its history."""
     gone = _facts(hold, write.session, given.principal, given.key, deleted=True)
     last = max(gone, key=lambda memory: memory.updated_at, default=None)
     return None if last is None else lifecycle.bring_back(hold, write, last)
 
 
 def known(hold: Hold, principal: str, key: str | None = None, *, deleted: bool = False) -> list[Memory]:
-    """The facts of somebody by their keys; of several under one key the latest; or those that were deleted."""
+    """List facts by key, the latest of several; or all deleted ones."""
     with hold.reading() as session:
         found = _facts(hold, session, principal, key, deleted=deleted)
     latest: dict[str, Memory] = {}
@@ -138,7 +138,7 @@ def _facts(hold: Hold, session: Session, principal: str, key: str | None, *, del
 
 
 def of_everybody(hold: Hold, key: str | None, limit: int, skip: int) -> list[Memory]:
-    """The facts of all people that the caller may see, by whose they are and by their keys."""
+    """List facts of all people that the caller may see, by person and key."""
     which = Filter(under=ROOT, kinds=("fact",))
     with hold.reading() as session:
         return memories.titled(session, hold.caller, which, hold.now(), key, limit=limit, skip=skip)
@@ -147,16 +147,16 @@ def of_everybody(hold: Hold, key: str | None, limit: int, skip: int) -> list[Mem
 def one(hold: Hold, principal: str, key: str) -> Memory:
     found = known(hold, principal, key)
     if not found:
-        raise NotFound(f"Nothing is known under {key!r} of {principal!r}.")
+        raise NotFound(f"No fact {key!r} about {principal!r}.")
     return found[0]
 
 
 def delete(hold: Hold, principal: str, key: str | None) -> list[Memory]:
-    """Delete a fact, or all of them; `restore` brings them back as they were."""
+    """Archive a fact, or all of them."""
     with hold.reading() as session:
         found = _facts(hold, session, principal, key, deleted=False)
     if key is not None and not found:
-        raise NotFound(f"Nothing is known under {key!r} of {principal!r}.")
+        raise NotFound(f"No fact {key!r} about {principal!r}.")
     put = lifecycle.archive(hold, [memory.id for memory in found], DELETED)
     if put.refused:
         raise put.refused[0][1]
@@ -164,19 +164,19 @@ def delete(hold: Hold, principal: str, key: str | None) -> list[Memory]:
 
 
 def restore(hold: Hold, principal: str, key: str) -> Memory:
-    """Bring back the fact that was deleted last under a key."""
+    """Restore the most recently deleted fact of a key."""
     found = [memory for memory in known(hold, principal, deleted=True) if memory.title == key]
     if not found:
-        raise NotFound(f"No fact under {key!r} of {principal!r} was deleted.")
+        raise NotFound(f"No deleted fact {key!r} about {principal!r}.")
     return lifecycle.restore(hold, max(found, key=lambda memory: memory.updated_at).id)
 
 
 def past(hold: Hold, principal: str, key: str) -> list[Past]:
-    """What a fact was, one after another, whichever name it was told under."""
+    """List the values of a fact in order, under all names of the principal."""
     with hold.reading() as session:
         held = [memory for gone in (False, True) for memory in _facts(hold, session, principal, key, deleted=gone)]
         if not held:
-            raise NotFound(f"Nothing was ever known under {key!r} of {principal!r}.")
+            raise NotFound(f"No fact {key!r} about {principal!r} was ever set.")
         rows = [row for memory in held for row in session.rows("journal_known", record=memory.id, known_at=hold.now())]
     entries = sorted((journal.Entry(*row) for row in rows), key=lambda entry: entry.kept_at)
     return [_past(entry) for entry in entries if entry.kind == "memory" and entry.body is not None]

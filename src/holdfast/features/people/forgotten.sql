@@ -31,20 +31,20 @@ delete from onboarding where principal = any(:names) and at <= :upto returning s
 -- name: conversations_of
 select c.id, c.summary from conversation c where c.principal = any(:names) and c.started_at <= :upto
 -- name: names_kept
--- Whoever something is kept of beside memories.
+-- Names of everyone with records other than memories.
 select principal from task union select principal from run union select principal from usage
 union select principal from budget union select principal from provider_session union select principal from outcome
 union select principal from conversation union select principal from onboarding union select principal from interaction
 union select name from principal where state = 'live'
 union select stands_for from principal where state = 'live' and stands_for is not null
 -- name: places_kept
--- The namespaces below one that memories lie in.
+-- Namespaces below a root that contain memories.
 select distinct m.namespace from memory m where m.namespace >= :root || '/' and m.namespace < :root || '0'
 -- name: memory_of_people
--- Memories of some namespaces or threads, or of some ids, in whatever state; those that were purged say nothing any more.
+-- Memories by namespace, thread or id, in any state but purged.
 select {memory.columns} from memory m
 where (m.namespace = any(:places) or m.thread = any(:threads) or m.id = any(:ids))
   and (m.state <> 'deleted' or coalesce(m.reason, '') <> 'purged')
 -- name: memory_saying
--- What is noted beside memories in whose metadata something stands.
+-- Metadata of memories that match a pattern.
 select m.id, m.metadata from memory m where m.id > :after and m.metadata like :mark order by m.id limit :limit

@@ -1,4 +1,4 @@
-"""People and agents by their names: which names stand for one and the same."""
+"""Principals: people and agents, and the aliases that stand for them."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -16,7 +16,7 @@ MOST_HOPS = 32
 
 
 class Principal(Struct, frozen=True):
-    """A name, and whose it is. `stands_for` is another name; None: it stands for itself."""
+    """A name. `stands_for` is the name it is an alias of; None if it is the principal itself."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class Principal(Struct, frozen=True):
 
 
 def erase_name(principal: Principal) -> Principal:
-    """A principal without its name."""
+    """Return the principal without its name."""
     return replace(principal, name="", stands_for=None, display="", state="deleted")
 
 
@@ -47,7 +47,7 @@ PRINCIPAL = register(
 
 
 def id_of(name: str) -> str:
-    """The same on every store, and not the name itself, which is a person's own."""
+    """Derive the id from the name: equal on every store, and does not contain the name."""
     return ids.derived("principal", name)
 
 
@@ -56,16 +56,16 @@ def admit_name(name: str, field: str = "principal") -> str:
 
 
 def canonical(chain: list[str]) -> str:
-    """Whom a name stands for, by those that follow from it, itself first.
+    """Return the principal at the end of an alias chain.
 
-    Two stores that met may have made a circle; then it is the least of it, whichever name one begins with.
+    Merges on two stores can form a cycle; then it is the smallest name of the cycle, wherever the chain begins.
     """
     last = chain[-1]
     return min(chain[chain.index(last) :]) if chain.index(last) < len(chain) - 1 else last
 
 
 def chain_of(name: str, stands_for: Mapping[str, str]) -> list[str]:
-    """The names that follow from one, to the last or to the first that is there twice."""
+    """Follow aliases from a name to the last one, or to the first repeated one."""
     chain = [name]
     while (following := stands_for.get(chain[-1])) is not None and len(chain) <= MOST_HOPS:
         seen = following in chain

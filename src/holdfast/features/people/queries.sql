@@ -17,9 +17,9 @@ select {principal.columns} from principal p where p.state = 'live' and p.name > 
 -- name: principal_next
 select stands_for from principal where id = :id and state = 'live'
 -- name: principal_behind
--- Names that stand for some others.
+-- Aliases of some names.
 select name from principal where stands_for = any(:names) and state = 'live' order by name
 -- name: principal_marked
--- Names of one sort that stand for others.
+-- Aliases with a given prefix.
 select name, stands_for from principal
 where stands_for is not null and name >= :mark and name < :beyond and state = 'live' order by name

@@ -19,16 +19,16 @@ def render_principal_stats(answer: Any) -> Iterator[str]:
 
 def render_principals(answer: Any) -> Iterator[str]:
     if not answer.names:
-        yield "Nothing was said of anybody."
+        yield "No principals."
         return
     rows = [
         (shorten(one.name, 60), shorten(one.stands_for or "", 60), shorten(one.display, 60)) for one in answer.names
     ]
-    yield from render_table(rows, ("NAME", "STANDS FOR", "CALLED"))
+    yield from render_table(rows, ("NAME", "ALIAS OF", "DISPLAY NAME"))
 
 
 def render_erasure(answer: Any) -> Iterator[str]:
-    yield f"Forgotten at {answer.at} by {escape(answer.agent_id)}: what remains is {', '.join(answer.ids)}."
+    yield f"Erased at {answer.at} by {escape(answer.agent_id)}. Remaining digests: {', '.join(answer.ids)}."
     yield "  " + ", ".join(f"{number} {what.replace('_', ' ')}" for what, number in answer.counts.items() if number)
 
 
@@ -44,7 +44,7 @@ def render_fact(fact: Any) -> Iterator[str]:
 
 def render_facts(answer: Any) -> Iterator[str]:
     if not answer.facts:
-        yield "Nothing is known."
+        yield "No facts."
         return
     rows = [(shorten(fact.key, 40), shorten(fact.value, 80), f"{fact.confidence:g}") for fact in answer.facts]
     yield from render_table(rows, ("KEY", "VALUE", "CONFIDENCE"))
@@ -52,10 +52,10 @@ def render_facts(answer: Any) -> Iterator[str]:
 
 def render_facts_of_everybody(answer: Any) -> Iterator[str]:
     if not answer.facts:
-        yield "Nothing is known."
+        yield "No facts."
         return
     rows = [(shorten(one.principal, 40), shorten(one.key, 40), shorten(one.value, 80)) for one in answer.facts]
-    yield from render_table(rows, ("OF", "KEY", "VALUE"))
+    yield from render_table(rows, ("PERSON", "KEY", "VALUE"))
 
 
 def render_fact_history(answer: Any) -> Iterator[str]:

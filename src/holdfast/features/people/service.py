@@ -1,4 +1,4 @@
-"""One person across channels: names are merged and split on purpose, never by guess."""
+"""Merge, split and describe the names of principals; names are never merged by guess."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from holdfast.kernel.journal.transaction import Transaction
 
 
 class Known(NamedTuple):
-    """Whom a name stands for, and every name that does."""
+    """A principal with all its names."""
 
     principal: str
     names: tuple[str, ...]
@@ -23,35 +23,35 @@ class Known(NamedTuple):
 
 
 def merge(hold: Hold, alias: str, into: str) -> Known:
-    """Let a name stand for another from now on; what is known of either is then known of both."""
+    """Make a name an alias of another; both then share what is known of either."""
     alias, into = admit_name(alias, "alias"), admit_name(into, "principal")
     with hold.writing() as write:
         return merge_in(write, alias, into)
 
 
 def merge_in(write: Transaction, alias: str, into: str) -> Known:
-    """Let a name stand for another inside a transaction."""
+    """Make a name an alias of another, inside a transaction."""
     whose, target = (principals.resolve(write.session, name) for name in (alias, into))
     if whose == target:
         if alias == target:
-            raise Invalid(f"{alias!r} would stand for itself.", fields=["alias"])
+            raise Invalid(f"alias: {alias!r} cannot be an alias of itself", fields=["alias"])
         return _known(write, target)
     if whose != alias:
-        raise Conflict(f"{alias!r} stands for {whose!r} already: split it first.", principal=whose)
+        raise Conflict(f"alias: {alias!r} is already an alias of {whose!r}. Split it first.", principal=whose)
     _point(write, alias, target)
     return _known(write, target)
 
 
 def split(hold: Hold, alias: str) -> Known:
-    """Let a name stand for itself again; what was written under it is its own, as it was all the time.
+    """Make an alias independent again, with everything written under it.
 
-    Where two stores made a circle of names, that which leads back to it is cut, too.
+    In a cycle of names, which merges on two stores can form, the link back to the alias is cut too.
     """
     alias = admit_name(alias, "alias")
     with hold.writing() as write:
         known = write.get(PRINCIPAL, id_of(alias))
         if known is None or known.state != "live" or known.stands_for is None:
-            raise NotFound(f"{alias!r} stands for nobody else.")
+            raise NotFound(f"{alias!r} is not an alias.")
         write.change(PRINCIPAL, known, replace(known, stands_for=None), "split")
         if back := _leading_back(write, known.stands_for, alias):
             write.change(PRINCIPAL, back, replace(back, stands_for=None), "split")
@@ -59,7 +59,7 @@ def split(hold: Hold, alias: str) -> Known:
 
 
 def _leading_back(write: Transaction, name: str, alias: str) -> Principal | None:
-    """The last of the names that lead from one to an alias; None if they lead elsewhere."""
+    """Follow aliases from a name; return the one that points to `alias`, or None."""
     passed: set[str] = set()
     while name not in passed:
         passed.add(name)
@@ -73,7 +73,7 @@ def _leading_back(write: Transaction, name: str, alias: str) -> Principal | None
 
 
 def describe(hold: Hold, name: str, display: str) -> Known:
-    """Say how somebody is called."""
+    """Set the display name of a principal."""
     with hold.writing() as write:
         whose = principals.resolve(write.session, admit_name(name))
         known = write.get(PRINCIPAL, id_of(whose))
@@ -85,7 +85,7 @@ def describe(hold: Hold, name: str, display: str) -> Known:
 
 
 def show(hold: Hold, name: str) -> Known:
-    """Whom a name stands for; nobody need have said anything of it."""
+    """Return the principal of a name; unknown names stand for themselves."""
     with hold.reading() as session:
         names = principals.known_as(session, admit_name(name))
         row = session.row("principal_get", id=id_of(names[0]))
@@ -93,7 +93,7 @@ def show(hold: Hold, name: str) -> Known:
 
 
 class Counts(NamedTuple):
-    """How much there is of somebody, as far as the caller may see it; what was deleted does not count."""
+    """Numbers of live records of a principal that the caller may see."""
 
     principal: str
     conversations: int
@@ -103,7 +103,7 @@ class Counts(NamedTuple):
 
 
 def counts(hold: Hold, name: str) -> Counts:
-    """What is kept of somebody, under whichever name of theirs."""
+    """Count the records of a principal under all its names."""
     with hold.reading() as session:
         names = principals.known_as(session, admit_name(name))
         return Counts(
@@ -116,7 +116,7 @@ def counts(hold: Hold, name: str) -> Counts:
 
 
 def browse(hold: Hold, limit: int, after: str) -> list[Principal]:
-    """Names that somebody said something of, in their order."""
+    """List the known names in alphabetical order."""
     with hold.reading() as session:
         return [PRINCIPAL.load(row) for row in session.rows("principal_live", after=after, limit=limit)]
 

@@ -1,4 +1,4 @@
-"""Which names stand for whom."""
+"""Resolve aliases of principals."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from holdfast.kernel.storage.port import Session
 
 
 def known_as(session: Session, name: str) -> tuple[str, ...]:
-    """Every name of whoever a name stands for; the one that all of them stand for comes first."""
+    """List every name of a principal, given any of them; the principal comes first."""
     first = resolve(session, name)
     found, fresh = [first], [first]
     while fresh:
@@ -18,12 +18,12 @@ def known_as(session: Session, name: str) -> tuple[str, ...]:
 
 
 def all_known_as(session: Session, names: Sequence[str]) -> tuple[str, ...]:
-    """Every name of some principals."""
+    """List every name of several principals."""
     return tuple(dict.fromkeys(other for name in names for other in known_as(session, name)))
 
 
 def resolve(session: Session, name: str) -> str:
-    """Whom a name stands for."""
+    """Return the principal that a name stands for."""
     follows: dict[str, str] = {}
     at: str | None = name
     while at is not None and at not in follows and len(follows) <= MOST_HOPS:

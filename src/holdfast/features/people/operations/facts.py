@@ -1,4 +1,4 @@
-"""What is known of somebody: facts, each with its past."""
+"""Operations on facts about people."""
 
 from typing import Annotated
 
@@ -12,11 +12,9 @@ from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Confidence, Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
-Key = Annotated[
-    str, Meta(min_length=1, max_length=256, description="Under which it is known.", extra={"argument": True})
-]
+Key = Annotated[str, Meta(min_length=1, max_length=256, description="Key of the fact.", extra={"argument": True})]
 Who = Annotated[
-    str, Meta(min_length=1, max_length=128, description="Of whom; otherwise of the agent.", extra={"short": "w"})
+    str, Meta(min_length=1, max_length=128, description="Person [default: the agent].", extra={"short": "w"})
 ]
 
 
@@ -30,7 +28,7 @@ class FactView(Struct, frozen=True, kw_only=True):
     agent_id: str
     learned_from: str | UnsetType = UNSET
     contradicted: list[str] | UnsetType = UNSET
-    """What was said of it before, the last one last."""
+    """Earlier values, oldest first."""
 
 
 def _fact(memory: "Memory") -> FactView:
@@ -51,12 +49,15 @@ def _fact(memory: "Memory") -> FactView:
 class FactSet(Request, frozen=True):
     key: Key
     value: Annotated[
-        str, Meta(min_length=1, max_length=65_536, description="What is so.", extra={"argument": True, "stdin": True})
+        str,
+        Meta(
+            min_length=1, max_length=65_536, description="Value of the fact.", extra={"argument": True, "stdin": True}
+        ),
     ]
     principal: Who | None = None
     confidence: Confidence = 1.0
     learned_from: (
-        Annotated[str, Meta(min_length=1, max_length=512, description="A message's id, or an address.")] | None
+        Annotated[str, Meta(min_length=1, max_length=512, description="Source: a message id or a URL.")] | None
     ) = None
     agent_id: Actor | None = None
 
@@ -65,7 +66,7 @@ class FactTold(Struct, frozen=True, kw_only=True):
     fact: FactView
     created: bool
     contradicts: str | UnsetType = UNSET
-    """What was so before, if that was something else."""
+    """The previous value, if it differs."""
 
 
 @operation(
@@ -82,9 +83,9 @@ class FactTold(Struct, frozen=True, kw_only=True):
     ),
 )
 def fact_set(hold: Hold, request: FactSet) -> FactTold:
-    """Say what is so of somebody; what was so before stays in its past.
+    """Set a fact about a person (history is kept).
 
-    If that was something else, it is named, and kept as contradicted.
+    A previous value that differs is returned and recorded as contradicted.
     """
     given = facts.Given(
         request.principal or hold.caller.agent, request.key, request.value, request.confidence, request.learned_from
@@ -108,13 +109,13 @@ class FactGet(Request, frozen=True):
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
 )
 def fact_get(hold: Hold, request: FactGet) -> FactView:
-    """Say what is known of somebody under a key."""
+    """Read a fact about a person."""
     return _fact(facts.one(hold, request.principal or hold.caller.agent, request.key))
 
 
 class FactList(Request, frozen=True):
     principal: Who | None = None
-    deleted: Annotated[bool, Meta(description="Those that were deleted, instead.")] = False
+    deleted: Annotated[bool, Meta(description="List deleted facts instead.")] = False
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -131,13 +132,13 @@ class Facts(Struct, frozen=True, kw_only=True):
     examples=(Example({"principal": "ann"}), Example({"principal": ""}, error="VALIDATION_FAILED")),
 )
 def fact_list(hold: Hold, request: FactList) -> Facts:
-    """List what is known of somebody, by its keys."""
+    """List the facts about a person."""
     found = [_fact(one) for one in facts.known(hold, request.principal or hold.caller.agent, deleted=request.deleted)]
     return Facts(facts=found, count=len(found))
 
 
 class FactEverybody(Request, frozen=True):
-    key: Annotated[Key, Meta(description="Only what is known under it.")] | None = None
+    key: Annotated[Key, Meta(description="Only facts with this key.")] | None = None
     limit: Limit = 100
     offset: Skip = 0
 
@@ -151,15 +152,15 @@ class FactEverybody(Request, frozen=True):
     examples=(Example({"key": "city"}), Example({}), Example({"key": ""}, error="VALIDATION_FAILED")),
 )
 def fact_everybody(hold: Hold, request: FactEverybody) -> Facts:
-    """List what is known of all people, each with whose it is; under one key, if you name it."""
+    """List facts about all people, optionally of one key."""
     found = [_fact(one) for one in facts.of_everybody(hold, request.key, request.limit, request.offset)]
     return Facts(facts=found, count=len(found))
 
 
 class FactDelete(Request, frozen=True):
-    key: Annotated[Key, Meta(description="Which one.")] | None = None
+    key: Annotated[Key, Meta(description="Key of the fact to delete.")] | None = None
     principal: Who | None = None
-    every: Annotated[bool, Meta(description="All of them.")] = False
+    every: Annotated[bool, Meta(description="Delete all facts of the person.")] = False
     agent_id: Actor | None = None
 
 
@@ -173,9 +174,9 @@ class FactDelete(Request, frozen=True):
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
 )
 def fact_delete(hold: Hold, request: FactDelete) -> Facts:
-    """Delete a fact, or all of somebody; `fact restore` brings one back, with its past."""
+    """Delete a fact, or all facts of a person; `fact restore` undoes it."""
     if (request.key is None) != request.every:
-        raise Invalid("Name a key, or say every.", fields=["key", "every"])
+        raise Invalid("Give either key or every.", fields=["key", "every"])
     gone = [_fact(one) for one in facts.delete(hold, request.principal or hold.caller.agent, request.key)]
     return Facts(facts=gone, count=len(gone))
 
@@ -196,7 +197,7 @@ class FactRestore(Request, frozen=True):
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
 )
 def fact_restore(hold: Hold, request: FactRestore) -> FactView:
-    """Bring back the fact that was deleted last under a key."""
+    """Restore the most recently deleted fact of a key."""
     return _fact(facts.restore(hold, request.principal or hold.caller.agent, request.key))
 
 
@@ -204,14 +205,14 @@ class FactPast(Struct, frozen=True, kw_only=True):
     at: str
     agent_id: str
     value: str | None
-    """Null: it was deleted."""
+    """Null if the fact was deleted."""
     confidence: float | UnsetType = UNSET
 
 
 class FactHistory(Struct, frozen=True, kw_only=True):
     key: str
     past: list[FactPast]
-    """The first one first."""
+    """Oldest first."""
     count: int
 
 
@@ -224,7 +225,7 @@ class FactHistory(Struct, frozen=True, kw_only=True):
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
 )
 def fact_history(hold: Hold, request: FactGet) -> FactHistory:
-    """Show what was so under a key, one after another."""
+    """Show all values of a fact over time."""
     found = [
         FactPast(at=str(text(one.at)), agent_id=one.agent, value=one.value, confidence=known(one.confidence))
         for one in facts.past(hold, request.principal or hold.caller.agent, request.key)

@@ -1,4 +1,4 @@
-"""People and agents: which names stand for one and the same."""
+"""Operations on principals: people and agents with their aliases."""
 
 from typing import Annotated
 
@@ -20,9 +20,9 @@ Name = Annotated[
 
 class PrincipalView(Struct, frozen=True, kw_only=True):
     principal: str
-    """Whom all of the names stand for."""
+    """The name that all aliases stand for."""
     names: list[str]
-    """Every one of them, that of the principal first."""
+    """All names, the principal first."""
     display: str
 
 
@@ -31,8 +31,8 @@ def _view(known: "Known") -> PrincipalView:
 
 
 class PrincipalMerge(Request, frozen=True):
-    alias: Annotated[Name, Meta(description="The name that is to stand for another.")]
-    principal: Annotated[Name, Meta(description="For whom it is to stand.")]
+    alias: Annotated[Name, Meta(description="Name that becomes an alias.")]
+    principal: Annotated[Name, Meta(description="Principal it becomes an alias of.")]
     agent_id: Actor | None = None
 
 
@@ -50,15 +50,16 @@ class PrincipalMerge(Request, frozen=True):
     ),
 )
 def principal_merge(hold: Hold, request: PrincipalMerge) -> PrincipalView:
-    """Let a name stand for a person from now on: what is known of either is then known of both.
+    """Make a name an alias of a person.
 
-    What was written keeps the name that it was written under, so `principal split` parts them again.
+    Both names then share what is known of either. Records keep the name they were written under, so `principal split`
+    can separate them again.
     """
     return _view(principals.merge(hold, request.alias, request.principal))
 
 
 class PrincipalSplit(Request, frozen=True):
-    alias: Annotated[Name, Meta(description="The name that is to stand for itself.")]
+    alias: Annotated[Name, Meta(description="Alias to separate.")]
     agent_id: Actor | None = None
 
 
@@ -72,13 +73,13 @@ class PrincipalSplit(Request, frozen=True):
     examples=(Example({"alias": "nobody-yet"}, error="NOT_FOUND"),),
 )
 def principal_split(hold: Hold, request: PrincipalSplit) -> PrincipalView:
-    """Let a name stand for itself again, with all that was written under it."""
+    """Separate an alias from its principal, with everything written under it."""
     return _view(principals.split(hold, request.alias))
 
 
 class PrincipalDescribe(Request, frozen=True):
     name: Name
-    display: Annotated[str, Meta(max_length=256, description="How they are called.")]
+    display: Annotated[str, Meta(max_length=256, description="Display name.")]
     agent_id: Actor | None = None
 
 
@@ -92,7 +93,7 @@ class PrincipalDescribe(Request, frozen=True):
     examples=(Example({"name": "ann", "display": "Ann Example"}), Example({"name": "ann"}, error="VALIDATION_FAILED")),
 )
 def principal_describe(hold: Hold, request: PrincipalDescribe) -> PrincipalView:
-    """Say how a person or an agent is called."""
+    """Set the display name of a person or an agent."""
     return _view(principals.describe(hold, request.name, request.display))
 
 
@@ -109,18 +110,18 @@ class PrincipalShow(Request, frozen=True):
     examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
 )
 def principal_show(hold: Hold, request: PrincipalShow) -> PrincipalView:
-    """Say whom a name stands for, and by which other names they are known."""
+    """Show the principal of a name and all its aliases."""
     return _view(principals.show(hold, request.name))
 
 
 class PrincipalStats(Struct, frozen=True, kw_only=True):
-    """How much there is, as far as you may see it; what was deleted or archived does not count."""
+    """Numbers of live records that you may see."""
 
     principal: str
     conversations: int
     messages: int
     observations: int
-    """That they noted themselves."""
+    """Observations that they stored themselves."""
     facts: int
 
 
@@ -133,13 +134,13 @@ class PrincipalStats(Struct, frozen=True, kw_only=True):
     examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
 )
 def principal_stats(hold: Hold, request: PrincipalShow) -> PrincipalStats:
-    """Count conversations, messages, observations and facts of somebody, under all of their names."""
+    """Count the conversations, messages, observations and facts of a principal."""
     return PrincipalStats(**principals.counts(hold, request.name)._asdict())
 
 
 class PrincipalList(Request, frozen=True):
     limit: Limit = 100
-    after: Annotated[str, Meta(max_length=128, description="Names that come after this one.")] = ""
+    after: Annotated[str, Meta(max_length=128, description="Only names after this one.")] = ""
 
 
 class NameView(Struct, frozen=True, kw_only=True):
@@ -163,25 +164,25 @@ class Names(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def principal_list(hold: Hold, request: PrincipalList) -> Names:
-    """List names that something was said of, and whom they stand for."""
+    """List known names and the principals they stand for."""
     found = principals.browse(hold, request.limit, request.after)
     shown = [NameView(name=one.name, stands_for=one.stands_for, display=one.display) for one in found]
     return Names(names=shown, count=len(shown))
 
 
 class PrincipalPurge(Request, frozen=True):
-    name: Annotated[Name, Meta(description="Any name of theirs.")]
+    name: Annotated[Name, Meta(description="Any name of the person.")]
     agent_id: Actor | None = None
 
 
 class Forgotten(Struct, frozen=True, kw_only=True):
     ids: list[str]
-    """A digest of each name; the names themselves are gone."""
+    """A digest of each name; the names themselves are erased."""
     at: str
     agent_id: str
-    """Who did it."""
+    """The agent that erased it."""
     counts: dict[str, int]
-    """How much there was, by what it was."""
+    """Number of erased records by kind."""
 
 
 def _forgotten(one: "Tombstone") -> Forgotten:
@@ -203,10 +204,10 @@ def _forgotten(one: "Tombstone") -> Forgotten:
     ),
 )
 def principal_purge(hold: Hold, request: PrincipalPurge) -> Forgotten:
-    """Forget a person for good, under every name, here and in every store that hears of it.
+    """Erase a person permanently, under every name, here and in synced stores.
 
-    Rows, history, index entries and vectors go. What remains is a digest of each name, when it was done, by whom, and
-    how much there was. Backups stay as they are.
+    Deletes rows, history, index entries and embeddings. A digest of each name, the time, the agent and the counts
+    remain. Backups are not changed.
     """
     return _forgotten(forget_principal.forget(hold, request.name))
 
@@ -225,5 +226,5 @@ class PrincipalForgotten(Request, frozen=True):
     examples=(Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"),),
 )
 def principal_forgotten(hold: Hold, request: PrincipalForgotten) -> Forgotten:
-    """Show that somebody was forgotten, to whoever still knows the name."""
+    """Show the record of a person's erasure."""
     return _forgotten(forget_principal.remembered(hold, request.name))

@@ -1,5 +1,4 @@
-"""Consolidating what agents heard: now and then, when enough is new, by one process at a time; archived before it is
-taken away."""
+"""Consolidate conversations and outcomes when enough is new; one process at a time; archives before deleting."""
 
 from typing import Literal, NamedTuple
 
@@ -15,30 +14,30 @@ from holdfast.kernel.timestamps import DAY, SECOND
 NAME = "consolidation"
 LEASE = 900 * SECOND
 BATCH = 100
-"""Conversations that are closed, and put away, at a time."""
+"""Conversations closed and pruned at a time."""
 
 Gate = Literal["lease", "time", "conversations"]
 
 
 class Terms(NamedTuple):
-    """When it is worth it, and how long things are kept."""
+    """When to run, and retention periods."""
 
     hours: float = 24.0
-    """Since the last time, at least."""
+    """Minimum time since the last run."""
     conversations: int = 5
-    """Begun since then, at least."""
+    """Minimum number of conversations started since then."""
     prune_days: int = 30
-    """After so many days the turns of what was closed go into the archive."""
+    """Archive the turns of conversations closed this many days ago."""
     outcomes: int = 100
-    """So many of each principal count; earlier ones are archived, and taken away after as many days."""
+    """Outcomes kept per principal; older ones are archived, and deleted after `prune_days`."""
     interaction_days: int | None = None
-    """After so many days what was said in interactions is erased; None: never."""
+    """Erase the text of interactions after this many days; None: never."""
     force: bool = False
-    """Whether time and number do not matter."""
+    """Run regardless of time and number."""
 
 
 class Consolidated(NamedTuple):
-    """What was done; or by which gate nothing was."""
+    """What was done, or the gate that prevented the run."""
 
     gate: Gate | None
     closed: int = 0
@@ -49,9 +48,9 @@ class Consolidated(NamedTuple):
 
 
 def consolidate(hold: Hold, terms: Terms) -> Consolidated:
-    """Close and summarise, put away what summaries tell of, and let old evidence go; if it is worth it by now.
+    """Close, summarise and prune conversations and drop old outcomes, if enough is new.
 
-    Whoever dies in the middle has not noted that it is done: the next one begins anew, and finds what is left to do.
+    Safe to repeat: a crashed run is not recorded as done, and the next one does the rest.
     """
     owner, began = hold.new_id(), hold.now()
     if not _is_alone(hold, owner):
@@ -75,13 +74,13 @@ def consolidate(hold: Hold, terms: Terms) -> Consolidated:
 
 
 def _is_alone(hold: Hold, owner: str) -> bool:
-    """Whether this process alone consolidates, for a while from now."""
+    """Take or extend the lease; return False if another process holds it."""
     with hold.store.writing(hold.progress.commit) as session:
         return leases.take(session, NAME, owner, hold.now() + LEASE, hold.now())
 
 
 def _gate(session: Session, terms: Terms, now: int) -> Gate | None:
-    """The gate that is shut: too early, or too little is new. What never was consolidated is not too early."""
+    """Return the gate that prevents a run: too early, or too little is new. A first run is never too early."""
     row = session.row("last_done_get", name=NAME)
     if row is not None and now - row[0] < terms.hours * 3600 * SECOND:
         return "time"
@@ -93,7 +92,7 @@ def _consolidated(hold: Hold, owner: str, terms: Terms) -> Consolidated:
     closed = pruned = 0
     while True:
         if not _is_alone(hold, owner):
-            raise Conflict("Another took over.", retryable=True)
+            raise Conflict("Another process took the lease.", retryable=True)
         reaped = conversations.reap(hold, BATCH, terms.prune_days)
         closed, pruned = closed + len(reaped.closed), pruned + len(reaped.pruned)
         if max(len(reaped.closed), len(reaped.pruned)) < BATCH:

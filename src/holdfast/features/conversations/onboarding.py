@@ -1,4 +1,4 @@
-"""Getting to know one another, step by step: each step is told once, when it makes sense."""
+"""Onboarding steps: each hint is given once, when it makes sense."""
 
 from typing import Literal, NamedTuple
 
@@ -13,20 +13,20 @@ HINTS: dict[Step, str] = {
     "projects": "You know them well. Mention once that /projects keeps things of one project together.",
 }
 FACTS = {0: 1, 1: 3, 3: 5}
-"""How many facts a stage takes to be over."""
+"""Facts needed to complete each stage."""
 PLANS = 2
-"""The stage that is over when something is planned."""
+"""The stage that is complete once a task is planned."""
 
 
 class Known(NamedTuple):
-    """What decides how far one got with somebody."""
+    """What is known about a person; decides the next step."""
 
     facts: int
     plans: bool
 
 
 def stage_after(stage: int, known: Known) -> int:
-    """The stage that follows: one further at most, and only if what it takes is there."""
+    """Return the next stage: at most one further, and only if its condition is met."""
     if stage >= DONE:
         return DONE
     ready = known.plans if stage == PLANS else known.facts >= FACTS.get(stage, 0)
@@ -34,7 +34,7 @@ def stage_after(stage: int, known: Known) -> int:
 
 
 def next_step(told: int | None, known: Known) -> Step | None:
-    """The step to tell next, after the last one that was told; None: there is none, or not yet."""
+    """Return the step after the last one done, or None if there is none yet."""
     if told is None:
         return STEPS[0]
     following = stage_after(told, known)

@@ -1,4 +1,4 @@
-"""How far one got with somebody: read when a context is built, and noted only when a step was told."""
+"""Onboarding progress per person: read when a context is built, written when a step is done."""
 
 from holdfast.features.conversations.onboarding import STEPS, Known, Step, next_step
 from holdfast.features.people import facts
@@ -12,7 +12,7 @@ from holdfast.kernel.storage.port import Session
 
 
 def coming(hold: Hold, principal: str) -> Step | None:
-    """The step to tell somebody next; None: none, or not yet. It only reads."""
+    """Return the next onboarding step of a person, or None. Reads only."""
     known = Known(len(facts.known(hold, principal)), _plans(hold, principal))
     with hold.reading() as session:
         return next_step(_told(session, known_as(session, principal)), known)
@@ -24,13 +24,13 @@ def _plans(hold: Hold, principal: str) -> bool:
 
 
 def _told(session: Session, names: tuple[str, ...]) -> int | None:
-    """The last step that was told, under whichever name."""
+    """Return the last step done, under any of the names."""
     row = session.row("onboarding_last", names=list(names))
     return None if row is None else row[0]
 
 
 def tell(hold: Hold, principal: str, step: Step) -> bool:
-    """Note that a step was told to somebody; whether it had not been before. Steps come in their order."""
+    """Mark a step as done, in order; return False if it already was."""
     number = STEPS.index(step)
     with hold.store.writing(hold.progress.commit) as session:
         names = known_as(session, admit_name(principal))
@@ -38,6 +38,6 @@ def tell(hold: Hold, principal: str, step: Step) -> bool:
         if last is not None and number <= last:
             return False
         if number > (0 if last is None else last + 1):
-            raise Conflict(f"{STEPS[0 if last is None else last + 1]} comes before {step}.")
+            raise Conflict(f"step: {STEPS[0 if last is None else last + 1]} comes before {step}")
         session.do("onboarding_tell", principal=names[0], step=number, at=hold.now(), agent=hold.caller.agent)
     return True

@@ -1,4 +1,4 @@
-"""Conversations: what was said, in its order, and what it came to."""
+"""Operations on conversations: append turns, show, list, close, consolidate."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,16 +16,16 @@ from holdfast.kernel.timestamps import from_text
 
 Role = Literal["user", "assistant", "system", "tool"]
 State = Literal["active", "closing", "closed"]
-Channel = Annotated[str, Meta(max_length=128, description="Where they talk, such as cli or slack.")]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="Who talks; otherwise the agent itself.")]
-Place = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Turns after this one.")]
+Channel = Annotated[str, Meta(max_length=128, description="Channel, such as cli or slack.")]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="Person [default: the agent].")]
+Place = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only turns after this number.")]
 ConversationId = Annotated[
-    str, Meta(min_length=1, max_length=64, description="Id of a conversation.", extra={"argument": True})
+    str, Meta(min_length=1, max_length=64, description="Id of the conversation.", extra={"argument": True})
 ]
 
 
 class TurnGiven(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody said."""
+    """One turn to append."""
 
     role: Role
     content: Annotated[str, Meta(min_length=1, max_length=65_536)]
@@ -35,7 +35,7 @@ class TurnGiven(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class TurnView(Struct, frozen=True, kw_only=True):
     place: int
-    """Its number in the conversation, from 1."""
+    """Number of the turn in the conversation, from 1."""
     role: str
     content: str
     at: str
@@ -53,7 +53,7 @@ class ConversationView(Struct, frozen=True, kw_only=True):
     last_at: str
     turns: int
     covered: int
-    """Up to this turn the summary tells of them."""
+    """Number of the last turn that the summary covers."""
     closed_at: str | UnsetType = UNSET
     summary: str | UnsetType = UNSET
     summary_id: str | UnsetType = UNSET
@@ -95,7 +95,7 @@ def _scope(hold: Hold, channel: str, principal: str | None, namespace: str | Non
 
 class ConversationSay(Request, frozen=True):
     turns: Annotated[
-        list[TurnGiven], Meta(min_length=1, max_length=200, description="In their order: role and content.")
+        list[TurnGiven], Meta(min_length=1, max_length=200, description="Turns in order: role and content.")
     ]
     channel: Channel = ""
     principal: Who | None = None
@@ -106,7 +106,7 @@ class ConversationSay(Request, frozen=True):
 class ConversationSaid(Struct, frozen=True, kw_only=True):
     conversation_id: str
     began: bool
-    """Whether this is the beginning of a conversation."""
+    """Whether a new conversation was started."""
     turns: list[TurnView]
 
 
@@ -125,9 +125,9 @@ class ConversationSaid(Struct, frozen=True, kw_only=True):
     ),
 )
 def conversation_say(hold: Hold, request: ConversationSay) -> ConversationSaid:
-    """Keep what was said, in one piece, in the conversation that goes on.
+    """Append turns to the active conversation, in one transaction.
 
-    After two hours without a word another conversation begins. Each turn is a memory: recall finds it, whoever said it.
+    After two idle hours a new conversation starts. Each turn is a memory that recall can find.
     """
     said = conversations.say(
         hold,
@@ -165,7 +165,7 @@ class ConversationWhole(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-conversation"}, error="NOT_FOUND"),),
 )
 def conversation_show(hold: Hold, request: ConversationShow) -> ConversationWhole:
-    """Show what was said in a conversation, in its order, and its summary."""
+    """Show a conversation with its turns and summary."""
     one, said, summary = conversations.show(hold, request.id, request.after, request.limit)
     return ConversationWhole(
         conversation=_conversation(one, summary), turns=[_turn(turn) for turn in said], count=len(said)
@@ -173,10 +173,10 @@ def conversation_show(hold: Hold, request: ConversationShow) -> ConversationWhol
 
 
 class ConversationList(Request, frozen=True):
-    state: Annotated[State, Meta(description="Only these.")] | None = None
+    state: Annotated[State, Meta(description="Only conversations in this state.")] | None = None
     channel: Channel | None = None
     namespace: Namespace | None = None
-    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    principal: Annotated[list[str], Meta(max_length=20, description="Only conversations of these people.")] = []
     limit: Limit = 50
     offset: Skip = 0
 
@@ -195,16 +195,16 @@ class Conversations(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
 def conversation_list(hold: Hold, request: ConversationList) -> Conversations:
-    """List conversations with their summaries, the latest first."""
+    """List conversations with their summaries, latest first."""
     which = Which(tuple(request.principal), request.channel, request.namespace, request.state)
     found = [_conversation(*one) for one in conversations.browse(hold, which, request.limit, request.offset)]
     return Conversations(conversations=found, count=len(found))
 
 
 class ConversationClose(Request, frozen=True):
-    id: Annotated[ConversationId, Meta(description="Which one; otherwise the one that goes on.")] | None = None
+    id: Annotated[ConversationId, Meta(description="Id of the conversation [default: the active one].")] | None = None
     summary: (
-        Annotated[str, Meta(min_length=1, max_length=65_536, description="What it came to; otherwise made.")] | None
+        Annotated[str, Meta(min_length=1, max_length=65_536, description="Summary [default: generated].")] | None
     ) = None
     channel: Channel = ""
     principal: Who | None = None
@@ -226,7 +226,7 @@ class ConversationClose(Request, frozen=True):
     ),
 )
 def conversation_close(hold: Hold, request: ConversationClose) -> ConversationView:
-    """Close a conversation with a summary: the one that you give, or one of its weightiest sentences."""
+    """Close a conversation with a given or generated summary."""
     scope = _scope(hold, request.channel, request.principal, request.namespace)
     closed = conversations.close(hold, conversations.one_of(hold, request.id, scope), request.summary)
     one, _, summary = conversations.show(hold, closed.id, closed.turns, 1)
@@ -236,9 +236,7 @@ def conversation_close(hold: Hold, request: ConversationClose) -> ConversationVi
 class ConversationReap(Request, frozen=True):
     limit: Limit = 100
     prune_days: (
-        Annotated[
-            int, Meta(ge=0, le=36_500, description="Archive the turns of what was closed so many days ago; else none.")
-        ]
+        Annotated[int, Meta(ge=0, le=36_500, description="Archive turns of conversations closed this many days ago.")]
         | None
     ) = None
     agent_id: Actor | None = None
@@ -262,29 +260,29 @@ class Reaped(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"prune_days": -1}, error="VALIDATION_FAILED")),
 )
 def conversation_reap(hold: Hold, request: ConversationReap, progress: Progress) -> Reaped:
-    """Close the conversations that nobody goes on with, each with its summary; one reaper at a time.
+    """Close idle conversations with a summary; one process at a time.
 
-    With prune_days, turns that a summary tells of are archived; nothing is that no summary tells of.
+    With prune_days, also archive old turns that a summary covers.
     """
     done = conversations.reap(hold, request.limit, request.prune_days)
     return Reaped(closed=[one.id for one in done.closed], pruned=[one.id for one in done.pruned])
 
 
 class ConversationConsolidate(Request, frozen=True):
-    min_hours: Annotated[float, Meta(ge=0, le=100_000, description="Since the last time, at least.")] = 24
-    min_conversations: Annotated[int, Meta(ge=0, le=1_000_000, description="Begun since then, at least.")] = 5
+    min_hours: Annotated[float, Meta(ge=0, le=100_000, description="Minimum hours since the last run.")] = 24
+    min_conversations: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="Minimum number of conversations started since then.")
+    ] = 5
     prune_days: Annotated[
-        int,
-        Meta(ge=0, le=36_500, description="Archive turns of what was closed, and drop old evidence, after so many."),
+        int, Meta(ge=0, le=36_500, description="Archive turns and drop archived outcomes after this many days.")
     ] = 30
     keep_outcomes: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Of each principal; earlier ones do not count.")
+        int, Meta(ge=1, le=1_000_000, description="Outcomes to keep per person; older ones are archived.")
     ] = 100
     interaction_days: (
-        Annotated[int, Meta(ge=0, le=36_500, description="Erase the words of interactions after so many; else never.")]
-        | None
+        Annotated[int, Meta(ge=0, le=36_500, description="Erase the text of interactions after this many days.")] | None
     ) = None
-    force: Annotated[bool, Meta(description="Whatever time and number say.")] = False
+    force: Annotated[bool, Meta(description="Run regardless of time and number.")] = False
     agent_id: Actor | None = None
 
 
@@ -296,7 +294,7 @@ class ConversationsConsolidated(Struct, frozen=True, kw_only=True):
     outcomes_dropped: int
     interactions_erased: int
     gate: Literal["lease", "time", "conversations"] | UnsetType = UNSET
-    """Why nothing was done: another does it, it is too early, or too little is new."""
+    """Why nothing was done: another process runs it, it is too early, or too little is new."""
 
 
 @operation(
@@ -318,9 +316,9 @@ class ConversationsConsolidated(Struct, frozen=True, kw_only=True):
 def conversation_consolidate(
     hold: Hold, request: ConversationConsolidate, progress: Progress
 ) -> ConversationsConsolidated:
-    """Close, summarise and put away what agents heard, if it is time and enough is new; one at a time.
+    """Close, summarise and archive old conversations and outcomes when enough is new.
 
-    Turns go into the archive once a summary tells of them. Old outcomes do, too, before they are taken away.
+    One process at a time. Turns are archived once a summary covers them; outcomes are archived before they are deleted.
     """
     terms = consolidating.Terms(
         hours=request.min_hours,

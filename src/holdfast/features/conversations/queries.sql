@@ -15,13 +15,13 @@ select {conversation.columns} from conversation c
 where c.state = 'active' and c.channel = :channel and c.namespace = :namespace and c.principal = any(:principals)
 order by c.last_at desc, c.id
 -- name: conversation_idle
--- What nobody goes on with, and what somebody began to close.
+-- Idle conversations, and those whose closing was interrupted.
 select {conversation.columns} from conversation c
 where (c.state = 'active' and c.last_at <= :before) or c.state = 'closing' order by c.last_at, c.id limit :limit
 -- name: conversations_since
 select count(*) from conversation c where c.started_at > :since
 -- name: conversation_old
--- What was summarised to its end and closed before a moment, and still has its turns.
+-- Fully summarised conversations closed before a time whose turns are not archived yet.
 select {conversation.columns} from conversation c
 where c.state = 'closed' and c.closed_at <= :before and c.covered = c.turns and c.summary is not null and c.pruned = 0
 order by c.closed_at, c.id limit :limit
@@ -40,7 +40,7 @@ select {conversation.columns} from conversation c where true
 -- name: conversation.page
  order by c.last_at desc, c.id desc limit :limit offset :skip
 -- name: memory.of_thread
--- What was said in a conversation, in its order, on from a place.
+-- Turns of a conversation in order, after a given number.
  and m.thread = :thread and m.place > :after order by m.place limit :limit
 -- name: memory.of_thread_last
  and m.thread = :thread order by m.place desc limit :limit

@@ -5,11 +5,15 @@ from typing import Any
 
 from holdfast.kernel.terminal import escape, render_table, shorten, style
 
-_GATE_LABELS = {"lease": "another does it just now", "time": "it is too early", "conversations": "too little is new"}
+_GATE_LABELS = {
+    "lease": "another process is running it",
+    "time": "too early",
+    "conversations": "too few new conversations",
+}
 
 
 def render_new_turns(answer: Any) -> Iterator[str]:
-    yield f"{answer.conversation_id}" + ("  (a new one)" if answer.began else "")
+    yield f"{answer.conversation_id}" + ("  (new)" if answer.began else "")
     yield from _render_turns(answer.turns)
 
 
@@ -31,7 +35,7 @@ def _render_turns(turns: list[Any]) -> Iterator[str]:
 
 def render_conversations(answer: Any) -> Iterator[str]:
     if not answer.conversations:
-        yield "There are none."
+        yield "No conversations."
         return
     rows = [
         (one.id, one.state, str(one.turns), one.last_at[:16] + "Z", shorten(_get_summary(one), 60))
@@ -50,7 +54,7 @@ def render_reaping(answer: Any) -> Iterator[str]:
 
 def render_conversation_consolidation(answer: Any) -> Iterator[str]:
     if isinstance(answer.gate, str):
-        yield f"Nothing was done: {_GATE_LABELS[answer.gate]}."
+        yield f"Skipped: {_GATE_LABELS[answer.gate]}."
         return
     yield f"{answer.closed} closed, {answer.pruned} pruned, {answer.interactions_erased} interactions erased"
     yield f"{answer.outcomes_archived} outcomes archived, {answer.outcomes_dropped} dropped"

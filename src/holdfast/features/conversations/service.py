@@ -1,4 +1,4 @@
-"""Conversations: turns in their order, closed with a summary when nobody goes on, and never pruned before that."""
+"""Append turns to conversations, summarise and close idle ones, and archive turns that a summary covers."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -28,24 +28,25 @@ from holdfast.kernel.timestamps import DAY, SECOND
 
 Role = Literal["user", "assistant", "system", "tool"]
 IDLE = 120 * 60 * SECOND
-"""After so long without a word the next one begins another conversation."""
+"""After this idle time the next turn starts a new conversation."""
 CHUNK = 100
-"""Turns that are summarised at a time."""
+"""Turns summarised at a time."""
 SHOWN = 50
-"""The last turns of a conversation that goes on, which no summary has to tell of yet."""
+"""Last turns of an active conversation that the rolling summary leaves out."""
 BEHIND = 25
-"""How many more may have been said before the summary is brought up to date."""
+"""Further turns before the rolling summary is updated."""
 MOST_ROLLED = 300
-"""Turns that a summary in passing takes in at once, and how many characters of each."""
+"""Turns that a rolling summary adds at once."""
 LONGEST_TURN = 1000
+"""Characters of a turn that a rolling summary reads."""
 REAPER = "reaper"
 LEASE = 300 * SECOND
 PRUNED = "told by the summary of its conversation"
-"""Why a turn lies in the archive."""
+"""Archive reason of a pruned turn."""
 
 
 class Turn(NamedTuple):
-    """What somebody said."""
+    """One turn of a conversation."""
 
     role: Role
     content: str
@@ -54,7 +55,7 @@ class Turn(NamedTuple):
 
 
 class Said(NamedTuple):
-    """Turns as they were kept, and the conversation that they belong to."""
+    """The stored turns and their conversation."""
 
     conversation: Conversation
     turns: list[Memory]
@@ -62,16 +63,16 @@ class Said(NamedTuple):
 
 
 class Reaped(NamedTuple):
-    """What a reaper did."""
+    """Conversations that a reaper closed and pruned."""
 
     closed: list[Conversation]
     pruned: list[Conversation]
 
 
 def say(hold: Hold, scope: Scope, turns: Sequence[Turn]) -> Said:
-    """Keep turns in the conversation that goes on, or in a new one; all of them, or none."""
+    """Append turns to the active conversation, or to a new one, in one transaction."""
     if not turns:
-        raise Invalid("turns: say at least one", fields=["turns"])
+        raise Invalid("turns: at least one is required", fields=["turns"])
     admit_name(scope.principal)
     hold.caller.must_reach(scope.namespace)
     rolled = _rolled(hold, scope, turns)
@@ -86,20 +87,20 @@ def say(hold: Hold, scope: Scope, turns: Sequence[Turn]) -> Said:
 
 
 class Rolled(NamedTuple):
-    """What the earlier turns of a conversation that goes on come to."""
+    """A rolling summary of the earlier turns of an active conversation."""
 
     before: Conversation | None
-    """As it was when this was made: if others spoke meanwhile, it is left to the next who does."""
+    """The conversation it was computed from; if that has changed since, the summary is discarded."""
     text: str
     covered: int
 
 
 ROLLING = {"method": "rules", "rolling": True}
-"""How a summary was made in passing: no model is asked while somebody waits for his words to be kept."""
+"""Metadata of a rolling summary. It uses rules, so storing a turn never waits for a model."""
 
 
 def _rolled(hold: Hold, scope: Scope, coming: Sequence[Turn]) -> Rolled | None:
-    """A summary of all but the last turns, if so many came since the last one; made before the transaction."""
+    """Summarise all but the last turns if enough came since the last summary. Runs before the transaction."""
     going = current(hold, scope)
     turns, covered = (0, 0) if going is None else (going.turns, going.covered)
     if turns + len(coming) - covered < SHOWN + BEHIND:
@@ -117,14 +118,14 @@ def _rolled(hold: Hold, scope: Scope, coming: Sequence[Turn]) -> Rolled | None:
 
 
 def _untold(hold: Hold, one: Conversation, limit: int) -> tuple[Memory | None, list[Memory]]:
-    """The summary of a conversation, and the first turns that it does not tell of."""
+    """Return the summary of a conversation and the first turns it does not cover."""
     with hold.reading() as session:
         said = conversations.turns(session, hold.caller, one, hold.now(), after=one.covered, limit=limit)
         return _summary(hold, session, one), said
 
 
 def _going_on(hold: Hold, write: Transaction, scope: Scope) -> tuple[Conversation, bool]:
-    """The conversation of a scope. One that nobody went on with for long is left to the reaper."""
+    """Return the active conversation of a scope, or a new one; mark idle ones as closing for the reaper."""
     found = conversations.going_on(write.session, scope)
     for one in found:
         if one.last_at <= write.now - IDLE:
@@ -137,7 +138,7 @@ def _going_on(hold: Hold, write: Transaction, scope: Scope) -> tuple[Conversatio
 
 
 _NEW: tuple[Any, ...] = (None, 0, 0, None, False)
-"""Not closed, no turns, none covered, no summary, not pruned."""
+"""closed_at, turns, covered, summary, pruned."""
 
 
 def _keep(hold: Hold, write: Transaction, conversation: Conversation, place: int, turn: Turn) -> Memory:
@@ -158,25 +159,25 @@ def _keep(hold: Hold, write: Transaction, conversation: Conversation, place: int
 
 
 def current(hold: Hold, scope: Scope) -> Conversation | None:
-    """The conversation of a scope that goes on, if one does."""
+    """Return the active conversation of a scope, or None."""
     with hold.reading() as session:
         found = conversations.going_on(session, scope)
     return next((one for one in found if one.last_at > hold.now() - IDLE), None)
 
 
 def untold(one: Conversation) -> int:
-    """How many of the last turns are to be read so that, with the summary, nothing is missing."""
+    """Return how many of the last turns to read so that they and the summary cover the conversation."""
     return max(SHOWN, min(one.turns - one.covered, SHOWN + BEHIND))
 
 
 def told_so_far(hold: Hold, one: Conversation) -> Memory | None:
-    """The summary of a conversation, if there is one that the caller may see."""
+    """Return the summary of a conversation, or None if there is none or the caller may not see it."""
     with hold.reading() as session:
         return _summary(hold, session, one)
 
 
 def show(hold: Hold, id: str, after: int, limit: int) -> tuple[Conversation, list[Memory], Memory | None]:
-    """A conversation, what was said in it, on from a place, and its summary."""
+    """Return a conversation, its turns after a given one, and its summary."""
     with hold.reading() as session:
         one = conversations.seen(session, hold.caller, id)
         said = conversations.turns(session, hold.caller, one, hold.now(), after=after, limit=limit, archived=True)
@@ -198,11 +199,11 @@ def browse(hold: Hold, which: Which, limit: int, skip: int) -> list[tuple[Conver
 
 
 def close(hold: Hold, id: str, summary: str | None) -> Conversation:
-    """Close a conversation with a summary, one that is given or one that is made."""
+    """Close a conversation with the given summary or a generated one."""
     with hold.writing() as write:
         one = conversations.seen(write.session, hold.caller, id)
         if one.state == "closed":
-            raise Conflict(f"The conversation {id} is closed already.")
+            raise Conflict(f"The conversation {id} is already closed.")
         conversations.put(write.session, one._replace(state="closing"))
         if summary is not None:
             return _closed(hold, write, one, summary, one.turns, {"method": "given"})
@@ -210,7 +211,7 @@ def close(hold: Hold, id: str, summary: str | None) -> Conversation:
 
 
 def _finish(hold: Hold, one: Conversation) -> Conversation:
-    """Summarise what was not told yet, a piece at a time, and close. Each piece is kept before the next is read."""
+    """Summarise the uncovered turns in batches, then close. Each batch is committed before the next is read."""
     if hold.model is not None:
         _tell_anew(hold, one)
     while True:
@@ -232,7 +233,7 @@ def _finish(hold: Hold, one: Conversation) -> Conversation:
 
 
 def _tell_anew(hold: Hold, one: Conversation) -> None:
-    """What was summarised in passing is told from its beginning again, where a model can tell it better."""
+    """Discard the progress of a rolling summary, so that a model summarises from the first turn."""
     with hold.writing() as write:
         known = write.get(MEMORY, one.summary) if one.summary is not None else None
         if known is not None and known.metadata.get("rolling"):
@@ -250,7 +251,7 @@ def _closed(
 def _told(
     hold: Hold, write: Transaction, one: Conversation, text: str, covered: int, how: dict[str, Any]
 ) -> Conversation:
-    """Keep a summary, which takes the place of the one before, with how far it tells."""
+    """Store or replace the summary and the number of the last turn it covers."""
     metadata = {"conversation": one.id, "covered": covered, "principal": one.principal, "channel": one.channel}
     metadata |= {name: value for name, value in how.items() if value is not None}
     known = write.get(MEMORY, one.summary) if one.summary is not None else None
@@ -273,9 +274,9 @@ def _told(
 
 
 def reap(hold: Hold, limit: int, prune_days: int | None) -> Reaped:
-    """Close what nobody went on with, each with its summary; then put away turns that summaries tell of, if asked to.
+    """Close idle conversations with a summary; optionally archive turns that a summary covers.
 
-    One at a time does this. What one that died had begun is taken up.
+    Only one reaper runs at a time. Resumes what a crashed reaper began.
     """
     owner = hold.new_id()
     _take(hold, owner)
@@ -301,7 +302,7 @@ def _within(hold: Hold, one: Conversation) -> bool:
 def _take(hold: Hold, owner: str) -> None:
     with hold.store.writing(hold.progress.commit) as session:
         if not leases.take(session, REAPER, owner, hold.now() + LEASE, hold.now()):
-            raise Conflict("Another reaper is at work: try again when it is done.", retryable=True)
+            raise Conflict("Another reaper is running. Try again later.", retryable=True)
 
 
 def _prune(hold: Hold, owner: str, days: int, limit: int) -> list[Conversation]:
@@ -320,10 +321,10 @@ def _prune(hold: Hold, owner: str, days: int, limit: int) -> list[Conversation]:
 
 
 def one_of(hold: Hold, id: str | None, scope: Scope) -> str:
-    """The id of a conversation: the one that is named, or the one that goes on."""
+    """Return the given id, or that of the active conversation."""
     if id is not None:
         return id
     going = current(hold, scope)
     if going is None:
-        raise NotFound("No conversation goes on there.")
+        raise NotFound("No active conversation there.")
     return going.id

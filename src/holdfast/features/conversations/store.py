@@ -1,4 +1,4 @@
-"""Conversations as they are kept, and what was said in them."""
+"""Read and write conversations and their turns."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ State = Literal["active", "closing", "closed"]
 
 
 class Scope(NamedTuple):
-    """Who talks, where, about what: the same for what is written and what is read."""
+    """Channel, principal and namespace that identify an active conversation."""
 
     channel: str
     principal: str
@@ -33,13 +33,13 @@ class Conversation(NamedTuple):
     last_at: int
     closed_at: int | None
     turns: int
-    """So many turns were said, numbered from 1."""
+    """Number of turns; they are numbered from 1."""
     covered: int
-    """Up to this one the summary tells of them."""
+    """Number of the last turn that the summary covers."""
     summary: str | None
-    """The memory that is its summary."""
+    """Id of the summary memory."""
     pruned: bool
-    """Whether its turns were put into the archive."""
+    """Whether its turns are archived."""
 
 
 class Which(NamedTuple):
@@ -60,18 +60,18 @@ def of_row(row: tuple[Any, ...]) -> Conversation:
 
 
 def going_on(session: Session, scope: Scope) -> list[Conversation]:
-    """The conversations of a scope that are active, under whichever name; the latest first."""
+    """List the active conversations of a scope, under any name of the principal, latest first."""
     names = list(known_as(session, scope.principal))
     rows = session.rows("conversation_going_on", channel=scope.channel, namespace=scope.namespace, principals=names)
     return [of_row(row) for row in rows]
 
 
 def seen(session: Session, caller: Caller, id: str) -> Conversation:
-    """A conversation that the caller may see: one that it holds or its own; who administers the store sees all."""
+    """Return a conversation of the caller's agent or person; admins see all. Raise NotFound otherwise."""
     row = session.row("conversation_get", id=id)
     found = of_row(row) if row else None
     if found is None or not _may(session, caller, found):
-        raise NotFound(f"There is no conversation {id!r} of yours.")
+        raise NotFound(f"No conversation {id!r}, or it is not yours.")
     return found
 
 
@@ -89,7 +89,7 @@ def old(session: Session, before: int, limit: int) -> list[Conversation]:
 
 
 def select(session: Session, caller: Caller, which: Which, limit: int, skip: int) -> list[Conversation]:
-    """Conversations that the caller may see, the latest first."""
+    """List conversations that the caller may see, latest first."""
     parts: list[Part] = ["conversation_select"]
     params: dict[str, Any] = {"limit": limit, "skip": skip}
     if not caller.may("admin"):
@@ -107,13 +107,13 @@ def select(session: Session, caller: Caller, which: Which, limit: int, skip: int
 
 
 def count(session: Session, caller: Caller, names: tuple[str, ...]) -> int:
-    """How many conversations of somebody the caller may see, under whichever of some names."""
+    """Count the conversations under these names that the caller may see."""
     rows = session.rows("conversation_count", **_whose(session, caller, names))
     return sum(number for namespace, number in rows if caller.reaches(namespace))
 
 
 def count_turns(session: Session, caller: Caller, names: tuple[str, ...], now: int) -> int:
-    """How many turns of these the caller may see."""
+    """Count the turns of these conversations that the caller may see."""
     parts, params = memories.narrowed(caller, Filter(kinds=("conversation",)), now)
     asked = params | _whose(session, caller, names)
     return int(session.assembled(("memory_count", *parts, "memory.of_talks"), asked)[0][0])
@@ -127,7 +127,7 @@ def _whose(session: Session, caller: Caller, names: tuple[str, ...]) -> dict[str
 def turns(
     session: Session, caller: Caller, one: Conversation, now: int, *, after: int, limit: int, archived: bool = False
 ) -> list[Memory]:
-    """What was said in a conversation and the caller may see, in its order, on from a place."""
+    """List the visible turns of a conversation in order, after a given number."""
     which = Filter(namespace=one.namespace, kinds=("conversation",), archived=archived)
     parts, params = memories.narrowed(caller, which, now)
     asked = params | {"thread": one.id, "after": after, "limit": limit}
@@ -135,7 +135,7 @@ def turns(
 
 
 def last_turns(session: Session, caller: Caller, one: Conversation, now: int, limit: int) -> list[Memory]:
-    """The last so many turns, in their order."""
+    """List the last turns in order."""
     parts, params = memories.narrowed(caller, Filter(namespace=one.namespace, kinds=("conversation",)), now)
     asked = params | {"thread": one.id, "limit": limit}
     rows = session.assembled(("memory_select", *parts, "memory.of_thread_last"), asked)

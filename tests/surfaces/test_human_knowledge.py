@@ -54,7 +54,7 @@ def test_an_argument_that_may_be_left_out_stands_in_brackets(db: str) -> None:
 
 def test_a_long_document_of_which_nothing_needs_a_look_says_so(db: str, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("\n\n".join(f"Gate {number} is made of oak." for number in range(50)))
-    assert "None of them needs a look: --json lists all." in said(db, "ingest", str(tmp_path / "a.md"))
+    assert "Nothing to review. Use --json to list all segments." in said(db, "ingest", str(tmp_path / "a.md"))
 
 
 def test_where_no_reflection_is_allowed_nothing_lower_is_proposed(db: str) -> None:
@@ -80,8 +80,8 @@ def test_a_conclusion_and_what_it_comes_from_are_told_in_a_line_each(db: str) ->
         f"  1  {one}  reflects_on   Ann saw rain.",
         f"  1  {other}  reflects_on   -  deleted",
     ]
-    assert said(db, "lineage", one) == "Nothing: it was derived from no other.\n"
-    assert said(db, "lineage", why, "--direction", "descendants") == "Nothing came of it.\n"
+    assert said(db, "lineage", one) == "No ancestors.\n"
+    assert said(db, "lineage", why, "--direction", "descendants") == "No descendants.\n"
     first, second = said(db, "reflect", why, "-T", "Then", "-c", "So be it.", "-n", "team").splitlines()
     assert first.endswith("  team  depth 2")
     assert second == f"  reflects on {why}"

@@ -92,7 +92,7 @@ def test_the_same_document_again_is_no_work_and_nothing_of_it_is_new(hold: Any) 
     for dry_run in (False, True):
         again = taken(hold, HANDBOOK, dry_run=dry_run)
         assert (again.outcome, decisions(again)) == ("unchanged", {"duplicate": 3})
-        assert {one.reason for one in again.segments} == {"it was ingested before and is kept"}
+        assert {one.reason for one in again.segments} == {"already ingested and stored"}
         assert [one.memory_id for one in again.segments] == first.ingested_memory_ids == again.ingested_memory_ids
         assert again.document_id == first.document_id
     assert hold.events(limit=1000).events == before
@@ -422,7 +422,7 @@ def test_a_purge_takes_what_was_noted_about_a_segment(hold: Any) -> None:
     hold.archive(ids=[answer.segments[0].memory_id])
     hold.archive_purge(ids=[answer.segments[0].memory_id])
     again = taken(hold, HANDBOOK)
-    assert ("gone since" in again.segments[0].reason, len(again.gone)) == (True, 1)
+    assert ("deleted since" in again.segments[0].reason, len(again.gone)) == (True, 1)
     with hold.hold.reading() as session:
         (last,) = ingests.before(session, "doc:handbook", "team", hold.hold.caller.agent, limit=1)
         assert [bool(one.reason or one.digest) for one in ingests.outcomes(session, last.id)] == [False, True, True]
@@ -435,7 +435,7 @@ def test_a_pasted_block_of_recalled_text_is_no_news_however_long_it_is(hold: Any
     answer = taken(hold, f"Ann has the key of the cellar.\n\n{block}\n\nThe lift stands still on Sundays.")
     first, *recalled, last = answer.segments
     assert (first.decision, last.decision) == ("new", "new")
-    assert {(one.decision, one.reason) for one in recalled} == {("duplicate", "it was recalled from here, and pasted")}
+    assert {(one.decision, one.reason) for one in recalled} == {("duplicate", "pasted from a recall of this store")}
     foreign = taken(hold, re.sub(r"\[[0-9a-f]+\]", "[ffffffff]", block))
     assert not [one for one in foreign.segments if "pasted" in one.reason]
 
@@ -459,7 +459,10 @@ def test_a_segment_that_the_policy_refuses_is_told_and_the_others_are_kept(hold:
 @pytest.mark.parametrize("rule", ["flag", "redact", "allow"])
 def test_a_segment_with_a_secret_is_named_by_its_line(rule: str, hold: Any) -> None:
     hold.policy_set(namespace="team", secrets=rule)
-    told = {"flag": ["line 3: holds secrets: aws access key"], "redact": ["line 3: secrets taken out: aws access key"]}
+    told = {
+        "flag": ["line 3: contains secrets: aws access key"],
+        "redact": ["line 3: secrets redacted: aws access key"],
+    }
     assert taken(hold, f"# Keys\n\n{SECRET}\n", dry_run=True).notes == told.get(rule, [])
     assert taken(hold, f"# Keys\n\n{SECRET}\n").notes == told.get(rule, [])
 
@@ -517,7 +520,7 @@ def test_who_waits_over_a_network_does_not_wait_for_all_vectors(
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
         answer = hold.call("ingest", {"content": HANDBOOK, "namespace": "team"}, caller=remote)
         assert (decisions(answer), len(answer.notes)) == ({"new": 3}, 1)
-        assert "no time" in answer.notes[0]
+        assert "time ran out" in answer.notes[0]
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\ufeff\n", "---\n\n***\n"], ids=["empty", "blank", "mark", "rulers"])

@@ -155,7 +155,7 @@ def test_a_long_document_is_asked_about_part_by_part_to_its_end(db: str) -> None
     asked = "".join(prompt_of(one) for one in server.asked)
     assert all(f"Paragraph number {number} speaks" in asked for number in range(20))
     (stage,) = [stage for stage in answer.stages if stage.type == "llm_call"]
-    assert stage.summary == "3 of 3 parts answered, 0 from before"
+    assert stage.summary == "3 of 3 parts answered, 0 from cache"
 
 
 def test_what_is_kept_already_is_not_asked_about(db: str) -> None:

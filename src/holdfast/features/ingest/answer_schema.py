@@ -1,4 +1,4 @@
-"""What a model's answer must look like: types made from the part of JSON Schema that models are good at."""
+"""Build msgspec types from the subset of JSON Schema that pipelines may use for model answers."""
 
 import re
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ _known: dict[bytes, type[Struct]] = {}
 
 
 def answer_type(schema: Any, where: str) -> type[Struct]:
-    """The type of what fits a schema, or an error that names the place in it.
+    """Build the type of a schema. Raises an error that names the place in it.
 
-    One type for one schema: a type is never given back to the system once it was used.
+    Cached per schema, because msgspec never frees a type once used.
     """
     made = _object(schema, where, 0)
     return _known.setdefault(msgspec.json.encode(schema, order="sorted"), made)
@@ -32,7 +32,7 @@ def faulty(where: str, what: str) -> Invalid:
 
 
 def _name(where: str) -> str:
-    """Types of one schema need names of their own."""
+    """Name a type after its place, so that the types of one schema have distinct names."""
     return (
         "".join(part.capitalize() for part in re.findall(r"[A-Za-z0-9]+", where.partition("output_schema")[2]))
         or "Answer"
@@ -41,19 +41,21 @@ def _name(where: str) -> str:
 
 def _object(schema: Any, where: str, depth: int) -> type[Struct]:
     if depth == DEEPEST:
-        raise faulty(where, f"at most {DEEPEST} levels deep")
+        raise faulty(where, f"must be at most {DEEPEST} levels deep")
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or not properties or schema.get("type", "object") != "object":
         raise faulty(where, "must be a JSON Schema of an object with properties")
     if len(properties) > MOST_ITEMS:
-        raise faulty(where, f"at most {MOST_ITEMS} properties")
+        raise faulty(where, f"must have at most {MOST_ITEMS} properties (got {len(properties)})")
     required = schema.get("required", [])
     if not isinstance(required, list) or not set(map(str, required)) <= set(properties):
-        raise faulty(f"{where}.required", "must be a list of names of properties")
+        raise faulty(f"{where}.required", "must be a list of property names")
     fields: list[Any] = []
     for name, said in properties.items():
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name):
-            raise faulty(f"{where}.properties.{name}", "a name has letters, digits and _ and begins with a letter")
+            raise faulty(
+                f"{where}.properties.{name}", "the name must start with a letter and contain only letters, digits and _"
+            )
         type_ = _type(said, f"{where}.properties.{name}", depth + 1)
         fields.append((name, type_) if name in required else (name, type_ | None, None))
     return msgspec.defstruct(_name(where), fields, kw_only=True, frozen=True, omit_defaults=True)
@@ -65,7 +67,7 @@ def _type(schema: Any, where: str, depth: int) -> Any:
     if "enum" in schema:
         values = schema["enum"]
         if not isinstance(values, list) or not values or not all(isinstance(one, str) for one in values):
-            raise faulty(f"{where}.enum", "must be a list of texts")
+            raise faulty(f"{where}.enum", "must be a non-empty list of strings")
         return Literal[tuple(values)]
     match schema.get("type"):
         case "string":
@@ -84,23 +86,23 @@ def _type(schema: Any, where: str, depth: int) -> Any:
         case "object":
             return _object(schema, where, depth)
         case other:
-            raise faulty(f"{where}.type", f"string, number, integer, boolean, array or object, got {other!r}")
+            raise faulty(f"{where}.type", f"must be string, number, integer, boolean, array or object (got {other!r})")
 
 
 def _must_be_pattern(pattern: Any, where: str) -> None:
-    """Raise unless it is a regular expression. No answer is matched with it: one can be made that never ends."""
+    """Raise unless it is a regular expression. Answers are not matched with it: a pattern could backtrack forever."""
     if not isinstance(pattern, str) or len(pattern) > MOST_PATTERN:
-        raise faulty(where, f"a regular expression of at most {MOST_PATTERN} characters")
+        raise faulty(where, f"must be a regular expression of at most {MOST_PATTERN} characters")
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise faulty(where, f"no regular expression: {error}") from None
+        raise faulty(where, f"not a valid regular expression: {error}") from None
 
 
 def _whole(schema: Mapping[str, Any], name: str, most: int, where: str) -> int:
     value = schema.get(name, most)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise faulty(f"{where}.{name}", f"a whole number from 1 to {most}")
+        raise faulty(f"{where}.{name}", f"must be an integer from 1 to {most} (got {value!r})")
     return value
 
 

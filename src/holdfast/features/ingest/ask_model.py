@@ -1,7 +1,7 @@
-"""What a model adds to a document: asked part by part, stage after stage, each stage shown what those before it found.
+"""Model stages of a pipeline: ask about a document part by part, and apply the answers.
 
-Whatever it answers is checked before it comes here, and only adds: titles, tags, kinds, and sentences that must still
-prove to be new.
+Each stage sees the results of earlier stages. Answers are validated and can only add: titles, tags, kinds, and
+sentences, which are then deduplicated like any other segment.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -22,15 +22,15 @@ from holdfast.kernel.records import validate as door
 from holdfast.kernel.text.similarity import compare
 
 PART = 6000
-"""Characters of a document that a model is asked about together."""
+"""Characters of a document per model call."""
 KEPT = ("new", "update", "conflict")
-"""What is asked about: of a text that is kept already a model need not be paid for."""
+"""Decisions that store a segment. Models are asked only about parts that contain one."""
 
 Answer = dict[str, Any]
 
 
 class Said(NamedTuple):
-    """What a stage came to for one part."""
+    """The answer of one stage about one part."""
 
     answer: Answer | None
     model: str | None
@@ -40,16 +40,16 @@ class Said(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Pieces that stand one after another, and what each stage said of them."""
+    """Consecutive pieces, and the answer of each stage about them."""
 
     pieces: list[Judged]
     said: dict[int, Said]
     keys: set[str]
-    """Digests of what the questions about it begin with: one, if a provider can keep it between them."""
+    """Digests of the prompt prefixes; a single one means that the provider's prompt cache can be used."""
 
 
 def asked(hold: Hold, pipeline: Pipeline, judged: Collection[Judged], seen: Seen) -> list[Part]:
-    """Ask every stage about every part in which something is to be kept."""
+    """Ask every model stage about every part that contains something to store."""
     if not pipeline.asking:
         return []
     parts = [part for part in _parts(judged) if any(one.decision in KEPT for one in part)]
@@ -94,7 +94,7 @@ def _said(hold: Hold, pipeline: Pipeline, index: int, stage: Asking, material: S
 
 
 def _shown(pipeline: Pipeline, index: int, part: Part, seen: Seen) -> Iterator[Material]:
-    """What earlier stages found: what we computed as such, what a model said as something that others wrote."""
+    """List results of earlier stages: our own as trusted material, a model's as untrusted."""
     for one in pipeline.shown_to(index):
         stage = pipeline.stages[one.stage_index]
         if isinstance(stage, Helping):
@@ -104,7 +104,7 @@ def _shown(pipeline: Pipeline, index: int, part: Part, seen: Seen) -> Iterator[M
 
 
 def _computed(stage: Helping, part: Part, seen: Seen) -> list[Answer]:
-    """A helper's results for each piece, without a word of any text: those words are not ours."""
+    """List a helper's results for each piece without any quoted text, which would be untrusted."""
     found = []
     for number, one in enumerate(part.pieces):
         payload = helped(stage, one.piece, seen).payload
@@ -117,7 +117,7 @@ def _computed(stage: Helping, part: Part, seen: Seen) -> list[Answer]:
 
 
 def helped(stage: Helping, piece: Piece, seen: Seen) -> HelperOutput:
-    """What a helper says of a piece."""
+    """Run a helper on a piece."""
     compat = stage.params.compat
     match stage.kind:
         case "fts_classifier":
@@ -133,25 +133,25 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-# What the answers are used for
+# Apply the answers
 
 
 class Added(NamedTuple):
-    """What a model's answers come to."""
+    """What the model's answers add to a document."""
 
     judged: Collection[Judged]
-    """The pieces, with tags and kinds that it gave."""
+    """The pieces, with tags and kinds from the model."""
     further: list[Piece]
-    """Sentences of its own, to be judged like any piece."""
+    """Sentences written by the model, to be judged like any piece."""
     repeated: list[Judged]
-    """Sentences that only say again what a piece says."""
+    """Sentences that only repeat a piece."""
     title: str | None
     summary: str | None
     model: str | None
 
 
 def added(judged: Collection[Judged], parts: Sequence[Part]) -> Added:
-    """The pieces with what the model said of them, and what it said besides."""
+    """Apply the model's answers to the pieces, and collect its title, summary and new sentences."""
     if not parts:
         return Added(judged, [], [], None, None, None)
     by_place = {one.piece.place: one for one in judged}
@@ -184,7 +184,7 @@ def added(judged: Collection[Judged], parts: Sequence[Part]) -> Added:
 
 
 def _enriched(piece: Piece, tags: tuple[str, ...], kind: FactKind | None, model: str) -> Piece:
-    """A piece with tags and a kind; one to which a model added nothing is still nobody's but ours."""
+    """Add tags and a kind to a piece. Without either, the piece stays marked as heuristic."""
     if not tags and kind is None:
         return piece
     classified = piece.classified if kind is None else replace(piece.classified, fact_kind=kind, weak=False)
@@ -192,7 +192,7 @@ def _enriched(piece: Piece, tags: tuple[str, ...], kind: FactKind | None, model:
 
 
 def _sentence(place: int, text: str, part: Part, tags: tuple[str, ...], model: str) -> Piece | None:
-    """A sentence that the model wrote, as a piece; its span is the part that it was written from."""
+    """Build a piece from a sentence that the model wrote; its span is the part it came from."""
     try:
         text = door.content(text.strip())
     except Invalid:
@@ -210,12 +210,12 @@ def _says_again(piece: Piece, part: Part) -> Judged | None:
         relation = compare(one.piece.text, piece.text).relation
         if relation in ("same", "near"):
             decision = "duplicate" if relation == "same" else "near-duplicate"
-            return Judged(piece, decision, "a paragraph of the document says it", repeats=one.piece.place)  # type: ignore[arg-type]
+            return Judged(piece, decision, "repeats a paragraph of the document", repeats=one.piece.place)  # type: ignore[arg-type]
     return None
 
 
 def _tags(answers: Sequence[Answer]) -> tuple[str, ...]:
-    """Tags that can be kept; a model's slips are left out."""
+    """Collect valid tags; invalid ones are dropped."""
     found: list[str] = []
     for tag in _lists(answers, "tags"):
         try:
@@ -238,16 +238,16 @@ def _lists(answers: Sequence[Answer], name: str) -> list[str]:
     return [text for one in answers for text in one.get(name) or () if isinstance(text, str) and text.strip()]
 
 
-# What is reported
+# Report
 
 
 def stage_of(index: int, stage: Asking, parts: Sequence[Part]) -> dict[str, Any]:
-    """What became of a stage, for the report."""
+    """Build the report row of a model stage."""
     said = [part.said[index] for part in parts]
     answers = [one.answer for one in said if one.answer is not None]
     cached = sum(one.cached for one in said)
     reasons = list(dict.fromkeys(one.reason for one in said if one.reason))
-    summary = f"{len(answers)} of {len(said)} parts answered, {cached} from before"
+    summary = f"{len(answers)} of {len(said)} parts answered, {cached} from cache"
     row: dict[str, Any] = {
         "index": index,
         "type": "llm_call",

@@ -1,4 +1,4 @@
-"""The pipelines that come along."""
+"""The built-in pipelines."""
 
 from functools import cache
 from typing import Any
@@ -33,7 +33,7 @@ _GROUND: list[Stage] = [
 
 @cache
 def built_in() -> dict[str, Pipeline]:
-    """The pipelines that come along, the one that is used by itself first."""
+    """Return the built-in pipelines by name, the default first."""
     synthesise = Asking(
         label="synthesise",
         prompt_template=(
@@ -80,17 +80,17 @@ def built_in() -> dict[str, Pipeline]:
     return {
         one.name: one
         for one in (
-            Pipeline(name="plain", stages=_GROUND, description="Without a model: the same result every time."),
+            Pipeline(name="plain", stages=_GROUND, description="No model: deterministic."),
             Pipeline(
                 name="two_phase",
                 stages=[*_GROUND, synthesise],
-                description="Then a model gives a title, a summary, tags, and facts that lie between paragraphs.",
+                description="Adds one model call: title, summary, tags, and facts that span paragraphs.",
                 system_prompt=_SYSTEM,
             ),
             Pipeline(
                 name="four_step",
                 stages=[*_GROUND, classify, enrich, emit],
-                description="Then a model classifies, names and states, and puts together, each step after the other.",
+                description="Adds three model calls: classify, extract entities and claims, then summarise.",
                 system_prompt=_SYSTEM,
             ),
         )

@@ -1,4 +1,4 @@
-"""Documents and pipelines from this machine: a file or standard input, in whatever encoding it declares."""
+"""Read documents and pipelines from local files or standard input, in the encoding they declare."""
 
 import codecs
 import os
@@ -15,31 +15,31 @@ from holdfast.features.ingest.pipeline import Pipeline, from_text
 from holdfast.kernel.errors import Invalid
 
 MOST = 16 * 1024 * 1024
-"""Bytes of a document: it is written in one transaction, for which others wait, and held in memory until then."""
+"""Maximum size of a document in bytes. It is held in memory and written in one transaction, blocking other writers."""
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-"""That of UTF-8 stays where it is, so that places are those of the file."""
+"""The UTF-8 mark is kept in the text, so that byte positions match the file."""
 STDIN = "-"
 
 
 class File(NamedTuple):
-    """A document that was read."""
+    """A document read from a file or standard input."""
 
     text: str
     uri: str | None
-    """Where it is; None: it has no place of its own."""
+    """File URI; None for standard input."""
     name: str
 
 
 def read(name: str) -> File:
-    """A document by its path, or from standard input."""
+    """Read a document from a path, or from standard input (`-`)."""
     if name == STDIN:
         if sys.stdin is None:
-            raise Invalid("There is no standard input to read from.")
+            raise Invalid("file: standard input is not available")
         return File(decoded(_bounded(sys.stdin.buffer, "standard input"), "standard input"), None, "standard input")
     path = local_path(name)
     with _opened(path, "file") as file:
@@ -59,12 +59,12 @@ def _opened(path: Path, field: str) -> Iterator[BinaryIO]:
 def _bounded(file: BinaryIO, name: str) -> bytes:
     content = file.read(MOST + 1)
     if len(content) > MOST:
-        raise Invalid(f"{name} is longer than {MOST >> 20} MiB: split it, and ingest the parts", fields=["file"])
+        raise Invalid(f"{name} is larger than {MOST >> 20} MiB: split it and ingest the parts", fields=["file"])
     return content
 
 
 def decoded(content: bytes, name: str) -> str:
-    """The text of a document: as its byte order mark says, else UTF-8. What is wrong is named by its place."""
+    """Decode a document by its byte order mark, else as UTF-8. Errors name the byte and the line."""
     mark, encoding = next((found for found in _MARKS if content.startswith(found[0])), (b"", "utf-8"))
     try:
         text = content[len(mark) :].decode(encoding)
@@ -72,7 +72,7 @@ def decoded(content: bytes, name: str) -> str:
         at = len(mark) + error.start
         line = content.count(b"\n", 0, at) + 1
         raise Invalid(
-            f"{name} is not {encoding.upper()} at byte {at} (line {line}): save it as UTF-8, or with a byte order mark",
+            f"{name} is not {encoding.upper()} at byte {at} (line {line}): save it as UTF-8, or add a byte order mark",
             fields=["file"],
             offset=at,
         ) from None
@@ -80,22 +80,22 @@ def decoded(content: bytes, name: str) -> str:
 
 
 def checked(text: str, name: str = "content") -> str:
-    """A text without NUL, which no text has."""
+    """Return the text; raise if it contains NUL."""
     if (at := text.find("\x00")) >= 0:
         before = text[:at]
         raise Invalid(
-            f"{name} has NUL at byte {len(before.encode())} (line {before.count(chr(10)) + 1}): it is not a text",
+            f"{name} contains NUL at byte {len(before.encode())} (line {before.count(chr(10)) + 1}): not a text file",
             fields=["file" if name != "content" else name],
         )
     return text
 
 
 def pipeline(name: str) -> Pipeline:
-    """A pipeline from a TOML or JSON file."""
+    """Read a pipeline from a TOML or JSON file."""
     path = local_path(name)
-    if not os.path.exists(path):  # of a name that no file can have, Path.exists raises
+    if not os.path.exists(path):  # Path.exists raises for names that no file can have
         names = ", ".join(built_in())
-        raise Invalid(f"pipeline: {name!r} is no file, and none of those built in: {names}", fields=["pipeline"])
+        raise Invalid(f"pipeline: {name!r} is neither a file nor a built-in pipeline ({names})", fields=["pipeline"])
     with _opened(path, "pipeline") as file:
         content = file.read(MOST_PIPELINE + 1)
     return from_text(decoded(content, name), path.stem)

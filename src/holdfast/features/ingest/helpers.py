@@ -1,6 +1,6 @@
-"""What is told of a text before anybody asks a model: what it overlaps with, what it is near to, what kind it is.
+"""Deterministic helpers that run before any model: word overlap, embedding similarity, kind of knowledge.
 
-Pure, and the same for everybody. With `compat` each gives the literal results of ai-memory, its faults included.
+Pure functions. With `compat` they return exactly what ai-memory does, including its faults.
 """
 
 import re
@@ -16,17 +16,17 @@ from holdfast.kernel.text.words import STOP
 FactKind = Literal["procedural", "episodic", "declarative"]
 HELPERS = ("fts_classifier", "jaccard_overlap", "cosine_pre_filter")
 TOP = 10
-"""Candidates that are shown of those that overlap."""
+"""Candidates listed in the overlap result."""
 OVERLAPS = 0.40
-"""From here on two texts are counted as overlapping."""
+"""Minimum overlap that counts as overlapping."""
 NEAR = 0.20
-"""From here on a vector passes, unless told otherwise."""
+"""Default minimum cosine for a candidate to pass."""
 PREVIEW = 120
-"""Characters of a text that are shown."""
+"""Default length of a preview in characters."""
 
 
 class MemoryHandle(Struct, frozen=True):
-    """A candidate: something kept, with which a text is compared."""
+    """A candidate: a stored memory that a text is compared with."""
 
     id: str
     body: str
@@ -35,7 +35,7 @@ class MemoryHandle(Struct, frozen=True):
 
 
 class HelperOutput(Struct, frozen=True):
-    """What a helper found: its name, a line for a person, and the details as JSON."""
+    """Result of a helper: its name, a one-line summary, and details as JSON."""
 
     kind: str
     summary: str
@@ -43,7 +43,7 @@ class HelperOutput(Struct, frozen=True):
 
 
 def tokens(text: str, *, compat: bool = False) -> frozenset[str]:
-    """The distinct words of a text, in lower case; pairs of characters where no blanks part words."""
+    """Return the distinct lower-case words of a text; character bigrams for scripts without spaces."""
     words = [trimmed for word in text.split() if (trimmed := _trimmed(word).lower())]
     if compat or not may_lack_blanks(text):
         return frozenset(words)
@@ -51,7 +51,7 @@ def tokens(text: str, *, compat: bool = False) -> frozenset[str]:
 
 
 def _trimmed(word: str) -> str:
-    """A word without what is neither letter nor digit at its ends."""
+    """Strip characters that are neither letters nor digits from both ends of a word."""
     start, end = 0, len(word)
     while start < end and not word[start].isalnum():
         start += 1
@@ -61,20 +61,20 @@ def _trimmed(word: str) -> str:
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of the words of two texts that both hold; 0 if neither has any."""
+    """Return the Jaccard index of two word sets; 0 if both are empty."""
     union = len(one | other)
     return len(one & other) / union if union else 0.0
 
 
 def contained(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of the words of the shorter text that the longer one holds too, common words left out."""
+    """Return the share of the smaller word set that the larger one contains, ignoring stop words."""
     one, other = one - STOP, other - STOP
     least = min(len(one), len(other))
     return len(one & other) / least if least else 0.0
 
 
 def jaccard_overlap(content: str, candidates: Iterable[MemoryHandle], *, compat: bool = False) -> HelperOutput:
-    """How much of its words a text shares with each candidate, most first."""
+    """Compute the word overlap of a text with each candidate, highest first."""
     said = tokens(content, compat=compat)
     held = [(one, tokens(one.body, compat=compat)) for one in candidates]
     scored = sorted(((jaccard(said, words), one, words) for one, words in held), key=lambda found: -found[0])
@@ -102,7 +102,7 @@ def cosine_pre_filter(
     threshold: float = NEAR,
     compat: bool = False,
 ) -> HelperOutput:
-    """How near each candidate's vector is to a text's; null where it cannot be said."""
+    """Compute the cosine of a text's embedding with each candidate's; null where either is missing."""
     scored = [(one.id, one.body, _score(embedding, one.embedding, compat=compat)) for one in candidates]
     return pre_filtered(scored, threshold=threshold, compat=compat)
 
@@ -110,7 +110,7 @@ def cosine_pre_filter(
 def pre_filtered(
     scored: Iterable[tuple[str, str, float | None]], *, threshold: float = NEAR, compat: bool = False
 ) -> HelperOutput:
-    """What `cosine_pre_filter` says of candidates, by id and text, whose scores are known."""
+    """Build the `cosine_pre_filter` result from candidates (id, text, score) with known scores."""
     rows: list[dict[str, Any]] = [
         {
             "id": id,
@@ -141,7 +141,7 @@ def _score(one: Sequence[float] | None, other: Sequence[float] | None, *, compat
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """How near two vectors are, -1 to 1; None if they are of different lengths, empty, or point nowhere."""
+    """Return the cosine of two vectors, -1 to 1; None if lengths differ or a vector is empty, zero or not finite."""
     if len(one) != len(other) or not one or not all(map(isfinite, (*one, *other))):
         return None
     first, second = _direction(one), _direction(other)
@@ -151,7 +151,7 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float | None:
 
 
 def _direction(numbers: Sequence[float]) -> list[float] | None:
-    """At length one, however large or small the numbers are."""
+    """Scale a vector to length one without overflow; None for a zero vector."""
     largest = max(map(abs, numbers))
     if not largest:
         return None
@@ -161,7 +161,7 @@ def _direction(numbers: Sequence[float]) -> list[float] | None:
 
 
 class Sign(Struct, frozen=True):
-    """What speaks for a kind, and how much: a sign of weight 2 is enough by itself."""
+    """A pattern that indicates a kind. One of weight 2 is sufficient alone."""
 
     kind: FactKind
     weight: int
@@ -203,11 +203,11 @@ _SIGNS = (
     _sign("episodic", 1, r"今天|今日|오늘"),
 )
 _SURE = 2
-"""So much speaks for a kind that is not weak."""
+"""Total weight from which a classification is not weak."""
 
 
 class Evidence(Struct, frozen=True):
-    """Words of a text that speak for a kind."""
+    """Words of a text that indicate a kind."""
 
     kind: FactKind
     text: str
@@ -215,7 +215,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Classified(Struct, frozen=True):
-    """What kind of knowledge a text is, how sure that is, and why."""
+    """Kind of knowledge in a text, with confidence and evidence."""
 
     fact_kind: FactKind
     confidence: float
@@ -224,11 +224,11 @@ class Classified(Struct, frozen=True):
 
 
 LOOKED_AT = 4000
-"""Characters of a text by which it is told what kind it is."""
+"""Characters of a text used for classification."""
 
 
 def classified(content: str) -> Classified:
-    """By whole words. Weak: too little speaks for it, or as much for something else, to rely on."""
+    """Classify a text by whole words. `weak`: the evidence is too little or ambiguous."""
     content = content[:LOOKED_AT]
     evidence = tuple(
         Evidence(sign.kind, preview(" ".join(found[0].split()), 40), sign.weight)
@@ -247,7 +247,7 @@ def classified(content: str) -> Classified:
 
 
 def fts_classifier(content: str, *, namespace: str | None = None, compat: bool = False) -> HelperOutput:
-    """Whether a text tells how something is done, what happened, or what is."""
+    """Classify a text: how something is done (procedural), what happened (episodic), or what is (declarative)."""
     payload: dict[str, Any] = {"helper": "fts_classifier"}
     distinct = len(tokens(content, compat=compat))
     if compat:
@@ -268,7 +268,7 @@ def fts_classifier(content: str, *, namespace: str | None = None, compat: bool =
 
 
 def literal_kind(content: str) -> FactKind:
-    """As ai-memory tells it: by letters anywhere, even in the middle of other words."""
+    """Classify as ai-memory does: by substrings, even inside other words."""
     said = content.lower()
     if any(part in said for part in ("step ", "first, ", "then ")):
         return "procedural"
@@ -278,7 +278,7 @@ def literal_kind(content: str) -> FactKind:
 
 
 def preview(text: str, most: int = PREVIEW, *, compat: bool = False) -> str:
-    """The beginning of a text; an ellipsis says that it goes on."""
+    """Return the beginning of a text, with an ellipsis if it was cut."""
     if len(text) <= most:
         return text
     return text[:most] if compat else text[: most - 1] + "…"

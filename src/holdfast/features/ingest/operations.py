@@ -1,4 +1,4 @@
-"""Ingest: documents become memories, each with its source and its place in it."""
+"""Operations that ingest documents and list pipelines."""
 
 from hashlib import sha256
 from typing import Annotated, Any, Literal, cast
@@ -23,9 +23,9 @@ MOST_INLINE = 16 * 1024 * 1024
 DECISIONS = ("new", "duplicate", "near-duplicate", "update", "conflict", "rejected")
 DOCUMENT = "# Deploying\n\nWe deploy on Tuesdays.\n\n## Rollback\n\nFirst, call Ann. Then run `make rollback`.\n"
 Text = Annotated[
-    str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of a document.", extra={"stdin": True})
+    str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of the document.", extra={"stdin": True})
 ]
-Override = Annotated[dict[str, Any], Meta(description="A pipeline of your own: stages, and name or variant.")]
+Override = Annotated[dict[str, Any], Meta(description="Inline pipeline: `stages`, and `name` or `variant`.")]
 
 
 class Ingest(Request, frozen=True):
@@ -35,7 +35,7 @@ class Ingest(Request, frozen=True):
             Meta(
                 min_length=1,
                 max_length=4096,
-                description="A text or Markdown file; -: standard input.",
+                description="Text or Markdown file; - reads standard input.",
                 extra={"argument": True, "not_on": ("http", "mcp")},
             ),
         ]
@@ -43,32 +43,30 @@ class Ingest(Request, frozen=True):
     ) = None
     content: Text | None = None
     namespace: Namespace | None = None
-    source_uri: Annotated[SourceUri, Meta(description="Where it comes from; by it an edited one is known.")] | None = (
-        None
-    )
+    source_uri: (
+        Annotated[SourceUri, Meta(description="Source URI; identifies the document when it is ingested again.")] | None
+    ) = None
     pipeline: (
         Annotated[
             str,
             Meta(
                 min_length=1,
                 max_length=4096,
-                description="plain (the default), two_phase, four_step, or a TOML or JSON file.",
+                description="plain (default), two_phase, four_step, or a TOML or JSON file.",
             ),
         ]
         | None
     ) = None
     pipeline_override: Override | None = None
     tags: Tags = []
-    scope: Annotated[Scope, Meta(description="private: only you and whom you grant it to.")] | None = None
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
-    again: Annotated[bool, Meta(description="Even if it was ingested before: what was deleted since is kept anew.")] = (
-        False
-    )
+    scope: Annotated[Scope, Meta(description="private: visible to you and agents you share it with.")] | None = None
+    dry_run: Annotated[bool, Meta(description="Report what would be stored without storing it.")] = False
+    again: Annotated[bool, Meta(description="Ingest again: store segments deleted since the last time.")] = False
     agent_id: Actor | None = None
 
 
 class HelperFound(Struct, frozen=True, kw_only=True):
-    """What a helper says of a segment, as it does by itself."""
+    """Result of a helper for one segment."""
 
     kind: str
     summary: str
@@ -76,7 +74,7 @@ class HelperFound(Struct, frozen=True, kw_only=True):
 
 
 class SegmentOutcome(Struct, frozen=True, kw_only=True):
-    """What became of a segment."""
+    """Decision about a segment."""
 
     index: int
     decision: Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
@@ -84,19 +82,19 @@ class SegmentOutcome(Struct, frozen=True, kw_only=True):
     kind: str
     line: int
     span: SpanGiven
-    """Bytes of the document in UTF-8."""
+    """Byte range in the document (UTF-8)."""
     method: Literal["heuristic", "llm"]
     memory_id: str | UnsetType = UNSET
-    """Where its text is kept."""
+    """The memory that holds its text."""
     title: str | UnsetType = UNSET
     other_id: str | UnsetType = UNSET
-    """What it is like."""
+    """The similar memory."""
     proposed: Literal["supersedes"] | UnsetType = UNSET
-    """A link from it to the other that only a person should make."""
+    """A link to the other memory that needs a person's decision."""
     model: str | UnsetType = UNSET
     helpers: list[HelperFound] | UnsetType = UNSET
-    """What the helpers of the pipeline found, of the first 20 segments. Told once, and not kept: it holds words of
-    other memories. Those that compare are left out where it was plain without them that it is a duplicate."""
+    """Helper results for the first 20 segments. Returned once and not stored, because they quote other memories.
+    Comparing helpers are omitted for exact duplicates."""
 
 
 class GoneSegment(Struct, frozen=True, kw_only=True):
@@ -114,7 +112,7 @@ class StageOutcome(Struct, frozen=True, kw_only=True):
     payload: dict[str, Any]
     model: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
-    """Why a model did not help."""
+    """Why no model answer was used."""
 
 
 class Ingested(Struct, frozen=True, kw_only=True):
@@ -124,18 +122,18 @@ class Ingested(Struct, frozen=True, kw_only=True):
     pipeline: str
     pipeline_version: str
     outcome: Literal["ingested", "unchanged", "planned"]
-    """Unchanged: it was ingested before, and nothing was done."""
+    """`unchanged`: the same document was ingested before; nothing was stored."""
     dry_run: bool
     document_id: str | UnsetType = UNSET
-    """The memory that stands for the whole of it."""
+    """The memory that represents the whole document."""
     total: int
     decisions: dict[str, int]
     rejected: int
     segments: list[SegmentOutcome]
     vanished: list[GoneSegment]
-    """Kept from an earlier state of this source, and not said by it any more."""
+    """Memories from an earlier version of this source whose text it no longer contains. They are kept."""
     gone: list[GoneSegment]
-    """Ingested before, and deleted or put away since."""
+    """Memories from this document that were deleted or archived since."""
     stages: list[StageOutcome]
     ingested_memory_ids: list[str]
     notes: list[str]
@@ -158,9 +156,9 @@ class Ingested(Struct, frozen=True, kw_only=True):
     ),
 )
 def ingest(hold: Hold, request: Ingest, progress: Progress) -> Ingested:
-    """Take a document in: part it, leave out what is known, keep the rest with its source and place.
+    """Ingest a document: chunk, deduplicate, store with source positions.
 
-    The same document again is no work. Of an edited one, what changed supersedes what was kept of it before.
+    Ingesting the same document again does nothing. In an edited one, changed segments supersede earlier versions.
     """
     pipeline = _pipeline(hold, request.pipeline, request.pipeline_override)
     report = taking.ingest(hold, _source(hold, request), pipeline, dry_run=request.dry_run, again=request.again)
@@ -169,7 +167,7 @@ def ingest(hold: Hold, request: Ingest, progress: Progress) -> Ingested:
 
 def _source(hold: Hold, request: Ingest) -> "Source":
     if (request.file is None) == (request.content is None):
-        raise Invalid("Give one of file and content.", fields=["content"])
+        raise Invalid("Give either file or content.", fields=["content"])
     if request.file is not None:
         must_be_local(hold, "file")
         read = ingest_files.read(request.file)
@@ -189,14 +187,16 @@ def _source(hold: Hold, request: Ingest) -> "Source":
 def _pipeline(hold: Hold, name: str | None, override: dict[str, Any] | None) -> "Pipeline":
     if override is not None:
         if name is not None and name not in built_in():
-            raise Invalid("pipeline: there is a pipeline_override already", fields=["pipeline"])
+            raise Invalid("pipeline: must be a built-in name when pipeline_override is given", fields=["pipeline"])
         return from_data(override, name)
     if name is None:
         return next(iter(built_in().values()))
     if name in built_in():
         return built_in()[name]
     if hold.caller.source not in ("library", "cli"):
-        raise Invalid(f"pipeline: choose among {', '.join(built_in())}, or give pipeline_override", fields=["pipeline"])
+        raise Invalid(
+            f"pipeline: must be one of {', '.join(built_in())}; or give pipeline_override", fields=["pipeline"]
+        )
     return ingest_files.pipeline(name)
 
 
@@ -249,7 +249,9 @@ def _gone(one: "Gone") -> GoneSegment:
 class IngestMultistep(Request, frozen=True):
     content: Text
     namespace: Namespace = "global"
-    pipeline_variant: Annotated[Literal["two_phase", "four_step"], Meta(description="Which stages run.")] = "two_phase"
+    pipeline_variant: Annotated[Literal["two_phase", "four_step"], Meta(description="Built-in pipeline to run.")] = (
+        "two_phase"
+    )
     pipeline_override: Override | None = None
     agent_id: Actor | None = None
 
@@ -258,10 +260,10 @@ class IngestedMultistep(Struct, frozen=True, kw_only=True):
     variant: str
     stages: list[StageOutcome]
     distinct_cache_keys: int
-    """How many parts of the document a model was asked about: the questions about one begin alike."""
+    """Number of document parts a model was asked about. Prompts about one part share a prefix."""
     prompt_cache_consistent: bool
     final_output: dict[str, Any]
-    """What the last stage that asked a model came to, else what the last helper did."""
+    """Payload of the last model stage, else of the last helper."""
     ingested_memory_ids: list[str]
     decisions: dict[str, int]
 
@@ -280,7 +282,7 @@ class IngestedMultistep(Struct, frozen=True, kw_only=True):
     ),
 )
 def ingest_multistep(hold: Hold, request: IngestMultistep, progress: Progress) -> IngestedMultistep:
-    """Take a text in as ai-memory's tool of this name is asked to, and keep it; `ingest` tells more."""
+    """Ingest a text with the arguments of ai-memory's tool; prefer `ingest`."""
     asked = Ingest(content=request.content, namespace=request.namespace)
     pipeline = _pipeline(hold, request.pipeline_variant, request.pipeline_override)
     report = taking.ingest(hold, _source(hold, asked), pipeline)
@@ -299,7 +301,15 @@ def ingest_multistep(hold: Hold, request: IngestMultistep, progress: Progress) -
 
 class Pipelines(Request, frozen=True):
     name: (
-        Annotated[str, Meta(min_length=1, max_length=4096, description="Only this one.", extra={"argument": True})]
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=4096,
+                description="Show only this pipeline: a name or a file.",
+                extra={"argument": True},
+            ),
+        ]
         | None
     ) = None
 
@@ -307,12 +317,12 @@ class Pipelines(Request, frozen=True):
 class PipelineView(Struct, frozen=True, kw_only=True):
     name: str
     version: str
-    """A digest of what it does: a document is ingested once by each version."""
+    """Digest of the definition. A document is ingested once per version."""
     description: str
     asks_model: bool
     stages: list[str]
     definition: dict[str, Any]
-    """As a file would have it."""
+    """The definition, as in a pipeline file."""
 
 
 class PipelinesListed(Struct, frozen=True, kw_only=True):
@@ -329,7 +339,7 @@ class PipelinesListed(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"name": "two_phase"}), Example({"name": "none-such"}, error="VALIDATION_FAILED")),
 )
 def pipelines(hold: Hold, request: Pipelines) -> PipelinesListed:
-    """List the pipelines that a document can go through, or check one of your own."""
+    """List ingest pipelines, or validate a pipeline file."""
     found = built_in().values() if request.name is None else [_pipeline(hold, request.name, None)]
     shown = [_pipeline_view(one) for one in found]
     return PipelinesListed(pipelines=shown, count=len(shown))

@@ -1,7 +1,7 @@
-"""A pipeline: what is done with a document before it is remembered, written down as data.
+"""Ingest pipelines as data: the stages a document goes through before it is stored.
 
-Deterministic stages always run. A stage that asks a model sees what the stages before it found, and only adds: without
-a model the rest is done all the same.
+Deterministic stages always run. Model stages see the results of earlier stages and can only add; without a model the
+other stages still run.
 """
 
 import re
@@ -17,7 +17,7 @@ from holdfast.features.ingest.segment import LONGEST
 from holdfast.kernel.errors import Invalid
 
 RULES = 1
-"""Raised when the same pipeline would part or judge the same document differently than before."""
+"""Increase when the same pipeline would split or judge a document differently than before."""
 MOST_BYTES = 262_144
 MOST_STAGES = 16
 
@@ -30,13 +30,13 @@ class _Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
 
 
 class Segmenting(_Stage, frozen=True, kw_only=True, tag="segment"):
-    """Part the document; a segment has at most so many characters, but code is kept whole."""
+    """Split the document into segments of at most `longest` characters; code blocks are kept whole."""
 
     longest: Annotated[int, Meta(ge=200, le=8000)] = LONGEST
 
 
 class Searching(_Stage, frozen=True, kw_only=True, tag="candidates"):
-    """Look in the store for what a segment may repeat, by its words and by its vector."""
+    """Search the store for memories that a segment may repeat, by keywords and by embedding."""
 
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
     vectors: bool = True
@@ -45,48 +45,48 @@ class Searching(_Stage, frozen=True, kw_only=True, tag="candidates"):
 class HelperParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     cosine_threshold: Annotated[float, Meta(ge=-1, le=1)] = NEAR
     compat: bool = False
-    """Tell the literal results of ai-memory; what is kept does not depend on it."""
+    """Report exactly what ai-memory would. Does not affect what is stored."""
 
 
 class Helping(_Stage, frozen=True, kw_only=True, tag="helper"):
-    """Compute something about a segment, the same every time."""
+    """Run a deterministic helper on each segment."""
 
     kind: Literal["fts_classifier", "jaccard_overlap", "cosine_pre_filter"]
     params: HelperParams = HelperParams()
 
 
 class Seen(Struct, frozen=True, forbid_unknown_fields=True):
-    """A stage whose result is shown to a later one, and under which name."""
+    """A stage whose result is passed to a later one, and its label there."""
 
     stage_index: Annotated[int, Meta(ge=0)]
     label: Label
 
 
 class Asking(_Stage, frozen=True, kw_only=True, tag="llm_call"):
-    """Ask a model about a few segments at a time."""
+    """Ask a model about consecutive segments."""
 
     label: Label
     prompt_template: Words
     output_schema: dict[str, Any]
     trust_inputs: Annotated[list[Seen], Meta(max_length=MOST_STAGES)] | None = None
-    """Which stages before it are shown; if not said, all of them."""
+    """Earlier stages whose results are passed on (default: all)."""
 
 
 Stage = Segmenting | Searching | Helping | Asking
 
 
 class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Stages in their order."""
+    """An ordered list of stages."""
 
     name: Label
     stages: Annotated[list[Stage], Meta(min_length=1, max_length=MOST_STAGES)]
     description: Annotated[str, Meta(max_length=MOST_TEXT)] = ""
     system_prompt: Annotated[str, Meta(max_length=MOST_TEXT)] = ""
-    """What every stage that asks a model is told first."""
+    """Instructions that precede every model prompt."""
 
     @property
     def version(self) -> str:
-        """Changes with anything that the outcome depends on; the name and the description do not count."""
+        """Return a digest of everything the result depends on; name and description do not count."""
         said = msgspec.json.encode([RULES, self.stages, self.system_prompt], order="deterministic")
         return sha256(said).hexdigest()[:16]
 
@@ -103,7 +103,7 @@ class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         return any(isinstance(one, Asking) for one in self.stages)
 
     def shown_to(self, index: int) -> list[Seen]:
-        """Which results of the stages before it a stage sees."""
+        """List the earlier stages whose results a model stage sees."""
         stage = self.stages[index]
         assert isinstance(stage, Asking)
         if stage.trust_inputs is not None:
@@ -113,7 +113,7 @@ class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 def named(stage: Stage) -> str:
-    """How a stage is called."""
+    """Return the name of a stage."""
     match stage:
         case Segmenting():
             return "segment"
@@ -129,7 +129,7 @@ _PATH = re.compile(r" - at `\$\.?([^`]*)`$")
 
 
 def from_data(data: Any, name: str | None = None) -> Pipeline:
-    """A pipeline from TOML's or JSON's values, or an error that names the stage and the field."""
+    """Build a pipeline from parsed TOML or JSON. Errors name the stage and the field."""
     if not isinstance(data, dict):
         raise Invalid("pipeline: must be an object with stages", fields=["pipeline"])
     given = dict(data)
@@ -149,9 +149,9 @@ def from_data(data: Any, name: str | None = None) -> Pipeline:
 
 
 def from_text(text: str, name: str | None = None) -> Pipeline:
-    """A pipeline from a file's text: JSON if it begins with a brace, else TOML."""
+    """Parse a pipeline file: JSON if it starts with a brace, else TOML."""
     if len(text.encode()) > MOST_BYTES:
-        raise Invalid(f"pipeline: at most {MOST_BYTES} bytes", fields=["pipeline"])
+        raise Invalid(f"pipeline must be at most {MOST_BYTES} bytes", fields=["pipeline"])
     try:
         if text.lstrip().startswith("{"):
             return from_data(msgspec.json.decode(text), name)
@@ -159,19 +159,19 @@ def from_text(text: str, name: str | None = None) -> Pipeline:
 
         return from_data(tomllib.loads(text), name)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise Invalid(f"pipeline: neither TOML nor JSON: {error}", fields=["pipeline"]) from None
+        raise Invalid(f"pipeline: not valid TOML or JSON: {error}", fields=["pipeline"]) from None
 
 
 def _check(pipeline: Pipeline) -> None:
-    """What the types alone do not say: one of a kind, and nothing sees what comes later."""
+    """Check what the types cannot: unique stages, and inputs only from earlier stages."""
     for kind in (Segmenting, Searching):
         if sum(isinstance(one, kind) for one in pipeline.stages) > 1:
-            raise faulty("stages", f"at most one of the type {kind.__struct_config__.tag}")
+            raise faulty("stages", f"must contain at most one stage of type {kind.__struct_config__.tag}")
     names: set[str] = set()
     for index, stage in enumerate(pipeline.stages):
         if isinstance(stage, Helping | Asking):
             if named(stage) in names:
-                raise faulty(f"stages[{index}]", f"there is a stage {named(stage)!r} before it")
+                raise faulty(f"stages[{index}]", f"duplicate stage name {named(stage)!r}")
             names.add(named(stage))
         if isinstance(stage, Asking):
             _check_asking(pipeline, index, stage)
@@ -181,14 +181,14 @@ def _check_asking(pipeline: Pipeline, index: int, stage: Asking) -> None:
     where = f"stages[{index}]"
     for number, seen in enumerate(stage.trust_inputs or ()):
         if seen.stage_index >= index:
-            what = f"{seen.stage_index} is not before this stage, which is {index}"
+            what = f"must be an earlier stage than this one, {index} (got {seen.stage_index})"
             raise faulty(f"{where}.trust_inputs[{number}].stage_index", what)
         if not isinstance(pipeline.stages[seen.stage_index], Helping | Asking):
-            what = f"the stage {seen.stage_index} has no result to be shown"
+            what = f"stage {seen.stage_index} has no result to pass on"
             raise faulty(f"{where}.trust_inputs[{number}].stage_index", what)
     answer_of(stage, where)
 
 
 def answer_of(stage: Asking, where: str = "stage") -> type[Struct]:
-    """The type that a model's answer must fit."""
+    """Build the type that the answer of a model stage must match."""
     return answer_type(stage.output_schema, f"{where}.output_schema")

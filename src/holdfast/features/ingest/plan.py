@@ -1,6 +1,6 @@
-"""What to do with each piece of a document: what it is, what the store says already, and what follows from that.
+"""Decide what to do with each piece of a document: compare it with the store and judge it.
 
-Nothing is written here. A model of vectors is asked between looks at the store, never during one.
+Nothing is written here. The embedding model is called between read transactions, never inside one.
 """
 
 import re
@@ -43,38 +43,38 @@ from holdfast.kernel.vector import Vector
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
 Method = Literal["heuristic", "llm"]
 MOST_SEGMENTS = 100_000
-"""Of one document, which is planned as a whole and kept in one transaction."""
+"""Segments per document: it is planned as a whole and stored in one transaction."""
 BATCH = 128
-"""Pieces that are looked up together."""
+"""Pieces looked up per read transaction."""
 LOOKED_AT = 8
-"""Candidates that a piece is compared with, of each way to find them."""
+"""Candidates per piece from each search method."""
 FEW_WORDS = 2
 FEW_ROWS = 20
-"""The rarest words of a piece by which it is looked up, and in how many memories they stand together."""
+"""Limits for the lookup by rare words: how many words, and how many memories may contain them in total."""
 DIGITS = 6
-"""Of a cosine: further ones depend on the order in which a processor adds up."""
+"""Digits kept of a cosine: further ones depend on the order of additions."""
 MOST_ROWS = 50
-"""Memories that are read of those that hold them: more than a few only if the rarest word is a common one."""
+"""Memories read per lookup by rare words."""
 LONGEST_WORDS = 6
-"""Among which the rarest are: a short word is seldom rare."""
+"""The longest words of a piece, among which the rarest are chosen: short words are seldom rare."""
 WORTH_A_LOOK, CONTAINED, NEARLY = 0.15, 0.5, 0.8
-"""From which overlap, which share of the shorter text, or which cosine on two texts are compared closely."""
+"""Minimum word overlap, containment or cosine for a close comparison."""
 REMOTE_SECONDS = 20.0
-"""For so long vectors are made while somebody waits for an answer over a network."""
+"""Time limit for computing embeddings while a network client waits."""
 MOST_VECTORS = 50_000
-"""Vectors that are held until they are written; those of further pieces are made afterwards, as for any memory."""
+"""Embeddings held until they are written. The embedding worker computes those of further pieces later."""
 FEWEST_WORDS = 8
-NOTHING = "nothing like it was kept"
-KEPT_BEFORE = "it was ingested before and is kept"
-GONE = "it was ingested before and is gone since: --again keeps it anew"
+NOTHING = "nothing similar is stored"
+KEPT_BEFORE = "already ingested and stored"
+GONE = "ingested before and deleted since; --again stores it again"
 LEAD = 80
-"""Characters of a text that its title quotes."""
+"""Characters of a text quoted in its title."""
 LONGEST_TITLE = 480
-"""Bytes."""
+"""In bytes; leaves room for a suffix."""
 
 
 class Piece(NamedTuple):
-    """Something of a document that may be kept."""
+    """A segment of a document, or a sentence a model wrote about it."""
 
     place: int
     title: str
@@ -84,34 +84,34 @@ class Piece(NamedTuple):
     path: tuple[str, ...]
     line: int
     begins: int
-    """In bytes of UTF-8, as a memory's source span has it."""
+    """Byte offset in UTF-8, as in a memory's source span."""
     ends: int
     classified: Classified
     method: Method = "heuristic"
     model: str | None = None
     tags: tuple[str, ...] = ()
     pasted: str = ""
-    """The block of recalled text in which it stands, if it stands in one."""
+    """The pasted block of recalled text that contains it, if any."""
 
 
 class Judged(NamedTuple):
-    """A piece, and what is to be done with it."""
+    """A piece and the decision about it."""
 
     piece: Piece
     decision: Decision
     reason: str
     other: str | None = None
-    """The memory that it is like."""
+    """The similar memory."""
     repeats: int | None = None
-    """The place of the piece that says the same in this document."""
+    """The place of the piece with the same text in this document."""
     replaces: bool = False
-    """Whether the other came from the same source: then this one supersedes it."""
+    """Whether the other memory is from the same source and is superseded by this piece."""
     back: str | None = None
-    """The memory that said it for this source until the document said otherwise."""
+    """A superseded memory of this source with the same text, to be revived."""
 
 
 class Parted(NamedTuple):
-    """A document in pieces."""
+    """A document split into pieces."""
 
     title: str | None
     headings: list[str]
@@ -119,10 +119,10 @@ class Parted(NamedTuple):
 
 
 def parted(text: str, pipeline: Pipeline) -> Parted:
-    """Every piece of a document, with its place, its kind and a title."""
+    """Split a document into pieces, each with its position, kind and title."""
     found = outline(text, pipeline.segmenting.longest, MOST_SEGMENTS + 1)
     if len(found.segments) > MOST_SEGMENTS:
-        raise Invalid(f"content: it has more than {MOST_SEGMENTS:,} segments: ingest it in parts", fields=["content"])
+        raise Invalid(f"content has more than {MOST_SEGMENTS:,} segments: ingest it in parts", fields=["content"])
     before, line_of = places(text), _LineOf(text)
     block_at = _BlockAt(text)
     pieces = Aside(Piece)
@@ -150,7 +150,7 @@ def parted(text: str, pipeline: Pipeline) -> Parted:
 
 
 class _BlockAt:
-    """Says in which block of recalled text a part of a document stands."""
+    """Find the pasted block of recalled text that contains a span."""
 
     def __init__(self, text: str) -> None:
         self._places = recalled_in(text)
@@ -162,7 +162,7 @@ class _BlockAt:
 
 
 class _LineOf:
-    """Says of characters, asked for in rising order, in which line they stand."""
+    """Map character offsets, given in ascending order, to line numbers."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at, self._line = text, 0, 1
@@ -175,44 +175,44 @@ class _LineOf:
 
 
 def _lonely_returns(text: str, start: int, end: int) -> int:
-    """Line ends of old Macintosh files."""
+    """Count line ends that are a bare carriage return (old Macintosh files)."""
     returns = text.count("\r", start, end)
     return returns - text.count("\r\n", start, end) if returns else 0
 
 
 def digest(text: str, path: Sequence[str] = ()) -> str:
-    """The same for texts that differ in case and blanks alone; of a few words, also only under the same headings."""
+    """Hash a text, ignoring case and whitespace. A very short text is hashed together with its headings."""
     said = " ".join(text.casefold().split())
     where = "" if says_enough(text) else "\n".join(path)
     return sha256(f"{where}\x00{said}".encode()).hexdigest()
 
 
 def says_enough(text: str) -> bool:
-    """Whether two who say it say the same: a few words, such as "None.", mean what stands above them."""
+    """Whether a text has a meaning without its headings; a few words such as "None." do not."""
     return len(text.split()) >= FEWEST_WORDS or len(text.encode()) >= FEWEST_WORDS * 8
 
 
 def title_of(segment: Segment, said: str, line: int) -> str:
-    """The headings that a piece stands under, and how it begins."""
+    """Build a title from the headings above a piece and its first words."""
     lead = lead_of(said) or f"{segment.kind}, line {line}"
     above = helpers.preview(printable(" > ".join(segment.path[-3:])), 2 * LEAD)
     return fitted(f"{above}: {lead}" if above else lead)
 
 
 def printable(text: str) -> str:
-    """A text in one line, without what moves a cursor."""
+    """Return a text in one line without control characters."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def fitted(title: str) -> str:
-    """A title that can be kept, with room for what tells it from others."""
+    """Truncate a title to the byte limit, which leaves room for a distinguishing suffix."""
     if len(said := title.encode()) <= LONGEST_TITLE:
         return title
     return said[:LONGEST_TITLE].decode(errors="ignore").rstrip() + "…"
 
 
 def lead_of(text: str) -> str:
-    """The first words of a text, without the marks that only format it."""
+    """Return the first words of a text without Markdown formatting."""
     for line in text[: 8 * LEAD].splitlines():
         if line.lstrip().startswith(("```", "~~~")):
             continue
@@ -237,11 +237,11 @@ class Near(NamedTuple):
 
 
 MOST_HELPED = 20
-"""Segments of which all is told that the helpers found."""
+"""Segments for which full helper results are reported."""
 
 
 class Seen:
-    """What was found out about pieces on the way, for the report and for a model."""
+    """Findings about the pieces, for the report and for model stages."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -259,14 +259,14 @@ def _united(one: Sequence[Memory], other: Sequence[Memory]) -> list[Memory]:
 
 
 def _closest(piece: Piece, found: Sequence[Memory]) -> list[Memory]:
-    """Those that share most words with a piece, by a total order: no engine ranks quite as the other does."""
+    """Return the memories that share most words with a piece. A total order, so that both engines agree."""
     said = helpers.tokens(piece.text)
     rank = {one.id: -helpers.jaccard(said, helpers.tokens(one.content)) for one in found}
     return sorted(found, key=lambda one: (rank[one.id], one.title, one.id))[:LOOKED_AT]
 
 
 class Planner:
-    """Decides about the pieces of one document."""
+    """Judge the pieces of one document."""
 
     def __init__(
         self,
@@ -281,10 +281,10 @@ class Planner:
         keep_seen: bool = False,
     ) -> None:
         self.vectors = Spool()
-        """Of pieces that are to be kept."""
+        """Embeddings of the pieces that will be stored."""
         self.seen = Seen(namespace)
         self.without_vectors: str | None = None
-        """Why no vectors were made, if they should have been."""
+        """Why embeddings are missing, if they were expected."""
         self._hold = hold
         self._pipeline = pipeline
         self._namespace = namespace
@@ -294,21 +294,21 @@ class Planner:
         self._keep_seen = keep_seen
         self._known = {one.digest: one for one in before if one.memory is not None and one.digest}
         self._said: set[str] = set()
-        """Digests of all that the document says."""
+        """Digests of all pieces of the document."""
         self._still: set[str] = set()
-        """Memories of it that stay as they are, or have been replaced."""
+        """Memories of the document that stay unchanged or were already replaced."""
         self._fallen: set[str] = set()
-        """Memories that others have superseded."""
+        """Memories that others supersede."""
         self._repeated: dict[str, int] = {}
         self._cited: dict[str, str | None] = {"": None}
-        """The first memory that a pasted block cites."""
+        """Per pasted block: the first memory it cites."""
         self._lately: Lately | None = None
         self._held = 0
         self._embedder = hold.embedder if pipeline.searching.vectors else None
         self._until = None if hold.caller.source in LOCAL else monotonic() + REMOTE_SECONDS
 
     def judged(self, pieces: Collection[Piece]) -> Iterator[Judged]:
-        """What to do with each piece, in their order."""
+        """Judge each piece, in order."""
         said = {one.digest for one in pieces}
         self._said |= said
         self._still |= {self._known[digest].memory or "" for digest in said if digest in self._known}
@@ -350,10 +350,10 @@ class Planner:
         return set(memories.by_ids(session, self._hold.caller, [id for id in ids if id], self._hold.now()))
 
     def _known_already(self, piece: Piece, live: set[str]) -> Judged | None:
-        """Said before in this document, or kept from this source the last time."""
+        """Judge a piece that repeats this document or was stored from this source last time."""
         first = self._repeated.setdefault(piece.digest, piece.place)
         if first != piece.place:
-            return Judged(piece, "duplicate", "the document says the same before", repeats=first)
+            return Judged(piece, "duplicate", "repeats an earlier segment of the document", repeats=first)
         known = self._known.get(piece.digest)
         if known is None or known.memory is None:
             return None
@@ -364,31 +364,31 @@ class Planner:
         return None
 
     def _pasted(self, session: Session, piece: Piece) -> Judged | None:
-        """Recalled from this store: no news, whatever the block looks like."""
+        """Judge a piece of a pasted block that cites a memory of this store: a duplicate."""
         if piece.pasted not in self._cited:
             cited = pasted(self._hold, session, piece.pasted, self._hold.now())
             self._cited[piece.pasted] = cited[0].id if cited else None
         id = self._cited[piece.pasted]
-        return Judged(piece, "duplicate", "it was recalled from here, and pasted", id) if id else None
+        return Judged(piece, "duplicate", "pasted from a recall of this store", id) if id else None
 
     def _recalled(self, session: Session, piece: Piece) -> Judged | None:
-        """Recalled within the last hour: no news. What this source said, it may say otherwise."""
+        """Judge a piece recalled within the last hour: a duplicate, unless it was recalled from this source."""
         if self._again:
             return None
         if self._lately is None:
             self._lately = Lately(self._hold, session, self._hold.now(), but_from=self._source_uri)
         found = self._lately.repeated(piece.title, piece.text)
-        return Judged(piece, "duplicate", "it was recalled just before", found[0]) if found else None
+        return Judged(piece, "duplicate", "recalled from this store within the last hour", found[0]) if found else None
 
     def _asks_for_words(self, session: Session) -> bool:
-        """Whether rare words are looked up too: not if every memory has its vector, which finds the same and more."""
+        """Whether to search by rare words too. Not needed if every memory has an embedding, which finds more."""
         if self._embedder is None:
             return True
         mark = vectors.mark(session, self._embedder.model)
         return mark is None or not mark.whole
 
     def _rare(self, session: Session, pieces: Sequence[Piece]) -> dict[int, list[str]]:
-        """The rarest words of each piece that the store holds, few enough to be looked up quickly."""
+        """Find the rarest stored words of each piece, few enough for a fast lookup."""
         words = {piece.place: sorted(asked(piece.text), key=len)[-LONGEST_WORDS:] for piece in pieces}
         stems = {word: tokens.stems(word) for many in words.values() for word in many}
         held_by = session.holding([stem for many in stems.values() for stem in many], session.newest_row())
@@ -399,7 +399,7 @@ class Planner:
         }
 
     def _by_words(self, session: Session, piece: Piece, rare: Sequence[str]) -> list[Memory]:
-        """Memories of the namespace that may say nearly the same: by what such texts share, and by rare words."""
+        """Find possible duplicates in the namespace by MinHash bands and by rare words."""
         sought = gists.of_text(self._namespace, parse(piece.title, piece.text, "[]"))
         shared = gists.sharing(session, sought)
         same = said_by(self._hold, session, sought, shared, self._hold.now())
@@ -420,11 +420,11 @@ class Planner:
     def _same(self, piece: Piece, found: Sequence[Memory]) -> Judged | None:
         for one in found:
             if digest(one.content, one.metadata.get("path", ())) == piece.digest and self._serves(one):
-                return Judged(piece, "duplicate", "a memory says the same", one.id)
+                return Judged(piece, "duplicate", "a memory has the same text", one.id)
         return None
 
     def _serves(self, memory: Memory) -> bool:
-        """Whether a memory is as good as a new one: it holds, it stays, and whoever would see the new one sees it."""
+        """Whether a memory can stand in for a new one: not superseded, permanent, and equally visible."""
         return memory.id not in self._fallen and self._lasts(memory)
 
     def _lasts(self, memory: Memory) -> bool:
@@ -432,14 +432,14 @@ class Planner:
         return memory.expires_at is None and (memory.scope != "private" or own)
 
     def _said_once(self, piece: Piece, memory: Memory) -> bool:
-        """Whether a memory of this source says a piece, and was superseded."""
+        """Whether a superseded memory of this source has the same text."""
         ours = memory.id in self._fallen and memory.source_uri == self._source_uri and self._lasts(memory)
         return ours and digest(memory.content, memory.metadata.get("path", ())) == piece.digest
 
     def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[Made]]:
-        """The vectors of pieces as they will be kept; none, if none can be made now."""
+        """Compute embeddings of pieces as they will be stored; empty if that is not possible now."""
         if self._embedder is not None and self._until is not None and monotonic() > self._until:
-            self._embedder, self.without_vectors = None, "there was no time for it; vectors follow by themselves."
+            self._embedder, self.without_vectors = None, "time ran out. Embeddings follow in the background."
         if self._embedder is None:
             return {}
         texts = [(piece.place, *text) for piece in pieces for text in embed.texts(piece.title, piece.text)]
@@ -461,7 +461,7 @@ class Planner:
         return made
 
     def _by_vector(self, session: Session, made: Mapping[int, Sequence[Made]]) -> dict[int, list[Memory]]:
-        """Memories of the namespace that have a passage very near to how a piece begins."""
+        """Find memories of the namespace with a passage close to the beginning of a piece."""
         first = {place: said[0] for place, many in made.items() if (said := _said(many))}
         if not first or self._embedder is None:
             return {}
@@ -473,7 +473,7 @@ class Planner:
         return {place: [read[id] for id in ids if id in read] for place, ids in zip(first, hits, strict=True)}
 
     def _measured(self, session: Session, piece: Piece, found: Sequence[Memory], said: Sequence[Vector]) -> list[Near]:
-        """Candidates, each with how it stands to the piece."""
+        """Compare the candidates with a piece."""
         found = found[: max(self._pipeline.searching.limit, LOOKED_AT)]
         cosines = self._cosines(session, said, found)
         words = helpers.tokens(piece.text)
@@ -482,7 +482,7 @@ class Planner:
         return near
 
     def _near(self, piece: Piece, words: frozenset[str], one: Memory, cosine: float | None) -> Near:
-        """How a memory stands to a piece; what shares next to nothing with it is not worth a closer look."""
+        """Compare a memory with a piece. The close comparison is skipped if they share almost nothing."""
         other = helpers.tokens(one.content)
         overlap = helpers.jaccard(words, other)
         if overlap < WORTH_A_LOOK and (cosine or 0.0) < NEARLY and helpers.contained(words, other) < CONTAINED:
@@ -490,7 +490,7 @@ class Planner:
         return Near(one, compare_titled(one.title, one.content, piece.title, piece.text, cosine), cosine, overlap)
 
     def _cosines(self, session: Session, said: Sequence[Vector], found: Sequence[Memory]) -> dict[str, float]:
-        """How near memories are: each passage of the piece to the nearest of theirs, on the average."""
+        """Compute cosines: the average over the piece's passages of the best match in each memory."""
         if not said or not found or self._embedder is None:
             return {}
         rows = session.vectors([one.id for one in found], self._embedder.model)
@@ -502,7 +502,7 @@ class Planner:
         return {id: round(sum(many) / len(many), DIGITS) for id, many in best.items()}
 
     def _note(self, piece: Piece, near: Sequence[Near]) -> None:
-        """What the helpers say of a piece and its candidates."""
+        """Record helper counts, and the candidates of reported pieces."""
         for stage in self._pipeline.stages:
             match stage:
                 case Helping(kind="jaccard_overlap", params=params):
@@ -520,7 +520,7 @@ class Planner:
             self.seen.cosines[piece.place] = [(one.memory.id, one.memory.content, one.cosine) for one in near]
 
     def _decided(self, piece: Piece, near: Sequence[Near]) -> Judged:
-        """By the candidate that says most: the same text, then what the document said in its place, then others."""
+        """Judge a piece by its candidates: same text first, then an earlier version in the document, then others."""
         like = [one for one in near if one.likeness.relation != "other"]
         close = [one for one in like if one.likeness.relation not in ("same", "near") or self._serves(one.memory)]
         if not says_enough(piece.text):
@@ -535,7 +535,7 @@ class Planner:
             return Judged(
                 piece,
                 "update",
-                f"the document said it otherwise: {best.likeness.reason}",
+                f"replaces an earlier version in the document: {best.likeness.reason}",
                 best.memory.id,
                 replaces=True,
                 back=next((one.memory.id for one in like if self._said_once(piece, one.memory)), None),
@@ -543,20 +543,18 @@ class Planner:
         others = [one for one in close if one.memory.source_uri != self._source_uri]
         if not others:
             only = any(one.likeness.relation == "same" and not self._serves(one.memory) for one in like)
-            return Judged(
-                piece, "new", "what says it is kept for a while, for one alone, or was superseded" if only else NOTHING
-            )
+            return Judged(piece, "new", "existing copies are temporary, private or superseded" if only else NOTHING)
         best = max(others, key=lambda one: one.likeness.score)
         return Judged(piece, _DECISIONS[best.likeness.relation], best.likeness.reason, best.memory.id)
 
     def _stays(self, memory: Memory) -> bool:
-        """Whether a memory of this source says what the document still says, or was replaced already."""
+        """Whether the document still contains the text of a memory, or another piece already replaced it."""
         if memory.id in self._still or memory.id in self._fallen:
             return True
         return digest(memory.content, memory.metadata.get("path", ())) in self._said
 
     def _keep(self, piece: Piece, judged: Judged, made: dict[int, list[Made]]) -> None:
-        """Hold vectors of what will be kept, as long as there is room; a disk may be full."""
+        """Keep embeddings of a piece that will be stored, up to the limit and while the disk has room."""
         many = made.get(piece.place, [])
         if not many or judged.decision not in ("new", "update", "conflict") or self._held + len(many) > MOST_VECTORS:
             return
@@ -568,7 +566,7 @@ class Planner:
 
 
 def _fitting(words: Iterable[str], held: Mapping[str, int]) -> Iterator[str]:
-    """The first of some words, as long as they are in few memories together; one at least."""
+    """Yield words while few memories contain them in total; at least one."""
     rows = 0
     for number, word in enumerate(words):
         rows += held[word]

@@ -3,7 +3,7 @@ i.id, i.namespace, i.source_uri, i.content_hash, i.pipeline, i.pipeline_version,
 -- name: ingest_get
 select {ingest.columns} from ingest i where i.id = :id
 -- name: ingest_before
--- The times that an agent took a source in, the last one first.
+-- Ingests of a source by an agent, newest first.
 select {ingest.columns} from ingest i
 where i.source_uri = :source_uri and i.namespace = :namespace and i.agent = :agent
 order by i.ingested_at desc, i.id desc limit :limit
@@ -22,10 +22,10 @@ from ingest_segment where ingest = :ingest order by place
 -- name: ingest_segments_forget
 delete from ingest_segment where ingest = :ingest
 -- name: ingest_states
--- What became of memories, as far as they can be seen: the clauses of who may see them follow.
+-- Title and state of memories; visibility clauses are appended.
 select m.id, m.title, m.state, m.lives_until from memory m where true
 -- name: ingest_purged
--- What models said of a document goes with any memory that came of it.
+-- Erase model answers of a document once any memory made from it is purged.
 update ingest set stages = '[]' where document = any(:ids)
 or id in (select s.ingest from ingest_segment s where s.memory = any(:ids))
 -- name: ingest_segment_purged

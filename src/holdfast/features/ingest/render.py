@@ -13,7 +13,7 @@ NOTABLE_DECISIONS = ("near-duplicate", "update", "conflict", "rejected")
 def render_ingestion(answer: Any) -> Iterator[str]:
     """Print the counts, then all segments of a short document or the notable ones of a long one."""
     counts = ", ".join(f"{number} {name}" for name, number in answer.decisions.items() if number)
-    plan = " (planned: nothing was kept)" if answer.outcome == "planned" else ""
+    plan = " (dry run: nothing was stored)" if answer.outcome == "planned" else ""
     yield style(f"{escape(answer.source_uri)}: {pluralize(answer.total, 'segment')}: {counts}{plan}", bold=True)
     by = f"{escape(answer.namespace)}  pipeline {escape(answer.pipeline)} {answer.pipeline_version}"
     yield style(f"{by}  document {answer.document_id}" if answer.document_id else by, dim=True)
@@ -21,9 +21,12 @@ def render_ingestion(answer: Any) -> Iterator[str]:
         yield style(escape(note), fg="yellow")
     for stage in answer.stages:
         if reason := stage.reason or None:
-            yield style(f"{escape(stage.name)}: no model helped: {escape(reason)}", fg="yellow")
+            yield style(f"{escape(stage.name)}: no model answer: {escape(reason)}", fg="yellow")
     yield from _render_segments(answer)
-    for title, rows in (("Not in the document any more, but kept", answer.vanished), ("Gone since", answer.gone)):
+    for title, rows in (
+        ("No longer in the document (memories kept)", answer.vanished),
+        ("Deleted or archived since", answer.gone),
+    ):
         if rows:
             yield f"{title}:"
             yield from (f"  {row.memory_id}  {shorten(row.title or '', 80)}" for row in rows)
@@ -33,10 +36,10 @@ def _render_segments(answer: Any) -> Iterator[str]:
     notable = [one for one in answer.segments if answer.total <= MAX_LISTED or one.decision in NOTABLE_DECISIONS]
     shown = notable[: 5 * MAX_LISTED]
     if shown:
-        yield from render_table(map(_build_row, shown), ("LINE", "DECISION", "MEMORY", "WHAT"))
+        yield from render_table(map(_build_row, shown), ("LINE", "DECISION", "MEMORY", "TITLE OR REASON"))
     if len(shown) < answer.total:
-        left = f"{answer.total - len(shown)} more" if shown else "None of them needs a look"
-        yield f"{left}: --json lists all."
+        left = f"{answer.total - len(shown)} more" if shown else "Nothing to review"
+        yield f"{left}. Use --json to list all segments."
 
 
 def _build_row(one: Any) -> tuple[str, ...]:

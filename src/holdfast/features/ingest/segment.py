@@ -1,8 +1,8 @@
-"""A document in segments: pieces that can be remembered by themselves, each with its exact place and its headings.
+"""Split a document into segments, each with its exact span and its headings.
 
-A segment is a paragraph, a list, a table or a block of code; what is too long for one is cut between list items, lines,
-sentences, words, and at last between characters. Markdown and plain text are read alike. Nothing but blanks, rulers and
-headings lies between two segments, and a heading under which nothing stands is a segment itself.
+A segment is a paragraph, list, table or code block. Longer blocks are split between list items, lines, sentences, words
+and finally characters. Markdown and plain text are handled alike. Only whitespace, rulers and headings are left between
+segments; a heading without content is a segment of its own.
 """
 
 import re
@@ -12,11 +12,11 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["paragraph", "list", "table", "code", "heading"]
 LONGEST = 1200
-"""Characters of a segment, unless told otherwise."""
+"""Default maximum length of a segment in characters."""
 WHOLE = 16_000
-"""Characters of a block of code that is kept whole: it fits into a memory whatever they are."""
+"""Code blocks up to this many characters are kept whole; they fit into a memory in any encoding."""
 LONGEST_HEADING = 200
-"""A longer line is no heading, however it begins."""
+"""Longer lines are never headings."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -42,7 +42,7 @@ _TITLE = re.compile(r"^title[ \t]*:[ \t]*(\S[^\r\n]*)", re.MULTILINE | re.IGNORE
 
 
 class Segment(NamedTuple):
-    """From where to where in the text, what it is, and under which headings it stands."""
+    """A span of the text, its kind, and the headings above it."""
 
     start: int
     end: int
@@ -63,17 +63,17 @@ class Heading(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """What a document says of itself."""
+    """The structure of a document."""
 
     front: tuple[int, int] | None
-    """Where its front matter stands, the lines that fence it included."""
+    """Span of the front matter, including its fences."""
     title: str | None
     headings: list[Heading]
     segments: list[Segment]
 
 
 def outline(text: str, longest: int = LONGEST, most: int | None = None) -> Outline:
-    """A whole document: its front matter, its title, its headings and its segments, at most so many."""
+    """Parse a document: front matter, title, headings and up to `most` segments."""
     front, begins = front_matter(text)
     reading = _Reading(text, longest)
     segments = list(islice(reading.segments(begins), most))
@@ -84,12 +84,12 @@ def outline(text: str, longest: int = LONGEST, most: int | None = None) -> Outli
 
 
 def segments(text: str, longest: int = LONGEST) -> Iterator[Segment]:
-    """The segments of a text in their order, one at a time; `text[start:end]` is what each says."""
+    """Yield the segments of a text in order; `text[start:end]` is the content of each."""
     return _Reading(text, longest).segments(front_matter(text)[1])
 
 
 def front_matter(text: str) -> tuple[tuple[int, int] | None, int]:
-    """Where a head between lines of three dashes stands, if there is one, and where the text itself begins."""
+    """Find front matter between lines of three dashes; return its span, if any, and where the text starts."""
     begins = 1 if text.startswith("\ufeff") else 0
     opening = _OPENING.match(text, begins)
     if opening:
@@ -100,7 +100,7 @@ def front_matter(text: str) -> tuple[tuple[int, int] | None, int]:
 
 
 def _without_closing_marks(title: str) -> str:
-    """A title without the number signs that may stand behind it, after a blank."""
+    """Remove closing number signs after a space from a heading."""
     said = title.rstrip(" \t")
     before = said.rstrip("#")
     return before if before[-1:] in (" ", "\t") else said
@@ -114,7 +114,7 @@ class _Reading:
         self._text = text
         self._longest = longest
         self._open: list[tuple[Heading, list[bool]]] = []
-        """Headings in force, each with whether something stands under it."""
+        """Headings of the current position, each with a flag whether it has content."""
 
     def segments(self, begins: int) -> Iterator[Segment]:
         held: Segment | None = None
@@ -129,14 +129,14 @@ class _Reading:
             yield from self._sized(held)
 
     def _introduces(self, before: Segment, block: Segment) -> bool:
-        """Whether a paragraph ends in a colon and belongs to what follows it."""
+        """Whether a paragraph ends with a colon and belongs to the block after it."""
         room = WHOLE if block.kind == "code" else self._longest
         if before.kind != "paragraph" or before.path != block.path or block.end - before.start > room:
             return False
         return self._text[before.end - 1] in ":："
 
     def _blocks(self, begins: int) -> Iterator[Segment]:
-        """Whole blocks, of whatever length."""
+        """Yield whole blocks of any length."""
         lines = _Lines(self._text, begins)
         for line in lines:
             if self._is(_BLANK, line) or self._is(_RULER, line):
@@ -165,7 +165,7 @@ class _Reading:
         return Heading(len(found[1]), _without_closing_marks(found[2] or "").strip(), line.start, line.end)
 
     def _fenced(self, lines: "_Lines", line: Line, fence: str) -> int:
-        """To the line that closes a fence, or to the end of the text if none does."""
+        """Read up to the closing fence, or to the end of the text."""
         close, end = re.compile(rf" {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*[\r\n]*\Z"), line.end
         for inner in lines:
             end = inner.end
@@ -180,7 +180,7 @@ class _Reading:
         return end
 
     def _listed(self, lines: "_Lines", line: Line) -> int:
-        """To the end of a list: blank lines are part of it if another item or an indented line follows them."""
+        """Read to the end of a list. Blank lines belong to it if an item or an indented line follows."""
         end, blank = line.end, False
         while following := lines.peek():
             if self._is(_BLANK, following):
@@ -194,7 +194,7 @@ class _Reading:
         return end
 
     def _interrupts(self, line: Line) -> bool:
-        """Whether a line ends whatever stands before it."""
+        """Whether a line ends the block before it."""
         if self._is(_FENCE, line) or self._is(_RULER, line):
             return True
         return self._heading(line) is not None
@@ -222,7 +222,7 @@ class _Reading:
         self._open.append((heading, [False]))
 
     def _end(self) -> Iterator[Segment]:
-        """Leave the innermost heading; it is a segment itself if nothing stood under it."""
+        """Close the innermost heading; without content it becomes a segment."""
         heading, used = self._open.pop()
         if not used[0] and heading.text:
             yield self._block("heading", heading.start, heading.end)
@@ -234,7 +234,7 @@ class _Reading:
         return Segment(*self._trimmed(start, end, keep_indent=kind in ("code", "list")), kind, path)
 
     def _trimmed(self, start: int, end: int, *, keep_indent: bool = False) -> tuple[int, int]:
-        """Without blanks around it; code keeps those that its first line begins with."""
+        """Trim whitespace from a span; code and lists keep the indentation of their first line."""
         while end > start and self._text[end - 1].isspace():
             end -= 1
         first = start
@@ -256,7 +256,7 @@ class _Reading:
 
 
 class _Lines:
-    """Lines, of which the next may be looked at before it is taken."""
+    """Iterator over lines with one line of lookahead."""
 
     def __init__(self, text: str, begins: int) -> None:
         self._found = _LINE.finditer(text, begins)
@@ -288,11 +288,11 @@ _FINER: dict[Kind, Finer] = {
     "table": (_NEWLINE, _WORD),
     "code": (_NEWLINE, _WORD),
 }
-"""Between what a block is cut, the coarsest first."""
+"""Split points for each kind of block, coarsest first."""
 
 
 def _cut(text: str, start: int, end: int, longest: int, finer: Finer) -> Iterator[tuple[int, int]]:
-    """Pieces of at most the longest, as many whole parts together as fit."""
+    """Split a span into pieces of limited length, each with as many whole parts as fit."""
     cuts: Iterable[int]
     if finer:
         cuts = (found.end() for found in finer[0].finditer(text, start, end))
@@ -312,7 +312,7 @@ def _cut(text: str, start: int, end: int, longest: int, finer: Finer) -> Iterato
 
 
 def places(text: str) -> Callable[[int], int]:
-    """Says of characters, asked for in rising order, how many bytes of UTF-8 stand before them."""
+    """Return a function that maps character offsets, in ascending order, to UTF-8 byte offsets."""
     at = 0
     size = 0
 

@@ -1,6 +1,6 @@
-"""Take a document in: part it, see what is known already, and keep what is new, in one transaction.
+"""Ingest a document: split, deduplicate, and store what is new in one transaction.
 
-What was taken in is noted by what it says and by which pipeline it went through, so that the same again is no work.
+Each ingest is recorded by content and pipeline, so that the same document is not ingested twice.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ MOST_SECRETS = 20
 DOCUMENT_TAG = "document"
 SUPERSEDING = Which(relations=("supersedes",))
 _KINDS: dict[str, MemoryKind] = {"episodic": "event"}
-"""What a piece is kept as if its kind is sure; anything else is an observation."""
+"""Memory kind for reliably classified pieces; others are observations."""
 
 
 class Source(NamedTuple):
-    """A document to be taken in."""
+    """A document to ingest."""
 
     text: str
     namespace: str
     uri: str
     name: str | None = None
-    """What it is called if it does not say so itself."""
+    """Title, if the document has none."""
     tags: tuple[str, ...] = ()
     scope: Scope | None = None
 
 
 class Gone(NamedTuple):
-    """A memory of this source that is not live any more, or whose text the document does not hold any more."""
+    """A memory of this source that is no longer live, or whose text is no longer in the document."""
 
     memory: str
     title: str | None
@@ -85,34 +85,34 @@ class Gone(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of a document."""
+    """Result of ingesting a document."""
 
     source: Source
     pipeline: Pipeline
     content_hash: str
     known: bool
-    """It was taken in before; nothing was done."""
+    """The document was ingested before; nothing was done."""
     dry_run: bool
     document: str | None
     outcomes: Collection[Outcome]
     titles: Mapping[int, str]
-    """Of the memory that holds what a segment says, or would be made of it."""
+    """Per segment: title of the memory that holds its text, or would."""
     vanished: list[Gone]
-    """Kept from this source, and not said by it any more."""
+    """Memories of this source whose text is no longer in the document."""
     gone: list[Gone]
-    """Taken in before, and deleted or put away since."""
+    """Memories of this document that were deleted or archived since."""
     stages: list[dict[str, Any]]
     notes: list[str]
     parts: int = 0
-    """Of which a model was asked."""
+    """Number of parts a model was asked about."""
     helped: Mapping[int, Sequence[helpers.HelperOutput]] = {}
-    """All that the helpers found of the first segments; it is told once and not kept."""
+    """Helper results for the first segments; returned once and not stored."""
     alike: bool = True
-    """Whether all questions about a part began with the same words, so that a provider can keep them."""
+    """Whether all prompts about a part share a prefix, so that a provider can cache it."""
 
     @property
     def told(self) -> Iterable[Outcome]:
-        """What became of each segment by now: of a document that is known, nothing is new any more."""
+        """Decisions to report: for an unchanged document, stored segments are duplicates."""
         gone = {one.memory for one in self.gone}
         return (_once(one, gone) for one in self.outcomes) if self.known else self.outcomes
 
@@ -122,12 +122,12 @@ class Report(NamedTuple):
 
     @property
     def stored(self) -> list[str]:
-        """The memories that were made of it."""
+        """Ids of the memories made from the document."""
         return [one.memory for one in self.outcomes if one.memory and one.decision in ingest_model.KEPT]
 
 
 def ingest(hold: Hold, source: Source, pipeline: Pipeline, *, dry_run: bool = False, again: bool = False) -> Report:
-    """Take a document in, once. A dry run does the same, and nothing of it is kept."""
+    """Ingest a document once. A dry run does the same work and rolls it back."""
     source = _admitted(hold, source)
     hash = sha256(source.text.encode()).hexdigest()
     id = ids.derived("ingest", source.namespace, source.uri, hash, pipeline.version, hold.caller.agent)
@@ -137,13 +137,13 @@ def ingest(hold: Hold, source: Source, pipeline: Pipeline, *, dry_run: bool = Fa
 
 
 def _admitted(hold: Hold, source: Source) -> Source:
-    """Every rule that the whole document must keep, before anything is done."""
+    """Validate a document as a whole before any work is done."""
     namespace = door.namespace(source.namespace)
     door.must_be_kept(namespace)
     hold.caller.must_reach(namespace)
     door.uri("source_uri", source.uri)
     if not source.text.strip("\ufeff \t\r\n"):
-        raise Invalid("content: there is nothing in it", fields=["content"])
+        raise Invalid("content must not be empty", fields=["content"])
     with hold.reading() as session:
         told, _ = permitted(session, namespace, {"source_uri": source.uri, "tags": door.tags(source.tags)})
     return source._replace(namespace=namespace, uri=door.uri("source_uri", told["source_uri"]), tags=told["tags"])
@@ -158,9 +158,9 @@ def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: boo
         kept = ingests.kept(session, hold.caller, _memories(outcomes), hold.now())
     lost = [one for one in outcomes if one.memory and not (one.memory in kept and kept[one.memory].live)]
     gone = {one.memory: Gone(one.memory, _title(kept, one.memory), one.place) for one in lost if one.memory}
-    notes = ["It was ingested before, and is the same: nothing was done."]
+    notes = ["Unchanged since it was last ingested: nothing was done."]
     if gone:
-        notes.append(f"{len(gone)} of its memories are gone since; --again keeps what they said anew.")
+        notes.append(f"{len(gone)} of its memories were deleted or archived since; --again stores them again.")
     return Report(
         source, pipeline, taken.content_hash, True, dry_run, taken.document, outcomes, _titles(kept, outcomes), [],
         [*gone.values()], taken.stages, notes,
@@ -168,14 +168,14 @@ def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: boo
 
 
 def _once(one: Outcome, gone: Container[str]) -> Outcome:
-    """What became of a segment, when its document comes again: what was kept of it is a duplicate."""
+    """Report a stored segment as a duplicate, because its document was ingested again."""
     if one.decision not in ingest_model.KEPT:
         return one
     return one._replace(decision="duplicate", reason=GONE if one.memory in gone else KEPT_BEFORE)
 
 
 def _said_last(hold: Hold, session: Session, source: Source, id: str) -> Taken | None:
-    """What was noted of a document, if its source said nothing else since."""
+    """Find the record of a document, unless its source changed since."""
     taken = ingests.get(session, id)
     last = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
     return taken if taken and last[0].content_hash == taken.content_hash else None
@@ -186,7 +186,7 @@ def _memories(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _titles(kept: dict[str, ingests.Kept], outcomes: Iterable[Outcome]) -> dict[int, str]:
-    """What the memory is called that holds what a segment says."""
+    """Map each segment to the title of the memory that holds its text."""
     return {one.place: kept[one.memory].title for one in outcomes if one.memory in kept}
 
 
@@ -195,7 +195,7 @@ def _title(kept: dict[str, ingests.Kept], memory: str) -> str | None:
 
 
 class _Taking:
-    """One document on its way in."""
+    """The ingest of one document."""
 
     def __init__(self, hold: Hold, source: Source, pipeline: Pipeline, hash: str, id: str, *, again: bool) -> None:
         self._hold = hold
@@ -212,20 +212,20 @@ class _Taking:
         self._notes: list[str] = []
         self._titles: dict[int, str] = {}
         self._made: dict[str, int] = {}
-        """The memories that were made, and of which piece."""
+        """Created memories, each with the place of its piece."""
         self._as_planned: dict[int, Memory] = {}
-        """The last of them, if they say exactly what their vectors were made of."""
+        """Memories since the last batch whose text is exactly what was embedded."""
         self._taken_titles: set[bytes] = set()
-        """Digests of titles."""
+        """Digests of titles in use."""
         self._kept: dict[int, str] = {}
-        """Which memory holds what a piece says."""
+        """Per piece: the memory that holds its text."""
         self._secrets: list[str] = []
-        """Which lines hold keys or passwords, and of what sort."""
+        """Lines that contain secrets, with the kinds found."""
 
     def take(self, dry_run: bool) -> Report:
         text = parted(self._source.text, self._pipeline)
         if not text.pieces:
-            raise Invalid("content: there is nothing in it that could be remembered", fields=["content"])
+            raise Invalid("content has no text to store", fields=["content"])
         planner = Planner(
             self._hold,
             self._pipeline,
@@ -244,7 +244,7 @@ class _Taking:
                 several = (*added.judged, *planner.judged(added.further), *added.repeated)
                 judged = Aside(Judged, sorted(several, key=lambda one: one.piece.place))
             if planner.without_vectors:
-                self._notes.append(f"Not all was compared by its meaning: {planner.without_vectors}")
+                self._notes.append(f"Some segments were compared without embeddings: {planner.without_vectors}")
             stages = self._stages(judged, planner, parts)
             helped = self._helped(judged, planner)
             report = self._written(text, judged, planner, added, stages, dry_run)
@@ -259,7 +259,7 @@ class _Taking:
         stages: list[dict[str, Any]],
         dry_run: bool,
     ) -> Report:
-        """Everything in one transaction; a dry run rolls it back."""
+        """Write everything in one transaction; a dry run rolls it back."""
         outcomes, count = Aside(Outcome), len(judged)
         vanished: list[Gone] = []
         try:
@@ -298,10 +298,12 @@ class _Taking:
         )  # fmt: skip
 
     def _note_secrets(self) -> None:
-        """So many are named one by one."""
+        """Report secrets by line, up to the limit."""
         self._notes += self._secrets[:MOST_SECRETS]
         if len(self._secrets) > MOST_SECRETS:
-            self._notes.append(f"{len(self._secrets) - MOST_SECRETS} more segments hold secrets; `audit` finds them.")
+            self._notes.append(
+                f"{len(self._secrets) - MOST_SECRETS} more segments contain secrets. Run `holdfast audit`."
+            )
 
     def _note_titles(self, write: Transaction, outcomes: Iterable[Outcome]) -> None:
         left = iter(outcomes)
@@ -324,15 +326,15 @@ class _Taking:
         )
 
     def _still_so(self, write: Transaction, one: Judged) -> Judged:
-        """A piece that was like a memory which is gone by now is new."""
+        """Recheck a judgement: a piece whose similar memory was deleted meanwhile is new."""
         if one.other is None or one.decision == "duplicate":
             return one
         if memories.by_ids(write.session, self._hold.caller, [one.other], write.now):
             return one
-        return one._replace(decision="new", reason="what it was like is gone", other=None, replaces=False)
+        return one._replace(decision="new", reason="the similar memory was deleted", other=None, replaces=False)
 
     def _document(self, write: Transaction, text: Parted, added: ingest_model.Added, segments: int) -> Memory:
-        """The memory that stands for the document. It says little, so that the pieces are found instead."""
+        """Store the memory that represents the document. Its text is short, so that searches find the pieces."""
         named = (added.title, text.title, self._source.name, self._source.uri)
         title = fitted(helpers.preview(next(filter(None, (printable(one or "") for one in named))), 200))
         about = f"A document of {segments} segments: {self._source.uri}"
@@ -388,7 +390,7 @@ class _Taking:
         )
 
     def _one(self, write: Transaction, judged: Judged) -> Outcome:
-        """Do with a piece what was decided; one that the store refuses leaves the others be."""
+        """Carry out the decision about a piece. A refused piece does not affect the others."""
         piece, memory = judged.piece, judged.other
         if judged.decision in ingest_model.KEPT:
             try:
@@ -408,7 +410,7 @@ class _Taking:
         return _outcome(judged, memory)
 
     def _brought_back(self, write: Transaction, id: str | None) -> Memory | None:
-        """What the document said once and says again, freed of what stood in its place, if that was its own too."""
+        """Revive a superseded memory whose text is back in the document, if its successors are from this source."""
         found = memories.by_ids(write.session, self._hold.caller, [id], write.now) if id else {}
         if id is None or id not in found:
             return None
@@ -425,7 +427,7 @@ class _Taking:
         return changeable and memory.source_uri == self._source.uri
 
     def _tied(self, write: Transaction, document: Memory, outcomes: Iterable[Outcome]) -> None:
-        """What was made of a document stands on it; what says nearly the same is named beside it."""
+        """Link new memories to their document (`derives_from`), and the document to near-duplicates."""
         made = iter(self._made)
         while links := [_derived(self._hold, write, id, document.id) for id in islice(made, STEP)]:
             for link in links if document.reflection_depth else ():
@@ -461,14 +463,14 @@ class _Taking:
         return kept
 
     def _free(self, piece: Piece) -> str:
-        """The title of a piece, told from those before it."""
+        """Choose a title for a piece that differs from earlier ones."""
         taken = sha256(piece.title.encode()).digest()[:8] in self._taken_titles
         title = f"{piece.title} [{piece.digest[:8]}]" if taken else piece.title
         self._taken_titles.add(sha256(title.encode()).digest()[:8])
         return title
 
     def _link(self, write: Transaction, judged: Judged, kept: Memory) -> None:
-        """To what a kept piece replaces, contradicts, or would replace if somebody said so."""
+        """Link a stored piece to the memory that it supersedes, contradicts or updates."""
         if judged.other is None:
             return
         if judged.decision == "conflict":
@@ -477,7 +479,7 @@ class _Taking:
             tie(self._hold, write, kept.id, judged.other, "supersedes" if judged.replaces else "related_to")
 
     def _keep_vectors(self, write: Transaction, planner: Planner) -> None:
-        """The vectors of what was just kept, which need not be made again then."""
+        """Store the embeddings computed for the memories just stored."""
         planned, self._as_planned = self._as_planned, {}
         if (embedder := self._hold.embedder) is None:
             return
@@ -499,7 +501,7 @@ class _Taking:
         vectors.put_all(write.session, many)
 
     def _vanished(self, write: Transaction, outcomes: Iterable[Outcome]) -> list[Gone]:
-        """What was kept from this source the last time and is neither said any more nor replaced."""
+        """Find memories from the last ingest whose text is neither in the document nor replaced."""
         said = {id for one in outcomes for id in (one.memory, one.other) if id}
         kept = [one for one in self._before if one.memory and one.decision in (*ingest_model.KEPT, "duplicate")]
         stays = _Unchanged(self._before, {one.digest for one in outcomes})
@@ -510,7 +512,7 @@ class _Taking:
         return [Gone(id, own[id].title, one.place) for id, one in found.items() if id in own]
 
     def _helped(self, judged: Iterable[Judged], planner: Planner) -> dict[int, list[helpers.HelperOutput]]:
-        """What each helper says of the first pieces; what was set against nothing is not told to be unlike all."""
+        """Run each helper on the first pieces. Comparing helpers are skipped where no candidates were looked up."""
         stages = [one for one in self._pipeline.stages if isinstance(one, Helping)]
         first = (one.piece for one in islice(judged, MOST_HELPED if stages else 0))
         return {
@@ -525,7 +527,7 @@ class _Taking:
     def _stages(
         self, judged: Collection[Judged], planner: Planner, parts: Sequence[ingest_model.Part]
     ) -> list[dict[str, Any]]:
-        """What each stage came to, for the report."""
+        """Build the report row of each stage."""
         found = []
         for index, stage in enumerate(self._pipeline.stages):
             if isinstance(stage, Asking):
@@ -546,13 +548,13 @@ class _Taking:
 
 
 def _told_of(found: Found) -> str:
-    return f"{'secrets taken out' if found.redacted else 'holds secrets'}: {', '.join(found.kinds)}"
+    return f"{'secrets redacted' if found.redacted else 'contains secrets'}: {', '.join(found.kinds)}"
 
 
 class _Unchanged:
-    """Says whether a document still holds every paragraph of a part of what it was.
+    """Tell whether a document still contains every paragraph of a span of its earlier version.
 
-    Then what a model made of them stands: it is not asked again about a part of which nothing is new.
+    If so, the model's sentences about that span remain valid: it is not asked again about unchanged parts.
     """
 
     def __init__(self, before: Sequence[Outcome], digests: Container[str]) -> None:
@@ -564,12 +566,11 @@ class _Unchanged:
 
 
 class _Overtaken(Exception):
-    """Somebody else took the same document in meanwhile."""
+    """The same document was ingested concurrently."""
 
 
 def _derived(hold: Hold, write: Transaction, memory: str, document: str) -> Link:
-    """A new memory stands on its document: nothing can stand on it yet, so that no circle is closed. Only where the
-    document has a depth does the memory need one."""
+    """Build the `derives_from` link of a new memory. Nothing depends on it yet, so no cycle is possible."""
     return Link(
         id=id_of(memory, document, "derives_from"),
         source=memory,
@@ -607,13 +608,13 @@ def _outcome(judged: Judged, memory: str | None) -> Outcome:
 def _summed(
     stage: Segmenting | Searching | Helping, judged: Collection[Judged], counts: Counter[str]
 ) -> tuple[str, dict[str, Any]]:
-    """What a stage that computes found over all pieces."""
+    """Summarise a deterministic stage over all pieces."""
     match stage:
         case Segmenting():
             return f"{len(judged)} segment{'s' * (len(judged) != 1)}", {"segments": len(judged)}
         case Searching():
             like = sum(one.other is not None for one in judged)
-            return f"{like} of {len(judged)} segments are like a memory", {"segments": len(judged), "like": like}
+            return f"{like} of {len(judged)} segments resemble a memory", {"segments": len(judged), "like": like}
         case Helping(kind="fts_classifier", params=params) if params.compat:
             kinds = Counter(helpers.literal_kind(one.piece.text) for one in judged)
             told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())

@@ -1,4 +1,4 @@
-"""Which documents were taken in, and what became of their segments: of this store alone."""
+"""Storage of ingested documents and the decisions about their segments; local to this store."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from holdfast.kernel.storage.port import Session
 
 
 class Taken(NamedTuple):
-    """A document that was taken in."""
+    """An ingested document."""
 
     id: str
     namespace: str
@@ -22,23 +22,23 @@ class Taken(NamedTuple):
     pipeline_version: str
     agent: str
     document: str | None
-    """The memory that stands for it."""
+    """The memory that represents it."""
     stages: list[dict[str, Any]]
     ingested_at: int
 
 
 class Outcome(NamedTuple):
-    """What became of a segment."""
+    """The decision about a segment."""
 
     place: int
     digest: str
     decision: str
     memory: str | None
-    """Where its text is kept now: its own memory, or one that says the same."""
+    """The memory that holds its text: its own, or one with the same text."""
     other: str | None
-    """What it is like."""
+    """The similar memory."""
     replaces: int
-    """1, if it took the place of the other."""
+    """1 if it supersedes the other."""
     kind: str
     line: int
     begins: int
@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What became of a memory that the caller may see."""
+    """Title and liveness of a memory that the caller may see."""
 
     title: str
     live: bool
@@ -61,7 +61,7 @@ def get(session: Session, id: str) -> Taken | None:
 
 
 def before(session: Session, source_uri: str, namespace: str, agent: str, *, limit: int) -> list[Taken]:
-    """The times that an agent took a source in, the last one first."""
+    """List an agent's ingests of a source, newest first."""
     rows = session.rows("ingest_before", source_uri=source_uri, namespace=namespace, agent=agent, limit=limit)
     return [_taken(row) for row in rows]
 
@@ -75,7 +75,7 @@ def outcomes(session: Session, id: str) -> list[Outcome]:
 
 
 def put(session: Session, taken: Taken, found: Iterable[Outcome]) -> None:
-    """Note a document and its segments, in the place of what was noted under its id."""
+    """Store a document and its segments, replacing an earlier record with the same id."""
     session.do("ingest_segments_forget", ingest=taken.id)
     session.do("ingest_forget", id=taken.id)
     session.do("ingest_put", **{**taken._asdict(), "stages": msgspec.json.encode(taken.stages).decode()})
@@ -83,13 +83,13 @@ def put(session: Session, taken: Taken, found: Iterable[Outcome]) -> None:
 
 
 def kept(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, Kept]:
-    """What became of some memories, of those the caller may see."""
+    """Return the status of those memories that the caller may see."""
     parts, params = memories.narrowed(caller, EVERYTHING, now, "any")
     rows = session.assembled(("ingest_states", *parts, "memory.some"), params | {"ids": list(ids)}) if ids else []
     return {id: Kept(title, state == "live" and lives_until > now) for id, title, state, lives_until in rows}
 
 
 def purge(session: Session, ids: Sequence[str]) -> None:
-    """Forget what was said of memories that are erased."""
+    """Erase reasons, digests and model answers about purged memories."""
     session.do("ingest_purged", ids=list(ids))
     session.do("ingest_segment_purged", ids=list(ids))

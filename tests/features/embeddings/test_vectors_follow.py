@@ -220,7 +220,7 @@ def test_a_question_whose_vector_cannot_be_made_goes_by_words_and_says_so(opened
     hold.store(title="x", content="We deploy on Tuesdays.")
     answer = hold.recall("when do we deploy?")
     assert (answer.mode, answer.count) == ("keyword", 1)
-    assert answer.meta.degraded == "Found by words alone. It is refused."
+    assert answer.meta.degraded == "Keyword search only. It is refused."
 
 
 def test_two_models_never_mix(opened: Callable[..., Holdfast]) -> None:
@@ -281,7 +281,7 @@ def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_sa
 
     answer = opened(Shorter()).recall("note number 2")
     assert (answer.mode, answer.count) == ("keyword", 3)
-    assert answer.meta.degraded == "Found by words alone. letters gave 2 numbers where its vectors here have 26."
+    assert answer.meta.degraded == "Keyword search only. letters returned 2 dimensions; its stored embeddings have 26."
 
 
 def test_a_model_that_fails_for_every_text_is_not_blamed_on_one(opened: Callable[..., Holdfast]) -> None:
@@ -299,7 +299,7 @@ def test_what_has_no_vectors_is_told_whoever_owns_the_first_of_it(opened: Callab
     fill(hold, 40)
     other = Caller("ai:other@there", bound=True)
     answer = hold.call("recall", {"context": "note"}, caller=other)
-    assert answer.meta.degraded.startswith("Many of the newest memories have no vectors yet")
+    assert answer.meta.degraded.startswith("Many new memories have no embeddings yet")
 
 
 def test_a_small_namespace_is_found_by_meaning_while_much_else_waits(db: str) -> None:

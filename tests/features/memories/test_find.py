@@ -206,7 +206,7 @@ def test_why_names_the_words_of_the_memory_and_not_their_stems(
 def test_a_question_without_a_word_is_told_so(hold: Any, text: str) -> None:
     hold.store(title="Plan", content="deploy?!")
     found = hold.recall(text)
-    assert (found.count, found.meta.degraded) == (0, "The question holds no word to look for.")
+    assert (found.count, found.meta.degraded) == (0, "The query has no words to search for.")
 
 
 def test_operators_are_words_and_columns_are_no_filters(hold: Any) -> None:

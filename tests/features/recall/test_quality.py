@@ -179,14 +179,14 @@ def test_a_session_that_is_too_long_becomes_several_memories_that_are_as_right(t
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("{", "is not JSON"),
+        ("{", "is not valid JSON"),
         ("[]", "neither a LoCoMo file"),
         ([{"question": "Why?"}], "neither a LoCoMo file"),
         (["a", "b"], "neither a LoCoMo file"),
         ([{"conversation": {}, "qa": [{"question": "Why?"}]}], "looks like a LoCoMo file, but"),
         ([{"sample_id": "x", "conversation": {"session_1": [{"text": "Hm."}]}, "qa": []}], "looks like a LoCoMo file"),
-        ([{"sample_id": "x", "conversation": {}, "qa": []}], "holds no question"),
-        ([SHORT | {"question_date": "yesterday"}], "'yesterday' is no time"),
+        ([{"sample_id": "x", "conversation": {}, "qa": []}], "has no question with an answer"),
+        ([SHORT | {"question_date": "yesterday"}], "'yesterday' is not a time"),
         (
             [PUBLISHED | {"haystack_dates": []}],
             "but: question q2_abs: haystack_session_ids has 2, haystack_dates has 0",
@@ -200,7 +200,7 @@ def test_a_session_that_is_too_long_becomes_several_memories_that_are_as_right(t
             [SHORT, PUBLISHED | {"haystack_sessions": [[], [{"role": "user", "content": "\0"}]]}],
             "session third: turn 1",
         ),
-        ([NOTES | {"notes": NOTES["notes"][1:]}], "There is no note N1"),  # type: ignore[index]
+        ([NOTES | {"notes": NOTES["notes"][1:]}], "there is no note N1"),  # type: ignore[index]
     ],
 )
 def test_a_file_that_is_no_set_of_questions_is_refused_with_what_is_wrong(
@@ -211,9 +211,9 @@ def test_a_file_that_is_no_set_of_questions_is_refused_with_what_is_wrong(
 
 
 def test_a_file_that_is_not_there_and_a_cut_that_does_not_fit_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="cannot be read"):
+    with pytest.raises(Invalid, match="Cannot read"):
         cut(tmp_path / "none.json")
-    with pytest.raises(Invalid, match="cut into turns or docs, not into pool"):
+    with pytest.raises(Invalid, match="has the sets turns, docs, not pool"):
         cut(file_of(tmp_path, [CONVERSATION]), "pool")
     with pytest.raises(Invalid, match="make it first"):
         measure_quality(plot=tmp_path / "nowhere" / "plot.svg")
@@ -287,7 +287,7 @@ def test_a_run_reports_every_category_and_draws_it(tmp_path: Path) -> None:
     assert [one.first_right for one in found.answers] == [1, 1]
     assert list(found.categories) == ["correction", "single-hop"]
     assert "| all | 2 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 |" in found.text()
-    assert "2 more were not asked: nothing is named that answers them." in found.text()
+    assert "2 more were not asked: they have no answer." in found.text()
     names = {element.text for element in ElementTree.fromstring(plot.read_text()).iter() if element.text}
     assert {"all 100 % in 5", "single-hop 100 % in 5", "questions.json, turns"} <= names
     assert seen[-1][:2] == (5, 5)
@@ -310,7 +310,7 @@ def test_a_database_is_left_as_it_was(tmp_path: Path, postgres: Postgres) -> Non
 
 
 @pytest.mark.usefixtures("words_alone")
-@pytest.mark.parametrize("during", ["storing", "making vectors", "asking"])
+@pytest.mark.parametrize("during", ["storing", "embedding", "asking"])
 def test_nothing_is_left_of_a_run_that_is_interrupted(
     during: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

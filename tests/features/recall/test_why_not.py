@@ -147,7 +147,7 @@ def test_what_others_fit_better_is_told_how_much_better(hold: Any, monkeypatch: 
     ]
     told = hold.why_not(ids[4], "deploy", embedding={"model": "own", "vector": [1, 0]}, limit=3)
     assert (codes(told), told.place, told.candidates) == (["words", "vectors", "limit"], 4, 3)
-    assert "0.928; 3 others are nearer, the last of them 0.981" in told.reasons[1].message
+    assert "0.928; 3 others are nearer, the last with 0.981" in told.reasons[1].message
 
 
 def test_a_memory_that_is_not_the_callers_to_see_does_not_exist(hold: Any, seen_by: Any) -> None:
@@ -231,4 +231,4 @@ def test_what_others_fitted_better_then_is_told_its_place(
         hold.update(id, content="All gone.", embedding=own)
     told = hold.why_not(ids[3], "deploy soon", known_at=at, embedding=own, limit=3)
     assert (told.returned, codes(told), told.place) == (False, ["words", "no_vector", "limit"], 4)
-    assert "now" in told.reasons[1].message
+    assert "current text" in told.reasons[1].message

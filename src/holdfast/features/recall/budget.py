@@ -1,4 +1,4 @@
-"""Fitting what was found into a budget of tokens."""
+"""Fit hits into a token budget."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
@@ -13,19 +13,19 @@ class Packed(NamedTuple):
     tokens: int
     dropped: int
     overflow: bool
-    """What is given at least is larger than the budget: what comes before the hits, and the first of them."""
+    """The minimum exceeds the budget: what precedes the hits, and the first hit."""
     estimated: bool = False
-    """Nobody asked for a budget: the tokens are a guess from the characters."""
+    """There is no budget: the tokens are estimated from the characters."""
 
 
 READ = 20_000
-"""Characters of a hit by which the tokens of all of it are guessed."""
+"""Characters of a text from which the tokens of the whole are estimated."""
 WORD, BYTE = 1.1, 0.29
-"""Tokens of a word in ASCII, and of a byte of what is not; three digits are one, and so is a run of signs."""
+"""Tokens per ASCII word, and per byte of other text. Three digits are one token, and so is a run of symbols."""
 
 
 def _alone(wanted: Callable[[str], bool]) -> bytes:
-    """A table that leaves some characters of ASCII and makes blanks of all others: what it leaves are runs to split."""
+    """Make a translation table that turns all but some ASCII characters into blanks, so the rest can be split."""
     return bytes(byte if byte < 128 and wanted(chr(byte)) else ord(" ") for byte in range(256))
 
 
@@ -35,7 +35,7 @@ _HIGH, _WIDE = bytes(range(128, 256)), bytes(range(0xE0, 0xF0))
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text, guessed where nobody gave a budget: to about a tenth, without the vocabulary."""
+    """Estimate the tokens of a text to about 10 %, without the vocabulary."""
     data = text[:READ].encode(errors="replace")
     words, numbers, signs = (data.translate(table).split() for table in (_LETTERS, _DIGITS, _SIGNS))
     ascii = WORD * len(words) + sum(-(-len(number) // 3) for number in numbers) + len(signs)
@@ -43,7 +43,7 @@ def estimate(text: str) -> int:
 
 
 def _beyond_ascii(data: bytes) -> float:
-    """A character of three bytes, as most of the East have, is a token; of the others each byte is a part of one."""
+    """Estimate tokens beyond ASCII: a three-byte character (most East Asian ones) is one token, other bytes a part."""
     if data.isascii():
         return 0.0
     high, wide = (len(data) - len(data.translate(None, some)) for some in (_HIGH, _WIDE))
@@ -53,11 +53,10 @@ def _beyond_ascii(data: bytes) -> float:
 def fill(
     items: Iterable[T], rendered: Callable[[T], str], budget: int | None, *, frame: str = "", before: str = ""
 ) -> tuple[list[T], Packed]:
-    """Fill a budget with whole hits, each as it is sent, in the given order; `frame` is sent around them, and `before`
-    whatever is found.
+    """Fill a budget with whole hits in the given order. `frame` is the text around them; `before` is always sent.
 
-    Tokens are those of cl100k. What is too large is counted no further than the room that is left, and where no room
-    is left nothing is rendered.
+    Counts cl100k tokens of the hits as sent. Counting stops when a hit exceeds the remaining budget; with none left,
+    hits are not even rendered.
     """
     if budget is None:
         kept, packed = pack(items, lambda item: estimate(rendered(item)), None)
@@ -70,14 +69,14 @@ def fill(
 
 
 def pack(items: Iterable[T], size: Callable[[T], int], budget: int | None) -> tuple[list[T], Packed]:
-    """Fill greedily in the given order, skipping what does not fit; at least one, unless the budget is 0."""
+    """Fill a budget greedily in order, skipping items that do not fit; at least one, unless the budget is 0."""
     return _filled(items, lambda item, _: size(item), budget)
 
 
 def _filled(
     items: Iterable[T], cost: Callable[[T, int | None], int], budget: int | None, before: int = 0, frame: int = 0
 ) -> tuple[list[T], Packed]:
-    """`cost` is told the room there is, or None for what is taken whatever it costs."""
+    """`cost` gets the remaining budget, or None for an item that is taken whatever its size."""
     kept: list[T] = []
     used = before + frame
     dropped = 0

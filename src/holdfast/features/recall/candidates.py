@@ -1,4 +1,4 @@
-"""What the order of hits is made from, read in as few questions as can be."""
+"""Read candidate rows and corpus statistics in few queries."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,16 +12,16 @@ from holdfast.kernel.storage.port import Session
 
 SAMPLE = 200
 MOST_COUNTED = 5000
-"""A filter that leaves more memories than this is as good as none for how rare words are."""
+"""If a filter matches more memories than this, word rarity is taken from the whole store."""
 MOST_FILTERS = 256
 BELIEVED = 50
-"""So many times it is believed that a filter leaves very many before it is counted again."""
+"""A filter with very many matches is counted again after this many uses."""
 DEAR = 3000
-"""A word that so many memories hold is not counted among those of a filter: its share of all tells enough."""
+"""A word in more memories than this is not counted within a filter: its share of the whole store is used."""
 
 
 class Row(Struct, frozen=True, gc=False):
-    """A memory as the order needs it."""
+    """The columns of a memory that ranking needs."""
 
     rowno: int
     id: str
@@ -44,7 +44,7 @@ def _row(row: Sequence[Any]) -> Row:
 
 
 class Around(NamedTuple):
-    """The rows before and after one, nearest first."""
+    """The rows before and after a row in its thread, nearest first."""
 
     before: int | None
     long_before: int | None
@@ -53,24 +53,24 @@ class Around(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """How many memories there are where a question looks, how long, and in how many of them each stem stands."""
+    """Number and mean length of the memories in scope, and how many contain each stem."""
 
     memories: int
     usual_length: float
     held: dict[str, int]
     share: dict[str, float]
-    """Of all memories of the store, in which part a stem stands."""
+    """Share of all memories of the store that contain a stem."""
 
 
 def by_ids(session: Session, caller: Caller, ids: Sequence[str], which: Filter, now: int) -> list[Row]:
-    """Those of some memories that a filter lets through."""
+    """Read the memories among some ids that pass a filter."""
     parts, params = narrowed(caller, which, now)
     rows = session.assembled(("candidate_select", *parts), params | {"ids": list(ids)})
     return [_row(row) for row in rows]
 
 
 def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int) -> list[Row]:
-    """The same by the numbers of their rows."""
+    """Read memories by row number that pass a filter."""
     if not rows:
         return []
     parts, params = narrowed(caller, which, now)
@@ -79,24 +79,24 @@ def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filt
 
 
 def said(session: Session, caller: Caller, which: Filter, now: int, *, forward: bool, limit: int) -> list[str]:
-    """The ids of some memories that a filter lets through, in the order in which they were said, or the last first."""
+    """List ids of memories that pass a filter, by time, oldest or newest first."""
     parts, params = narrowed(caller, which, now)
     order = "said_select.forward" if forward else "said_select.backward"
     return [row[0] for row in session.assembled(("said_select", *parts, order), params | {"limit": limit})]
 
 
 class Neighbour(Struct, frozen=True, gc=False):
-    """A memory that was said beside another."""
+    """A memory next to another one in a thread."""
 
     rowno: int
     id: str
     speaker: str | None
     text: str
-    """As `parse` has taken it apart."""
+    """The parsed text."""
 
 
 def neighbours(session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int) -> list[Neighbour]:
-    """What was said in some rows, as far as the caller may see it."""
+    """Read the memories in some rows that the caller may see."""
     if not rows:
         return []
     parts, params = narrowed(caller, which, now)
@@ -105,21 +105,21 @@ def neighbours(session: Session, caller: Caller, rows: Collection[int], which: F
 
 
 def around(session: Session, rows: Iterable[int]) -> dict[int, Around]:
-    """What was said before and after those that stand in a strand."""
+    """Find the rows before and after those that are in a thread."""
     asked = list(rows)
     return {row[0]: Around(*row[1:]) for row in session.rows("strand_around", rows=asked)} if asked else {}
 
 
 def speakers(session: Session, caller: Caller, names: Iterable[str], which: Filter, now: int) -> set[str]:
-    """Who speaks under one of some names."""
+    """Find the speakers with one of some names."""
     parts, params = narrowed(caller, which, now)
     asked = ("speaker_select", *parts, "memory.first")
     return {row[0] for name in names for row in session.assembled(asked, params | {"name": name, "limit": 1})}
 
 
 class Usual:
-    """How long a memory usually is, by the newest ones, asked again when the store has grown by an eighth; and which
-    filters leave very many, asked again now and then."""
+    """Cached statistics: the mean length of the newest memories, refreshed when the store has grown by an eighth, and
+    which filters match very many memories, refreshed now and then."""
 
     def __init__(self) -> None:
         self._at, self._length = 0, 0.0
@@ -132,7 +132,7 @@ class Usual:
         return self._length
 
     def count(self, session: Session, caller: Caller, which: Filter, now: int) -> int | None:
-        """How many memories a filter leaves; None if they are very many: this takes long, and seldom changes."""
+        """Count the memories that pass a filter; None if there are very many. Cached, because counting takes long."""
         asked = (caller, which)
         if (left := self._many.get(asked, 0)) > 0:
             self._many[asked] = left - 1
@@ -157,9 +157,9 @@ def scope(
     last: int,
     held: Mapping[str, int] = {},
 ) -> Scope:
-    """What is known of the stems of a question, each with a word of its, in the whole store and where it looks.
+    """Count in how many memories each query stem occurs, in scope and in the whole store.
 
-    `last` is the store's newest row; `held`: in how many memories each stands, if that was counted before.
+    `last` is the newest row; `held` are the counts for the whole store, if known.
     """
     held = held or session.holding(list(words), last)
     share = {stem: min(1.0, held.get(stem, 0) / last) if last else 0.0 for stem in words}
@@ -174,14 +174,14 @@ def scope(
 
 
 def _count(session: Session, caller: Caller, which: Filter, now: int) -> int | None:
-    """How many memories a filter leaves; None if they are very many."""
+    """Count the memories that pass a filter; None if there are very many."""
     parts, params = narrowed(caller, which, now)
     ((count,),) = session.assembled(("memory_some", *parts, "memory_some.end"), params | {"limit": MOST_COUNTED + 1})
     return None if count > MOST_COUNTED else int(count)
 
 
 def _held(session: Session, caller: Caller, word: str, which: Filter, now: int) -> int:
-    """In how many of the memories that a filter leaves a word stands."""
+    """Count the memories that pass a filter and contain a word."""
     parts, params = narrowed(caller, which, now)
     ((count,),) = session.assembled(("word_held", *parts), params | {"match": session.match(word)})
     return int(count)

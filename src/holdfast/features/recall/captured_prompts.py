@@ -1,7 +1,7 @@
-"""Tell what users asked from what answers it: hosts capture each prompt, and it is the best match of its own question.
+"""Separate captured prompts from answers: agent hosts store each prompt, which then matches its own query best.
 
-A prompt is a user's turn of a conversation. It repeats a question if every word of it stands in the question and it
-states nothing that could be the answer: "We deploy on Friday." stays for "Do we deploy on Friday?".
+A prompt is a user's turn of a conversation. It repeats a query if the query contains all of its words and it states
+nothing that could be the answer: "We deploy on Friday." stays for "Do we deploy on Friday?".
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from holdfast.kernel.text.terms import FILLER
 
 USERS = ("user", "human")
 MIN_HEAD = len("A: ")
-"""Fewer characters before the first passage are blanks."""
+"""Fewer characters before the first passage are only blanks."""
 
 
 def _stems(words: str) -> frozenset[str]:
@@ -28,27 +28,27 @@ def _stems(words: str) -> frozenset[str]:
 QUESTION_WORDS = _stems("how what when where which who whom whose why")
 AUXILIARIES = _stems("am are can could did does had has is may might shall should was were will would")
 AUXILIARIES_OR_ORDERS = _stems("do have")
-"""One of these begins a question only before a pronoun: "do the deploy" is an order."""
+"""These begin a question only before a pronoun: "do the deploy" is an order."""
 PRONOUNS = _stems("he i it she they we you")
 SUBJECTS = PRONOUNS | _stems("a an her his its my our that the their these this those your")
-"""After a question word one of these begins a clause: "when we deploy, nobody merges"."""
+"""After a question word, these begin a clause: "when we deploy, nobody merges"."""
 REQUESTS = _stems("remind show tell")
 ASKERS = _stems("me us")
 OPENINGS = _stems("also and but hello hey hi now ok okay please so then well")
 SMALL_WORDS = OPENINGS | _stems(
     "a about an as at by for from in into my of on or our that the these this those to via with your"
 )
-"""What an order may hold beside the words of what it asks for. Pronouns and forms of "to be" make a statement of it."""
+"""Words an order may add to the query words. Pronouns and forms of "to be" would make it a statement."""
 FRAME = _stems(f"{' '.join(FILLER)} d know ll m must re thank ve") | AUXILIARIES | REQUESTS | OPENINGS
-"""What a question may hold beside the words of what it asks about."""
+"""Words a question may add to the words of its topic."""
 
 
 class QuestionWords(NamedTuple):
-    """The words of a question, as prompts are compared with them."""
+    """The query words that prompts are compared with."""
 
     words: frozenset[str]
     in_order: list[str]
-    """Without the name at its head."""
+    """Without the leading name."""
     head: frozenset[str]
     head_length: int
     english: bool
@@ -56,7 +56,7 @@ class QuestionWords(NamedTuple):
 
 
 def find_repeated_prompts(question: Question, which: Filter, rows: Iterable[Row]) -> list[str]:
-    """Return the ids of the prompts that only repeat a question; none if the filter asks for turns or for a source."""
+    """Return the ids of prompts that only repeat the query; none if the filter asks for turns or a source."""
     prompts = _prompts(which, rows)
     if not prompts:
         return []
@@ -65,7 +65,7 @@ def find_repeated_prompts(question: Question, which: Filter, rows: Iterable[Row]
 
 
 def find_asking_prompts(question: Question, which: Filter, rows: Iterable[Row]) -> list[str]:
-    """Return the ids of the prompts that ask something; none if the filter asks for turns or for a source."""
+    """Return the ids of prompts that ask something; none if the filter asks for turns or a source."""
     return [row.id for row in _prompts(which, rows) if _asks(row.parsed, english=question.english)]
 
 
@@ -112,7 +112,7 @@ def _repeats(prompt: Parsed, asked: QuestionWords) -> bool:
 
 
 def _may_have_head_of(asked: QuestionWords, prompt: Parsed) -> bool:
-    """Whether no names stand before its passages, or just the one that stands before the question, too."""
+    """Whether its passages have no leading names, or only the one that the query has too."""
     begins = prompt.lines[0].begins
     if any(line.speaker for line in prompt.lines):
         return False

@@ -1,8 +1,7 @@
-"""When a question asks about: the dates that it names, and how well the time of a memory fits them.
+"""Find the dates in a query, and score how well the time of a memory fits them.
 
-All arithmetic is in whole days of the one who asks: `now`, `at` and the periods are moments by their clock, which is
-ahead of UTC or behind. Who told something may have another clock, so what is counted back from now ("yesterday") has
-soft edges.
+`now`, `at` and the periods are times of the caller's clock, which may differ from UTC; days are the caller's days. The
+author of a memory may have another clock, so relative periods ("yesterday") have soft edges.
 """
 
 import re
@@ -19,7 +18,7 @@ Precision = Literal["day", "week", "month", "year", "before", "after", "recent"]
 Form = Literal["named", "every year", "counted"]
 
 MOST_READ = 4096
-"""Characters of a question in which dates are looked for."""
+"""Characters of a query that are searched for dates."""
 
 MOST_PERIODS = 16
 
@@ -29,27 +28,27 @@ LAST = (date.max.toordinal() + 1 - _EPOCH) * DAY - 1
 
 
 class Period(NamedTuple):
-    """A span of time that a question names, from its first to its last microsecond."""
+    """A period that a query names, from its first to its last microsecond."""
 
     start: int
     end: int
     precision: Precision
     said: str
-    """The words of the question that it was read from."""
+    """The words of the query that name it."""
     form: Form = "named"
-    """A date of one year; a date without a year, which stands here for the latest; or counted back from a day."""
+    """"named": with a year. "every year": without one, so the latest year is used. "counted": relative to now."""
 
 
 class Event(NamedTuple):
-    """Something that happened, which a question takes as a date: what was told before it, or after."""
+    """An event that a query uses as a date: before it or after it."""
 
     side: Literal["before", "after"]
     words: tuple[str, ...]
-    """Those of its name, in lower case."""
+    """The words of its name, in lower case."""
 
 
 class _Span(NamedTuple):
-    """From one day to another, both within."""
+    """From one day to another, both included."""
 
     first: date
     last: date
@@ -57,7 +56,7 @@ class _Span(NamedTuple):
 
 
 class _Date(NamedTuple):
-    """A date as far as it is written out, and where in the question."""
+    """A date as written, possibly incomplete, and its position in the query."""
 
     at: int
     end: int
@@ -99,11 +98,11 @@ _WRITTEN = (
     rf"(?:{_WHICH})?{_MONTH}",
     rf"(?<![\w$€£#.,:/-]){_YEAR}(?![\w%:/-]|[.,][0-9])",
 )
-"""How dates are written, the fullest first."""
+"""Patterns of written dates, the most complete first."""
 
 _MAYBE_WRITTEN = r"[0-9]|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _MAYBE_COUNTED = r"day|night|week|month|year|spring|summer|autumn|fall|winter|morning|afternoon|evening|recently|lately"
-"""What no date lacks. Most questions have none, and need not wait until all patterns are compiled."""
+"""Every date matches one of these. Most queries match none, so the other patterns need not be compiled."""
 
 _OPENING = r"(?:^|[.!?])\s*\Z"
 _LEADING = r"\b(?:in|since|until|by|during|of|from|last|this|before|after|early|late|mid)\s+\Z"
@@ -112,7 +111,7 @@ _SIDE = (
     rf"\b{_NO_LENGTH}(?:(?P<before>before|prior\s+to|(?P<until>until|till|by|up\s+to))|after|(?P<since>since))"
     r"\s+(?:the\s+)?\Z"
 )
-"""All that lies before or after a date, with it or without; "the week before" it is only near it."""
+"""Words that ask for everything before or after a date. "The week before" is only near it."""
 _AFTER_SIDE = "|".join(rf"(?<=\b{word}\s)" for word in "before until after since".split())
 _UP_TO = r"\s*(?:(?P<and>and)|to|until|till|through|-|–)\s*"
 _BETWEEN = r"\bbetween\s+(?:the\s+)?\Z"
@@ -129,7 +128,7 @@ _MAYBE_EVENT = r"\b(?:before|until|till|prior|after|since|following)\b"
 _NO_EVENT = frozenset(_FULL).union(
     "day week weekend month year morning afternoon evening night end other same fact first last".split()
 )
-"""What stands after "before the" or "after the" and is no event."""
+"""Words after "before the" or "after the" that are not events."""
 
 
 @cache
@@ -138,7 +137,7 @@ def _pattern(written: str) -> re.Pattern[str]:
 
 
 def periods(text: str, now: int) -> tuple[Period, ...]:
-    """The spans of time that a question names, or else those that it counts back from now."""
+    """List the periods that a query names, or else its relative ones ("last week")."""
     text, today = text[:MOST_READ], _day(now)
     dates = _with_year(_dates(text, today), text, today)
     found = [] if any(_is_clear(known, text) for known in dates) else _counted(text, today)
@@ -148,7 +147,7 @@ def periods(text: str, now: int) -> tuple[Period, ...]:
 
 
 def events(text: str) -> tuple[Event, ...]:
-    """The events before or after which something is asked for, by their names: "since the migration"."""
+    """List the events that a query uses as dates, such as "since the migration"."""
     text, found = text[:MOST_READ], []
     for match in _pattern(_EVENT).finditer(text) if _pattern(_MAYBE_EVENT).search(text) else ():
         name = tuple(takewhile(lambda word: word not in STOP, runs(match["name"])))
@@ -158,17 +157,17 @@ def events(text: str) -> tuple[Event, ...]:
 
 
 def sidedness(event: Event, told: Collection[int], at: int) -> float:
-    """How surely a time lies before or after an event, by the times at which it was told of: 0 to 0.3.
+    """Score how surely a time is on the asked side of an event, from the times it was mentioned: 0 to 0.3.
 
-    What happens is told of more than once, as a plan and as a memory, so the more of them lie on the other side the
-    surer it is. Nobody tells of it: nothing is known.
+    An event is mentioned more than once, as a plan and as a memory: the more mentions are on the other side, the surer.
+    Without any mention the score is 0.
     """
     other_side = sum(at <= time if event.side == "before" else at >= time for time in told)
     return _WEAK * other_side / len(told) if told else 0.0
 
 
 def _dates(text: str, today: date) -> list[_Date]:
-    """All dates that are written out, in the order of the question."""
+    """List all written dates, in the order of the query."""
     found: list[_Date] = []
     for written in _WRITTEN if _pattern(_MAYBE_WRITTEN).search(text) else ():
         for match in _pattern(written).finditer(text):
@@ -179,7 +178,7 @@ def _dates(text: str, today: date) -> list[_Date]:
 
 
 def _blotted(text: str, match: re.Match[str]) -> str:
-    """The text without what was read of it, everything else in its place."""
+    """Replace a match with underscores of the same length, so positions stay."""
     return f"{text[: match.start()]}{'_' * len(match[0])}{text[match.end() :]}"
 
 
@@ -201,7 +200,7 @@ def _read(match: re.Match[str], today: date) -> _Date | None:
 
 
 def _numeric(match: re.Match[str], first: int, second: int) -> _Date | None:
-    """Day, month and year in digits; with slashes only if it can be read in one way."""
+    """Read a date in digits; with slashes only if day and month are unambiguous."""
     if match["mark"] == "/" and second > 12:
         first, second = second, first
     elif match["mark"] == "/" and first <= 12 and first != second:
@@ -210,7 +209,7 @@ def _numeric(match: re.Match[str], first: int, second: int) -> _Date | None:
 
 
 def _is_date(match: re.Match[str], parts: dict[str, str]) -> bool:
-    """Whether a month's name means the month: `may`, `march` and short forms mean other things too."""
+    """Whether a month name means the month: `may`, `march` and abbreviations have other meanings."""
     name, before = parts["month"], match.string[: match.start("month")]
     if parts.keys() & {"year", "ordinal", "which"} or name.isdecimal():
         return True
@@ -220,7 +219,7 @@ def _is_date(match: re.Match[str], parts: dict[str, str]) -> bool:
 
 
 def _with_year(dates: list[_Date], text: str, today: date) -> list[_Date]:
-    """A date without a year is of the only year that the question names for certain."""
+    """Give dates without a year the only year that the query names."""
     years = {known.year for known in dates if known.year and _is_clear(known, text)}
     if not years and (found := _pattern(_YEAR_OF_NOW).search(text)):
         years = {today.year - (found[1].lower() == "last")}
@@ -230,12 +229,12 @@ def _with_year(dates: list[_Date], text: str, today: date) -> list[_Date]:
 
 
 def _is_clear(known: _Date, text: str) -> bool:
-    """Whether it is a date for certain: "2000" may be a number too, "in 2000" is a year."""
+    """Whether it is certainly a date: "2000" may be a number, "in 2000" is a year."""
     return known.month is not None or _pattern(_LEADING).search(text, 0, known.at) is not None
 
 
 def _ranges(dates: list[_Date], text: str) -> list[tuple[_Date, _Date]]:
-    """Each date alone, or two as the ends of what lies between them."""
+    """Pair dates that are the ends of a range; every other date is a pair with itself."""
     found: list[tuple[_Date, _Date]] = []
     for known in dates:
         if found and _leads_to(found[-1][0], found[-1][1], known, text):
@@ -253,7 +252,7 @@ def _leads_to(first: _Date, last: _Date, then: _Date, text: str) -> bool:
 
 
 def _named(first: _Date, last: _Date, text: str, today: date) -> list[Period]:
-    """The period from one date to another, and what the words before it make of it."""
+    """Build the period from one date to another, and apply the words before it."""
     start, end = _span(first, today), _span(last, today)
     from_day = start.first if start.first <= end.last else _months(start.first, -12)
     span = _Span(min(from_day, end.first), max(from_day, end.last), start.precision)
@@ -263,7 +262,7 @@ def _named(first: _Date, last: _Date, text: str, today: date) -> list[Period]:
 
 
 def _span(known: _Date, today: date) -> _Span:
-    """The days of a date. Without a year it is the latest one; a day that the month has not is left out."""
+    """Return the days of a date. A missing year becomes the latest one; an impossible day is ignored."""
     if known.month is None:
         year = known.year or today.year
         return _Span(date(year, 1, 1), date(year, 12, 31), "year")
@@ -276,7 +275,7 @@ def _span(known: _Date, today: date) -> _Span:
 
 
 def _sided(period: Period, text: str, at: int) -> Period:
-    """A period, or all that lies on the side of it that the words before it ask for."""
+    """Extend a period to everything before or after it if the words before it ask for that."""
     side = _pattern(_SIDE).search(text, max(0, at - 32), at)
     if side is None:
         return period
@@ -287,7 +286,7 @@ def _sided(period: Period, text: str, at: int) -> Period:
 
 
 def _counted(text: str, today: date) -> list[Period]:
-    """What is told from today backwards."""
+    """List the periods relative to today."""
     found = []
     for written, reader in _TOLD if _pattern(_MAYBE_COUNTED).search(text) else ():
         for match in _pattern(written).finditer(text):
@@ -298,7 +297,7 @@ def _counted(text: str, today: date) -> list[Period]:
 
 
 def _ago(match: re.Match[str], today: date) -> _Span:
-    """Around a day that lies so many days, weeks, months or years back; the longer the vaguer."""
+    """Read "N days/weeks/months/years ago": a span around that day, wider for longer units."""
     count, unit = _count(match), match["unit"].lower()
     if unit == "day":
         day = _shifted(today, -count)
@@ -308,7 +307,7 @@ def _ago(match: re.Match[str], today: date) -> _Span:
 
 
 def _past(match: re.Match[str], today: date) -> _Span:
-    """From so many days, weeks, months or years back until today."""
+    """Read "the last N days/weeks/months/years", up to today."""
     unit = match["unit"].lower()
     return _Span(_shifted(today, -_LENGTHS[unit] * _count(match)), today, _PRECISIONS[unit])
 
@@ -341,7 +340,7 @@ def _last(unit: str, today: date) -> _Span:
 
 
 def _season(match: re.Match[str], today: date) -> _Span:
-    """This or the last spring, summer, autumn or winter, as in the north."""
+    """Read this or the last season of the northern hemisphere."""
     month = _SEASONS[match["season"].lower()]
     first = date(_latest(month, today), month, 1)
     if match["which"].lower() != "this" and _months(first, 3) > today:
@@ -375,20 +374,20 @@ _TOLD: tuple[tuple[str, Callable[[re.Match[str], date], _Span]], ...] = (
 
 
 _EDGES: dict[Precision, int] = {"day": 1, "week": 4, "month": 10, "year": 60, "recent": 60}
-"""Days within which a period fades out that is counted back from now."""
+"""Days over which a relative period fades out."""
 _LATER = 7
-"""Days after something happened within which it is likely to be told."""
+"""Days within which an event is likely to be mentioned."""
 _MUCH_LATER: dict[Precision, int] = {"day": 14, "week": 14, "month": 30, "year": 90, "recent": 14}
-"""Days after which it is hardly told any more as what happened then."""
+"""Days after which an event is hardly mentioned any more."""
 _NEAR = 30
-"""Days on the asked side of a date within which the nearer is the likelier."""
+"""Days next to a date, on the asked side, within which nearer scores higher."""
 _WEAK = 0.3
 
 
 def fitness(periods: Iterable[Period], at: int | None) -> float:
-    """How well a time fits the best of the periods: 0 to 1, and 1.5 on a day that is named.
+    """Score how well a time fits the best of the periods: 0 to 1, and 1.5 on a named day.
 
-    What happened is often told some days later.
+    Events are often mentioned some days later.
     """
     if at is None:
         return 0.0
@@ -410,7 +409,7 @@ def _fitness(period: Period, at: int) -> float:
 
 
 def _beside(period: Period, at: int) -> float:
-    """The fitness of a time on the asked side of a date: the nearer the better. What was before is told soon after."""
+    """Score a time on the asked side of a date: nearer scores higher. Earlier events may be mentioned soon after."""
     beyond = (at - period.end if period.precision == "before" else period.start - at) / DAY
     if beyond <= 0:
         return max(_WEAK, 1 + beyond / _NEAR)
@@ -418,7 +417,7 @@ def _beside(period: Period, at: int) -> float:
 
 
 def _told(first: date, last: date, precision: Precision, day: date) -> float:
-    """The fitness of a day on which something was told that happened from the first to the last day."""
+    """Score the day on which an event from the first to the last day was mentioned."""
     month_after = 12 * (day.year - last.year) + day.month - last.month == 1
     within_months = first.replace(day=1) <= day <= _in_month(last.year, last.month, 31)
     if not month_after and not within_months:
@@ -432,7 +431,7 @@ def _told(first: date, last: date, precision: Precision, day: date) -> float:
 
 
 def _soft(period: Period, at: int) -> float:
-    """1 within, less and less outside; half for what is told soon after."""
+    """Score 1 within the period, fading outside; half for a mention soon after."""
     early, late = (period.start - at) / DAY, (at - period.end) / DAY
     fading = 1 - max(early, late, 0) / _EDGES[period.precision]
     end = _MUCH_LATER[period.precision]
@@ -454,7 +453,7 @@ def _shifted(day: date, days: int) -> date:
 
 
 def _months(day: date, months: int) -> date:
-    """The same day of a month before or after, or the last one if that month is shorter."""
+    """Shift a day by months; the last day if that month is shorter."""
     year, month = divmod(12 * day.year + day.month - 1 + months, 12)
     return _in_month(year, month + 1, day.day) if 1 <= year <= 9999 else (date.min if year < 1 else date.max)
 
@@ -464,11 +463,11 @@ def _in_month(year: int, month: int, day: int) -> date:
 
 
 def _length(year: int, month: int) -> int:
-    """The days of a month."""
+    """Return the number of days of a month."""
     return 31 if month == 12 else (date(year, month + 1, 1) - date(year, month, 1)).days
 
 
 def _latest(month: int, today: date, day: int = 1) -> int:
-    """The latest year in which a month was begun, of those in which it has such a day."""
+    """Return the latest year in which the month has begun and has this day."""
     year = max(1, today.year - (month > today.month))
     return next((one for one in range(year, max(0, year - 9), -1) if day <= _length(one, month)), year)

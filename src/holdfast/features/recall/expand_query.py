@@ -1,4 +1,4 @@
-"""More words for a question, out of what the store holds."""
+"""Expand a query with terms from the store."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from holdfast.kernel.text.idf import rarity
 from holdfast.kernel.text.words import asked, runs
 
 BEST = 8
-"""So many of the best hits are read."""
+"""Number of best hits to read."""
 MOST_NAMED = 8
-"""Words of a question that may be names."""
+"""Maximum query words tried as names."""
 MOST_CHARACTERS = 4096
 
 
@@ -35,16 +35,16 @@ class Expanded(NamedTuple):
 
 
 class Terms(Struct, frozen=True):
-    """Words and short phrases that go with the question, the best first."""
+    """Words and short phrases related to the query, best first."""
 
     terms: list[str]
 
 
 def expand(hold: Hold, query: str, namespace: str | None = None, *, most: int = MOST) -> Expanded:
-    """What else to ask for: names, labels and words of what the question finds, or as a model sees it."""
+    """Suggest further search terms: from a language model, or else names, tags and words of the hits."""
     words = asked(query)
     if not words:
-        raise Invalid("query: has no words", fields=["query"])
+        raise Invalid("query: it has no words to search for", fields=["query"])
     with hold.reading() as session:
         found = _by_rules(hold, session, query, words, namespace, most)
     return _by_model(hold, query, found, most)
@@ -70,7 +70,7 @@ def _by_rules(
 
 
 def _names(hold: Hold, session: Session, query: str, words: list[str], namespace: str | None) -> list[str]:
-    """The other names of entities that a question names."""
+    """Find the aliases of entities that a query names."""
     found: list[str] = []
     for name in dict.fromkeys([query.strip()[:128], *words[:MOST_NAMED]]):
         try:
@@ -86,8 +86,8 @@ def _by_model(hold: Hold, query: str, found: list[str], most: int) -> Expanded:
         return Expanded(found, BY_RULES)
     task = Task(
         "expand",
-        "The material is a question to a memory. Name five to eight words or short phrases that texts which answer it "
-        "would use and that are not in it: synonyms, related terms, other spellings.",
+        "The material is a search query. List five to eight words or short phrases that texts answering it would use "
+        "and that it does not contain: synonyms, related terms, other spellings.",
         Terms,
         512,
     )
@@ -97,4 +97,4 @@ def _by_model(hold: Hold, query: str, found: list[str], most: int) -> Expanded:
     had = set(runs(query))
     clean = [" ".join(term.split()) for term in answer.terms if runs(term) and not set(runs(term)) <= had]
     terms = [term for term in dict.fromkeys(clean) if len(term) <= 128][:most]
-    return Expanded(terms, how) if terms else Expanded(found, unfit("the model named nothing new"))
+    return Expanded(terms, how) if terms else Expanded(found, unfit("the model returned no new terms"))

@@ -1,4 +1,4 @@
-"""Everything that the order of a question's hits is made from, read once."""
+"""Read everything that ranking needs about the candidates of a query, each once."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -32,46 +32,46 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.vector import Embedding
 
 SMALL = 8000
-"""In a store of more memories, where finding takes longer, fewer are looked at."""
+"""With more memories than this, fewer candidates are read."""
 
 
 class Breadth(NamedTuple):
-    """How many memories are looked at for a question."""
+    """How many memories are read for a query."""
 
     found: int
-    """By words."""
+    """By keywords."""
     nearest: int
     """By vectors."""
     leading: int
-    """Of the best by words: what was said after them is a candidate too, for an answer need not repeat the words."""
+    """Memories after this many of the best lexical hits are candidates too: an answer need not repeat the words."""
     leading_nearest: int = 10
 
 
 WIDE = Breadth(100, 30, 50)
 NARROW = Breadth(30, 30, 10)
 LINKING = 20
-"""The links of so many of the best are followed."""
+"""Links are followed from this many of the best hits."""
 MOST_LINKS = 100
 BLOCK = 20
-"""Without a thread or a time, so many that came one after another are taken for what was said together."""
+"""Without a thread or a time, this many consecutive memories count as one conversation."""
 
 
 MAX_LOOKED_AT = 2000
-"""No more of one channel are looked at, however many of them only repeat the question."""
+"""Maximum read per channel, however many of them only repeat the query."""
 MOST_NAMES = 16
 DATED = 10
-"""If fewer of what was found were said at a time that the question names, more of that time is looked at."""
+"""With fewer hits from a period that the query names, more memories of that period are read."""
 RARE = 5
-"""Every memory with a word that at most so many hold is a candidate, though the index may rank a long one low."""
+"""A word in at most this many memories makes all of them candidates, even long ones that the index ranks low."""
 NOWHERE = Around(None, None, None, None)
 UNUSED = (0, 0)
 REPLIES = (REPLY, REPLY)
 Asked = dict[str, str]
-"""How each asked stem stands in a parsed text, and the stem."""
+"""Each query stem, by the form in which it occurs in parsed text."""
 
 
 class Looked(NamedTuple):
-    """Where a question looks, by whom and when."""
+    """What the reads of one query share: caller, session, filter, time."""
 
     hold: Hold
     session: Session
@@ -80,38 +80,38 @@ class Looked(NamedTuple):
 
 
 class Said(NamedTuple):
-    """How often each asked stem stands in a memory's labels, and in each of its passages."""
+    """How often each query stem occurs in a memory's labels and in each of its passages."""
 
     labels: dict[str, int]
     passages: list[dict[str, int]]
 
 
 class Heard(NamedTuple):
-    """What the words of a question found."""
+    """What keyword search found."""
 
     breadth: Breadth
     asked: asking.Question
-    """What the index was asked for."""
+    """The plan that was run against the index."""
     found: list[str]
     """Ids, best first."""
     rows: dict[str, Row]
     words: dict[str, str]
-    """Each asked stem, and a word of it."""
+    """Each query stem, with a word that has it."""
     said: dict[str, Said]
-    """How often the asked stems stand in what was found: counted while the question's vector is made."""
+    """Counts for each hit, computed while the query is embedded."""
     named: tuple[str, ...]
-    """The speakers whom the question names, in its order; or those of the role that it asks about."""
+    """Speakers that the query names, in its order; or those of the role it asks about."""
     scope: rank.Scope
     around: dict[int, Around]
-    """What was said before and after those that were found."""
+    """The rows before and after each hit."""
     vectors: Known
-    """Of those that were found, by the model that makes the question's."""
+    """Stored embeddings of the hits, from the model that embeds the query."""
     repeated: list[str]
-    """Prompts that were found and only repeat the question."""
+    """Prompts among the hits that only repeat the query."""
 
 
 class Gathered(NamedTuple):
-    """What is put in order."""
+    """What ranking works on: candidates, their neighbours, corpus statistics."""
 
     candidates: list[rank.Candidate]
     around: list[rank.Candidate]
@@ -119,23 +119,23 @@ class Gathered(NamedTuple):
     stems: tuple[str, ...]
     rows: dict[str, Row]
     superseded: dict[str, str]
-    """What was superseded, and by what."""
+    """Successor of each superseded memory."""
     uses: dict[str, tuple[int, int]]
-    """How often each was recalled, and when last."""
+    """Number of accesses of each, and time of the last one."""
     then: Mapping[str, Memory] = {}
-    """What is to be shown as it was."""
+    """Memories to return in a past state."""
     repeated_prompts: Collection[str] = ()
-    """They are no candidates, and count for what was said beside them."""
+    """They are not candidates, but still count for their neighbours."""
     asking_prompts: Collection[str] = ()
 
 
 def stems_of(words: Sequence[str]) -> dict[str, str]:
-    """The stems of some words, each with a word that has it."""
+    """Map each stem to a word that has it."""
     return {stem: word for word in words for stem in tokens.stems(word)}
 
 
 def speakers(look: Looked, question: Question) -> set[str]:
-    """Who speaks under a name that the question has."""
+    """Find the speakers with a name that occurs in the query."""
     return candidates.speakers(look.session, look.hold.caller, _names(question), look.which, look.now)
 
 
@@ -148,10 +148,10 @@ def listen(
     without: Collection[str] = (),
     beside_vectors: bool = False,
 ) -> Heard:
-    """What the words of a question find, and whom it names, of the speakers that are known and of those found.
+    """Run the keyword search, and find which speakers the query names.
 
-    While a model makes the question's vector, there is time to read those of what was found. `beside_vectors`: every
-    memory has some, so that words need not find everything.
+    It also reads the embeddings of the hits, while a model embeds the query. `beside_vectors`: every memory has
+    embeddings, so keywords need not find everything.
     """
     session = look.session
     last = session.newest_row()
@@ -173,13 +173,13 @@ def listen(
 
 
 def _finder(look: Looked, asked: asking.Question) -> Callable[[int], list[str]]:
-    """What finds so many of the memories that fit some words, best first."""
+    """Return a function that finds the best matches of a plan, up to a limit."""
     hold, session, which, now = look
     return lambda limit: [hit.id for hit in asking.candidates(session, hold.caller, asked, which, now, limit=limit)]
 
 
 def _rare_words_missed(words: Mapping[str, str], held: Mapping[str, int], found: Collection[Said]) -> tuple[str, ...]:
-    """The asked words that few memories of the store hold, and more of them than were found."""
+    """List rare query words of which not all memories were found."""
     rare = [stem for stem in words if 0 < held.get(stem, 0) <= RARE]
     counted = {
         stem: sum(stem in said.labels or any(stem in one for one in said.passages) for said in found) for stem in rare
@@ -188,12 +188,12 @@ def _rare_words_missed(words: Mapping[str, str], held: Mapping[str, int], found:
 
 
 class FoundNew(NamedTuple):
-    """What a channel found, best first: what says more than the question, and prompts that only repeat it."""
+    """What one channel found, best first: new memories, and prompts that only repeat the query."""
 
     new: list[str]
     repeated: list[str]
     rows: dict[str, Row]
-    """Of both."""
+    """Rows of both."""
 
 
 def find_new(
@@ -205,7 +205,7 @@ def find_new(
     without: Collection[str],
     known: Mapping[str, Row] = {},
 ) -> FoundNew:
-    """Read what a channel finds, whose rows may be known; more of it if repeated prompts take half of the places."""
+    """Read what a channel finds; read more if prompts that repeat the query take half of the places."""
     limit, rows = most, dict(known)
     while True:
         found = find(limit)
@@ -224,7 +224,7 @@ def find_new(
 
 
 def dated(look: Looked, question: Question, heard: Heard) -> list[str]:
-    """What was said when the question says, if its words found little of that: first what holds some of them."""
+    """List memories from the periods of the query, if keywords found few of them; keyword matches first."""
     found: list[str] = []
     repeated = set(heard.repeated)
     own, most = [row for id, row in heard.rows.items() if id not in repeated], DATED + len(repeated)
@@ -239,18 +239,18 @@ def dated(look: Looked, question: Question, heard: Heard) -> list[str]:
 
 
 def said_at(one: Row | Memory) -> int:
-    """When something happened, if that is known, or else when it was stored."""
+    """Return when it happened, or else when it was stored."""
     return one.created_at if one.occurred_at is None else one.occurred_at
 
 
 def _names(question: Question) -> list[str]:
-    """Words of a question as names are written; those that are written so in it, unless it has no capitals at all."""
+    """List words of the query that may be names: capitalised in it, or any word if it has no capitals."""
     names = [word.capitalize() for word in question.words[:MOST_NAMES] if word.isalpha()]
     return [name for name in names if name in question.text] if question.text != question.text.lower() else names
 
 
 def _speakers(rows: Iterable[Row]) -> set[str]:
-    """Who speaks in some memories, in a passage of them too."""
+    """Collect the speakers of memories and of their passages."""
     spoken = {row.speaker for row in rows if row.speaker}
     return spoken | {said.speaker for row in rows for said in row.parsed.lines if said.speaker}
 
@@ -265,7 +265,7 @@ def gather(
     also: Sequence[str] = (),
     past: Past = PRESENT,
 ) -> Gathered:
-    """Candidates of both channels, what was said around them, and what they are linked to; `also` whatever it is."""
+    """Collect the candidates: hits of both channels, their thread neighbours and links, and the memories in `also`."""
     rows = heard.rows | nearest.rows
     rows |= _read(look, [id for id in also if id not in rows])
     linking = [*heard.found[:LINKING], *nearest.new[:LINKING], *list(past.rows)[:LINKING]]
@@ -307,7 +307,7 @@ def gather(
 
 
 def _read(look: Looked, ids: Sequence[str]) -> dict[str, Row]:
-    """Memories that the filter lets through, in the given order."""
+    """Read the memories that pass the filter, in the given order."""
     if not ids:
         return {}
     read = candidates.by_ids(look.session, look.hold.caller, ids, look.which, look.now)
@@ -316,14 +316,14 @@ def _read(look: Looked, ids: Sequence[str]) -> dict[str, Row]:
 
 
 class Edges(NamedTuple):
-    """How some memories hang together."""
+    """Links among candidates."""
 
     linked: dict[str, set[str]]
     superseded: dict[str, str]
 
 
 def _edges(look: Looked, ids: Sequence[str], when: Then | None = None) -> Edges:
-    """The links of some memories, either way; those that held then, and were known."""
+    """Read the links of memories in both directions, valid and known at that time."""
     linked: dict[str, set[str]] = {}
     superseded: dict[str, str] = {}
     if not ids:
@@ -341,7 +341,7 @@ def _edges(look: Looked, ids: Sequence[str], when: Then | None = None) -> Edges:
 
 
 def _superseded(look: Looked, ids: Iterable[str], when: Then | None) -> dict[str, str]:
-    """What took the place of memories whose other links do not count: they were only linked to, or said beside."""
+    """Find the successors of memories whose other links do not count."""
     wanted = list(ids)
     if not wanted:
         return {}
@@ -359,16 +359,16 @@ def _was_known(link: Link, when: Then | None) -> bool:
 
 
 class Beside(NamedTuple):
-    """What was said before and after some memories."""
+    """The thread neighbours of the candidates."""
 
     around: dict[int, Around]
     following: dict[str, Row]
-    """What follows the best of them, and may be an answer itself."""
+    """Memories that follow the best hits and are candidates themselves."""
     others: list[Neighbour]
 
 
 def _beside(look: Looked, rows: Mapping[str, Row], heard: Mapping[int, Around], leading: Sequence[str]) -> Beside:
-    """`heard` is what is known already of some rows."""
+    """Read thread neighbours, except those known already."""
     hold, session, which, now = look
     known = {row.rowno for row in rows.values()}
     around = {place: at for place, at in heard.items() if place in known}
@@ -389,19 +389,19 @@ def _beside(look: Looked, rows: Mapping[str, Row], heard: Mapping[int, Around], 
 
 
 def _around(look: Looked, rows: Iterable[Row]) -> dict[int, Around]:
-    """What was said before and after those of some memories that stand in a strand."""
+    """Find the rows before and after the memories that are in a thread."""
     return candidates.around(look.session, [row.rowno for row in rows if row.strand])
 
 
 def _whenever(which: Filter) -> Filter:
-    """What a filter says of time alone: what was said beside a hit need not fit the rest."""
+    """Return only the time part of a filter: neighbours of a hit need not match the rest."""
     return Filter(unchanged_since=which.unchanged_since, true_at=which.true_at)
 
 
 def _near(
     look: Looked, asked: Embedding | None, fresh: Sequence[Kept], rows: Mapping[str, Row], known: Known
 ) -> dict[str, Near]:
-    """How near each passage of the candidates is; a vector of what a memory says at another time does not count."""
+    """Compute the cosine of each passage of the candidates; embeddings of another text version do not count."""
     if asked is None:
         return {}
     said = {id: row.content_hash for id, row in rows.items()}
@@ -410,7 +410,7 @@ def _near(
 
 
 def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, Near]:
-    """How near the passages are of which no vector is kept yet."""
+    """Compute the cosines of passages whose embeddings are not stored yet."""
     found: dict[str, Near] = {}
     for one, cosine in zip(fresh, cosines(asked.vector, [one.vector for one in fresh]), strict=True):
         found.setdefault(one.memory, {})[one.begins, one.ends] = cosine
@@ -420,7 +420,7 @@ def measured(asked: Embedding, fresh: Sequence[Kept]) -> dict[str, Near]:
 def _scope(
     look: Looked, question: Question, words: dict[str, str], named: tuple[str, ...], last: int, held: Mapping[str, int]
 ) -> rank.Scope:
-    """How rare the words are where the question looks, and which of them are names."""
+    """Read how rare the query words are within the filter, and which of them are names."""
     hold, session, which, now = look
     narrow = "*" not in hold.caller.namespaces or replace(which, archived=False) != EVERYTHING
     usual = hold.local(Usual)
@@ -431,7 +431,7 @@ def _scope(
 
 
 class _Making(Struct, frozen=True):
-    """What makes a candidate of a row."""
+    """Builds candidates from rows."""
 
     question: Question
     asked: Asked
@@ -441,14 +441,14 @@ class _Making(Struct, frozen=True):
     around: dict[int, Around]
     ids: dict[int | None, str]
     asking: frozenset[int]
-    """The rows of prompts that ask something."""
+    """Rows of prompts that ask something."""
     edges: Edges
     uses: dict[str, tuple[int, int]]
     utility: dict[str, float]
     now: int
 
     def candidate(self, row: Row) -> rank.Candidate:
-        """By place: there are many, and by name each would take as long again."""
+        """Positional arguments: with keywords, this hot path takes twice as long."""
         id, at = row.id, said_at(row)
         near, said = self.near.get(id, {}), self.said.get(id) or _said(row.parsed, self.asked)
         over = id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now)
@@ -474,10 +474,10 @@ class _Making(Struct, frozen=True):
         )
 
     def _surroundings(self, row: Row) -> tuple[str | None, str | None, str | None, str | None]:
-        """Its group, and what was said one before it, two before and one after.
+        """Return its group, and the ids one before it, two before it and one after it.
 
-        A prompt that asks has none, and is one only for the answer right after it: in an agent's long session each
-        question would lift every other.
+        A prompt that asks has none and counts only for the answer right after it: otherwise, in a long agent session,
+        every question would lift every other one.
         """
         if row.rowno in self.asking:
             return (None, None, None, None)
@@ -486,7 +486,7 @@ class _Making(Struct, frozen=True):
         return (_group(row), self.ids.get(at.before), others[0], others[1])
 
     def neighbours(self, rows: Iterable[Neighbour]) -> list[rank.Candidate]:
-        """What only counts for others, as far as it does: its words, as if it were one passage, and who says it."""
+        """Build neighbours that are not candidates: their words as one passage, and their speaker."""
         return [
             rank.Candidate(
                 row.id, (rank.Piece(0, 0, counts),), length_of(row.text), speaker=row.speaker, asks=is_asking(row.text)
@@ -506,12 +506,12 @@ def _said(parsed: Parsed, asked: Asked) -> Said:
 
 
 def _held(text: str, asked: Asked) -> list[str]:
-    """What of that stands in a parsed text: the rest need not be looked for in each part of it."""
+    """List the query stems in a parsed text; the others need not be counted in its parts."""
     return [padded for padded in asked if padded in text]
 
 
 def _pieces(row: Row, near: Near, said: Said) -> list[rank.Piece]:
-    """The passages of a memory. A vector of something else is one without words."""
+    """Build the passages of a memory. An embedding without a passage becomes one without words."""
     lines = row.parsed.lines
     cosines = [near.get((line.begins, line.ends)) for line in lines]
     found = [
@@ -525,7 +525,7 @@ def _pieces(row: Row, near: Near, said: Said) -> list[rank.Piece]:
 
 
 def _counted(stems: str, held: Sequence[str], asked: Asked) -> dict[str, int]:
-    """How often each asked stem stands in a part of a parsed text, of those that stand in the whole."""
+    """Count the given stems in a part of a parsed text."""
     return {asked[padded]: count for padded in held if (count := stems.count(padded))} if held and stems else {}
 
 

@@ -8,7 +8,7 @@ select {recall_log.columns} from recall_log r where r.id = :id
 -- name: recall_log_page
 select {recall_log.columns} from recall_log r where r.id > :after order by r.id limit :limit
 -- name: recall_log_before
--- The newest first, on from one.
+-- Newest first, before an id.
 select {recall_log.columns} from recall_log r where r.id < :before order by r.id desc limit :limit
 -- name: recall_log_of
 select {recall_log.columns} from recall_log r where r.agent = :agent and r.id < :before order by r.id desc limit :limit
@@ -20,15 +20,15 @@ select count(*) from recall_log
 -- name: recall_log_aged
 delete from recall_log where asked_at < :before
 -- name: recall_log_excess
--- The oldest go first, and those of which nobody said anything before the others.
+-- Deletes recalls without feedback first, then the oldest.
 delete from recall_log where id in (select r.id from recall_log r
   order by case when exists (select 1 from recall_feedback f where f.recall = r.id) then 1 else 0 end, r.asked_at, r.id
   limit :excess)
 -- name: recall_log_purged
--- A question may quote what was purged: it goes too.
+-- The query is deleted too: it may quote a purged memory.
 update recall_log set hits = :hits, question = null where id = :id
 -- name: recall_purged
--- Which of some memories were purged.
+-- The purged ones among some memories.
 select id from memory where id = any(:ids) and state = 'deleted' and reason = 'purged'
 -- name: recall_feedback_put
 insert into recall_feedback (recall, memory, agent, verdict, given_at)

@@ -1,4 +1,4 @@
-"""Write down which memories were used, and for which questions, in a batch after the reading is done."""
+"""Write buffered accesses and recalls in a batch, after the reads."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ from holdfast.kernel.journal.transaction import Transaction
 
 
 def flush(hold: Hold) -> int:
-    """Count the uses, lengthen the lives they lengthen, promote what is used often. How many memories it was.
+    """Count accesses, extend expiry times, promote memories that are used often. Return the number of memories.
 
-    Each under the name of the agent that used them: a promotion is its doing.
-    What a store cannot take now waits for the next time; if there is none it is lost, being a hint and no memory.
+    Changes are made in the name of the agent that used the memories. What cannot be written now waits for the next
+    flush; without one it is lost, which is acceptable for a hint.
     """
     written = 0
     used_by, asked = hold.local(Uses).take(), hold.local(Recalls).take()
@@ -31,7 +31,7 @@ def flush(hold: Hold) -> int:
                 _log(user, write, theirs)
             written += len(used)
         except OutcomeUnknown:
-            continue  # rather never counted than twice
+            continue  # lose a count rather than count twice
         except StoreError:
             hold.local(Uses).add(agent, used)
             hold.local(Recalls).put_back(theirs)
@@ -39,7 +39,7 @@ def flush(hold: Hold) -> int:
 
 
 def _log(hold: Hold, write: Transaction, asked: Sequence[Asked]) -> None:
-    """Keep what was asked, for a while, so that something can be said of it."""
+    """Store recalls for a while, so that they can be rated."""
     if asked:
         recalls.add(write.session, [one.logged(whole=hold.keep_recalls > 0) for one in asked])
         recalls.prune(write.session, oldest(write.now, hold.keep_recalls))

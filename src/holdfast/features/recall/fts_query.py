@@ -1,7 +1,7 @@
-"""What a question asks of the full-text index, so that it stays quick among a million memories.
+"""Plan full-text queries that stay fast with a million memories.
 
-A word that few memories hold is looked up everywhere. One that very many hold says little: it is left out if there are
-two rarer ones, and otherwise looked up among the newest memories, or among all if those give too few.
+Rare words are looked up everywhere. A very common word is left out if there are two rarer ones; otherwise it is looked
+up among the newest memories, or among all if those give too few hits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,27 +13,27 @@ from holdfast.kernel.storage import fts_tokens as tokens
 from holdfast.kernel.storage.port import Session
 
 ROW_BUDGET = 5000
-"""About so many rows are ranked for a question that is asked by its words alone. In a memory of up to twice as many,
-counting words costs more than it saves: there every word is asked for."""
+"""About this many rows are ranked for a query by keywords alone. In a store of up to twice as many rows, counting words
+costs more than it saves, so every word is looked up."""
 BESIDE_VECTORS = 0.3
-"""So much of that is enough beside vectors, which find most of what only common words would have found."""
+"""Share of the budget when vectors are searched too: they find most of what only common words would find."""
 
 
 class Question(NamedTuple):
-    """Words as the index is asked for them."""
+    """The words to look up in the index."""
 
     rare: tuple[str, ...]
     common: tuple[str, ...] = ()
     since_row: int = 0
-    """From here on about as many rows as the budget hold the common words."""
+    """From this row on, about as many rows as the budget contain the common words."""
     held: Mapping[str, int] = {}
-    """In how many memories each stem stands, if that had to be counted."""
+    """Number of memories that contain each stem, if counted."""
 
 
 def question(
     session: Session, words: Sequence[str], last: int | None = None, *, beside_vectors: bool = False
 ) -> Question:
-    """The words worth asking for, rarest first; in a store of so many rows, if that is known."""
+    """Choose the words to look up, rarest first. `last` is the newest row, if known."""
     last = session.newest_row() if last is None else last
     if last <= 2 * ROW_BUDGET:
         return Question(tuple(words))
@@ -49,7 +49,7 @@ def question(
 
 
 def _fitting(counts: Iterable[int], budget: int) -> int:
-    """How many of the first fit into the budget together."""
+    """Count how many leading items fit into the budget together."""
     total = number = 0
     for count in counts:
         total += count
@@ -62,7 +62,7 @@ def _fitting(counts: Iterable[int], budget: int) -> int:
 def candidates(
     session: Session, caller: Caller, asked: Question, which: Filter, now: int, *, limit: int
 ) -> list[Found]:
-    """Hits for any of a question's words, best first; every filter applies before the limit."""
+    """Find memories with any of the planned words, best first. Filters apply before the limit."""
     found = matching(session, caller, asked.rare, which, now, limit=limit) if asked.rare else []
     if not asked.common:
         return found
@@ -75,6 +75,6 @@ def candidates(
 
 
 def _best_of(*many: list[Found]) -> list[Found]:
-    """Each hit once, with the best score it got."""
+    """Merge hits, each once with its best score."""
     hits = sorted((hit for found in many for hit in found), key=lambda hit: -hit.score)
     return list({hit.id: hit for hit in reversed(hits)}.values())[::-1]

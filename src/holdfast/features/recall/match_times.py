@@ -1,4 +1,4 @@
-"""When all of what a question's words find was said: what the best hits alone do not tell."""
+"""Times of all memories that match a query, not only of the best hits."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ MOST = asking.ROW_BUDGET
 
 
 def said(session: Session, caller: Caller, words: Sequence[str], which: Filter, now: int) -> dict[str, int] | None:
-    """The ids of all that holds any of some words, and when it was said; None if there are too many to look through."""
+    """Return the ids and times of all memories with any of some words; None if there are too many to read."""
     put = asking.question(session, words)
     if any(_held(word, put) for word in words if word not in put.rare):
         return None
@@ -26,5 +26,5 @@ def said(session: Session, caller: Caller, words: Sequence[str], which: Filter, 
 
 
 def _held(word: str, put: asking.Question) -> int:
-    """In how many memories a word stands, as far as that was counted."""
+    """Return in how many memories a word occurs, as far as counted."""
     return min((put.held.get(stem, 0) for stem in tokens.stems(word)), default=0)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Curve(NamedTuple):
-    """A non-decreasing, piecewise linear function from (0, 0) on; constant behind its last knot."""
+    """A non-decreasing, piecewise linear function from (0, 0) on; constant after its last knot."""
 
     xs: tuple[float, ...]
     ys: tuple[float, ...]
@@ -24,7 +24,7 @@ class Curve(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Neighbouring points that share their mean."""
+    """Neighbouring points that are pooled into their mean."""
 
     first: float
     last: float
@@ -36,8 +36,7 @@ class _Block(NamedTuple):
 
 
 def fit_monotone(points: Iterable[tuple[float, float]]) -> Curve:
-    """Fit a curve to points of which x is positive and y not negative, by least squares: neighbours that fall are
-    pooled into their mean."""
+    """Fit a curve by least squares to points with x > 0 and y >= 0, pooling decreasing neighbours into their mean."""
     blocks: list[_Block] = []
     for x, same in groupby(sorted(points), itemgetter(0)):
         ys = [y for _, y in same]

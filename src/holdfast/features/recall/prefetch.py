@@ -1,4 +1,4 @@
-"""A question's vector, made while its words are looked up."""
+"""Embed a query on a thread while its words are looked up."""
 
 from _thread import allocate_lock, start_new_thread
 from types import TracebackType
@@ -9,10 +9,10 @@ from holdfast.kernel.vector import Vector
 
 
 class Ahead:
-    """Begun with a text that may turn out to be the wrong one: then it is made again, of the right one.
+    """The embedding of a text, started early. If the text turns out to be another one, it is computed again.
 
-    What was begun is waited for at the end in any case: a process must not end in the middle of a model's start. A
-    thread of `threading` would be waited for at its beginning too, as long as a busy machine lets it wait.
+    Leaving always waits for the thread: a process must not end while a model is loading. The thread is not one of
+    `threading`, because starting such a thread waits until it runs, which takes long on a busy machine.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Ahead:
         self._wait()
 
     def begin(self, embedder: Embedder, text: str) -> None:
-        """Make the vector of a text, and return at once."""
+        """Start to embed a text and return at once."""
         self._begun = embedder, text
         self._running.acquire()
         start_new_thread(self._make, self._begun)
@@ -36,13 +36,13 @@ class Ahead:
     def _make(self, embedder: Embedder, text: str) -> None:
         try:
             self._made = made(embedder, text)
-        except Exception as error:  # noqa: BLE001 - raised where the vector is asked for
+        except Exception as error:  # noqa: BLE001 - raised by `vector`
             self._failed = error
         finally:
             self._running.release()
 
     def vector(self, embedder: Embedder, text: str) -> Vector | None:
-        """Of a text; None if the model does not know its words."""
+        """Return the embedding of a text; None if the model does not know its words."""
         self._wait()
         if self._begun != (embedder, text):
             return made(embedder, text)
@@ -56,7 +56,7 @@ class Ahead:
 
 
 def made(embedder: Embedder, text: str) -> Vector | None:
-    """The vector of a text whose words the model knows."""
+    """Embed a text; None if the model does not know its words."""
     if not embedder.reads(text):
         return None
     (vector,) = embedder.embed([text])

@@ -1,30 +1,30 @@
 -- name: candidate.columns
--- What the order of hits is made from.
+-- The columns that ranking needs.
 m.rowno, m.id, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until, m.priority, m.confidence,
 m.content_hash, m.kind, m.parsed
 -- name: candidate_select
--- Some memories; filters follow. The limit, which nobody reaches, keeps a planner from reading a whole namespace instead.
+-- Memories by id; filters follow. The limit is never reached: it stops a planner from reading a whole namespace instead.
 select {candidate.columns} from (select * from memory where id = any(:ids) limit 1000000) as m where true
 -- name: candidate_select.numbered
 select {candidate.columns} from (select * from memory where rowno = any(:rows) limit 1000000) as m where true
 -- name: said_select
--- What was said in a span of time, which the filters that follow name.
+-- Memories by time; filters follow.
 select m.id from memory m where true
 -- name: said_select.forward
  order by coalesce(m.occurred_at, m.created_at), m.id limit :limit
 -- name: said_select.backward
  order by coalesce(m.occurred_at, m.created_at) desc, m.id desc limit :limit
 -- name: neighbour_select
--- What a memory counts for that was only said beside another.
+-- Neighbours that are not candidates.
 select m.rowno, m.id, m.speaker, m.parsed
 from (select * from memory where rowno = any(:rows) limit 1000000) as m where true
 -- name: parsed_newest
--- How the newest texts begin that were taken apart.
+-- The beginnings of the newest parsed texts.
 select substr(parsed, 1, 16) from memory where parsed <> '' order by rowno desc limit :limit
 -- name: strand.before
--- The nearest before a memory that is said at its spot. What comes before it is this, or else the nearest at an earlier
--- spot: in two parts, for SQLite compares no two columns at once if one is a row's number, and would read a whole strand
--- of one spot.
+-- The nearest row before a memory in its thread at the same position. The one before it is this, or else the nearest at
+-- an earlier position. Two queries, because SQLite does not use an index to compare two columns at once if one is the
+-- row number: it would read all rows of a position.
 select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
   and n.spot = m.spot and n.rowno < m.rowno order by n.rowno desc limit 1
 -- name: strand.earlier
@@ -37,7 +37,7 @@ select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
 select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
   and n.spot > m.spot order by n.spot, n.rowno limit 1
 -- name: strand_around
--- Which rows come before and after some, two each way, among what was said one after another.
+-- Two rows before and two after each row in its thread.
 select m.rowno,
   coalesce(({strand.before}), ({strand.earlier})),
   coalesce(({strand.before} offset 1),
@@ -47,14 +47,14 @@ select m.rowno,
     case when ({strand.after}) is null then ({strand.later} offset 1) else ({strand.later}) end)
 from memory m where m.rowno = any(:rows) and m.strand is not null and m.state = 'live'
 -- name: speaker_select
--- Who speaks under a name, or under one that begins with it; filters follow.
+-- Speakers with a name, or with one that begins with it; filters follow.
 select m.speaker from (select * from memory where speaker = :name
   or (speaker >= :name || ' ' and speaker < :name || '!') limit 1000000) as m where true
 -- name: memory_some
--- How many there are, up to a number; filters follow.
+-- Number of memories, up to a limit; filters follow.
 select count(*) from (select 1 from memory m where true
 -- name: memory_some.end
  limit :limit) as counted
 -- name: memory_id_beside
--- The ids before and after one: what it shares with them is not enough to name it.
+-- The ids before and after one: their common prefix is not unique.
 select (select max(a.id) from memory a where a.id < :id), (select min(b.id) from memory b where b.id > :id)

@@ -1,4 +1,4 @@
-"""What a question asks: its words, its language, whom it names and when."""
+"""Parse a query: its words, language, speakers and dates."""
 
 import re
 import unicodedata
@@ -16,12 +16,12 @@ MOST_WORDS = 64
 _PART_OF_NAME = re.compile(r"[^\s_.,'’-]{2,}")
 
 _ENDING = re.compile(r"(?<=\w)['’](d|ll|m|re|ve)\b", re.IGNORECASE)
-"""Of "I'd", "you'll", "I'm", "they're" and "we've": as common as what it is short for."""
+"""Endings of "I'd", "you'll", "I'm", "they're" and "we've", which count as common words."""
 
 _ENGLISH = STOP - frozenset(
     "a am an as at be by do had has he her him i if in is it me on or so to us was we will".split()
 )
-"""Common words that hardly any other language has."""
+"""Common English words that other languages rarely share."""
 
 _OTHERS = tuple(
     frozenset(words.split())
@@ -46,17 +46,17 @@ _OTHERS = tuple(
 
 
 _CHARACTER = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
-"""Of Chinese, each may be a word by itself."""
+"""In Chinese, a single character may be a word."""
 
 
 _ASKING, _ASKED = frozenset(("user", "human")), frozenset(("assistant", "ai", "bot", "agent", "model"))
-"""Who asks, and who is asked, as speakers are called by their role."""
+"""Role names of the two sides of a conversation."""
 _MAYBE_OF_MINE = frozenset("i me my mine myself any recommend suggest".split())
 
 
 @cache
 def _told() -> re.Pattern[str]:
-    """What the one who is asked has said before. Like the next, it is compiled when it is first needed."""
+    """Match references to what the assistant said before. Compiled on first use, like the next pattern."""
     say = "say|tell|suggest|recommend|mention|advise|propose|explain|describe|list|name|give|share|show|promise|write"
     said = "said|told|suggested|recommended|mentioned|advised|proposed|explained|described|listed|named|gave|given"
     said += "|shared|showed|shown|promised|wrote|written|replied|answered|referring|talking"
@@ -71,7 +71,7 @@ def _told() -> re.Pattern[str]:
 
 @cache
 def _of_mine() -> re.Pattern[str]:
-    """What the one who asks has told of himself, or what a piece of advice for him has to respect."""
+    """Match references to what the user said about themselves, and requests for personal advice."""
     return re.compile(
         r"(?<!\btell\s)(?<!\bgive\s)(?<!\bshow\s)(?<!\bremind\s)\bme\b|\b(?:I|my|mine|myself)\b"
         r"|\b(?:recommend|suggest)\b|\bany\s+(?:\w+\s+)?(?:ideas|tips|advice|suggestions|recommendations)\b",
@@ -80,25 +80,25 @@ def _of_mine() -> re.Pattern[str]:
 
 
 class Question(NamedTuple):
-    """A question as recall needs it."""
+    """A parsed query."""
 
     text: str
     words: tuple[str, ...]
-    """Distinct, in lower case; pairs of characters where words are not told apart by blanks; emoji by their names."""
+    """Distinct, lower case; character pairs for scripts without spaces; emoji by name."""
     english: bool
-    """Whether what is known of English, its common words and its first person, may be used."""
+    """Whether the rules for English apply: common words, first person."""
     dates: tuple[Period, ...]
-    """By the clock of the one who asks."""
+    """By the caller's clock."""
     roles: frozenset[str] = frozenset()
-    """Who is to have said what is asked for, by role: the one who asks, or the one who is asked."""
+    """Roles whose words the query asks for: the user's or the assistant's."""
     events: tuple[Event, ...] = ()
-    """Before or after what it is to have been said."""
+    """Events that the query uses as dates ("since the migration")."""
     zone: int = 0
-    """How far ahead of UTC the clock is of the one who asks."""
+    """Offset of the caller's clock from UTC, in microseconds."""
 
 
 def question(text: str, now: int, zone: int = 0) -> Question:
-    """A question that is asked now; of English, the words that carry its meaning, or all if it has only common ones."""
+    """Parse a query. In English, common words are dropped unless there are no others."""
     plain = unicodedata.normalize("NFC", visible(text))
     found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain), *emoji.names(plain))))
     english = is_english(found, all(map(str.isascii, found)))
@@ -109,14 +109,14 @@ def question(text: str, now: int, zone: int = 0) -> Question:
 
 
 def _roles(text: str, words: frozenset[str]) -> frozenset[str]:
-    """What did you suggest? is about what an assistant said, What did I buy? about what its user told."""
+    """Return whose words a query asks for: "What did you suggest?" the assistant's, "What did I buy?" the user's."""
     if words & {"you", "your", "our"} and _told().search(text):
         return _ASKED
     return _ASKING if words & _MAYBE_OF_MINE and _of_mine().search(text) else frozenset()
 
 
 def is_english(words: Collection[str], ascii_only: bool) -> bool:
-    """Whether common words of English prevail over another language's; a few plain words are taken for English."""
+    """Whether common English words outnumber those of other languages. A few plain ASCII words count as English."""
     held = frozenset(words)
     english, maybe = len(held & _ENGLISH), len(held & STOP - _ENGLISH)
     other = max(len(held & common) for common in _OTHERS)
@@ -124,14 +124,15 @@ def is_english(words: Collection[str], ascii_only: bool) -> bool:
 
 
 def named_in(words: Sequence[str], speakers: Iterable[str]) -> tuple[str, ...]:
-    """The speakers whose name, or a part of it, is among the words, in their order; a user or assistant is nobody."""
+    """List the speakers named among the words, wholly or in part, in word order. Role names do not count."""
     places = {word: place for place, word in reversed(list(enumerate(words)))}
     found = {speaker: _place(speaker, places) for speaker in speakers if speaker.lower() not in ROLES}
     return tuple(sorted((one for one in found if found[one] < len(words)), key=lambda one: (found[one], one)))
 
 
 def voices(asked: Question, speakers: Collection[str]) -> tuple[str, ...]:
-    """The speakers whom a question names, or else those of the role it asks about, if others have a role too."""
+    """List the speakers that a query names. If it names none, list those of the roles it asks about, provided that the
+    other role speaks too."""
     named = named_in(asked.words, [speaker for speaker in speakers if not _is_label(speaker, asked.text)])
     if named or not {speaker.lower() for speaker in speakers} & ROLES - asked.roles:
         return named
@@ -139,22 +140,22 @@ def voices(asked: Question, speakers: Collection[str]) -> tuple[str, ...]:
 
 
 def _is_label(speaker: str, text: str) -> bool:
-    """Whether a head in capitals, as of "TASK: ...", is no name in a question that has the same as a common word."""
+    """Whether a speaker in capitals, as in "TASK: ...", is only a label, because the query has it as a common word."""
     if not speaker.isupper() or text == text.lower():
         return False
     return not any(part in text or part.title() in text for part in _PART_OF_NAME.findall(speaker))
 
 
 def _place(speaker: str, places: Mapping[str, int]) -> int:
-    """Where a part of a name stands first; behind all words if none does."""
+    """Return the first position of a part of a name among the words; the number of words if there is none."""
     parts = [terms(part) for part in _PART_OF_NAME.findall(speaker)]
     return min((places[part[0]] for part in parts if part and places.keys() >= set(part)), default=len(places))
 
 
 def first_person(text: str, named: Sequence[str]) -> str:
-    """A question about somebody as that person would put it, because memories are told in the first person.
+    """Rewrite a query about a person in the first person, because memories are.
 
-    Who is named besides is the one spoken to.
+    The first speaker becomes "I", every other one "you".
     """
     calls = {call: not place for place, name in reversed(list(enumerate(named))) for call in _calls(name)}
     if not calls:
@@ -168,7 +169,7 @@ _VOICE = {(True, False): "I", (True, True): "my", (False, False): "you", (False,
 
 
 def _calls(name: str) -> set[str]:
-    """How a person is called in a question: by the whole name or by the first alone, as written or capitalised."""
+    """List the forms of a name: whole name or first name, as written or capitalised."""
     parts = name.split() if name.lower() not in ROLES else []
     calls = {" ".join(parts), parts[0]} if parts else set()
     return {call for known in calls for call in (known, known.title()) if len(call) > 1}

@@ -1,4 +1,4 @@
-"""More words for a question: what the memories that it finds speak of, what they are labelled, and other forms."""
+"""Rules for query expansion: words and tags of the hits, aliases, other word forms."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,8 +21,8 @@ def expanded(
     rarity: Callable[[str], float] = lambda word: 1.0,
     most: int = MOST,
 ) -> list[str]:
-    """Words that go with those of a question, the best first: other names of what it names, labels and words of what
-    it finds, and where that is nothing, other forms of its own words. None of them only repeats one that was asked."""
+    """List terms related to a query, best first: aliases, then tags and words of the hits; if there are none, other
+    forms of the query words. No term repeats a query word."""
     asked = {stem(word) for word in runs(query)}
     found = [*_new(names, asked, stem), *_shared(texts, tags, asked, stem, rarity)]
     return _distinct([*found, *(_forms(query) if not found else ())], query, stem)[:most]
@@ -39,7 +39,7 @@ def _shared(
     stem: Callable[[str], str],
     rarity: Callable[[str], float],
 ) -> list[str]:
-    """Labels and words that stand in several of the best texts, or in the very best; rare ones first."""
+    """List tags, and words in several of the best texts or in the best one; rare ones first."""
     labels = Counter(tag for tag in tags if not {stem(word) for word in runs(tag)} <= set(asked))
     counts: Counter[str] = Counter()
     for place, text in enumerate(texts):
@@ -55,7 +55,7 @@ def _tells(word: str, asked: Collection[str], stem: Callable[[str], str]) -> boo
 
 
 def _forms(query: str) -> Iterator[str]:
-    """Other forms of the words that were asked."""
+    """List other forms of the query words."""
     for word in runs(query):
         if word in STOP or not (word.isascii() and word.isalpha()) or len(word) <= LEAST_LETTERS:
             continue
@@ -65,7 +65,7 @@ def _forms(query: str) -> Iterator[str]:
 
 
 def _distinct(words: Sequence[str], query: str, stem: Callable[[str], str]) -> list[str]:
-    """Each once, however it is written."""
+    """Drop repeated terms, whatever their spelling."""
     asked = set(runs(query))
     kept = {" ".join(runs(word)): word for word in reversed(words) if word.casefold() not in asked}
     return [word for word in dict.fromkeys(words) if kept.get(" ".join(runs(word))) == word]

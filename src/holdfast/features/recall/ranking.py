@@ -1,8 +1,8 @@
-"""The order of what was found.
+"""Rank candidates.
 
-Words, vectors, neighbours, thread, speaker and date each give a part of about 0 to 1; the parts are weighted and
-summed. Priority, confidence, age and use only adjust the sum. Everything here is a pure function of the candidates:
-the same ones give the same order, whoever fetched them.
+Words, vectors, neighbours, thread, speaker and date are features of about 0 to 1; a score is their weighted sum.
+Priority, confidence, age and use only adjust the sum. Everything here is a pure function of the candidates: the same
+candidates always get the same order.
 """
 
 from bisect import bisect_left
@@ -21,7 +21,7 @@ from holdfast.kernel.timestamps import DAY
 
 
 class Weights(NamedTuple):
-    """How much each part counts. Made by tools/fit_weights.py, then rounded: halving any one of them changes little."""
+    """Weight of each feature. Fitted by tools/fit_weights.py, then rounded: halving any one of them changes little."""
 
     words: float = 0.5
     vector: float = 0.6
@@ -40,29 +40,29 @@ class Weights(NamedTuple):
 WEIGHTS = Weights()
 
 PRIOR = 300
-"""So many memories of the whole store stand behind the rarity of a word in a small scope."""
+"""The rarity of a word in a small scope is smoothed with this many memories of the whole store."""
 RARITY_POWER = 1.55
 NAME_FACTOR = 0.3
-"""A name says less than another word as rare: who speaks is a part of its own."""
+"""A name counts less than an equally rare word, because the speaker is a feature of its own."""
 SATURATION = 0.9
 _GAIN = SATURATION + 1
 LENGTH_SHARE = 0.75
 SPEAKER_WORDS = 2.0
 SPEAKER_COSINE = 0.2
 UNRELATED = 0.2
-"""About the cosine of two texts that have nothing to do with each other."""
+"""The typical cosine of two unrelated texts."""
 SPAN = 0.3
-"""At least so far above that is the nearest taken to be: a weak best does not count in full."""
+"""The nearest counts in full only if its cosine is at least this much above UNRELATED."""
 SECOND_SHARE = 0.15
-"""How much of the second nearest passage counts beside the nearest: what a memory dwells on is not said in passing."""
+"""Share of the second nearest passage: a memory that dwells on a topic scores more than one that mentions it."""
 REPLY_SHARE = 0.5
-"""How much of a reply's nearness is that of the reply together with the end of what it replies to."""
+"""For a reply, the share of the embedding that includes the end of the previous message."""
 OTHERS_VOICE = 0.25
-"""What somebody says whom the question names, but not first."""
+"""Weight of a speaker that the query names, but not first."""
 RELATED = 0.25
-"""What no word found must be so near at least."""
+"""Minimum cosine of a memory that keywords did not find."""
 EXACT_LEAD = 0.1
-"""The share of its lead that an exact match without a vector keeps at least, whatever vectors others have."""
+"""Minimum share of its lead that an exact match without an embedding keeps over memories with one."""
 
 PRIORITY_WEIGHT = 0.05
 CONFIDENCE_WEIGHT = 0.10
@@ -73,11 +73,11 @@ MANY_USES = 50
 _MANY_USES = log(1 + MANY_USES)
 UTILITY_WEIGHT = 0.15
 OVER_FACTOR = 0.7
-"""For what holds no longer: superseded, or past its time."""
+"""For memories that are superseded or past `valid_until`."""
 
 
 class Piece(Struct, frozen=True, gc=False):
-    """A passage: where it stands, how often each asked stem stands in it, who says it, how near it is."""
+    """A passage: position, count of each query stem, speaker, cosine."""
 
     begins: int
     ends: int
@@ -87,62 +87,62 @@ class Piece(Struct, frozen=True, gc=False):
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """A memory that may be an answer, as far as the order needs it."""
+    """The data of a candidate memory that ranking needs."""
 
     id: str
     pieces: Sequence[Piece]
     length: int
-    """Stems in all of it."""
+    """Number of stems in the whole memory."""
     labels: Mapping[str, int] = {}
-    """How often each asked stem stands in its title and tags."""
+    """Count of each query stem in title and tags."""
     reply: float | None = None
-    """The cosine of it together with the end of what it replies to."""
+    """Cosine of the embedding that includes the end of the previous message."""
     speaker: str | None = None
     group: str | None = None
-    """What was said together with it; None: it stands alone."""
+    """Its thread or conversation; None if it has none."""
     before: str | None = None
     long_before: str | None = None
     after: str | None = None
     asks: bool = False
     date: float = 0.0
     linked: Collection[str] = ()
-    """Candidates that it is linked to."""
+    """Ids of linked candidates."""
     priority: int = 5
     confidence: float = 1.0
     updated_at: int = 0
     uses: int = 0
     utility: float = 0.0
-    """What was said of its use before: -1 to 1."""
+    """From feedback: -1 to 1."""
     over: bool = False
-    """It holds no longer."""
+    """Superseded, or past `valid_until`."""
     at: int = 0
-    """When it was said."""
+    """When it happened or was stored."""
 
 
 class Scope(NamedTuple):
-    """What the candidates were taken from."""
+    """Statistics of the memories that the query covers."""
 
     memories: int
     usual_length: float
     held: Mapping[str, int]
-    """In how many of the scope's memories each asked stem stands."""
+    """Number of memories in scope that contain each query stem."""
     share: Mapping[str, float]
-    """In which share of all memories of the store."""
+    """Share of all memories of the store that contain each query stem."""
     names: frozenset[str] = frozenset()
-    """Asked stems that are names of people who speak here."""
+    """Query stems that are names of speakers."""
     named: tuple[str, ...] = ()
-    """The speakers whom the question names, in its order."""
+    """Speakers that the query names, in its order."""
     events: tuple[tuple[Event, frozenset[str]], ...] = ()
-    """Before or after what it asks, each with the stems of its name."""
+    """Events that the query uses as dates, each with the stems of its name."""
 
     def voices(self) -> dict[str | None, float]:
-        """How much the question is about each speaker: 1 for the first it names or a role, less for others."""
+        """Weigh each speaker of the query: 1 for the first named or a role, less for others."""
         first = self.named[:1]
         return {name: 1.0 if name in first or name.lower() in ROLES else OTHERS_VOICE for name in self.named}
 
 
 class Parts(NamedTuple):
-    """Why a candidate stands where it does: each part before its weight."""
+    """The features of a candidate, before weighting."""
 
     words: float = 0.0
     vector: float = 0.0
@@ -166,7 +166,7 @@ def _sum(parts: Sequence[float], weights: Weights) -> float:
 
 
 class Adjusted(NamedTuple):
-    """What each reason adds to the factor of 1 by which a sum is adjusted; `over` is a factor of its own."""
+    """What each adjustment adds to a factor of 1; `over` is a separate factor."""
 
     priority: float
     confidence: float
@@ -180,24 +180,24 @@ class Adjusted(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A candidate in its place, and why it is there."""
+    """A ranked candidate with the explanation of its score."""
 
     id: str
     score: float
-    """The sum of the weighted parts, adjusted."""
+    """The adjusted weighted sum."""
     parts: Parts
     adjusted: Adjusted
     bm25: float
     cosine: float | None
-    """Of its nearest passage, as it is."""
+    """Of its nearest passage, unscaled."""
     terms: tuple[str, ...]
-    """The asked stems that it holds."""
+    """The query stems it contains."""
     piece: Piece | None
-    """The passage that bears most on the question."""
+    """The passage that matches best."""
 
 
 def word_weights(stems: Sequence[str], scope: Scope) -> dict[str, float]:
-    """How much each asked stem says: the rarer the more, a name less."""
+    """Weigh each query stem: rarer ones more, names less."""
     found = {}
     for stem in stems:
         held = scope.held.get(stem, 0) + PRIOR * scope.share.get(stem, 0.0)
@@ -207,7 +207,7 @@ def word_weights(stems: Sequence[str], scope: Scope) -> dict[str, float]:
 
 
 def lexical(candidate: Candidate, weights: Mapping[str, float], usual_length: float) -> float:
-    """Half by the whole text, half by its best passage; title and tags belong to each."""
+    """Score the words: half for the whole text, half for the best passage; title and tags count in both."""
     pieces = candidate.pieces
     total = _with_labels(pieces[0].counts, candidate.labels) if len(pieces) == 1 else _together(candidate)
     if not total:
@@ -222,7 +222,7 @@ def lexical(candidate: Candidate, weights: Mapping[str, float], usual_length: fl
 
 
 def _together(candidate: Candidate) -> Mapping[str, int]:
-    """How often each asked stem stands in a memory."""
+    """Count each query stem in a memory."""
     total = dict(candidate.labels)
     for piece in candidate.pieces:
         for stem, count in piece.counts.items():
@@ -231,14 +231,14 @@ def _together(candidate: Candidate) -> Mapping[str, int]:
 
 
 def _with_labels(counts: Mapping[str, int], labels: Mapping[str, int]) -> Mapping[str, int]:
-    """How often each asked stem stands in a passage, or in the labels, which belong to each."""
+    """Add the counts of the labels to those of a passage."""
     if not labels:
         return counts
     return {**labels, **{stem: count + labels.get(stem, 0) for stem, count in counts.items()}}
 
 
 def passage_words(candidate: Candidate, piece: Piece, weights: Mapping[str, float]) -> float:
-    """How much a passage says to the words that were asked for."""
+    """Score the words of a passage."""
     return _saturated(_with_labels(piece.counts, candidate.labels), weights, SATURATION)
 
 
@@ -250,7 +250,7 @@ def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping:
 
 
 def voice(candidate: Candidate, voices: Mapping[str | None, float]) -> float:
-    """Whether somebody whom the question names says it, or a passage of it."""
+    """Score whether a speaker that the query names says it, or a passage of it."""
     own = voices.get(candidate.speaker, 0.0)
     if not voices or not _in_turns(candidate):
         return own
@@ -258,14 +258,14 @@ def voice(candidate: Candidate, voices: Mapping[str | None, float]) -> float:
 
 
 def _in_turns(candidate: Candidate) -> bool:
-    """Whether its passages have speakers of their own."""
+    """Whether its passages have their own speakers."""
     return bool(candidate.pieces) and candidate.pieces[0].speaker is not None
 
 
 def spoken(
     candidate: Candidate, speaks: float, weights: Mapping[str, float], voices: Mapping[str | None, float]
 ) -> float:
-    """What who speaks adds to its words: half to the whole, half to the passage that is best with its own speaker."""
+    """Score what the speaker adds to the words: half for the whole, half for the best passage with its speaker."""
     whole = SPEAKER_WORDS * speaks
     if not speaks or not _in_turns(candidate):
         return whole
@@ -275,9 +275,9 @@ def spoken(
 
 
 def nearness(candidate: Candidate, voices: Mapping[str | None, float]) -> float | None:
-    """The best passage's cosine, a little more if the next best is near too; of a reply, also with what it replies to.
+    """Combine the cosines of the best passage, the second best, and for a reply the one with the previous message.
 
-    What a named person says is nearer.
+    Passages of a named speaker count as nearer.
     """
     own = SPEAKER_COSINE * voices.get(candidate.speaker, 0.0)
     first, second = None, UNRELATED
@@ -306,7 +306,7 @@ def ranked(
     most: int | None = None,
     weights: Weights = WEIGHTS,
 ) -> list[Ranked]:
-    """So many in order, best first; of equals, the newer. `around` are neighbours that are no candidates."""
+    """Rank candidates, best first; newer first among equals. `around` are neighbours that are not candidates."""
     order = Order(candidates, around, stems, scope)
     adjustment = {one.id: adjustments(one, now) for one in candidates}
     measured = order.all_parts(candidates, {id: _factor(adjusted) for id, adjusted in adjustment.items()})
@@ -325,7 +325,7 @@ NO_THREAD = (0.0, 0.0)
 
 
 class Order:
-    """What every candidate's parts are measured against."""
+    """Computes features: holds what all candidates are compared with."""
 
     def __init__(
         self, candidates: Sequence[Candidate], around: Sequence[Candidate], stems: Sequence[str], scope: Scope
@@ -347,7 +347,7 @@ class Order:
         self._told = [(event, _times_of(stems, candidates)) for event, stems in scope.events]
 
     def _calibrated(self) -> dict[str, float]:
-        """Cosines between what is unrelated and the nearest."""
+        """Scale cosines so that unrelated is 0 and the nearest is 1."""
         known = {id: near for id, near in self._cosine.items() if near is not None}
         span = max(SPAN, max(known.values(), default=0.0) - UNRELATED)
         return {id: max(0.0, (near - UNRELATED) / span) for id, near in known.items()}
@@ -369,7 +369,7 @@ class Order:
         return frozenset(id for id, stems in held.items() if every and len(stems) == len(every))
 
     def _best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str | None, tuple[float, float]]:
-        """The best word and vector part in each thread of more than one memory."""
+        """Find the best word and vector features in each thread of more than one memory."""
         found: dict[str | None, tuple[float, float]] = {}
         for one in candidates:
             if one.group is not None and (one.before or one.after):
@@ -378,17 +378,17 @@ class Order:
         return found
 
     def _best_of_thread(self, one: Candidate) -> tuple[float, float]:
-        """The best word and vector part in a candidate's thread.
+        """Return the best word and vector features in the thread of a candidate.
 
-        Where others are in threads, a candidate that stands alone is the best of its own: otherwise the same words
-        would count for less because nothing was said beside them.
+        If others are in threads, a candidate without a thread is the best of its own: otherwise the same words would
+        count less for lack of neighbours.
         """
         if one.group in self._threads:
             return self._threads[one.group]
         return (self._words[one.id], self._vector.get(one.id, 0.0)) if self._threads else NO_THREAD
 
     def all_parts(self, candidates: Sequence[Candidate], factors: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
-        """The parts of each candidate, by its id; `factors` are what will multiply the sums."""
+        """Compute the features of each candidate by id; `factors` will multiply the sums."""
         found = {one.id: self.parts(one) for one in candidates}
         if self._estimated:
             exact = self._find_exact(candidates)
@@ -397,7 +397,7 @@ class Order:
         return found
 
     def parts(self, one: Candidate) -> tuple[float, ...]:
-        """Those of `Parts`, in their order: of most candidates nobody will ask for one by its name."""
+        """Compute the features as a plain tuple in field order: most candidates never need them by name."""
         words, before = self._words, one.before
         return (
             words[one.id],
@@ -414,7 +414,7 @@ class Order:
         )
 
     def _beside_events(self, one: Candidate) -> float:
-        """Whether it was said before or after what the question names, as that asks."""
+        """Score whether it is before or after the event that the query names."""
         return max(sidedness(event, told, one.at) for event, told in self._told)
 
     def ranked(self, one: Candidate, score: float, parts: Parts, adjusted: Adjusted) -> Ranked:
@@ -431,7 +431,7 @@ class Order:
         )
 
     def _best_piece(self, one: Candidate) -> Piece | None:
-        """The passage with the most of words and nearness together."""
+        """Return the passage with the highest sum of words and cosine."""
         if len(one.pieces) == 1:
             return one.pieces[0]
 
@@ -449,8 +449,8 @@ def _raise_exact(
     *,
     threads: bool,
 ) -> dict[str, tuple[float, ...]]:
-    """Raise the estimates of exact matches that lack a vector until each stays ahead of the other candidates that all
-    parts but the vectors put behind it: the vectors of others never move an exact match below them."""
+    """Raise the estimates of exact matches without an embedding, so that none falls behind a candidate that it precedes
+    by all other features: embeddings of others never move an exact match down."""
     sums = {id: _sum(one, WEIGHTS) for id, one in parts.items()}
     rest = {id: (sums[id] - _sum_of_vectors(one)) * factors[id] for id, one in parts.items()}
     others = sorted((rest[id], sums[id] * factors[id]) for id in parts if id not in exact)
@@ -473,7 +473,7 @@ def _sum_of_vectors(parts: Sequence[float]) -> float:
 
 
 def _raise_vectors(parts: tuple[float, ...], missing: float, *, threads: bool) -> tuple[float, ...]:
-    """Parts whose sum is larger by what is missing, as far as the vector parts can give it: no part is above 1."""
+    """Raise the vector features until the weighted sum grows by `missing`; no feature exceeds 1."""
     found = list(parts)
     for place in (_VECTOR, _THREAD_VECTOR) if threads else (_VECTOR,):
         before = found[place]
@@ -483,12 +483,12 @@ def _raise_vectors(parts: tuple[float, ...], missing: float, *, threads: bool) -
 
 
 def _times_of(stems: Collection[str], candidates: Sequence[Candidate]) -> list[int]:
-    """The times at which something was told of by the words of its name."""
+    """List the times of the candidates that mention an event by name."""
     return sorted({one.at for one in candidates if _together(one).keys() >= set(stems)})
 
 
 def adjustments(one: Candidate, now: int) -> tuple[float, ...]:
-    """Those of `Adjusted`, in their order, all gentle."""
+    """Compute the adjustments as a plain tuple in field order; all are small."""
     age_days = max(0, now - one.updated_at) / DAY
     return (
         PRIORITY_WEIGHT * (one.priority - 5) / 5,

@@ -1,4 +1,4 @@
-"""Recalls of this process, until they are written down."""
+"""Buffer of this process's recalls until they are flushed."""
 
 import threading
 from collections import deque
@@ -10,11 +10,11 @@ from holdfast.kernel.text import secrets
 from holdfast.kernel.timestamps import DAY
 
 FEWEST_DAYS = 1
-"""A recall whose question is not kept can be spoken of for so long."""
+"""Days for which a recall without its query can still be rated."""
 
 
 class Asked(NamedTuple):
-    """A recall as it was answered."""
+    """A recall that is not stored yet."""
 
     id: str
     asked_at: int
@@ -23,7 +23,7 @@ class Asked(NamedTuple):
     hits: tuple[Ranked, ...]
 
     def logged(self, *, whole: bool) -> Logged:
-        """As it is kept, with the question or without; with no key or password in any case."""
+        """Build the record to store, with or without the query; secrets are always redacted."""
         question = secrets.redacted(self.question)[0] if whole else None
         return Logged(self.id, self.asked_at, self.agent, question, list(map(_hit, self.hits)))
 
@@ -35,12 +35,12 @@ def _hit(one: Ranked) -> Hit:
 
 
 def oldest(now: int, days: int) -> int:
-    """From when on recalls are kept, if questions are for so many days."""
+    """Return the time before which recalls are deleted, if queries are kept for `days` days."""
     return now - max(days, FEWEST_DAYS) * DAY
 
 
 class Recalls:
-    """What was asked and found, collected so that reading stays reading; the oldest go if nobody writes them down."""
+    """Recalls collected in memory, so that reading never writes. If they are not flushed, the oldest are dropped."""
 
     def __init__(self, most: int = 2000) -> None:
         self._lock = threading.Lock()
@@ -51,18 +51,18 @@ class Recalls:
             self._asked.append(asked)
 
     def all(self) -> list[Asked]:
-        """Everything, the oldest first; it stays."""
+        """List all, oldest first, without removing them."""
         with self._lock:
             return list(self._asked)
 
     def take(self) -> list[Asked]:
-        """Everything, the oldest first. What was taken is not given again."""
+        """Remove and return all, oldest first."""
         with self._lock:
             asked = list(self._asked)
             self._asked.clear()
             return asked
 
     def put_back(self, asked: list[Asked]) -> None:
-        """What could not be written down waits for the next time."""
+        """Put back recalls that could not be written; the next flush tries again."""
         with self._lock:
             self._asked = deque([*asked, *self._asked], maxlen=self._asked.maxlen)

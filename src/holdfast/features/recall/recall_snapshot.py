@@ -1,4 +1,4 @@
-"""Find what a store knew at another moment, or what was true then, and is not what its rows say now."""
+"""Find candidates in the past: states known or valid at another time that differ from the current rows."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappush, heappushpop
@@ -20,7 +20,7 @@ from holdfast.kernel.vector import Embedding
 
 
 class Past(NamedTuple):
-    """What is not as it was, as it was."""
+    """Past states of memories that have changed since."""
 
     when: Then | None = None
     rows: dict[str, Row] = {}
@@ -31,7 +31,7 @@ PRESENT = Past()
 
 
 class Best:
-    """The best so many of what comes by, however much comes."""
+    """Keeps the best states of a stream, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -55,7 +55,7 @@ def past(
     most: int,
     also: Collection[str] = (),
 ) -> Past:
-    """Those that fit a question best, by words and by vectors: so many of each; `also` however they fit."""
+    """Find the past states that match best by words and by vectors, up to `most` each, and those of `also`."""
     weigh, words, near = _weighing(session, stems), Best(most), Best(most)
     others: list[State] = []
     for page in then.states(session, hold.caller, when, which):
@@ -76,7 +76,7 @@ def past(
 
 
 def row_of(memory: Memory, number: int) -> Row:
-    """A past state as the order needs it. It stands alone: what was said around it then is not looked for."""
+    """Build the row of a past state. It has no thread: its neighbours at that time are not read."""
     return Row(
         rowno=number,
         id=memory.id,
@@ -95,7 +95,7 @@ def row_of(memory: Memory, number: int) -> Row:
 
 
 def _weighing(session: Session, stems: Sequence[str]) -> Callable[[Memory], float]:
-    """How much the asked stems that a memory holds say: the rarer the more."""
+    """Return a function that weighs the query stems in a memory; rarer ones count more."""
     last = session.newest_row()
     weights = rank.word_weights(stems, rank.Scope(last, 0.0, session.holding(list(stems), last), {}))
 
@@ -107,7 +107,7 @@ def _weighing(session: Session, stems: Sequence[str]) -> Callable[[Memory], floa
 
 
 def _cosines(session: Session, asked: Embedding | None, said: Iterable[Memory]) -> dict[str, float]:
-    """How near some memories are that say what they said."""
+    """Compute the cosines of memories whose text has not changed since."""
     if asked is None:
         return {}
     near = vectors.nearness(session, asked, {one.id: content_hash(one.title, one.content) for one in said})

@@ -1,4 +1,4 @@
-"""Recalls as they are logged, and what was said of their hits: of this store alone, never journalled."""
+"""Recall log and feedback. Local to this store, never journalled."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -9,16 +9,16 @@ from holdfast.features.recall.utility import Verdict, utility
 from holdfast.kernel.storage.port import Session
 
 MOST = 10_000
-"""So many recalls are kept at most."""
+"""Maximum number of logged recalls."""
 ROOM = MOST // 10
-"""So many are taken out together when there are more."""
+"""Number deleted at once above the maximum."""
 PAGE = 500
 FIRST = "\U0010ffff"
-"""Later than every id."""
+"""Sorts after every id."""
 
 
 class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A hit as it is logged: what its score was made of."""
+    """A logged hit with the parts of its score."""
 
     id: str
     score: float
@@ -29,7 +29,7 @@ class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Logged(NamedTuple):
-    """A recall as it is kept."""
+    """A logged recall."""
 
     id: str
     asked_at: int
@@ -46,7 +46,7 @@ class Said(NamedTuple):
 
 
 def add(session: Session, many: Sequence[Logged]) -> None:
-    """Log recalls, without what was purged meanwhile, and without a question that found it."""
+    """Store recalls. Memories purged meanwhile are left out, and so is a query that found one."""
     ids = {hit.id for one in many for hit in one.hits}
     purged = {row[0] for row in session.rows("recall_purged", ids=list(ids))}
     session.many("recall_log_add", (_row(one, purged) for one in many))
@@ -67,7 +67,7 @@ def get(session: Session, id: str) -> Logged | None:
 
 
 def page(session: Session, agent: str | None, *, before: str, limit: int) -> list[Logged]:
-    """Recalls of one agent or of all, the newest first, on from one."""
+    """List recalls of one agent or of all before a recall id, newest first."""
     if agent is None:
         rows = session.rows("recall_log_before", before=before or FIRST, limit=limit)
     else:
@@ -76,13 +76,13 @@ def page(session: Session, agent: str | None, *, before: str, limit: int) -> lis
 
 
 def lately(session: Session, agent: str, *, since: int, limit: int) -> list[list[str]]:
-    """What an agent's last recalls found, as far as they are not older than a moment, the newest first."""
+    """List the hit ids of an agent's last recalls since a time, newest first."""
     rows = session.rows("recall_log_lately", agent=agent, since=since, limit=limit)
     return [[hit.id for hit in msgspec.json.decode(row[0], type=list[_Named])] for row in rows]
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """Of a hit, which memory it is."""
+    """The memory id of a logged hit."""
 
     id: str
 
@@ -92,7 +92,7 @@ def _logged(row: tuple[str, int, str, str | None, str]) -> Logged:
 
 
 def prune(session: Session, before: int) -> None:
-    """Take out what is older than a moment, and what is too much."""
+    """Delete recalls before a time, and the oldest above the maximum."""
     session.do("recall_log_aged", before=before)
     ((count,),) = session.rows("recall_log_count")
     if count > MOST:
@@ -100,17 +100,17 @@ def prune(session: Session, before: int) -> None:
 
 
 def say(session: Session, many: Iterable[Said], now: int) -> None:
-    """Keep verdicts, in the place of what the same agent said of the same hits before."""
+    """Store verdicts; they replace earlier ones of the same agent on the same hits."""
     session.many("recall_feedback_put", ({**one._asdict(), "given_at": now} for one in many))
 
 
 def said_of(session: Session, recalls: Iterable[str]) -> list[Said]:
-    """Every verdict on the hits of some recalls, in the order in which they were given."""
+    """List all verdicts on the hits of some recalls, in the order given."""
     return [Said(*row) for row in session.rows("recall_feedback_of", ids=list(recalls))]
 
 
 def utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
-    """Of how much use some memories were, as far as anybody said."""
+    """Compute the utility of the memories that have verdicts."""
     counts: dict[str, dict[Verdict, int]] = {}
     for memory, verdict, count in session.rows("recall_feedback_counts", ids=list(ids)) if ids else ():
         counts.setdefault(memory, {})[verdict] = count
@@ -118,7 +118,7 @@ def utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
 
 
 def purge(session: Session, ids: Sequence[str]) -> None:
-    """Forget that memories were ever found, what was asked then, and what was said of them."""
+    """Delete memories from the log, with the queries that found them and their verdicts."""
     session.do("recall_feedback_purged", ids=list(ids))
     gone, after = set(ids), ""
     while rows := session.rows("recall_log_page", after=after, limit=PAGE):
@@ -129,7 +129,7 @@ def purge(session: Session, ids: Sequence[str]) -> None:
 
 
 def by_hit(said: Iterable[Said]) -> Mapping[tuple[str, str], dict[str, Verdict]]:
-    """By recall and memory: what each agent said."""
+    """Group verdicts by recall and memory, one per agent."""
     found: dict[tuple[str, str], dict[str, Verdict]] = {}
     for one in said:
         found.setdefault((one.recall, one.memory), {})[one.agent] = one.verdict

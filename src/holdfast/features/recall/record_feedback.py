@@ -1,4 +1,4 @@
-"""Take down what became of hits, so that the next recall knows it."""
+"""Record feedback on hits; later recalls rank by it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from holdfast.kernel.storage.port import Session
 
 
 class Judged(NamedTuple):
-    """A hit of which something was said, and of how much use its memory is thought to be now."""
+    """A rated hit, with the new utility of its memory."""
 
     id: str
     verdict: Verdict
@@ -24,7 +24,7 @@ class Judged(NamedTuple):
 
 
 def feedback(hold: Hold, recall: str, verdicts: Sequence[tuple[str, Verdict]]) -> list[Judged]:
-    """Say of hits whether they were used, ignored or wrong. The last word of an agent on a hit counts."""
+    """Rate hits as used, ignored or wrong. The last verdict of an agent on a hit counts."""
     use.flush(hold)
     with hold.writing() as write:
         logged = _mine(hold, write.session, recall)
@@ -38,10 +38,10 @@ def feedback(hold: Hold, recall: str, verdicts: Sequence[tuple[str, Verdict]]) -
 
 
 def _mine(hold: Hold, session: Session, id: str) -> Logged:
-    """A recall of the caller's own; of anybody's for who may do everything."""
+    """Return a recall of the caller; of anyone if the caller is an admin for all namespaces."""
     logged = recalls.get(session, id)
     if logged is None or (logged.agent != hold.caller.agent and not sees_all(hold)):
-        raise NotFound(f"There is no recall {id!r}, or it is no longer kept.", recall_id=id)
+        raise NotFound(f"No recall {id!r}: unknown or already deleted.", recall_id=id)
     return logged
 
 
@@ -52,29 +52,29 @@ def sees_all(hold: Hold) -> bool:
 def _resolved(
     hold: Hold, session: Session, logged: Logged, verdicts: Sequence[tuple[str, Verdict]]
 ) -> dict[str, Verdict]:
-    """Verdicts by whole ids; what was no hit, or is not the caller's to see any more, is refused."""
+    """Resolve id prefixes. Raise if one is not a hit of this recall that the caller may see."""
     seen = memories.by_ids(session, hold.caller, [hit.id for hit in logged.hits], hold.now(), "any")
     found: dict[str, Verdict] = {}
     for given, verdict in verdicts:
         meant = [id for id in seen if id == given or (given and id.startswith(given))]
         if len(meant) != 1:
-            raise Invalid(f"ids: {given!r} is not one of the hits of this recall", fields=["ids"])
+            raise Invalid(f"ids: {given!r} is not a hit of this recall", fields=["ids"])
         if found.setdefault(meant[0], verdict) != verdict:
-            raise Invalid(f"verdicts: two different ones on {meant[0]}", fields=["verdicts"])
+            raise Invalid(f"verdicts: {meant[0]} has two different verdicts", fields=["verdicts"])
     return found
 
 
 class Listed(NamedTuple):
-    """A recall with what each agent said of each of its hits."""
+    """A recall with the verdicts of each agent on each hit."""
 
     logged: Logged
     said: dict[str, dict[str, Verdict]]
 
 
 def listed(hold: Hold, *, agent: str | None, before: str, limit: int) -> list[Listed]:
-    """Recalls that are still kept, the newest first, without hits that the caller may not see."""
+    """List logged recalls, newest first, without hits that the caller may not see."""
     if agent not in (None, hold.caller.agent) and not sees_all(hold):
-        raise Forbidden("Only an admin key for all namespaces sees what others asked.")
+        raise Forbidden("agent_id: listing recalls of other agents requires an admin key for all namespaces.")
     wanted = agent if agent is not None or sees_all(hold) else hold.caller.agent
     asked = [one for one in hold.local(Recalls).all() if wanted in (None, one.agent)]
     waiting = [one.logged(whole=hold.keep_recalls > 0) for one in asked]
@@ -89,5 +89,5 @@ def listed(hold: Hold, *, agent: str | None, before: str, limit: int) -> list[Li
 
 
 def _newest(many: Sequence[Logged], limit: int) -> list[Logged]:
-    """Each once, the newest first."""
+    """Merge recalls by id, newest first."""
     return sorted({one.id: one for one in many}.values(), key=lambda one: one.id, reverse=True)[:limit]

@@ -24,7 +24,9 @@ def render_recall(answer: Any) -> Iterator[str]:
         yield "      " + shorten(hit.content, 200)
         if hit.matched and hit.matched.start > 0:
             passage = hit.content[hit.matched.start : hit.matched.end]
-            yield style(f"      characters {hit.matched.start} to {hit.matched.end}: ", dim=True) + shorten(passage, 200)
+            yield style(f"      characters {hit.matched.start} to {hit.matched.end}: ", dim=True) + shorten(
+                passage, 200
+            )
         if hit.stale:
             yield "      " + format_stale_mark(hit.stale)
         if hit.untrusted:

@@ -1,4 +1,4 @@
-"""Find the memories that bear on a question, best first. Writes nothing."""
+"""Search memories by meaning and keywords, best match first. Writes nothing."""
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
@@ -49,53 +49,53 @@ from holdfast.kernel.text.words import STOP
 from holdfast.kernel.vector import Embedding
 
 SPARE = 2
-"""So many times as many as are asked for are put in order: some say the same as others."""
+"""Rank this many times the requested number, because duplicates are dropped afterwards."""
 COMMON = frozenset(stem for word in STOP for stem in tokens.stems(word))
-"""What two memories may differ in and still say the same."""
+"""Stems that are ignored when two memories are compared."""
 FEWEST_ALIKE = 5
-"""Words that a memory must have before another can be its like."""
+"""Fewer distinctive words never make two memories duplicates."""
 
 
 class Ask(NamedTuple):
-    """A question, and how it is to be answered."""
+    """A query, its filters and options."""
 
     text: str
     which: Filter = memories.EVERYTHING
     limit: int = 10
     without: Collection[str] = ()
     embedding: Embedding | None = None
-    """Of the question, by the asker's own model."""
+    """Vector of the query, from the caller's own model."""
     now: int | None = None
-    """When it is asked, for what counts from then; None: now."""
+    """Time of the query, for words such as yesterday. None: now."""
     zone: int = 0
-    """How far ahead of UTC the clock of the one who asks is."""
+    """Offset of the caller's clock from UTC, in microseconds."""
     as_of: int | None = None
-    """What was true then."""
+    """Search what was true at this time."""
     known_at: int | None = None
-    """What this store knew then."""
+    """Search what this store knew at this time."""
     noted: bool = True
-    """It counts as a use of what it finds, and the question is kept."""
+    """Count the hits as used and log the query."""
 
 
 class Hit(NamedTuple):
     memory: Memory
     score: float
-    """Of the best one, a share."""
+    """Relative to the best hit, which has 1."""
     why: rank.Ranked
     like: tuple[str, ...] = ()
-    """Memories that say the same and are left out."""
+    """Duplicates that were left out."""
     superseded_by: str | None = None
     used: tuple[int, int] = (0, 0)
-    """How often, and when last."""
+    """Number of accesses, and time of the last one."""
     long: bool = False
-    """It has more than one passage."""
+    """The memory has more than one passage."""
     stale: Stale | None = None
-    """Why, if something it stands on fell."""
+    """Set if a source of the memory changed."""
 
 
 class Recalled(NamedTuple):
     id: str | None
-    """By which something can be said of the hits; None: there are none, of this time or that were noted."""
+    """Id to rate the hits. None if there are no hits, the query is about the past, or it was not logged."""
     hits: list[Hit]
     candidates: int
     packed: budget.Packed
@@ -105,9 +105,9 @@ class Recalled(NamedTuple):
 
 
 def recall(hold: Hold, ask: Ask, pick: Callable[[list[Hit]], tuple[list[Hit], budget.Packed]]) -> Recalled:
-    """Any of the question's words, what is near to its vector, and what was said around either.
+    """Find the memories that best answer a query: by keywords, by vectors, and next to either in a thread.
 
-    Filters before ranking, ranking before the limit, the limit before the budget: `pick` says which hits are shown.
+    Filters apply before ranking, ranking before the limit, the limit before the budget. `pick` chooses the hits.
     """
     ready = prepare(hold, ask)
     with hold.reading() as session:
@@ -125,7 +125,7 @@ def recall(hold: Hold, ask: Ask, pick: Callable[[list[Hit]], tuple[list[Hit], bu
 
 
 def _noted(hold: Hold, ask: Ask, hits: Sequence[Hit], now: int) -> str | None:
-    """Remember what was found, to be written down later."""
+    """Add the accesses and the recall to the buffers that are flushed later."""
     hold.local(Uses).note(hold.caller.agent, [hit.memory.id for hit in hits], now)
     if not hits:
         return None
@@ -135,7 +135,7 @@ def _noted(hold: Hold, ask: Ask, hits: Sequence[Hit], now: int) -> str | None:
 
 
 class Ready(NamedTuple):
-    """A question for which candidates can be gathered."""
+    """A query that is ready for ranking: lexical hits, vector, time."""
 
     ask: Ask
     asked: Question
@@ -144,12 +144,12 @@ class Ready(NamedTuple):
     fresh: list[Kept]
     degraded: str | None
     now: int
-    """When it is looked at: in the past, if that is asked for."""
+    """The time at which filters apply; in the past for a query about the past."""
     when: Then | None
 
 
 def prepare(hold: Hold, ask: Ask) -> Ready:
-    """What the words of a question find, and its vector."""
+    """Parse a query, find its lexical hits and compute its vector."""
     ask = ask._replace(which=normal(ask.which))
     now = hold.now()
     if hold.embedder is not None and ask.embedding is None:
@@ -176,7 +176,7 @@ def prepare(hold: Hold, ask: Ask) -> Ready:
 
 
 class Ordered(NamedTuple):
-    """The candidates of a question."""
+    """The ranked candidates of a query."""
 
     gathered: Gathered
     nearest: list[str]
@@ -185,7 +185,7 @@ class Ordered(NamedTuple):
 
 
 def ordered(look: Looked, ready: Ready, *, every: bool = False, also: Sequence[str] = ()) -> Ordered:
-    """The candidates in order, as many as the hits need or every one; `also` are candidates whatever found them."""
+    """Rank the candidates: as many as the hits need, or every one. Memories in `also` are always candidates."""
     nearest = _nearest(look, ready, ready.vector) if ready.vector else FoundNew([], [], {})
     before = _past(look, ready, also) if ready.when else PRESENT
     said_then = [id for id in dated(look, ready.asked, ready.heard) if id not in ready.ask.without]
@@ -196,22 +196,22 @@ def ordered(look: Looked, ready: Ready, *, every: bool = False, also: Sequence[s
 
 
 def needed(ask: Ask, gathered: Gathered) -> int:
-    """How many candidates are put in order: of those that say or ask the same as another some are no hits."""
+    """Number of candidates to rank: more than the limit, because duplicates do not become hits."""
     return SPARE * ask.limit + len(gathered.asking_prompts)
 
 
-NO_VECTORS = "None of these memories has a current vector by this model: they were found by words alone."
+NO_VECTORS = "No current embeddings from this model: results are from keywords only."
 
 
 def _checked(hold: Hold, session: Session, ask: Ask) -> int | None:
-    """How many numbers our own model's vectors have. One that the asker brought must fit those of its model."""
+    """Return the dimension of the configured model. Raise if a vector of the caller does not fit its model."""
     if ask.embedding is not None:
         vectors.check(session, ask.embedding)
     return vectors.dim_of(session, hold.embedder.model) if hold.embedder and ask.embedding is None else None
 
 
 def _due(hold: Hold, session: Session, ask: Ask, now: int) -> list[Due]:
-    """What was kept so recently that it has no vectors; one more than can be made at once tells of more."""
+    """List memories without embeddings, up to one more than recall embeds itself."""
     if hold.embedder is None or ask.embedding is not None:
         return []
     model = hold.embedder.model
@@ -220,19 +220,19 @@ def _due(hold: Hold, session: Session, ask: Ask, now: int) -> list[Due]:
 
 
 def _maker(hold: Hold, ask: Ask, asked: Question) -> Embedder | None:
-    """Who makes the question's vector, if there is something to make."""
+    """Return the embedder for the query. None if the caller gave a vector or the query has no words."""
     return hold.embedder if ask.embedding is None and asked.words else None
 
 
 def _put(asked: Question, named: Sequence[str]) -> str:
-    """A question as its vector is made of it."""
+    """Return the text of the query that is embedded."""
     return (first_person(asked.text, named) if asked.english else asked.text)[:LONGEST_QUESTION]
 
 
 def _embedded(
     hold: Hold, ask: Ask, asked: Question, heard: Heard, due: Sequence[Due], dim: int | None, ahead: Ahead
 ) -> tuple[Embedding | None, list[Kept], str | None]:
-    """The question's vector, those of the newest memories, and what is missing. Outside of any transaction."""
+    """Embed the query and the newest memories, outside of any transaction. Also return why anything is missing."""
     embedder = _maker(hold, ask, asked)
     if embedder is None:
         return ask.embedding, [], None if asked.words or ask.embedding else NO_WORDS
@@ -241,24 +241,26 @@ def _embedded(
         if vector is None:
             return None, [], UNREADABLE
         if dim not in (None, vector.dim):
-            raise EmbedderFailed(f"{embedder.model} gave {vector.dim} numbers where its vectors here have {dim}.")
+            raise EmbedderFailed(
+                f"{embedder.model} returned {vector.dim} dimensions; its stored embeddings have {dim}."
+            )
         if len(due) > FRESH:
             return Embedding(embedder.model, vector), [], WAITING
         made = embed.made_of(hold, embedder, due, hold.now()) if due else {}
     except EmbedderFailed as error:
-        return None, [], f"Found by words alone. {error.message}"
+        return None, [], f"Keyword search only. {error.message}"
     return Embedding(embedder.model, vector), [one for many in made.values() for one in many], None
 
 
-NO_WORDS = "The question holds no word to look for."
+NO_WORDS = "The query has no words to search for."
 LONGEST_QUESTION = 4000
-"""Characters of a question of which a vector is made."""
-UNREADABLE = "Found by words alone: the model that makes vectors does not know the words of the question."
-WAITING = "Many of the newest memories have no vectors yet: `holdfast reembed` makes them."
+"""Characters of a query that are embedded."""
+UNREADABLE = "Keyword search only: the embedding model does not know the words of the query."
+WAITING = "Many new memories have no embeddings yet. Run `holdfast reembed` to compute them."
 
 
 def _nearest(look: Looked, ready: Ready, asked: Embedding) -> FoundNew:
-    """The memories that have the nearest passages, nearest first; those without any kept vector among them."""
+    """Find the memories with the nearest passages, nearest first, including those embedded just now."""
     fresh = measured(asked, [one for one in ready.fresh if one.begins != REPLY])
 
     def find(limit: int) -> list[str]:
@@ -271,7 +273,7 @@ def _nearest(look: Looked, ready: Ready, asked: Embedding) -> FoundNew:
 
 
 def _past(look: Looked, ready: Ready, also: Sequence[str]) -> Past:
-    """What is not as it was, as it was."""
+    """Find matching memories that have changed since, in their past state."""
     assert ready.when is not None
     which = replace(look.which, unchanged_since=None, true_at=None)
     stems, most = tuple(ready.heard.words), ready.heard.breadth.found
@@ -280,7 +282,7 @@ def _past(look: Looked, ready: Ready, also: Sequence[str]) -> Past:
 
 
 def settled(order: Sequence[rank.Ranked], gathered: Gathered) -> list[rank.Ranked]:
-    """Without what nothing speaks for: it was only said beside something. What was superseded comes after its heir."""
+    """Drop memories with a score of 0 or less; place superseded memories after their successors."""
     worth = [one for one in order if one.score > 0]
     places = {one.id: place for place, one in enumerate(worth)}
 
@@ -292,7 +294,7 @@ def settled(order: Sequence[rank.Ranked], gathered: Gathered) -> list[rank.Ranke
 
 
 def _with_what_lost(look: Looked, ready: Ready) -> Ready:
-    """A question with the memories of which only the side that lost a conflict holds its words."""
+    """Add memories that match only by the losing side of a conflict."""
     if ready.when is not None:
         return ready
     asked, known = set(ready.heard.words), ready.heard.rows.keys() | set(ready.ask.without)
@@ -304,7 +306,7 @@ def _with_what_lost(look: Looked, ready: Ready) -> Ready:
 
 
 def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask: Ask) -> list[Hit]:
-    """The first of what is left when what says the same is folded into one."""
+    """Build the first hits after duplicates are folded."""
     chosen, like = folded(order, gathered, ask.limit)
     view: memories.View = "kept" if ask.which.archived else "live"
     past = {one.id: gathered.then[one.id] for one in chosen if one.id in gathered.then}
@@ -330,24 +332,23 @@ def hits_of(look: Looked, order: Sequence[rank.Ranked], gathered: Gathered, ask:
 
 
 def words_held(memory: Memory, stems: Sequence[str], asked: str) -> list[str]:
-    """The words by which a memory has what was asked for, as they stand in it; else as they were asked for."""
+    """List the query words that a memory contains, as written in it."""
     text = "\n".join((memory.title, memory.content, *memory.tags))
     found = tokens.standing(asked, stems) | tokens.standing(text, stems)
     return list(dict.fromkeys(word for stem in stems for word in found.get(stem, [stem])))
 
 
 def _falling(scores: Sequence[float]) -> list[float]:
-    """Scores that never rise: what superseded another stands before it for at least as much."""
+    """Raise scores so that none is below a later one: a successor scores at least as much as what it supersedes."""
     return list(accumulate(reversed(scores), max))[::-1]
 
 
 def folded(
     order: Sequence[rank.Ranked], gathered: Gathered, limit: int
 ) -> tuple[list[rank.Ranked], dict[str, list[str]]]:
-    """The first so many that differ, and of each the ones that say the same.
+    """Return the first distinct memories, and the duplicates of each.
 
-    What happened at a time of its own is never left out: that it was said twice is worth knowing. That a prompt was
-    asked twice is not.
+    A memory with its own time (`occurred_at`) is never a duplicate. A prompt is, whatever its time.
     """
     chosen: list[rank.Ranked] = []
     like: dict[str, list[str]] = {}
@@ -371,5 +372,5 @@ def folded(
 
 
 def _said(row: Row, common: Collection[str]) -> tuple[str, ...]:
-    """The words of a memory, but for the most common: a negation, a number or a name makes another of it."""
+    """Return the words that distinguish a memory; a negation, a number or a name counts."""
     return tuple(sorted(stem for line in row.parsed.lines for stem in line.stems.split() if stem not in common))

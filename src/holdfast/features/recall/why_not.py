@@ -1,4 +1,4 @@
-"""Say what kept a memory out of an answer: a filter, a channel or a score."""
+"""Explain why recall does not return a memory: a filter, a search that missed it, or its score."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from holdfast.kernel.timestamps import to_text
 from holdfast.kernel.vector import Embedding
 
 Pick = Callable[[list[Hit]], tuple[list[Hit], Packed]]
-"""Says which hits are shown."""
+"""Chooses the hits to return."""
 
 
 class Reason(NamedTuple):
@@ -42,22 +42,22 @@ class Reason(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """What became of a memory when something was asked."""
+    """Why a query does or does not return a memory."""
 
     memory: Memory
     returned: bool
     reasons: list[Reason]
     place: int | None = None
-    """Among the hits; or which it would have among the candidates if there were no limit."""
+    """Its place among the hits, or else among all candidates without a limit."""
     why: rank.Ranked | None = None
     last: float | None = None
-    """The score of the last hit that is returned."""
+    """Score of the last returned hit."""
     candidates: int | None = None
     degraded: str | None = None
 
 
 def why_not(hold: Hold, id: str, ask: Ask, pick: Pick) -> Explained:
-    """Why a memory is not among the hits of a question, or at which place it is. Writes nothing, counts no use."""
+    """Explain why a memory is not among the hits, or at which place it is. Writes nothing and counts no access."""
     ask = ask._replace(which=normal(ask.which))
     with hold.reading() as session:
         state = State(memories.resolve(session, hold.caller, id, hold.now(), view="any"), same_text=True)
@@ -68,7 +68,7 @@ def why_not(hold: Hold, id: str, ask: Ask, pick: Pick) -> Explained:
     memory = state.memory
     if memory.id in ask.without:
         filtered.append(
-            Reason("standard", "It states how the namespace works: it comes with the answer, not as a hit.")
+            Reason("standard", "It is a standard of the namespace: returned with the answer, not as a hit.")
         )
     if filtered:
         return Explained(memory, returned=False, reasons=filtered)
@@ -79,7 +79,7 @@ def why_not(hold: Hold, id: str, ask: Ask, pick: Pick) -> Explained:
 
 
 def _filtered(hold: Hold, session: Session, memory: Memory, which: Filter, now: int) -> Iterator[Reason]:
-    """Every part of a filter that keeps a memory out, each asked of the store by itself."""
+    """List every part of the filter that excludes a memory; each is tested separately."""
     if not _passes(hold, session, memory, Filter(archived=which.archived), now, "live"):
         yield _state(memory)
     for name, part in _parts(which):
@@ -93,19 +93,19 @@ def _passes(hold: Hold, session: Session, memory: Memory, which: Filter, now: in
 
 
 def _before(hold: Hold, session: Session, now: State, ask: Ask) -> tuple[State, list[Reason]]:
-    """A memory as it was at the time that is asked about, and what kept it out then."""
+    """Return a memory's state at the time of the query, and what excluded it then."""
     when = then.then(session, hold.now(), as_of=ask.as_of, known_at=ask.known_at)
     known = then.state_of(session, hold.caller, when._replace(true_at=None), now.memory.id)
     if known is None:
-        return now, [Reason("unknown_then", "Nothing of it that is yours to see was known here then.")]
+        return now, [Reason("unknown_then", "This store had no version visible to you at that time.")]
     state = then.state_of(session, hold.caller, when, now.memory.id)
     if state is None:
-        return known, [Reason("untrue_then", "Nothing that it said was true then, as far as was known.")]
+        return known, [Reason("untrue_then", "No version of it was valid at that time.")]
     return state, list(_filtered_then(state.memory, ask.which, when.at))
 
 
 def _filtered_then(memory: Memory, which: Filter, at: int) -> Iterator[Reason]:
-    """Every part of a filter that kept a past state out, which no row tells of."""
+    """List every part of the filter that excludes a past state."""
     if not then.alive(memory, at, archived=which.archived):
         yield _state(memory)
     for name, part in _parts(which):
@@ -114,7 +114,7 @@ def _filtered_then(memory: Memory, which: Filter, at: int) -> Iterator[Reason]:
 
 
 def _parts(which: Filter) -> Iterator[tuple[str, Filter]]:
-    """A filter's parts, each as a filter of its own; every tag is one."""
+    """Split a filter into one filter per part; every tag is a part."""
     for name in _SAYS:
         value = getattr(which, name)
         if name == "tags":
@@ -126,34 +126,32 @@ def _parts(which: Filter) -> Iterator[tuple[str, Filter]]:
 def _state(memory: Memory) -> Reason:
     match memory.state:
         case "deleted":
-            return Reason(
-                "deleted", "It was deleted: `holdfast history` shows the change, `holdfast undo` takes it back."
-            )
+            return Reason("deleted", "Deleted. `holdfast history` shows the change, `holdfast undo` reverts it.")
         case "archived":
-            return Reason("archived", "It was archived: ask with include_archived.")
+            return Reason("archived", "Archived. Use include_archived to find it.")
         case _:
-            return Reason("expired", "Its time is over: ask with include_archived.")
+            return Reason("expired", "Expired. Use include_archived to find it.")
 
 
 _SAYS: dict[str, Callable[[Memory, Filter], str]] = {
-    "namespace": lambda memory, which: f"It lies in {memory.namespace}, not in {which.namespace}.",
+    "namespace": lambda memory, which: f"It is in `{memory.namespace}`, not in `{which.namespace}`.",
     "namespaces": lambda memory, which: (
-        f"It lies in {memory.namespace}; {which.namespaces[0]} and what lies above it was asked for."
+        f"It is in `{memory.namespace}`; the search covered `{which.namespaces[0]}` and its parents."
     ),
-    "under": lambda memory, which: f"It lies in {memory.namespace}, not under {which.under}.",
+    "under": lambda memory, which: f"It is in `{memory.namespace}`, not below `{which.under}`.",
     "tier": lambda memory, which: f"Its tier is {memory.tier}, not {which.tier}.",
     "agent": lambda memory, which: f"It is by {memory.agent}, not by {which.agent}.",
     "min_priority": lambda memory, which: f"Its priority is {memory.priority}, below {which.min_priority}.",
-    "since": lambda memory, which: f"It was made at {to_text(memory.created_at)}, before `since`.",
-    "until": lambda memory, which: f"It was made at {to_text(memory.created_at)}, after `until`.",
+    "since": lambda memory, which: f"It was stored at {to_text(memory.created_at)}, before `since`.",
+    "until": lambda memory, which: f"It was stored at {to_text(memory.created_at)}, after `until`.",
     "tags": lambda memory, which: f"It does not have the tag {which.tags[0]}.",
     "kinds": lambda memory, which: f"Its kind is {memory.kind}, not {' or '.join(which.kinds)}.",
-    "has_citations": lambda memory, which: "It cites nothing.",
+    "has_citations": lambda memory, which: "It has no citations.",
     "source_uri": lambda memory, which: f"Its source is {memory.source_uri or 'not known'}.",
     "source_uri_prefix": lambda memory, which: f"Its source is {memory.source_uri or 'not known'}.",
-    "confidence": lambda memory, which: f"Its confidence is {memory.confidence:g}, outside of what was asked for.",
+    "confidence": lambda memory, which: f"Its confidence is {memory.confidence:g}, outside the requested tier.",
     "as_agent": lambda memory, which: (
-        f"From {which.as_agent} it is not to be seen: its scope is {memory.scope}, its namespace {memory.namespace}."
+        f"It is not visible to `{which.as_agent}`: scope {memory.scope}, namespace `{memory.namespace}`."
     ),
 }
 
@@ -161,7 +159,7 @@ _SAYS: dict[str, Callable[[Memory, Filter], str]] = {
 # The order
 
 REPEATED = Reason(
-    "repeats_question", "It is a prompt that only repeats the question: ask with the kind conversation to have it, too."
+    "repeats_question", "It is a prompt that only repeats the query. Use the kind conversation to include prompts."
 )
 
 
@@ -195,41 +193,41 @@ def _ranked(hold: Hold, state: State, ready: Ready, pick: Pick) -> Explained:
 def _outranked(
     memory: Memory, ask: Ask, found: Ordered, last: float | None, dropped: Collection[str]
 ) -> tuple[int | None, list[Reason]]:
-    """Where it would stand, and what stands between it and the answer; `dropped` are the hits that did not fit."""
+    """Return its place without a limit, and what keeps it out; `dropped` are the hits that exceed the budget."""
     order = settled(found.ranked, found.gathered)
     chosen, like = folded(order, found.gathered, len(order))
     places = {one.id: place for place, one in enumerate(chosen, 1)}
     twin = next((id for id, others in like.items() if memory.id in others), None)
     if twin is not None:
-        told = Reason("folded", f"{twin} says the same and stands for it, at place {places[twin]}.")
+        told = Reason("folded", f"It is a duplicate of {twin}, which has place {places[twin]}.")
         return places[twin], [told, _unfit(f"{twin} has", places[twin])] if twin in dropped else [told]
     place = places.get(memory.id)
     if place is None:
-        return None, [Reason("unrelated", "Nothing in it speaks for the question: its score is not above zero.")]
+        return None, [Reason("unrelated", "It does not match the query: its score is not above 0.")]
     if memory.id in dropped:
         return place, [_unfit("It has", place)]
     score = next(one.score for one in chosen if one.id == memory.id)
     beside = "" if last is None else f"; the last hit has {last:.3f}"
-    said = f"It has place {place} with a score of {score:.3f}{beside}. Asked for: {ask.limit}."
+    said = f"It has place {place} with a score of {score:.3f}{beside}. The limit is {ask.limit}."
     return place, [Reason("limit", said)]
 
 
 def _unfit(which: str, place: int) -> Reason:
-    return Reason("budget", f"{which} place {place}, but does not fit into the budget.")
+    return Reason("budget", f"{which} place {place}, but exceeds the token budget.")
 
 
 # The channels
 
 
 def _missed(look: Looked, state: State, ready: Ready, found: Ordered, nearest: Sequence[str]) -> Iterator[Reason]:
-    """Why neither words nor vectors found it."""
+    """Explain why neither keyword nor vector search found it."""
     id = state.memory.id
     why = next((one for one in found.ranked if one.id == id), None)
     yield _missed_by_words(ready, why.terms if why else ())
     pieces = [piece for one in found.gathered.candidates if one.id == id for piece in one.pieces]
     cosine = max((piece.cosine for piece in pieces if piece.cosine is not None), default=None)
     if not state.same_text and ready.vector is not None:
-        yield Reason("no_vector", "Its vectors are of what it says now, not of what it said then.")
+        yield Reason("no_vector", "Its embeddings are of its current text, not of its text at that time.")
     else:
         yield _missed_by_vectors(look.session, ready, cosine, [found.gathered.rows[one] for one in nearest])
 
@@ -237,31 +235,33 @@ def _missed(look: Looked, state: State, ready: Ready, found: Ordered, nearest: S
 def _missed_by_words(ready: Ready, terms: Sequence[str]) -> Reason:
     words = ready.heard.words
     if not words:
-        return Reason("no_words", "The question has no words to look for.")
+        return Reason("no_words", "The query has no words to search for.")
     if not terms:
         return Reason(
-            "no_words", f"It holds none of the words asked for: {', '.join(map(emoji.shown, words.values()))}."
+            "no_words", f"It contains none of the query words: {', '.join(map(emoji.shown, words.values()))}."
         )
     asked, words_held = ready.heard.asked, [words[stem] for stem in terms]
     held = list(map(emoji.shown, words_held))
     if not {*asked.rare, *asked.common}.intersection(words_held):
-        return Reason("common_words", f"It holds only words that too many memories hold: {', '.join(held)}.")
+        return Reason("common_words", f"It contains only query words that are too common: {', '.join(held)}.")
     others = ready.heard.breadth.found
-    return Reason("words", f"It holds {', '.join(held)}, but {others} others fit the words of the question better.")
+    return Reason("words", f"It contains {', '.join(held)}, but {others} other memories match the query words better.")
 
 
 def _missed_by_vectors(session: Session, ready: Ready, cosine: float | None, nearest: Sequence[Row]) -> Reason:
     if ready.vector is None:
-        return Reason("no_question_vector", ready.degraded or "No vectors are made here: set `embedder`.")
+        return Reason("no_question_vector", ready.degraded or "No embedding model is configured: set `embedder`.")
     if cosine is None:
-        return Reason("no_vector", f"It has no vector by {ready.vector.model} yet: `holdfast reembed` makes it.")
+        return Reason(
+            "no_vector", f"It has no embedding from {ready.vector.model} yet. Run `holdfast reembed` to compute it."
+        )
     if cosine < rank.RELATED:
-        return Reason("far", f"Its vector is not near to the question: {cosine:.3f}, where {rank.RELATED} is needed.")
-    return Reason("vectors", f"Its vector is as near as {cosine:.3f}; {_reach(session, ready.vector, nearest)}.")
+        return Reason("far", f"Its embedding is too far from the query: cosine {cosine:.3f}, minimum {rank.RELATED}.")
+    return Reason("vectors", f"The cosine of its embedding is {cosine:.3f}; {_reach(session, ready.vector, nearest)}.")
 
 
 def _reach(session: Session, asked: Embedding, nearest: Sequence[Row]) -> str:
-    """How near the last of the nearest is."""
+    """Describe how many memories are nearer, and the cosine of the last of them."""
     near = vectors.nearness(session, asked, {row.id: row.content_hash for row in nearest[-1:]})
     least = max((cosine for passages in near.values() for cosine in passages.values()), default=None)
-    return f"{len(nearest)} others are nearer" + ("" if least is None else f", the last of them {least:.3f}")
+    return f"{len(nearest)} others are nearer" + ("" if least is None else f", the last with {least:.3f}")

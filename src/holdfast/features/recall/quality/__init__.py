@@ -1,1 +1,1 @@
-"""How well recall finds: questions with known answers, asked through a client and judged."""
+"""Recall quality: run questions with known answers through a client and measure the rankings."""

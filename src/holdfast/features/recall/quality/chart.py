@@ -1,4 +1,4 @@
-"""A plot of shares: how many questions have a right memory among the first 1, 2, ... hits."""
+"""Plot the share of questions with a right memory among the first 1, 2, ... hits."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -9,13 +9,13 @@ COLOURS = ("#b3261e", "#1f5fbf", "#2e7d32", "#8e24aa", "#ef6c00", "#00838f", "#6
 
 
 def svg(title: str, series: Mapping[str, Sequence[float]]) -> str:
-    """A line for each name; the first, which is of all, is the thickest."""
+    """Draw one line per name; the first one, for all questions, is the thickest."""
     longest = max(map(len, series.values()))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         svg_text((LEFT + WIDTH - RIGHT) / 2, 24, title, "middle", size=15),
-        svg_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "a right memory among the first", "middle"),
+        svg_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "right memory among the first n hits", "middle"),
         *(_level(share) for share in range(0, 101, 20)),
         *(
             svg_text(_across(place, longest), HEIGHT - BOTTOM + 18, str(place + 1), "middle")

@@ -1,4 +1,4 @@
-"""What FTS5 finds by itself: the floor that recall is measured against."""
+"""Plain FTS5 search: the baseline that recall is compared with."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _QUERY = "select rowid from kept where kept match ? order by rank limit ?"
 
 
 class PlainText:
-    """The texts of a scope in a table of their own, in memory."""
+    """The texts of a scope in a separate in-memory table."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._keys = [item.key for item in items]
@@ -22,13 +22,13 @@ class PlainText:
         self._connection.executemany("insert into kept (rowid, content) values (?, ?)", texts)
 
     def ask(self, question: str, limit: int) -> list[str]:
-        """Names best first: any of the words that carry the question's meaning, ranked by bm25."""
+        """Return keys best first: any of the words of a question except common ones, ranked by bm25."""
         words = " OR ".join(f'"{word}"' for word in asked(question))
         found = self._connection.execute(_QUERY, (words, limit)) if words else ()
         return [self._keys[rowid] for (rowid,) in found]
 
 
 def told(item: Item) -> str:
-    """A turn with the name of who said it in front, anything else with its title."""
+    """Return the text of a turn after its speaker, of anything else after its title."""
     head = item.fields.get("speaker") or item.fields["title"]
     return f"{head}: {item.fields['content']}"

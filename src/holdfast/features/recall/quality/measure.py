@@ -1,4 +1,4 @@
-"""Fill a store with a file's memories, ask its questions through a client, and judge the answers."""
+"""Store the memories of a file, ask its questions through a client, measure the rankings."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,19 +20,19 @@ from holdfast.kernel.errors import HoldfastError
 BATCH = 500
 BATCH_BYTES = 1_000_000
 DEEPEST = 50
-"""Memories asked for: as many as a recall gives."""
+"""Hits requested: the maximum of a recall."""
 PLOTTED = 10
 
 
 class Client(Protocol):
-    """One open memory, whichever surface it is reached through."""
+    """An open store, through any surface."""
 
     def call(self, operation: str, arguments: dict[str, Any]) -> Any:
-        """Run an operation and return its answer as the surface gives it."""
+        """Run an operation and return the answer of the surface unchanged."""
 
 
 class Reply(NamedTuple):
-    """A question with what was found for it, by us and by FTS5."""
+    """A question with the rankings of recall and of plain FTS5."""
 
     namespace: str
     question: Question
@@ -43,9 +43,9 @@ class Reply(NamedTuple):
 
 
 def ask_all(client: Client, asked: Cut, limit: int, meter: Meter) -> list[Reply]:
-    """Store everything, make the vectors, then ask every question."""
+    """Store everything, compute embeddings, then ask every question."""
     kept = [fill(client, scope, meter.stepping("storing")) for scope in asked.scopes]
-    embed(client, meter.stepping("making vectors"))
+    embed(client, meter.stepping("embedding"))
     step = meter.stepping("asking")
     return [
         reply for scope, keys in zip(asked.scopes, kept, strict=True) for reply in ask(client, scope, keys, limit, step)
@@ -57,13 +57,13 @@ def steps(asked: Cut) -> int:
 
 
 def decode_answer(answer: Any) -> dict[str, Any]:
-    """Decode an answer of any surface; this is not part of what is timed."""
+    """Decode an answer of any surface. Not included in the measured time."""
     found = msgspec.json.decode(answer) if isinstance(answer, bytes) else msgspec.to_builtins(answer)
     return dict(found)
 
 
 def batches(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """As many at a time as one request may hold."""
+    """Split items into batches that fit one request."""
     batch, size = list[Item](), 0
     for item in items:
         length = len(item.fields["content"].encode())
@@ -77,13 +77,13 @@ def batches(items: Sequence[Item]) -> Iterator[list[Item]]:
 
 
 def fill(client: Client, scope: Scope, step: Callable[[], None]) -> dict[str, str]:
-    """Store what a scope holds; answers with the name of each memory by its id."""
+    """Store the items of a scope; return the key of each memory by id."""
     keys: dict[str, str] = {}
     for batch in batches(scope.items):
         memories = [item.fields | {"namespace": scope.namespace} for item in batch]
         stored = decode_answer(client.call("bulk_store", {"memories": memories}))
         if stored["errors"]:
-            raise HoldfastError(f"A memory was not taken: {stored['errors'][0]['error']}")
+            raise HoldfastError(f"A memory was not stored: {stored['errors'][0]['error']}")
         keys |= zip(stored["ids"], (item.key for item in batch), strict=True)
         step()
     ids = {key: id for id, key in keys.items()}
@@ -93,14 +93,14 @@ def fill(client: Client, scope: Scope, step: Callable[[], None]) -> dict[str, st
 
 
 def embed(client: Client, step: Callable[[], None]) -> None:
-    """Have every memory's vectors made before anything is asked, unless there are to be none."""
+    """Compute all embeddings before the first question, unless `embedder` is none."""
     if settings.load().embedder != "none":
         client.call("reembed", {})
     step()
 
 
 def ask(client: Client, scope: Scope, keys: dict[str, str], limit: int, step: Callable[[], None]) -> Iterator[Reply]:
-    """Every question of a scope, in its namespace, as of its own time."""
+    """Ask every question of a scope, in its namespace, at its own time."""
     bare = PlainText(scope.items)
     for question in scope.questions:
         arguments = request(question, scope.namespace, limit)
@@ -119,7 +119,7 @@ def request(question: Question, namespace: str, limit: int) -> dict[str, Any]:
 
 
 def report_on(file: Path, asked: Cut, surface: str, engine: str, replies: list[Reply]) -> QualityReport:
-    """Judge the replies, as a whole and by category."""
+    """Measure the replies, in total and by category."""
     sessions = session_of if asked.set == "turns" else None
     found = [(reply, judged(reply.ranking, reply.question.right, sessions)) for reply in replies]
     taken = spread([reply.seconds for reply in replies])
@@ -158,7 +158,7 @@ def answered(reply: Reply) -> Answer:
 
 
 def lines(replies: list[Reply]) -> dict[str, list[float]]:
-    """How many questions have a right memory among the first 1, 2, ...: of all, of each category, by FTS5 alone."""
+    """Compute the share of questions with a right memory among the first 1, 2, ...: all, by category, plain FTS5."""
     found = {"all": [(reply.ranking, reply.question.right) for reply in replies]}
     for reply in sorted(replies, key=lambda one: one.question.category):
         found.setdefault(reply.question.category, []).append((reply.ranking, reply.question.right))

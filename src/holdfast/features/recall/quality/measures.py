@@ -1,4 +1,4 @@
-"""How good a ranking is."""
+"""Measures of a ranking."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from math import log2
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class Judged(Struct, frozen=True):
-    """A ranking against what is right."""
+    """Measures of one ranking."""
 
     any_1: float
     any_5: float
@@ -18,13 +18,13 @@ class Judged(Struct, frozen=True):
 
 
 class Figures(Judged, frozen=True, kw_only=True):
-    """The mean over some questions."""
+    """Mean over questions."""
 
     questions: int
 
 
 def judged(ranking: Sequence[str], right: Collection[str], session_of: Callable[[str], str] | None = None) -> Judged:
-    """Names best first, some of which are right; a session is as good as the best of its turns."""
+    """Measure a ranking of keys, best first. A session ranks as its best turn."""
     ranked = list(dict.fromkeys(ranking))
     return Judged(
         any_1=any_at(1, ranked, right),
@@ -38,18 +38,18 @@ def judged(ranking: Sequence[str], right: Collection[str], session_of: Callable[
 
 
 def any_at(most: int, ranked: Sequence[str], right: Collection[str]) -> float:
-    """1 if something right is among the first."""
+    """Return 1 if a right key is among the first, else 0."""
     return float(any(name in right for name in ranked[:most]))
 
 
 def ndcg(most: int, ranked: Sequence[str], right: Collection[str]) -> float:
-    """The gain of what is right, less the deeper it stands, as a share of the best that could be."""
+    """Compute the normalised discounted cumulative gain."""
     gain = sum(1 / log2(place + 2) for place, name in enumerate(ranked[:most]) if name in right)
     return gain / sum(1 / log2(place + 2) for place in range(min(most, len(right))))
 
 
 def first_right(ranking: Sequence[str], right: Collection[str]) -> int | None:
-    """The place of the first right one, from 1."""
+    """Return the rank of the first right key, from 1."""
     ranked = dict.fromkeys(ranking)
     return next((place for place, name in enumerate(ranked, 1) if name in right), None)
 

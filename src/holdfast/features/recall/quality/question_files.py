@@ -1,7 +1,7 @@
-"""Files of questions with their right memories, cut into what a store is to hold.
+"""Read files of questions with known answers, as memories to store and questions to ask.
 
-Three formats are read: LoCoMo's (conversations of dated sessions; `notes` may stand beside or in place of them),
-LongMemEval's as it was published, and its short form in which a session is one text.
+Three formats: LoCoMo (conversations of dated sessions, with or without `notes`), LongMemEval as published, and its
+short form with one text per session.
 """
 
 import re
@@ -18,24 +18,24 @@ from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records import validate as admit
 
 OWN = Path(__file__).with_name("own.json")
-"""The questions that come with Holdfast."""
+"""The questions bundled with Holdfast."""
 MOST_BYTES = 60_000
-"""Of one memory: a longer session becomes several, each as right as the whole."""
+"""Maximum of one memory. A longer session becomes several memories, each of which counts as right."""
 LOCOMO, LONGMEMEVAL = "LoCoMo", "LongMemEval"
 SETS = {LOCOMO: ("turns", "docs"), LONGMEMEVAL: ("sessions", "pool", "pool-turn")}
-"""How a file of each format can be cut; the first is what is meant if nobody says."""
+"""The sets of each format; the first is the default."""
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _TIMES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M")
 _SESSION = re.compile(r"session_([0-9]+)")
 
 
 Session = tuple[str, str, list[str]]
-"""Id, time and what was said."""
+"""Id, time and turns."""
 
 
 @contextmanager
 def at(place: str) -> Iterator[None]:
-    """Whatever is found wrong is told with its place in the file."""
+    """Prefix errors with their place in the file."""
     try:
         yield
     except Invalid as error:
@@ -45,7 +45,7 @@ def at(place: str) -> Iterator[None]:
 
 
 class Turn(Struct):
-    """What one person said."""
+    """A turn of a conversation."""
 
     speaker: str
     dia_id: str
@@ -57,7 +57,7 @@ class Turn(Struct):
 
 
 class Note(Struct):
-    """A memory that stands alone."""
+    """A memory without a conversation."""
 
     id: str
     title: str
@@ -67,7 +67,7 @@ class Note(Struct):
 
 
 class Asked(Struct):
-    """A question about a sample, and the turns or notes that answer it."""
+    """A question, and the turns or notes that answer it."""
 
     question: str
     category: int | str
@@ -76,7 +76,7 @@ class Asked(Struct):
 
 
 class Sample(Struct):
-    """A conversation, notes, or both, with the questions about them."""
+    """A conversation, notes or both, with questions about them."""
 
     sample_id: str
     qa: list[Asked]
@@ -84,7 +84,7 @@ class Sample(Struct):
     notes: list[Note] = []
 
     def sessions(self) -> Iterator[tuple[str, str | None, list[Turn]]]:
-        """Number, time and turns of each session, in their order."""
+        """Number, time and turns of each session, in order."""
         found = ((match[1], name) for name in self.conversation if (match := _SESSION.fullmatch(name)))
         for number, name in sorted(found, key=lambda one: int(one[0])):
             with at(self.place_of(number)):
@@ -108,7 +108,7 @@ class ShortSession(Struct):
 
 
 class Puzzle(Struct):
-    """A question of LongMemEval with the sessions among which its answer is."""
+    """A LongMemEval question with the sessions that contain its answer."""
 
     question_id: str
     question_type: str
@@ -121,7 +121,7 @@ class Puzzle(Struct):
     haystack_sessions: list[list[Said]] = []
 
     def sessions(self) -> Iterator[Session]:
-        """The sessions of either form."""
+        """Iterate over the sessions of either form."""
         for short in self.haystack:
             yield self._session(short.id, short.ts, short.text.split("\n"))
         self._must_be_alike()
@@ -129,7 +129,7 @@ class Puzzle(Struct):
             yield self._session(id, date, [turn.content.strip() and f"{turn.role}: {turn.content}" for turn in turns])
 
     def _session(self, id: str, date: str, turns: Sequence[str]) -> Session:
-        """One of them; an empty turn says nothing, and of a long one the store gets parts."""
+        """Build a session without its empty turns."""
         with at(f"question {self.question_id}: session {id}"):
             for number, turn in enumerate(turns, 1):
                 with at(f"turn {number}"):
@@ -137,22 +137,22 @@ class Puzzle(Struct):
             return id, moment(date), [turn for turn in turns if turn.strip()]
 
     def _must_be_alike(self) -> None:
-        """Raise unless every session has its id and its time."""
+        """Raise unless every session has an id and a time."""
         lists = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
         counts = {name: len(getattr(self, name)) for name in lists}
         if len({*counts.values()}) > 1:
             told = ", ".join(f"{name} has {count}" for name, count in counts.items())
-            raise Invalid(f"question {self.question_id}: {told}: each session has one of each.")
+            raise Invalid(f"question {self.question_id}: {told}. Each session needs one of each.")
 
     def user_turns(self) -> Iterator[Session]:
-        """The same of the user alone."""
+        """Iterate over the sessions with the user's turns only."""
         for id, date, lines in self.sessions():
             told = [line.removeprefix("user: ") for line in lines if self.haystack or line.startswith("user: ")]
             yield id, date, told
 
 
 class Item(NamedTuple):
-    """A memory to be stored: the fields of the operation, and the name by which a question calls it right."""
+    """A memory to store: the fields of the operation, and the key that questions refer to."""
 
     key: str
     fields: dict[str, Any]
@@ -166,7 +166,7 @@ class Question(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What lies in one namespace, and the questions that are asked there."""
+    """The memories of one namespace and the questions asked there."""
 
     namespace: str
     items: list[Item]
@@ -175,16 +175,16 @@ class Scope(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A file as stores are filled with it."""
+    """The scopes of a file."""
 
     format: str
     set: str
     scopes: list[Scope]
     unasked: int = 0
-    """Questions of the file that name nothing that answers them, or are meant as traps."""
+    """Questions of the file that have no answer or are traps."""
 
     def sample(self, most: int | None) -> "Cut":
-        """At most so many of the questions, from all over the file; a scope without any is left out."""
+        """Take at most `most` questions, spread over the file; drop scopes without any."""
         total = sum(len(scope.questions) for scope in self.scopes)
         if most is None or most >= total:
             return self
@@ -198,7 +198,7 @@ class Cut(NamedTuple):
 
 
 def moment(text: str) -> str:
-    """A time as either format writes it, or in ISO's form, as the store takes it."""
+    """Convert a time of either format, or in ISO form, to the form that the store accepts."""
     for form in _TIMES:
         try:
             return datetime.strptime(text, form).strftime("%Y-%m-%dT%H:%M:00Z")
@@ -207,21 +207,21 @@ def moment(text: str) -> str:
     try:
         return datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%SZ")
     except ValueError:
-        raise Invalid(f"{text!r} is no time: write 2025-03-14T09:30.") from None
+        raise Invalid(f"{text!r} is not a time; use a form such as 2025-03-14T09:30.") from None
 
 
 def cut(file: Path, set: str | None = None) -> Cut:
-    """Read a file, whichever format it has, and cut it as asked."""
+    """Read a file of any format as one of its sets."""
     given = read(file)
     format = format_of(given, file)
     chosen = set or SETS[format][0]
     if chosen not in SETS[format]:
-        raise Invalid(f"A {format} file is cut into {' or '.join(SETS[format])}, not into {chosen}.")
+        raise Invalid(f"A {format} file has the sets {', '.join(SETS[format])}, not {chosen}.")
     with at(f"{file.name} looks like a {format} file, but"):
         scopes = list(_locomo(given, chosen) if format == LOCOMO else _longmemeval(given, chosen))
     asked = sum(len(scope.questions) for scope in scopes)
     if not asked:
-        raise Invalid(f"{file.name} holds no question that names what answers it.")
+        raise Invalid(f"{file.name} has no question with an answer.")
     held = sum(len(one["qa"]) for one in given) if format == LOCOMO else len(given)
     return Cut(format, chosen, scopes, held - asked)
 
@@ -230,14 +230,14 @@ def read(file: Path) -> list[Any]:
     try:
         given = msgspec.json.decode(file.read_bytes())
     except OSError as error:
-        raise Invalid(f"{file} cannot be read: {error.strerror or error}.") from None
+        raise Invalid(f"Cannot read {file}: {error.strerror or error}.") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Invalid(f"{file.name} is not JSON: {error}.") from None
+        raise Invalid(f"{file.name} is not valid JSON: {error}.") from None
     return given if isinstance(given, list) else [given]
 
 
 def format_of(given: Sequence[Any], file: Path) -> str:
-    """By what the first entry holds."""
+    """Detect the format from the first entry."""
     first = given[0] if given and isinstance(given[0], Mapping) else {}
     if "qa" in first and ("conversation" in first or "notes" in first):
         return LOCOMO
@@ -250,14 +250,14 @@ def format_of(given: Sequence[Any], file: Path) -> str:
 
 
 def _locomo(given: list[Any], set: str) -> Iterator[Scope]:
-    """A scope for each sample; what its makers meant as traps, which nothing answers, is not asked."""
+    """Build one scope per sample. Traps, which nothing answers, are left out."""
     for count, sample in enumerate(msgspec.convert(given, list[Sample]), 1):
         items = [*(_turns(sample) if set == "turns" else _docs(sample)), *_notes(sample)]
         yield Scope(f"asked-{count}", items, list(_questions(sample, set)), _replaced(sample.notes))
 
 
 def _turns(sample: Sample) -> Iterator[Item]:
-    """A memory for each turn: who said it, when, in which session and where in it are fields."""
+    """Build one memory per turn, with speaker, time, thread and place."""
     for number, said_at, turns in sample.sessions():
         for place, turn in enumerate(turns):
             with at(f"{sample.place_of(number)}: turn {place + 1}"):
@@ -266,7 +266,7 @@ def _turns(sample: Sample) -> Iterator[Item]:
 
 
 def _docs(sample: Sample) -> Iterator[Item]:
-    """A memory for each session, as a transcript."""
+    """Build one memory per session, as a transcript."""
     for number, said_at, turns in sample.sessions():
         transcript = "\n".join(f"{turn.speaker}: {turn.told()}" for turn in turns)
         with at(sample.place_of(number)):
@@ -281,7 +281,7 @@ def _notes(sample: Sample) -> Iterator[Item]:
 
 
 def _fit(item: Item) -> Item:
-    """A memory that the store takes."""
+    """Validate an item as the store does."""
     admit.title(item.fields["title"])
     admit.content(item.fields["content"])
     for name in item.fields.keys() & {"speaker", "thread"}:
@@ -290,10 +290,10 @@ def _fit(item: Item) -> Item:
 
 
 def _replaced(notes: list[Note]) -> list[tuple[str, str]]:
-    """Newer and older, where a note takes the place of another."""
+    """List pairs of a note and the note that it supersedes."""
     known = {note.id for note in notes}
     if strange := [note.supersedes for note in notes if note.supersedes and note.supersedes not in known]:
-        raise Invalid(f"There is no note {strange[0]} that could be superseded.")
+        raise Invalid(f"supersedes: there is no note {strange[0]}.")
     return [(note.id, note.supersedes) for note in notes if note.supersedes]
 
 
@@ -314,7 +314,7 @@ def _question(asked: Asked, set: str) -> Question:
 
 
 def session_of(key: str) -> str:
-    """The session that a turn belongs to; a note is its own."""
+    """Return the session of a turn; a note is its own session."""
     return key.partition(":")[0]
 
 
@@ -325,7 +325,7 @@ def _longmemeval(given: list[Any], set: str) -> Iterator[Scope]:
         for count, puzzle in enumerate(answered, 1):
             yield Scope(f"asked-{count}", _whole(puzzle.sessions()), [_puzzle(puzzle)])
         return
-    # Elsewhere in a pool may be the answer to a question whose own sessions hold none.
+    # In a pool, another session may answer a question whose own sessions do not.
     questions = [_puzzle(puzzle) for puzzle in answered if not puzzle.question_id.endswith("_abs")]
     if set == "pool":
         yield Scope("pool", _whole(one for puzzle in puzzles for one in puzzle.sessions()), questions)
@@ -341,7 +341,7 @@ def _puzzle(puzzle: Puzzle) -> Question:
 
 
 def _whole(sessions: Iterable[Session]) -> list[Item]:
-    """A memory for each session."""
+    """Build one memory per session."""
     return [
         Item(id, _fields(_title(number, place), text, said_at))
         for number, (id, said_at, lines) in enumerate(_once(sessions), 1)
@@ -350,7 +350,7 @@ def _whole(sessions: Iterable[Session]) -> list[Item]:
 
 
 def _by_turn(sessions: Iterable[Session]) -> list[Item]:
-    """A memory for each of a user's turns; any of them makes its session found."""
+    """Build one memory per user turn; finding any of them finds its session."""
     return [
         Item(
             id,
@@ -363,7 +363,7 @@ def _by_turn(sessions: Iterable[Session]) -> list[Item]:
 
 
 def _once(sessions: Iterable[Session]) -> Iterable[Session]:
-    """The same session may be among those of several questions."""
+    """Drop repeated sessions: several questions may share one."""
     found: dict[str, Session] = {}
     for session in sessions:
         found.setdefault(session[0], session)
@@ -371,12 +371,12 @@ def _once(sessions: Iterable[Session]) -> Iterable[Session]:
 
 
 def _title(number: int, place: int) -> str:
-    """Nothing of a session's id, which tells which are right."""
+    """Build a title without the session's id, which would reveal the right ones."""
     return f"session {number} part {place + 1}" if place else f"session {number}"
 
 
 def pieces(text: str) -> list[str]:
-    """A text as the store takes it: in parts of some length, cut at line ends where there are any."""
+    """Split a text into parts that the store accepts, at line ends if possible."""
     parts, rest = list[str](), text
     while len(rest.encode()) > MOST_BYTES:
         beginning = rest.encode()[:MOST_BYTES].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""What a measurement of recall found, as JSON and as a table."""
+"""Report of a recall measurement, as JSON and as a table."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ THROUGH = {"library": "the library", "http": "HTTP", "cli": "the command line"}
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """Where the figures come from: only their ratios travel."""
+    """The machine of a measurement: times are only comparable on the same one."""
 
     holdfast: str = __version__
     python: str = platform.python_version()
@@ -25,20 +25,20 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 class Times(Struct, frozen=True):
-    """In milliseconds."""
+    """Latency in milliseconds."""
 
     p50: float
     p95: float
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What became of one question."""
+    """The outcome of one question."""
 
     namespace: str
     question: str
     category: str
     first_right: int | None
-    """The place of the first right memory, if any was found."""
+    """Rank of the first right memory, if any was found."""
 
 
 class QualityReport(Struct, frozen=True, kw_only=True):
@@ -49,23 +49,23 @@ class QualityReport(Struct, frozen=True, kw_only=True):
     engine: str
     memories: int
     modes: dict[str, int]
-    """How many answers were found in which way: by words alone, or with vectors too."""
+    """Number of answers per mode: keyword or hybrid."""
     unasked: int
-    """Questions of the file that name nothing that answers them, or are meant as traps."""
+    """Questions of the file that have no answer or are traps."""
     overall: Figures
     categories: dict[str, Figures]
     plain_text: Figures
-    """What FTS5 alone finds: porter stems, a stop list, its own ranking."""
+    """Measures of plain FTS5: porter stems, stop words, bm25."""
     latency: Times
     machine: Machine
     answers: list[Answer]
 
     def text(self) -> str:
-        """The figures as a person reads them."""
+        """Format the figures as Markdown."""
         modes = ", ".join(f"{count} {mode}" for mode, count in self.modes.items())
         return "\n".join(
             [
-                f"# How well Holdfast recalls: {self.file}, {self.set}",
+                f"# Recall quality: {self.file}, {self.set}",
                 "",
                 f"{self.memories:,} memories on {self.engine}, {self.overall.questions:,} questions through "
                 f"{THROUGH[self.surface]}: {modes}. A recall takes {format_figure(self.latency.p50)} ms (p50), "
@@ -86,7 +86,7 @@ def format_figure(value: float) -> str:
 
 
 def _unasked(number: int) -> str:
-    return f" {number:,} more were not asked: nothing is named that answers them." if number else ""
+    return f" {number:,} more were not asked: they have no answer." if number else ""
 
 
 def _row(name: str, found: Figures) -> str:

@@ -1,4 +1,4 @@
-"""Percentiles of durations, and how far a measurement is."""
+"""Percentiles of durations, and progress of a measurement."""
 
 from collections.abc import Callable, Sequence
 from math import ceil
@@ -8,7 +8,7 @@ ReportProgress = Callable[[int, int, str], None]
 
 
 class Spread(NamedTuple):
-    """Seconds that one thing took, over its repetitions."""
+    """Percentiles of repeated durations, in seconds."""
 
     best: float
     p50: float
@@ -26,13 +26,13 @@ def spread(seconds: Sequence[float]) -> Spread:
 
 
 class Meter:
-    """How far the whole run is."""
+    """Progress of a whole run."""
 
     def __init__(self, total: int, progress: ReportProgress) -> None:
         self._done, self._total, self._progress = 0, total, progress
 
     def stepping(self, what: str) -> Callable[[], None]:
-        """A call for each step of one part."""
+        """Start a phase; return a function to call after each of its steps."""
 
         def step() -> None:
             self._done += 1

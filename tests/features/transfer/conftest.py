@@ -1,4 +1,4 @@
-"""Stores to export from and to import into, and one with something of everything."""
+"""Stores for exports and imports, one of them with records of every kind."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def opened(tmp_path: Path, clock: Clock) -> Open:
 
 @pytest.fixture
 def rich(opened: Open, clock: Clock) -> holdfast.Holdfast:
-    """A store with something of everything in it."""
+    """A store with records of every kind."""
     hold = opened("rich")
     short = hold.store(title="Standup", content="At nine.", tier="short", namespace="team/a")
     deploy = hold.store(

@@ -1,4 +1,4 @@
-"""Exports as the tests write and read them, and the clock of the stores that they come from."""
+"""Helpers for export tests: envelopes, counts and a clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ NOON = 1_790_000_000 * SECOND
 
 
 class Clock:
-    """A clock that moves by a millisecond a look, and further when told."""
+    """Clock that advances by a millisecond per reading, and can be set."""
 
     def __init__(self) -> None:
         self.at = NOON
@@ -25,7 +25,7 @@ Open = Callable[[str], holdfast.Holdfast]
 
 
 def text_of(exported: dict[str, Any]) -> bytes:
-    """An export as bytes, but for the moment it was made at."""
+    """Encode an export without its timestamp."""
     return wire.encode({**exported, "exported_at": ""})
 
 

@@ -1,4 +1,4 @@
-"""What agents keep beside memories goes out and comes in again: nothing lost, nothing twice, nothing held."""
+"""Local tables in exports and imports: nothing lost or duplicated, no leases."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ TURNS = [{"role": "user", "content": "When do we deploy?"}, {"role": "assistant"
 
 @pytest.fixture
 def busy(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
-    """A store in which agents have done something of everything."""
+    """A store with records of every local table."""
     with holdfast.open(db, agent_id="ai:tester@here", now=clock) as hold:
         _talk(hold)
         _plan(hold, clock)
@@ -208,7 +208,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 _TOLD = {"tasks": {"unique_key"}, "task_runs": {"result"}, "usage": {"unique_key"}}
-"""What the rows say that are made worse."""
+"""Columns that must be unique, removed before rows are modified."""
 
 
 def test_a_bad_row_is_named_by_its_place_and_changes_nothing(busy: holdfast.Holdfast) -> None:

@@ -1,4 +1,4 @@
-"""Exports of any size, by a file: written a row at a time, read to the end before anything counts."""
+"""Export files of any size: written row by row, read completely before the import."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""An export of another program is read, and what we do not know of it is written again."""
+"""Exports of other programs: imported, and their unknown fields written again."""
 
 from typing import Any
 

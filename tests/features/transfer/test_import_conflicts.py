@@ -1,4 +1,4 @@
-"""What an import meets that is there already: the later state stays, and nothing is merged unasked."""
+"""Imports over existing records: the later state is kept, and merging happens only on request."""
 
 from envelopes import Open, counts, memory, take
 

@@ -1,4 +1,4 @@
-"""What is taken in: nothing unseen, every row that is refused named, all or nothing."""
+"""Imports: every row is validated, every rejected row reported, a transaction all or nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -46,10 +46,10 @@ def test_what_is_no_envelope_that_we_read_is_refused(hold: holdfast.Holdfast, en
         ({"id": "../etc"}, "id: Expected `str` matching regex"),
         ({"version": 0}, "version: Expected `int` >= 1"),
         ({"namespace": "a//b"}, "namespace: no empty, . or .. segments, and no / at either end"),
-        ({"metadata": {"agent_id": "no blanks"}}, "metadata.agent_id: an agent id has 1 to 128 letters"),
+        ({"metadata": {"agent_id": "no blanks"}}, "metadata.agent_id: must be 1 to 128 letters"),
         ({"metadata": {"scope": "galaxy"}}, "metadata.scope: must be one of"),
         ({"unknown": "a\x00b"}, "unknown: must not contain NUL"),
-        ({"unknown": "x" * 300_000}, "unknown fields: at most 262144 bytes as JSON"),
+        ({"unknown": "x" * 300_000}, "unknown fields: must not exceed 262144 bytes as JSON"),
         ({"confidence": float("nan")}, "confidence: numbers must be finite"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -82,7 +82,7 @@ def test_links_to_themselves_or_to_nothing_are_named(hold: holdfast.Holdfast) ->
     rows = [{"source_id": source, "target_id": target, "relation": relation} for source, target, relation in links]
     answer = take(hold, {"memories": [memory(), memory(id="m-2", title="Two")], "links": rows})
     assert [(error.index, error.code, error.error) for error in answer.errors] == [
-        (0, "VALIDATION_FAILED", "target_id: a memory is not linked to itself"),
+        (0, "VALIDATION_FAILED", "target_id: must differ from source_id"),
         (1, "NOT_FOUND", "target_id: there is no memory 'm-9'."),
         (2, "NOT_FOUND", "source_id: there is no memory 'm-9'."),
         (3, "VALIDATION_FAILED", "relation: Invalid enum value 'x'"),

@@ -1,4 +1,4 @@
-"""Rows of what agents keep beside memories say exactly what is kept."""
+"""Rows of local tables convert to records and back without loss."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Everything out and in again: nothing lost, nothing changed by doing it twice."""
+"""Export and import: no loss, and a second import changes nothing."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Everything out, as one v1 envelope that loses nothing on its way in again."""
+"""Export a store as one v1 envelope. An import restores it without loss."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -36,20 +36,20 @@ _AROUND: tuple[tuple[str, Kind[Any], Callable[[Any], Row], Callable[[Any], set[s
     ("entities", ALIAS, envelope.entity_row, lambda alias: {alias.entity}),
     ("grants", GRANT, envelope.grant_row, lambda grant: {grant.memory}),
 )
-"""What belongs to memories, and to which ones."""
+"""Records that belong to memories: array, kind, row builder, ids of those memories."""
 
 
 def export(hold: Hold, session: Session, under: str | None = None) -> Row:
-    """All that the caller's key reaches, private memories included; an unchanged store gives the same text again.
+    """Export everything within the caller's reach, private memories included. Equal stores give equal text.
 
-    History and keys are not in it: a backup has them.
+    History and keys are not exported; a backup has them.
     """
     fields = told(hold, session, under)
     return _sorted({name: list(value) if isinstance(value, Iterator) else value for name, value in fields.items()})
 
 
 def told(hold: Hold, session: Session, under: str | None = None) -> Row:
-    """The fields of an export. Arrays are iterators, read from the store as they are gone through."""
+    """Fields of an export. Arrays are iterators that read the store lazily."""
     whole = under is None and "*" in hold.caller.namespaces
     beside, held = Beside(session), _held(hold, session, under)
     fields = {
@@ -99,7 +99,7 @@ def told(hold: Hold, session: Session, under: str | None = None) -> Row:
 
 
 class Held(NamedTuple):
-    """Which memories are exported, whose they are, and where they lie."""
+    """Exported memories with their owners and namespaces."""
 
     ids: set[str]
     owners: set[str]
@@ -124,7 +124,7 @@ def _rows(beside: "Beside", array: str, row_of: Callable[[Any], Row], records: I
 
 
 def _around(hold: Hold, session: Session, beside: "Beside", held: Held) -> dict[str, Iterator[Row]]:
-    """What belongs to exported memories."""
+    """Arrays of records that belong to exported memories."""
     arrays = {
         name: _rows(beside, name, row_of, _belonging(session, kind, ends, held)) for name, kind, row_of, ends in _AROUND
     }
@@ -139,7 +139,7 @@ def _belonging(session: Session, kind: Kind[Any], ends: Callable[[Any], set[str]
 def _ledger_rows(
     hold: Hold, session: Session, under: str | None, beside: "Beside", held: Held, ledger: Ledger
 ) -> Iterator[Row]:
-    """What is kept beside memories: by where it lies or to what it belongs; the rest if everything is exported."""
+    """Rows of a local table, by namespace or by memory; other tables only in a full export."""
     whole = under is None and "*" in hold.caller.namespaces
 
     def is_told(kept: Kept) -> bool:
@@ -154,22 +154,22 @@ def _ledger_rows(
 
 
 def _place_of(session: Session, ledger: Ledger, kept: Kept) -> str:
-    """Where a record lies; a try lies where its task does."""
+    """Namespace of a record; a task run has that of its task."""
     if ledger.placed:
         return str(kept["namespace"])
     task = ledgers.get(session, LEDGERS["tasks"], (kept["task"],))
-    assert task is not None, "a try has a task"
+    assert task is not None, "a task run has a task"
     return str(task["namespace"])
 
 
 def name_of(ledger: Ledger, kept: Kept) -> str:
-    """By what a record is known in an envelope."""
+    """Id of a record in an envelope."""
     key = ledger.id_of(kept)
     return str(key[0]) if len(key) == 1 else canonical(list(key)).decode()
 
 
 def _kept_before(fields: Row, beside: "Beside") -> Row:
-    """Whole fields that another program said. Rows of an array that was not known then follow those of our own."""
+    """Envelope fields of other programs. If such a field is a known array today, its rows follow ours."""
     for name, rows in (said := beside.top()).items():
         if name in fields and isinstance(rows, list) and isinstance(fields[name], Iterator):
             fields[name] = _with_others(fields[name], rows)
@@ -177,7 +177,7 @@ def _kept_before(fields: Row, beside: "Beside") -> Row:
 
 
 def _with_others(own: Iterator[Row], others: list[Row]) -> Iterator[Row]:
-    """Rows, and those that are not among them."""
+    """Own rows, then the other rows that are not among them."""
     left = {canonical(row): row for row in others}
     for row in own:
         left.pop(canonical(row), None)
@@ -186,7 +186,7 @@ def _with_others(own: Iterator[Row], others: list[Row]) -> Iterator[Row]:
 
 
 def simple(exported: Row) -> Row:
-    """The shorter form: the live memories and the links among them."""
+    """Reduce an export to live memories and the links between them."""
     held = {row["id"] for row in exported["memories"]}
     return {
         "count": len(held),
@@ -197,22 +197,22 @@ def simple(exported: Row) -> Row:
 
 
 def _sorted(value: Row) -> Row:
-    """Objects with their keys in order, at every depth."""
+    """Sort the keys of all objects, at every depth."""
     return dict(msgspec.to_builtins(value, order="sorted"))
 
 
 class Beside:
-    """What other programs said beside what we know, by where they said it."""
+    """Unknown fields of imported rows, by row, written again on export."""
 
     def __init__(self, session: Session) -> None:
         self._said: dict[str, Any] = {name: msgspec.json.decode(body) for name, body in session.rows("kept_all")}
 
     def added(self, array: str, id: str, row: Row) -> Row:
-        """A row and what was said beside it."""
+        """Add the unknown fields to a row."""
         return {**self._said.get(place(array, id), {}), **row}
 
     def top(self) -> Row:
-        """Whole fields of an envelope that we do not know."""
+        """Unknown top-level fields of an envelope."""
         return {name[1:]: value for name, value in self._said.items() if name.startswith("/")}
 
     def ids(self, array: str) -> set[str]:
@@ -220,12 +220,12 @@ class Beside:
 
 
 def place(array: str, id: str) -> str:
-    """Where what a row says beside is kept; a whole field of the envelope has no array."""
+    """Key of the unknown fields of a row; a top-level field has an empty array name."""
     return f"{array}/{id}"
 
 
 def _memory_rows(hold: Hold, session: Session, under: str | None) -> Iterator[Row]:
-    """The memories of every state but deleted, by id; the expired ones too, since an archive shows them."""
+    """Rows of all memories that are not deleted, by id, expired ones included."""
     parts, params = memories.reached(hold.caller)
     if under is not None:
         parts, params = [*parts, "memory.under"], params | {"under": door.namespace(under)}
@@ -241,7 +241,7 @@ def _memory_rows(hold: Hold, session: Session, under: str | None) -> Iterator[Ro
 
 
 def _invalidations(hold: Hold, session: Session, held: set[str]) -> list[Invalidation]:
-    """What exported memories were told, as far as what fell lies where the key reaches."""
+    """Invalidation notices of exported memories whose sources are within the caller's reach."""
     found = [one for one in _records(session, INVALIDATION) if one.dependent in held]
     if "*" in hold.caller.namespaces:
         return found
@@ -252,7 +252,7 @@ def _invalidations(hold: Hold, session: Session, held: set[str]) -> list[Invalid
 
 
 def _records(session: Session, kind: Kind[Any]) -> Iterator[Any]:
-    """Every record of a kind that is not deleted, by id."""
+    """Records of a kind that are not deleted, by id."""
     found = (kind.load(row) for row in _pages(session, f"{kind.name}_all"))
     return (record for record in found if record.state == "live")
 
@@ -265,7 +265,7 @@ def _pages(session: Session, statement: str) -> Iterator[Any]:
 
 
 def _namespace_rows(hold: Hold, session: Session, under: str | None, held: Held, beside: Beside) -> Iterator[Row]:
-    """Every namespace that holds a memory, has a standard, or was told of."""
+    """Namespaces with a memory, a standard or unknown fields."""
     standards = {standard.id: standard for standard in _records(session, STANDARD) if standard.memory in held.ids}
     told = held.namespaces | standards.keys()
     if under is None:
@@ -278,7 +278,7 @@ def _namespace_rows(hold: Hold, session: Session, under: str | None, held: Held,
 
 
 def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> dict[str, Iterator[Row]]:
-    """The skills in use, and every version of them with what its files say, read one at a time."""
+    """Current skills and all their versions with file contents, read lazily."""
     shown = list(skills.every(session, hold.caller, under))
     versions = {one.version.id: one.version for one in shown}
     there = {one.skill.id: one.skill for one in shown}

@@ -1,4 +1,4 @@
-"""Everything out and in by a file, of any size: a row at a time is in memory, and a batch in a transaction."""
+"""Export to and import from a file of any size: one row in memory, one transaction per batch."""
 
 import codecs
 import json
@@ -24,25 +24,25 @@ from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.journal.dry_run import rehearsed
 
 BATCH = 200
-"""Rows of one transaction."""
+"""Rows per transaction."""
 CHUNK = 1 << 18
 MOST_ITEM = 64 << 20
-"""Characters of one row, or of a field that is no list."""
+"""Characters of one row, or of a field that is not a list."""
 MOST_NAMED = 1000
-"""Rejected rows that are named; all are counted."""
+"""Rejected rows that are listed; all are counted."""
 TOGETHER = ("entities", "links", "namespaces", "grants", "invalidations")
-"""What is taken in one transaction: whom a link tells of a fall depends on what was told before."""
+"""Arrays imported in one transaction: the notices that a link creates depend on the others."""
 
 
 class Written(NamedTuple):
-    """What a file holds."""
+    """Size and row counts of a written export."""
 
     bytes: int
     counts: dict[str, int]
 
 
 def write_export(hold: Hold, file: str, under: str | None = None) -> Written:
-    """Write an export, all of one moment, a row at a time: a whole file, or none."""
+    """Write an export of one snapshot, row by row. Leaves a complete file or none."""
     must_be_local(hold, "file")
     counts: dict[str, int] = {}
     with created(file) as to, hold.reading() as session:
@@ -56,7 +56,7 @@ def write_export(hold: Hold, file: str, under: str | None = None) -> Written:
 
 
 def _write_rows(to: BinaryIO, rows: Iterator[Row], name: str, counts: dict[str, int]) -> int:
-    """An array, a row a line."""
+    """Write an array, one row per line."""
     size, counts[name] = to.write(b"["), 0
     for row in rows:
         size += to.write((b",\n" if counts[name] else b"\n") + _encode(row))
@@ -70,13 +70,13 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class FileTaken(NamedTuple):
     taken: Taken
     rejected: int
-    """How many rows were rejected; the first of them are named."""
+    """Number of rejected rows; the report lists the first ones."""
 
 
 def read_export(hold: Hold, file: str, options: Options, *, dry_run: bool = False) -> FileTaken:
-    """Take in an export. The file is read to its end before anything of it is taken, then batch by batch.
+    """Import an export file in batches, after reading it completely.
 
-    Each batch is durable before the next: after an interruption the same import goes on where it ended.
+    Each batch is durable before the next, so an interrupted import can be repeated to continue.
     """
     must_be_local(hold, "file")
     with opened(file) as given, _spooled(given) as spooled:
@@ -86,7 +86,7 @@ def read_export(hold: Hold, file: str, options: Options, *, dry_run: bool = Fals
 
 
 class _Spooled(NamedTuple):
-    """A file, sorted: what is no list, and a file of lines for each list."""
+    """A parsed file: plain fields, and a temporary file of lines for each list."""
 
     fields: Row
     lists: dict[str, BinaryIO]
@@ -98,7 +98,7 @@ class _Spooled(NamedTuple):
 
 
 class _Taking:
-    """One file as far as it was taken."""
+    """Import of one file, with its progress."""
 
     def __init__(self, hold: Hold, options: Options, spooled: _Spooled) -> None:
         self._hold = hold
@@ -147,7 +147,7 @@ class _Taking:
         self._done += 1
 
     def _others(self) -> None:
-        """What this release does not know, kept whole."""
+        """Store fields that this release does not know, unchanged."""
         given = {name: value for name, value in self._spooled.fields.items() if name not in envelope.HEAD}
         for name in self._spooled.lists.keys() - {*envelope.ARRAYS}:
             given[name] = [_decoded(line) for _, line in self._spooled.rows(name)]
@@ -161,17 +161,17 @@ def _decoded(line: bytes) -> Any:
     try:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Invalid(f"This is not JSON that can be kept: {error}") from None
+        raise Invalid(f"Not valid JSON: {error}") from None
 
 
 @contextmanager
 def _spooled(given: BinaryIO) -> Iterator[_Spooled]:
-    """An export that was read to its end, in files of no name."""
+    """Read an export completely into temporary files."""
     with ExitStack() as files, filing(Path(gettempdir())):
         spooled, reader = _Spooled({}, {}, {}), _Reader(given)
         for name in reader.fields():
             if name in spooled.fields or name in spooled.lists:
-                raise Invalid(f"{name}: is there twice", fields=["file"])
+                raise Invalid(f"{name}: occurs twice", fields=["file"])
             if not reader.is_list():
                 spooled.fields[name] = _decoded(reader.item())
                 continue
@@ -192,7 +192,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 class _Reader:
-    """Reads one JSON object of any size, piece by piece."""
+    """Reads one JSON object of any size in chunks."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -201,25 +201,25 @@ class _Reader:
         self._json = json.JSONDecoder(parse_constant=_no_constant)
 
     def fields(self) -> Iterator[str]:
-        """The names of the fields; what each says is to be read before the next."""
+        """Field names. Read the value of each before the next."""
         self._must("{")
         while self._next() != "}":
             name = json.loads(self.item())
             if not isinstance(name, str):
-                raise _broken("a field has a name")
+                raise _broken("a field name is not a string")
             self._must(":")
             yield name
             if self._next() != "}":
                 self._must(",")
         self._must("}")
         if self._next():
-            raise _broken("there is something behind its end")
+            raise _broken("there is data after its end")
 
     def is_list(self) -> bool:
         return self._next() == "["
 
     def items(self) -> Iterator[bytes]:
-        """The items of a list, each in a line of its own."""
+        """Items of a list, each on one line."""
         self._must("[")
         while self._next() != "]":
             yield self.item()
@@ -228,7 +228,7 @@ class _Reader:
         self._must("]")
 
     def item(self) -> bytes:
-        """The next value as it is written, in one line."""
+        """The next value as written, on one line."""
         self._next()
         while True:
             try:
@@ -243,7 +243,7 @@ class _Reader:
         return said.replace("\n", " ").replace("\r", " ").encode()
 
     def _next(self) -> str:
-        """The next character that is no blank; nothing at the end."""
+        """The next character that is not whitespace; empty at the end."""
         while True:
             found = _BLANK.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -256,7 +256,7 @@ class _Reader:
         self._at += 1
 
     def _more(self) -> bool:
-        """Read on, each time as much again as what waits, so that a long row is not looked through too often."""
+        """Read more. Doubles the buffer, so that parsing a long row stays linear."""
         if self._ended:
             return False
         left = len(self._text) - self._at
@@ -276,4 +276,4 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _broken(why: str) -> Invalid:
-    return Invalid(f"The file is no export that can be read: {why}. Nothing was changed.", fields=["file"])
+    return Invalid(f"The file is not a valid export: {why}. Nothing was changed.", fields=["file"])

@@ -1,4 +1,4 @@
-"""What agents keep beside memories, taken in from an envelope: each record whole, and never over what goes on here."""
+"""Import records of local tables. Each is written completely, never over a live lease."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,25 +15,25 @@ from holdfast.kernel.storage.port import Session
 
 
 class Taking(NamedTuple):
-    """One import, as far as it concerns what is kept beside memories."""
+    """State of one import, as far as local tables need it."""
 
     hold: Hold
     session: Session
     now: int
     options: Options
     here: Callable[[str], str]
-    """The id here of a memory of the file."""
+    """Maps a memory id of the file to the id here."""
     there: Callable[[str, str], str]
-    """The same, of one that must be there; with the field that names it."""
+    """The same for a memory that must exist; takes the field name for the error."""
 
 
 def admitted(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
-    """A record as the importer may keep it here."""
+    """Check the namespace of a record and set its author."""
     return _authored(taking, ledger, _placed(taking, ledger, given))
 
 
 def take(taking: Taking, ledger: Ledger, given: Kept) -> Outcome:
-    """Keep a record, new or over an earlier state of it. Raises before anything of it is written."""
+    """Add a record, or replace an older state of it. Raises before anything is written."""
     stored = ledgers.get(taking.session, ledger, ledger.id_of(given))
     if stored is None:
         _must_be_trusted(taking, given)
@@ -46,28 +46,28 @@ def take(taking: Taking, ledger: Ledger, given: Kept) -> Outcome:
 
 def _must_be_trusted(taking: Taking, given: Kept) -> None:
     if not taking.options.trust_source and given.get("handler", "none") != "none":
-        raise Forbidden("handler: what a worker runs by itself is taken from a trusted source only.")
+        raise Forbidden("handler: tasks with a handler are imported from a trusted source only.")
 
 
 def _over(taking: Taking, ledger: Ledger, free: Kept, stored: Kept, given: Kept) -> Outcome:
-    """Of two states of a record the later stays."""
+    """Keep the later of two states of a record."""
     if free == given:
         return "unchanged"
     if any(free[name] != given[name] for name in given if name not in ledger.changes):
-        raise _other(ledger, "and is another: nothing was changed")
+        raise _other(ledger, "but it is a different record")
     if ledger.rank(given) <= ledger.rank(free):
         return "older"
     if _is_held(stored, taking.now):
-        raise Conflict(f"This of {ledger.array} is being done here: import it again when that is over.", retryable=True)
+        raise Conflict(f"A record of {ledger.array} has a live lease here: import it again later.", retryable=True)
     if taking.options.on_conflict == "error":
-        raise _other(ledger, "and says something else")
+        raise _other(ledger, "with other contents")
     _must_be_trusted(taking, given)
     ledgers.put(taking.session, ledger, _alone(taking, ledger, given))
     return "merged"
 
 
 def _other(ledger: Ledger, why: str) -> Conflict:
-    return Conflict(f"One of {ledger.array} with this key is here already, {why}.")
+    return Conflict(f"A record of {ledger.array} with this key exists, {why}. Nothing was changed.")
 
 
 def _is_held(stored: Kept, now: int) -> bool:
@@ -75,7 +75,7 @@ def _is_held(stored: Kept, now: int) -> bool:
 
 
 def _placed(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
-    """A record where the importer reaches, which names memories by their ids here."""
+    """Check that the importer can write here; map memory ids to those of this store."""
     caller = taking.hold.caller
     if ledger.placed:
         given = {**given, "namespace": door.namespace(given["namespace"])}
@@ -85,7 +85,7 @@ def _placed(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
         if task is None or not caller.reaches(task["namespace"]):
             raise NotFound(f"task: there is no task {given['task']!r}.", id=given["task"], fields=["task"])
     elif "*" not in caller.namespaces and not ledger.belongs:
-        raise Forbidden(f"{ledger.array}: only a key that reaches every namespace may import this.")
+        raise Forbidden(f"{ledger.array}: importing requires a key for all namespaces.")
     if ledger.memory is not None and given[ledger.memory]:
         id = given[ledger.memory]
         given = {**given, ledger.memory: taking.there(id, ledger.memory) if ledger.belongs else taking.here(id)}
@@ -93,7 +93,7 @@ def _placed(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
 
 
 def _authored(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
-    """Whose it is: as the file says if that is trusted, else the importer's."""
+    """Set the author: from the file if it is trusted, else the importer."""
     if ledger.author is None:
         return given
     named = given[ledger.author]
@@ -102,7 +102,7 @@ def _authored(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
 
 
 def _alone(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
-    """A record that does not stand in the way of another one here."""
+    """Avoid clashes with other records: close a second active conversation, reject a taken unique key."""
     session = taking.session
     match ledger.array:
         case "conversations" if given["state"] == "active":
@@ -123,4 +123,4 @@ def _alone(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
 
 def _must_be_free(field: str, holder: str | None, id: str) -> None:
     if holder not in (None, id):
-        raise Conflict(f"{field}: {holder} has it, and is another.", id=holder, fields=[field])
+        raise Conflict(f"{field}: already used by {holder}", id=holder, fields=[field])

@@ -1,4 +1,4 @@
-"""Everything in: an envelope, row by row, each through the same door as what is stored by hand."""
+"""Import an envelope row by row, with the validation of every other write."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -70,21 +70,21 @@ class Rejected(Struct, frozen=True):
 
 
 class Taken(NamedTuple):
-    """What became of every row."""
+    """Outcome counts, rejected rows and unknown fields of an import."""
 
     counts: dict[str, Counter[Outcome]]
     rejected: list[Rejected]
     restamped: int
     kept: list[str]
-    """Fields of the envelope that we do not know: kept, and written again by an export."""
+    """Unknown envelope fields: stored, and written again by an export."""
 
 
 class Rehearsed(Exception):
-    """A dry run has come to its end: what it did is rolled back."""
+    """Rolls back the transaction of a dry run."""
 
 
 def take(hold: Hold, given: Row, options: Options, *, dry_run: bool = False) -> Taken:
-    """Take an envelope in, in one transaction. A row that is rejected is named and leaves the others be."""
+    """Import an envelope in one transaction. A rejected row is reported; the others are imported."""
     envelope.must_be_envelope(given)
     arrays = {name: given[name] for name in envelope.ARRAYS if name in given}
     total, done = sum(map(len, arrays.values())), 0
@@ -108,7 +108,7 @@ def take(hold: Hold, given: Row, options: Options, *, dry_run: bool = False) -> 
 
 
 class Intake:
-    """One import under way."""
+    """State of one import: imports rows one by one."""
 
     def __init__(self, hold: Hold, write: Transaction | None, options: Options) -> None:
         self.restamped = 0
@@ -137,21 +137,21 @@ class Intake:
         }
 
     def writes(self, write: Transaction) -> None:
-        """Go on in another transaction."""
+        """Continue in another transaction."""
         self._write = write
 
     def outcome(self, array: str, raw: Any) -> Outcome:
-        """Take one row of an array. Raises before anything of it is written."""
+        """Import one row of an array. Raises before anything is written."""
         return self._arrays[array](raw)
 
     def must_reach(self, namespace: str) -> None:
-        """Raise unless the caller may write into a namespace. A peer is not told its name: a memory may lie there."""
+        """Raise unless the caller can write to a namespace. The error does not reveal its name to a peer."""
         self._hold.caller.must_reach(namespace)
         if not self._options.scope.takes(namespace):
-            raise Forbidden("It is of a namespace of which nothing is taken from this peer.")
+            raise Forbidden("Its namespace is not accepted from this peer.")
 
     def tried(self, taken: Taken, name: str, index: int, raw: Any) -> None:
-        """One row, or one field that we do not know; what is wrong with it is its own matter."""
+        """Import one row or unknown field. An error rejects only this row."""
         try:
             if name in self._arrays:
                 taken.counts[name][self.outcome(name, raw)] += 1
@@ -169,7 +169,7 @@ class Intake:
         return self._new(given, used) if stored is None else self._known(stored, given, used)
 
     def read_memory(self, raw: Any) -> Memory:
-        """A memory that is new here, as it would be kept."""
+        """Build the memory that importing a new row would store."""
         return self._owned(self._given(raw, "live")[0])
 
     def _given(self, raw: Any, state: Literal["live", "archived"]) -> tuple[Memory, tuple[int, int]]:
@@ -186,7 +186,7 @@ class Intake:
         return self._timed(hygiene.taken_in(self._write.session, given)), used
 
     def _timed(self, record: R) -> R:
-        """The record with its own times and version, or as if it began now."""
+        """Keep the times and version of a record, or reset them to now."""
         if self._options.preserve_timestamps:
             return record
         return replace(record, created_at=self._write.now, updated_at=self._write.now, version=1)
@@ -203,14 +203,14 @@ class Intake:
         return "imported"
 
     def _claims(self, memory: Memory, used: tuple[int, int]) -> bool:
-        """Whether a memory will hold its title: it is live, and its time is not over."""
+        """Whether a memory will occupy its title: live and not expired."""
         return memory.state == "live" and lives_until(memory, self._kept_until(memory, used)) > self._write.now
 
     def _kept_until(self, memory: Memory, used: tuple[int, int]) -> int:
         return self._hold.lifetimes.extended(memory.tier, used[1]) if used[1] else 0
 
     def _owned(self, memory: Memory) -> Memory:
-        """Whose it is: as the file says if that is trusted, else the importer's, with the first owner's name on it."""
+        """Set the owner: from the file if it is trusted, else the importer, noting the original owner."""
         importer = self._hold.caller.agent
         trusted = self._options.trust_source and memory.agent not in RESERVED_AGENTS
         if trusted or memory.agent == importer:
@@ -220,7 +220,7 @@ class Intake:
         return replace(memory, agent=importer, metadata=metadata)
 
     def _titled(self, memory: Memory) -> Memory:
-        """The memory under a title that is free for it: its own, or a numbered one if that was asked for."""
+        """Check that the title is free, or number it with on_conflict `version`."""
         if self._options.on_conflict != "version":
             must_be_free(self._hold, self._write, memory)
             return memory
@@ -228,13 +228,13 @@ class Intake:
             holder = title_holder(self._write, memory.namespace, title)
             if holder is None or holder.id == memory.id:
                 return replace(memory, title=door.title(title))
-        raise Conflict(f"There are {MOST_VERSIONS} versions of {memory.title!r} already.")
+        raise Conflict(f"There are already {MOST_VERSIONS} versions of {memory.title!r}.")
 
     def _merge(self, holder: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
-        """Into the memory that holds the title, as storing does; never from one circle of readers into another."""
+        """Merge into the memory with this title. Never across different sets of readers."""
         if holder.scope != given.scope or (given.scope == "private" and holder.agent != given.agent):
             raise TitleTaken(
-                f"The title {given.title!r} is held in {given.namespace!r} by {holder.id} for other readers: "
+                f"The title {given.title!r} in {given.namespace!r} belongs to {holder.id}, which has other readers: "
                 "import with on_conflict version.",
                 existing_id=holder.id,
             )
@@ -249,7 +249,7 @@ class Intake:
 
     def _known(self, stored: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
         if not self._hold.caller.reaches(stored.namespace):
-            raise Forbidden(f"The memory {given.id} lies in a namespace that this key does not reach.")
+            raise Forbidden(f"The memory {given.id} is in a namespace outside this key's reach.")
         if self._options.check_rights:
             self._must_write(stored)
             must_agree(self._hold, self._write, stored, given)
@@ -267,14 +267,14 @@ class Intake:
         return outcome
 
     def _told(self, before: Memory, after: Memory) -> None:
-        """What stands on a memory that says something else now is told; what is only back says what it said."""
+        """Flag the dependents of a memory whose text changed. A restored memory has the same text."""
         if before.state != "deleted" and (before.title, before.content) != (after.title, after.content):
             self._write.local(ChangeSet).changed.add(before.id)
 
     def _settled(
         self, kind: Kind[R], known: R | None, given: R, check: Callable[[Any], object] = lambda wanted: None
     ) -> Outcome:
-        """Keep a record, new or over what is there. The later state stays; a deletion is undone, but not of a grant."""
+        """Add a record, or replace an older state. Restores a deleted record, except a grant."""
         if known is None:
             check(given)
             self._write.add(kind, given, "import")
@@ -287,13 +287,13 @@ class Intake:
         if given.updated_at < before.updated_at and not revived:  # type: ignore[attr-defined]
             return "older"
         if self._options.on_conflict == "error":
-            raise Conflict(f"The {kind.name} {before.id} is here already, and says something else.", id=before.id)
+            raise Conflict(f"The {kind.name} {before.id} exists with other contents.", id=before.id)
         check(after)
         self._write.change(kind, known, after, "import")
         return "merged"
 
     def _count(self, memory: Memory, used: tuple[int, int]) -> None:
-        """Never fewer uses than the file tells of."""
+        """Raise the access count to that of the file; never lower it."""
         uses, used_at = used
         had, had_at = memories.uses(self._write.session, [memory.id]).get(memory.id, (0, 0))
         if uses <= had and used_at <= had_at:
@@ -305,7 +305,7 @@ class Intake:
             self._write.session.do("transfer_used", id=memory.id, until=self._kept_until(memory, used))
 
     def _end(self, id: str, field: str) -> str:
-        """The memory here that an id of the file means."""
+        """Id in this store of a memory of the file. Raises NotFound if it is missing."""
         here = self._stands_for.get(id, id)
         if here not in self._there:
             memory = self._reached(here)
@@ -316,18 +316,18 @@ class Intake:
         return here
 
     def _reached(self, id: str) -> Memory | None:
-        """A memory where the caller reaches; if rights count, one that it may see."""
+        """Load a memory within the caller's reach; with check_rights, only a visible one."""
         if self._options.check_rights:
             return memories.by_ids(self._write.session, self._hold.caller, [id], self._write.now, "any").get(id)
         memory = self._write.get(MEMORY, id)
         return memory if memory is not None and self._hold.caller.reaches(memory.namespace) else None
 
     def _written_end(self, id: str, field: str) -> str:
-        """The same, of a memory that is changed by what is said of it."""
+        """The same for a memory that this row changes: the caller must be able to write it."""
         here = self._end(id, field)
         if self._options.check_rights:
             memory = self._write.get(MEMORY, here)
-            assert memory is not None, "it was just found"
+            assert memory is not None, "resolved above"
             self._must_write(memory)
         return here
 
@@ -336,22 +336,22 @@ class Intake:
         self.must_reach(memory.namespace)
 
     def _aside(self, array: str, id: str, rest: Row, outcome: Outcome) -> Outcome:
-        """Keep what a row says beside what we know."""
+        """Store the unknown fields of a row."""
         if rest and outcome != "older":
             self._write.session.do("kept_put", name=place(array, id), body=canonical(rest).decode())
         return outcome
 
     def _read(self, shape: type[R], raw: Any) -> tuple[R, Row]:
-        """A row, and what it says beside what we know: that goes by the policy on secrets of everywhere."""
+        """Parse a row. Unknown fields pass the global policy on secrets."""
         row, rest = envelope.read(shape, raw)
         return row, self._permitted(EVERYWHERE, "row", rest)
 
     def _permitted(self, namespace: str, field: str, value: Any) -> Any:
-        """What a row says, as the policy on secrets of a namespace lets it be kept."""
+        """Apply the policy on secrets of a namespace to a value."""
         return hygiene.permitted(self._write.session, namespace, {field: value})[0][field]
 
     def _times(self, row: envelope.Row, created: str | None) -> dict[str, Any]:
-        """When a row was made and last changed, where, and how often."""
+        """Times, origin and version of a row."""
         made = moment(created, "created_at")
         made = self._write.now if made is None else made
         changed = moment(row.updated_at, "updated_at")
@@ -366,7 +366,7 @@ class Intake:
         row, rest = self._read(envelope.LinkRow, raw)
         source, target = self._written_end(row.source_id, "source_id"), self._end(row.target_id, "target_id")
         if source == target:
-            raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+            raise Invalid("target_id: must differ from source_id", fields=["target_id"])
         times = self._times(row, row.created_at)
         begun = moment(row.valid_from, "valid_from")
         link = Link(
@@ -386,9 +386,9 @@ class Intake:
         return self._aside("links", link.id, rest, outcome)
 
     def _observed(self, link: Link, known: Link | None, row: envelope.LinkRow, rest: Row) -> tuple[Link, Row]:
-        """A link and what is kept beside it: observed by whom the file names if that is trusted, else by the importer.
+        """Set the observer of a link: from the file if it is trusted, else the importer.
 
-        The importer signs for nobody else: a signature stays with what it was made for.
+        A signature is kept only with the exact link that it signs.
         """
         observer = _observer(row.observed_by) if row.observed_by else link.agent
         if self._options.trust_source or observer == link.agent:
@@ -399,7 +399,7 @@ class Intake:
         return replace(link, signature=known.signature if is_same else None), rest
 
     def _invalidation(self, raw: Any) -> Outcome:
-        """What fell may not be here: what was deleted is in no export."""
+        """Import a notice. Its source may be missing: deleted memories are not exported."""
         row, rest = self._read(envelope.InvalidationRow, raw)
         fell, heir = (self._stands_for.get(id, id) for id in (row.invalidated_id, row.invalidating_id))
         dependent = self._written_end(row.dependent_id, "dependent_id")
@@ -419,7 +419,7 @@ class Intake:
         return self._aside("invalidations", one.id, rest, self._settled(INVALIDATION, known, self._timed(one)))
 
     def _settler(self, agent: str) -> str:
-        """Who settled it: as the file says if that is trusted, else whoever imports it."""
+        """Who resolved a notice: from the file if it is trusted, else the importer."""
         return admit_agent(agent, "resolver") if self._options.trust_source else self._hold.caller.agent
 
     def _entity(self, raw: Any) -> Outcome:
@@ -467,12 +467,12 @@ class Intake:
         return self._aside("principals", principal.id, rest, self._settled(PRINCIPAL, known, self._timed(principal)))
 
     def _interaction(self, raw: Any) -> Outcome:
-        """What was decided elsewhere is kept as it was told; what is here already stays as it is."""
+        """Import an interaction unchanged. An existing one is not modified."""
         self._must_trust("interactions")
         row, rest = self._read(envelope.InteractionRow, raw)
         told = {name: getattr(row, name) for name in Interaction.__struct_fields__ if hasattr(row, name)}
         at = moment(row.at, "at")
-        assert at is not None, "a row has it"
+        assert at is not None, "required in a row"
         told |= {"agent": admit_agent(row.agent_id), "at": at, **self._times(row, row.created_at)}
         one = admit_interaction(Interaction(**told))
         self.must_reach(one.namespace)
@@ -555,13 +555,13 @@ class Intake:
         return self._aside("policies", place, rest, self._settled(POLICY, known, self._timed(policy)))
 
     def _skill_version(self, raw: Any) -> Outcome:
-        """What its files say must be what its digest says, as if it were registered here."""
+        """Import a skill version. Its files must match its digest."""
         row, rest = self._read(envelope.SkillVersionRow, raw)
         contents = skill_files.admitted((one.path, envelope.decoded(one.content, one.encoding)) for one in row.files)
         version = skill_keeping.version_of(contents, None, door.namespace(row.namespace), row.name)
         self.must_reach(version.namespace)
         if version.digest != row.digest:
-            raise Invalid("digest: the files do not say what it stands for", fields=["digest"])
+            raise Invalid("digest: does not match the files", fields=["digest"])
         skill_keeping.must_be_without_secrets(self._write.session, version.namespace, contents)
         times = {**self._times(row, row.created_at), "version": 1}
         version = replace(version, agent=self._registrar(row.registered_by), signature=row.signature or "", **times)
@@ -580,7 +580,7 @@ class Intake:
         self.must_reach(namespace)
         current = self._write.get(SKILL_VERSION, version_id(row.current))
         if current is None or (current.namespace, current.name) != (namespace, row.name):
-            raise NotFound(f"current: there is no such version of {row.name!r}.", fields=["current"])
+            raise NotFound(f"current: unknown version of {row.name!r}.", fields=["current"])
         skill = Skill(
             id=skill_id(namespace, row.name),
             namespace=namespace,
@@ -593,7 +593,7 @@ class Intake:
         return self._aside("skills", skill.id, rest, self._settled(SKILL, known, self._timed(skill)))
 
     def _ledger(self, ledger: Ledger, raw: Any) -> Outcome:
-        """What is kept beside memories, and never journalled."""
+        """Import a record of a local table. These are not journalled."""
         row, rest = self._read(ledger.shape, raw)
         taking = intake_ledger.Taking(
             self._hold,
@@ -608,11 +608,11 @@ class Intake:
         return self._aside(ledger.array, name_of(ledger, given), rest, outcome)
 
     def _registrar(self, agent: str) -> str:
-        """Who registered a skill, if the file is to be believed."""
+        """Who registered a skill: from the file if it is trusted, else the importer."""
         return admit_agent(agent, "registered_by") if self._options.trust_source else self._hold.caller.agent
 
     def _unknown(self, name: str, value: Any) -> None:
-        """A field of the envelope that we do not know. Lists grow together, anything else is replaced."""
+        """Store an unknown envelope field. Lists are merged, other values are replaced."""
         self._must_reach_all(name)
         slot, value = place("", door.foreign_name(name)), self._permitted(EVERYWHERE, "row", door.foreign(name, value))
         known = {row[0]: row[1] for row in self._write.session.rows("kept_all")}.get(slot)
@@ -623,25 +623,25 @@ class Intake:
 
     def _must_trust(self, what: str) -> None:
         if not self._options.trust_source:
-            raise Forbidden(f"{what} are taken from a trusted source only: import with trust_source.")
+            raise Forbidden(f"{what}: imported from a trusted source only; use trust_source.")
 
     def _must_reach_all(self, what: str) -> None:
         if "*" not in self._hold.caller.namespaces:
-            raise Forbidden(f"{what}: only a key that reaches every namespace may import this.")
+            raise Forbidden(f"{what}: importing requires a key for all namespaces.")
 
 
 def _changeable(kind: Kind[Any]) -> tuple[str, ...]:
-    """The fields that a change may change; the others are fixed when a record is made."""
+    """Fields that a change can modify; the others are fixed at creation."""
     shape = kind.shape
     return (*shape.registers, *shape.quiet, *shape.highest, *shape.sets, *shape.maps)
 
 
 def _observer(agent: str) -> str:
-    """Who saw a link; a program's own name may stand there, since no right follows from it."""
+    """Validate an observer. Reserved names are allowed, since no right follows from them."""
     return agent if agent in RESERVED_AGENTS else admit_agent(agent, "observed_by")
 
 
 def _draft(memory: Memory) -> Draft:
-    """What would have to be stored to get this memory; one without an end is long-term, whatever its tier."""
+    """Draft that would store this memory. Without an expiry it is long-term, whatever its tier."""
     same = {name: getattr(memory, name) for name in Draft.__struct_fields__ if name in Memory.__struct_fields__}
     return Draft(**same | {"tier": "long" if memory.expires_at is None else memory.tier})

@@ -1,7 +1,7 @@
-"""What agents keep beside memories, as an envelope has it: conversations, tasks, costs, long work and outcomes.
+"""Envelope rows of local tables: conversations, tasks, costs, runs and outcomes.
 
-A row says all that a record says, with times as text and money written out exactly. Who holds something just now it
-does not say: a claim is of one store, and whoever takes a record in elsewhere finds it free.
+A row contains the complete record, with times as text and exact money. Leases are omitted: a lease holds in one store,
+and an imported record is free.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from holdfast.kernel.records import validate as door
 from holdfast.kernel.timestamps import DAY, from_text, to_text
 
 Kept = dict[str, Any]
-"""A record by the columns of its table."""
+"""A record by column name."""
 
 Who = Annotated[str, Meta(min_length=1, max_length=512)]
 Word = Annotated[str, Meta(max_length=512)]
@@ -123,7 +123,7 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     cache_read_tokens: Count = 0
     cache_write_tokens: Count = 0
     cost: Money | None = None
-    """None: nobody had said what such tokens cost."""
+    """None: there was no price for this model."""
     currency: Word | None = None
     unique_key: Who | None = None
 
@@ -152,7 +152,7 @@ class BudgetRow(Struct, frozen=True, kw_only=True):
 
 
 class PhaseRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a phase says beside this is refused by its name: there is no place where it could be kept."""
+    """Unknown fields are rejected: there is no place to store them."""
 
     name: Who
     state: PhaseState
@@ -175,7 +175,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     token: Count = 0
     error: Long | None = None
     phases: Annotated[list[PhaseRow], Meta(min_length=1, max_length=1000)]
-    """In their order."""
+    """In order."""
     created_at: Moment
     updated_at: Moment
 
@@ -226,25 +226,25 @@ class FeedbackRow(Struct, frozen=True, kw_only=True):
 
 
 class Ledger(NamedTuple):
-    """One array, the table that it tells of, and what of its records may change."""
+    """One array of the envelope, its table, and the rules for importing its records."""
 
     array: str
     table: str
     shape: type[Struct]
     key: tuple[str, ...]
     changes: tuple[str, ...] = ()
-    """Columns that another state of a record may have otherwise; without any, a record never changes."""
+    """Columns that may differ between two states of a record. Empty: records are immutable."""
     later: tuple[str, ...] = ()
-    """Columns by which of two states the later is known."""
+    """Columns that decide which of two states is the later."""
     untold: Kept = {}
-    """Columns that are of one store, as they are where nobody holds the record."""
+    """Columns that are not exported, with their values in a free record."""
     money: tuple[str, ...] = ()
     memory: str | None = None
-    """The column that names a memory."""
+    """Column with a memory id."""
     belongs: bool = False
-    """Whether that memory must be there: its records belong to it."""
+    """Whether that memory must exist: the records belong to it."""
     admitted: Callable[[Kept], Kept] = lambda kept: kept
-    """A record that can be kept, as it is kept."""
+    """Validates and completes a record."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -253,28 +253,28 @@ class Ledger(NamedTuple):
 
     @property
     def author(self) -> str | None:
-        """The column of who made a record."""
+        """Column with the agent that created a record."""
         return next((name for name in ("agent", "set_by") if name in self.columns), None)
 
     @property
     def placed(self) -> bool:
-        """Whether its records lie in namespaces."""
+        """Whether its records have a namespace."""
         return "namespace" in self.columns
 
     def id_of(self, kept: Kept) -> tuple[Any, ...]:
         return tuple(kept[name] for name in self.key)
 
     def free(self, kept: Kept) -> Kept:
-        """A record as it is where nobody holds it."""
+        """Remove lease and local state from a record."""
         own = {name: value for name, value in self.untold.items() if name not in _DERIVED}
         return {**(unclaimed(kept) if self.table == "task" else kept), **own}
 
     def rank(self, kept: Kept) -> tuple[Any, ...]:
-        """By which of two states of a record the greater is the later."""
+        """Rank of a state: the later one of a record ranks higher."""
         return tuple(_order(kept[name]) for name in self.later)
 
     def row(self, kept: Kept) -> dict[str, Any]:
-        """A record as an envelope has it; what is not known is left out."""
+        """Convert a record to an envelope row; None is omitted."""
         free, row = self.free(kept), dict[str, Any]()
         for name in self.shape.__struct_fields__:
             value = free[_COLUMNS.get(name, name)]
@@ -283,7 +283,7 @@ class Ledger(NamedTuple):
         return row
 
     def kept(self, row: Struct) -> Kept:
-        """A row as it is kept. Raises Invalid for what no store would keep."""
+        """Convert an envelope row to a record. Raises Invalid if the store would reject it."""
         kept = dict(self.untold)
         for name in self.shape.__struct_fields__:
             value = getattr(row, name)
@@ -321,18 +321,18 @@ def _is_moment(name: str) -> bool:
 
 
 def _order(value: Any) -> Any:
-    """What is known is later than what is not; a conversation only ever comes nearer to its end."""
+    """Order of column values: known after unknown, conversation states by progress."""
     return _STATES.index(value) if value in _STATES else value if isinstance(value, int) else value is not None
 
 
 def parts(text: str, field: str) -> int:
-    """A cost in the currency's unit, in the smallest parts, exactly."""
+    """Convert a cost in currency units to the smallest parts, exactly."""
     try:
         exact = Decimal(text) * PARTS
     except InvalidOperation:
-        raise Invalid(f"{field}: write a number such as 0.30", fields=[field]) from None
+        raise Invalid(f"{field}: must be a number such as 0.30", fields=[field]) from None
     if not exact.is_finite() or not 0 <= exact <= MOST_COST or exact != int(exact):
-        raise Invalid(f"{field}: a sum that can be kept, with at most twelve places", fields=[field])
+        raise Invalid(f"{field}: must be from 0 to {MOST_COST // PARTS}, with at most twelve decimals", fields=[field])
     return int(exact)
 
 
@@ -349,12 +349,12 @@ def _phase_kept(phase: PhaseRow, place: int) -> Kept:
 
 def _conversation(kept: Kept) -> Kept:
     if kept["covered"] > kept["turns"]:
-        raise Invalid("covered: at most as many as there are turns", fields=["covered"])
+        raise Invalid("covered: must not exceed turns", fields=["covered"])
     return kept
 
 
 def _task(kept: Kept) -> Kept:
-    """A task that can be due by its own rule."""
+    """Check the schedule of a task and set `ready_at`."""
     schedule(kept["repeat"], kept["zone"], kept["first_at"])
     waits = kept["state"] in ("pending", "running")
     return {**kept, "ready_at": (kept["ready_at"] or kept["due_at"]) if waits else None}
@@ -362,13 +362,13 @@ def _task(kept: Kept) -> Kept:
 
 def _task_run(kept: Kept) -> Kept:
     if kept["finished_at"] < kept["started_at"]:
-        raise Invalid("finished_at: before started_at", fields=["finished_at"])
+        raise Invalid("finished_at: must not be before started_at", fields=["finished_at"])
     return kept
 
 
 def _usage(kept: Kept) -> Kept:
     if (kept["cost"] is None) != (kept["currency"] is None):
-        raise Invalid("currency: a cost has one, and nothing else", fields=["currency"])
+        raise Invalid("currency: required with a cost, and only then", fields=["currency"])
     if kept["currency"] is not None:
         price.currency(kept["currency"])
     return {**kept, "day": kept["at"] // DAY}
@@ -383,7 +383,7 @@ def _price(kept: Kept) -> Kept:
 def _budget(kept: Kept) -> Kept:
     price.pattern(kept["model"])
     if kept["tokens"] is None and kept["cost"] is None:
-        raise Invalid("tokens: a budget has tokens, a cost, or both", fields=["tokens", "cost"])
+        raise Invalid("tokens: a budget needs tokens, a cost, or both", fields=["tokens", "cost"])
     if kept["cost"] is not None or kept["currency"] is not None:
         price.currency(kept["currency"] or "")
     return {**kept, "id": ids.derived("budget", kept["principal"], kept["model"], kept["period"])}
@@ -392,13 +392,13 @@ def _budget(kept: Kept) -> Kept:
 def _run(kept: Kept) -> Kept:
     names = [phase["name"] for phase in kept["phases"]]
     if len({*names}) < len(names):
-        raise Invalid("phases: each has a name of its own", fields=["phases"])
+        raise Invalid("phases: names must be unique", fields=["phases"])
     door.foreign("inputs", kept["inputs"])
     return kept
 
 
 def _forgotten(kept: Kept) -> Kept:
-    """What does not say up to when somebody was forgotten means up to then."""
+    """Default `ordered_at` to `at`."""
     return {**kept, "ordered_at": kept["at"] if kept["ordered_at"] is None else kept["ordered_at"]}
 
 
@@ -522,4 +522,4 @@ LEDGERS: dict[str, Ledger] = {
         ),
     )
 }
-"""In the order in which they can be read: what is pointed to comes first."""
+"""In import order: referenced records come first."""

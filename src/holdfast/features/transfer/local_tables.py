@@ -1,4 +1,4 @@
-"""What agents keep beside memories, whole records at a time, for exports and imports."""
+"""Read and write complete records of local tables, for exports and imports."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +13,12 @@ from holdfast.kernel.storage.copy_tables import Table
 from holdfast.kernel.storage.port import Row, Session
 
 OBJECTS = frozenset({"payload", "inputs", "counts"})
-"""Columns that hold JSON."""
+"""Columns that contain JSON."""
 FLAGS = frozenset({"final", "pruned", "cancel_asked"})
 
 
 def every(session: Session, ledger: Ledger) -> Iterator[Kept]:
-    """Every record, in the order of their keys, a page at a time."""
+    """All records by key, read a page at a time."""
     table = _table(ledger)
     return (_loaded(session, table, row) for page in table.pages(session) for row in page)
 
@@ -30,7 +30,7 @@ def get(session: Session, ledger: Ledger, key: Row) -> Kept | None:
 
 
 def put(session: Session, ledger: Ledger, kept: Kept) -> None:
-    """Write a record whole, over what was there."""
+    """Insert or replace a complete record."""
     table = _table(ledger)
     table.put(session, [tuple(_stored(name, kept[name]) for name in table.columns)])
     if table.name == "run":
@@ -40,7 +40,7 @@ def put(session: Session, ledger: Ledger, kept: Kept) -> None:
 
 
 def final_run(session: Session, task: str, due_at: int) -> str | None:
-    """The try that settled a time of a task."""
+    """The run that ended an occurrence of a task."""
     row = session.row("task_run_final", task=task, due_at=due_at)
     return row[0] if row else None
 

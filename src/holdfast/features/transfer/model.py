@@ -1,4 +1,4 @@
-"""How an import goes about what is there already, and what becomes of each row."""
+"""Options of an import and outcomes of its rows."""
 
 from typing import Literal
 
@@ -8,15 +8,15 @@ from holdfast.kernel.records.memory import OnConflict
 from holdfast.kernel.records.namespace_patterns import ALL, Scope
 
 Outcome = Literal["imported", "merged", "unchanged", "older"]
-"""New; made one with what was there; there already; or there in a later state, which stays."""
+"""imported: new. merged: changed an existing record. unchanged: identical. older: a later state exists."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
     preserve_timestamps: bool = True
     trust_source: bool = True
-    """Whether a memory stays its owner's, or becomes the importer's."""
+    """Keep the owners from the file; otherwise the importer becomes the owner."""
     on_conflict: OnConflict = "merge"
     check_rights: bool = False
-    """Whether only that is written which the caller may write by hand; else all that lies where it reaches."""
+    """Require the caller's write permission for every record, not only reach."""
     scope: Scope = ALL
-    """What is taken from the peer that sends it."""
+    """Namespaces accepted from the sending peer."""

@@ -1,4 +1,4 @@
-"""Export and import: everything out, and in again."""
+"""Operations that export and import a store."""
 
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
@@ -17,12 +17,12 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 
 
 class Export(Request, frozen=True):
-    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
-    simple: Annotated[bool, Meta(description="Only live memories and their links.")] = False
+    namespace: Annotated[Namespace, Meta(description="Only this namespace and those below it.")] | None = None
+    simple: Annotated[bool, Meta(description="Only live memories and the links between them.")] = False
 
 
 class Envelope(TypedDict):
-    """Everything, as the v1 envelope has it. What another program said beside is there too, under its own names."""
+    """v1 envelope. Fields of other programs are included under their own names."""
 
     memories: list[dict[str, Any]]
     links: list[dict[str, Any]]
@@ -71,21 +71,21 @@ class Envelope(TypedDict):
     ),
 )
 def export(hold: Hold, request: Export, progress: Progress) -> Envelope:
-    """Write out everything that is remembered, private memories included, as one v1 envelope."""
+    """Export the store as JSON (ai-memory v1 format), private memories included."""
     with hold.reading() as session:
         exported = transfer.export(hold, session, request.namespace)
     return cast(Envelope, transfer.simple(exported) if request.simple else exported)
 
 
-KeepTimes = Annotated[bool, Meta(description="Keep times and versions as they are written.")]
+KeepTimes = Annotated[bool, Meta(description="Keep times and versions of the file.")]
 TrustSource = Annotated[
-    bool, Meta(description="Keep whose memories they are, grants and messages; otherwise they become yours.")
+    bool, Meta(description="Keep owners, grants and messages of the file; otherwise memories become yours.")
 ]
-DryRun = Annotated[bool, Meta(description="Only say what it would do.")]
+DryRun = Annotated[bool, Meta(description="Report what would happen, write nothing.")]
 
 
 class Import(Request, frozen=True):
-    envelope: Annotated[dict[str, Any], Meta(description="A v1 envelope, or {memories, links}: what export writes.")]
+    envelope: Annotated[dict[str, Any], Meta(description="Output of export: a v1 envelope, or {memories, links}.")]
     preserve_timestamps: KeepTimes = True
     trust_source: TrustSource = True
     on_conflict: OnConflictField = "merge"
@@ -97,7 +97,7 @@ class ImportCounts(Struct, frozen=True, kw_only=True):
     merged: int
     unchanged: int
     older: int
-    """Not taken: a later state of it is here."""
+    """Skipped: a later state exists here."""
 
 
 class ImportFault(Struct, frozen=True, kw_only=True):
@@ -108,15 +108,15 @@ class ImportFault(Struct, frozen=True, kw_only=True):
 
 
 class Imported(ImportCounts, frozen=True, kw_only=True):
-    """Counts of memories, and of every array by its name."""
+    """Counts of memories, and of each array by name."""
 
     rejected: int
     errors: list[ImportFault]
     restamped: int
-    """Memories that became the importer's."""
+    """Memories whose owner became the importer."""
     trusted_source: bool
     kept: list[str]
-    """Fields that Holdfast does not know: kept, and written again by an export."""
+    """Unknown fields: stored, and written again by an export."""
     arrays: dict[str, ImportCounts]
     dry_run: bool
 
@@ -147,9 +147,9 @@ class Imported(ImportCounts, frozen=True, kw_only=True):
     ),
 )
 def import_(hold: Hold, request: Import, progress: Progress) -> Imported:
-    """Take in an export, in one transaction: a row that is rejected is named, all others go in.
+    """Import an export in one transaction; rejected rows are reported.
 
-    Taking in the same export twice changes nothing the second time. Of two states of one memory the later stays.
+    Importing the same export again changes nothing. Of two states of a record the later one is kept.
     """
     taken = intake.take(hold, request.envelope, _options(request), dry_run=request.dry_run)
     return _imported(request, taken, len(taken.rejected))
@@ -185,14 +185,14 @@ def _imported(request: "Import | ImportFile", taken: "Taken", rejected: int) -> 
 
 class ExportFile(Request, frozen=True):
     file: BundlePath
-    namespace: Annotated[Namespace, Meta(description="Only this one and what lies below.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="Only this namespace and those below it.")] | None = None
 
 
 class ExportWritten(Struct, frozen=True, kw_only=True):
     file: str
     bytes: int
     arrays: dict[str, int]
-    """How many rows of each array are in it."""
+    """Number of rows per array."""
 
 
 @operation(
@@ -209,9 +209,9 @@ class ExportWritten(Struct, frozen=True, kw_only=True):
     ),
 )
 def export_file(hold: Hold, request: ExportFile, progress: Progress) -> ExportWritten:
-    """Write what export writes into a file, a row at a time: a store of any size, in little memory.
+    """Export a store of any size to a JSON file, in constant memory.
 
-    The file is for its owner alone, and there once it is whole.
+    The file is readable by its owner only and appears when it is complete.
     """
     done = write_export(hold, request.file, request.namespace)
     return ExportWritten(file=request.file, bytes=done.bytes, arrays=done.counts)
@@ -236,10 +236,9 @@ class ImportFile(Request, frozen=True):
     examples=(Example({"file": "no/such.json"}, error="VALIDATION_FAILED"), Example({}, error="VALIDATION_FAILED")),
 )
 def import_file(hold: Hold, request: ImportFile, progress: Progress) -> Imported:
-    """Take in an export of any size from a file: as import does, but batch by batch.
+    """Import an export file of any size, in batches.
 
-    It is read to its end before anything of it is taken. Each batch is kept before the next, so that the same import
-    goes on after an interruption.
+    The file is read completely first. Each batch is durable before the next: repeat an interrupted import to continue.
     """
     done = read_export(hold, request.file, _options(request), dry_run=request.dry_run)
     return _imported(request, done.taken, done.rejected)

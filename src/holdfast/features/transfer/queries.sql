@@ -1,14 +1,14 @@
 -- name: transfer.page
--- The memories of an export, a page at a time, by id.
+-- One page of exported memories, by id.
  and m.state <> 'deleted' and m.id > :after order by m.id limit :limit
 -- name: transfer_used
--- An imported memory that its last use keeps alive beyond its end.
+-- Extend the lifetime of an imported memory that was used recently.
 update memory set lives_until = :until, shown = id, collected_at = null
 where id = :id and state = 'live' and lives_until < :until
 -- name: notice_get
 select id from notice where id = :id
 -- name: transfer_states
--- How many memories are in each state; of the live ones, how many have expired.
+-- Memories per state; expired live ones are counted apart.
 select case when state = 'live' and lives_until <= :now then 'expired' else state end, count(*) from memory
 group by case when state = 'live' and lives_until <= :now then 'expired' else state end
 -- name: transfer_counts

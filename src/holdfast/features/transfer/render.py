@@ -22,11 +22,11 @@ def render_import(answer: Any) -> Iterator[str]:
         if name not in ("memories", "archived") and any((counts.imported, counts.merged, counts.older)):
             yield _format_counts(name, counts)
     if answer.kept:
-        yield "Kept as it is: " + ", ".join(escape(name) for name in answer.kept)
+        yield "Unknown fields, stored unchanged: " + ", ".join(escape(name) for name in answer.kept)
     for one in answer.errors:
         yield style(f"rejected {escape(one.array)}[{one.index}]: {escape(one.error)} [{one.code}]", fg="red")
 
 
 def _format_counts(name: str, counts: Any) -> str:
-    later = f", {counts.older} older than here" if counts.older else ""
+    later = f", {counts.older} older (skipped)" if counts.older else ""
     return f"{name}: {counts.imported} new, {counts.merged} merged, {counts.unchanged} unchanged{later}"

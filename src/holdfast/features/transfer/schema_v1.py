@@ -1,8 +1,7 @@
-"""The export envelope, version 1: rows as other programs write them, records as we keep them.
+"""Export envelope, version 1: converts rows to records and back.
 
-Every row is read twice: the fields we know into a typed row, and the rest, which is kept and written again. A value
-that we can only keep in a simpler form (a source or a kind of our own list, a citation without its unknown parts) is
-kept in its first form too, for as long as it still says the same.
+Known fields become a typed row; unknown fields are stored and written again. A value that is stored in a simpler form
+(an unknown source or kind, a citation with unknown parts) also keeps its original form, until the simple form changes.
 """
 
 from base64 import b64decode, b64encode
@@ -33,7 +32,7 @@ from holdfast.kernel.timestamps import from_text, to_text
 
 SCHEMA = "v1"
 DB_SCHEMA = 54
-"""The schema of ai-memory whose fields these are; its readers take any from 7 on."""
+"""Schema of ai-memory with these fields; its readers accept 7 and later."""
 LEAST_DB_SCHEMA = 7
 ARRAYS = (
     "memories",
@@ -64,7 +63,7 @@ ARRAYS = (
     "mined",
     "feedback",
 )
-"""In the order in which they can be read: what is pointed to comes first."""
+"""In import order: referenced records come first."""
 HEAD = ("schema_version", "source", "exported_at", "db_schema_version", "count")
 MOST_EXTRA = 262_144
 
@@ -76,7 +75,7 @@ Moment = Annotated[str, Meta(min_length=4, max_length=64)]
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """What every row of ours says beside what the envelope asks for."""
+    """Fields that Holdfast adds to every row."""
 
     updated_at: Moment | None = None
     version: Version = 1
@@ -101,7 +100,7 @@ class MemoryRow(Row, frozen=True, kw_only=True):
     content: str
     namespace: str | None = None
     tier: Tier = "long"
-    """Without an end a row lives forever, and none is computed on import."""
+    """Without `expires_at` a memory never expires; an import does not compute one."""
     tags: list[str] | None = None
     priority: int = 5
     confidence: float = 1.0
@@ -239,7 +238,7 @@ class SkillRow(Row, frozen=True, kw_only=True):
     namespace: str
     name: str
     current: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-    """The digest of the version in use."""
+    """Digest of the current version."""
     registered_by: str
     created_at: Moment | None = None
 
@@ -260,22 +259,22 @@ R = TypeVar("R", bound=Struct)
 
 
 def must_be_envelope(envelope: dict[str, Any]) -> None:
-    """Raise unless this can be read: version 1, or the simple form without a version."""
+    """Raise unless this is an envelope of version 1 or the simple form without a version."""
     version = envelope.get("schema_version", SCHEMA)
     if version != SCHEMA:
-        raise Invalid(f"schema_version: {version!r} cannot be read, only {SCHEMA}", fields=["schema_version"])
+        raise Invalid(f"schema_version: must be {SCHEMA} (got {version!r})", fields=["schema_version"])
     schema = envelope.get("db_schema_version", DB_SCHEMA)
     if not isinstance(schema, int) or schema < LEAST_DB_SCHEMA:
-        raise Invalid(f"db_schema_version: at least {LEAST_DB_SCHEMA}", fields=["db_schema_version"])
+        raise Invalid(f"db_schema_version: must be at least {LEAST_DB_SCHEMA}", fields=["db_schema_version"])
     if "memories" not in envelope:
-        raise Invalid("memories: required: this is no export", fields=["memories"])
+        raise Invalid("memories: required; this is not an export", fields=["memories"])
     for array in ARRAYS:
         if not isinstance(envelope.get(array, []), list):
-            raise Invalid(f"{array}: a list", fields=[array])
+            raise Invalid(f"{array}: must be a list", fields=[array])
 
 
 def read(type_: type[R], raw: Any) -> tuple[R, dict[str, Any]]:
-    """A row, and what it says beside what we know."""
+    """Parse a row. Returns it with its unknown fields."""
     learn(type_)
     try:
         row = msgspec.convert(raw, type_)
@@ -295,12 +294,12 @@ def moment(text: str | None | UnsetType, field: str) -> int | None:
 def memory_of(
     raw: Any, state: Literal["live", "archived"], *, agent: str, namespace: str, origin: str, now: int, times: Lifetimes
 ) -> tuple[Memory, tuple[int, int]]:
-    """A memory and its uses, through the same door as every other; what is not said of it is the importer's."""
+    """Parse and validate a memory and its access count. Missing fields get the importer's values."""
     row, rest = read(MemoryRow, raw)
     metadata = row.metadata or {}
     owner = metadata.get("agent_id") or row.agent_id or agent
     if not isinstance(owner, str):
-        raise Invalid("metadata.agent_id: a text", fields=["metadata.agent_id"])
+        raise Invalid("metadata.agent_id: must be a string", fields=["metadata.agent_id"])
     draft = _draft(row, namespace)
     admitted = admit(
         draft, id=row.id, agent=owner, origin=row.origin or origin, now=now, lifetimes=times, imported=True
@@ -325,7 +324,7 @@ def memory_of(
 
 
 def _archival(row: MemoryRow, updated: int, rest: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Putting a memory away is its last change here; if it was not there, when that was is kept beside."""
+    """Archiving counts as the last change. A different `updated_at` is stored as an extra field."""
     at = _or(moment(row.archived_at, "archived_at"), updated)
     return at, rest if at == updated else {**rest, "original_updated_at": row.updated_at}
 
@@ -383,11 +382,11 @@ _SIMPLER: dict[str, Callable[[Any], Any]] = {
     "citations": _citations,
     "source_span": _span,
 }
-"""Fields of which we may keep less than was said, and how they are read."""
+"""Fields that may lose detail when stored, and how they are simplified."""
 
 
 def _aside(raw: dict[str, Any]) -> dict[str, Any]:
-    """The first form of what we keep more simply."""
+    """Original values of fields that are stored in a simpler form."""
     return {
         name: raw[name]
         for name, simpler in _SIMPLER.items()
@@ -397,12 +396,12 @@ def _aside(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _extra(extra: dict[str, Any]) -> dict[str, Any]:
     if len(msgspec.json.encode(extra)) > MOST_EXTRA:
-        raise Invalid(f"unknown fields: at most {MOST_EXTRA} bytes as JSON")
+        raise Invalid(f"unknown fields: must not exceed {MOST_EXTRA} bytes as JSON")
     return extra
 
 
 def memory_row(memory: Memory, used: tuple[int, int]) -> dict[str, Any]:
-    """A memory as the envelope has it."""
+    """Convert a memory to an envelope row."""
     row = {
         "id": memory.id,
         "tier": memory.tier,
@@ -443,7 +442,7 @@ def memory_row(memory: Memory, used: tuple[int, int]) -> dict[str, Any]:
 
 
 def _first_forms(extra: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """What was said beside, but for first forms that what we keep does not follow from any more."""
+    """Extra fields, without original values whose simple form has changed since."""
     return {name: value for name, value in extra.items() if name not in _SIMPLER or _SIMPLER[name](value) == row[name]}
 
 
@@ -559,7 +558,7 @@ def policy_row(policy: Policy) -> dict[str, Any]:
 
 
 def skill_version_row(version: SkillVersion, contents: Mapping[str, bytes]) -> dict[str, Any]:
-    """A version with all that its files say."""
+    """Convert a skill version with its file contents to a row."""
     return {
         "namespace": version.namespace,
         "name": version.name,
@@ -572,7 +571,7 @@ def skill_version_row(version: SkillVersion, contents: Mapping[str, bytes]) -> d
 
 
 def encoded(content: bytes) -> dict[str, str]:
-    """What a file says as text, or in base64 if it is none."""
+    """Encode file content as text, or as base64 if it is not UTF-8."""
     try:
         return {"content": content.decode(), "encoding": "utf-8"}
     except UnicodeDecodeError:
@@ -580,11 +579,11 @@ def encoded(content: bytes) -> dict[str, str]:
 
 
 def decoded(content: str, encoding: str, field: str = "files") -> bytes:
-    """What a file says, as it was sent."""
+    """Decode file content."""
     try:
         return content.encode() if encoding == "utf-8" else b64decode(content, validate=True)
     except ValueError:
-        raise Invalid(f"{field}: not base64", fields=[field]) from None
+        raise Invalid(f"{field}: must be base64", fields=[field]) from None
 
 
 def skill_row(skill: Skill, digest: str) -> dict[str, Any]:

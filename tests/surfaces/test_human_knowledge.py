@@ -86,4 +86,4 @@ def test_a_conclusion_and_what_it_comes_from_are_told_in_a_line_each(db: str) ->
     assert first.endswith("  team  depth 2")
     assert second == f"  reflects on {why}"
     said(db, "policy", "set", "team", "--require-approval-above-depth", "0")
-    assert "waits for an approval as " in said(db, "reflect", one, "-T", "Wait", "-c", "Not yet.", "-n", "team")
+    assert "requires approval: pending as " in said(db, "reflect", one, "-T", "Wait", "-c", "Not yet.", "-n", "team")

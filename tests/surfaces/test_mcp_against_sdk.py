@@ -101,7 +101,7 @@ STATELESS = [
 _VARIES = [
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "ID"),
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"), "TIME"),
-    (re.compile(r"(memory|answer|marks) [0-9a-f]{16}"), r"\1 MARK"),
+    (re.compile(r"(memory|answer|between the) [0-9a-f]{16}"), r"\1 MARK"),
     (re.compile(r'(tokens_used\\?": ?)[0-9]+'), r"\g<1>0"),  # they count an id by its characters
 ]
 

@@ -129,9 +129,9 @@ def with_result(result: Any) -> Callable[[Message], Message]:
 ENDS: dict[str, tuple[Callable[[Message], Message], str]] = {
     "declines": (error, "declined to ask its model (error -1)"),
     "a text": (with_result("hello"), "no message"),
-    "nothing": (with_result({}), "something else than a message"),
-    "an image": (with_result({"content": {"type": "image", "data": "AA=="}, "model": "m"}), "answered with nothing"),
-    "no content": (with_result({"content": 5}), "something else than a message"),
+    "nothing": (with_result({}), "sent a response that is not a message"),
+    "an image": (with_result({"content": {"type": "image", "data": "AA=="}, "model": "m"}), "sent an empty answer"),
+    "no content": (with_result({"content": 5}), "sent a response that is not a message"),
 }
 
 
@@ -175,14 +175,14 @@ def test_a_client_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
         client.send(TEST)
         client.reply()
         (told,) = client.leave()
-    assert "left before its model answered" in told["result"]["structuredContent"]["problem"]
+    assert "disconnected before its model answered" in told["result"]["structuredContent"]["problem"]
 
 
 def test_a_client_that_left_is_not_asked_again() -> None:
     sent: list[Message] = []
     asking = Asking(sent.append)
     asking.close()
-    with pytest.raises(ModelFailed, match="left before"):
+    with pytest.raises(ModelFailed, match="disconnected before"):
         asking.ask(Call(), {}, 30)
     assert sent == []
 
@@ -191,14 +191,14 @@ def test_a_client_that_offers_no_model_is_not_asked(tmp_path: Path) -> None:
     with connected(tmp_path) as client:
         shaken(client)
         client.send(TEST)
-        assert "declares no `sampling`" in report(client)["problem"]
+        assert "no `sampling` capability" in report(client)["problem"]
 
 
 def test_a_revision_in_which_no_server_asks_on_its_own_is_told_so(tmp_path: Path) -> None:
     able = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}}
     with connected(tmp_path) as client:
         client.send(stateless(1, "tools/call", {"name": "memory_llm_test", "arguments": {}}, **able))
-        assert "In this revision of MCP" in report(client)["problem"]
+        assert "This revision of MCP" in report(client)["problem"]
 
 
 def test_the_clients_model_is_asked_within_a_session_alone(tmp_path: Path) -> None:
@@ -206,4 +206,4 @@ def test_the_clients_model_is_asked_within_a_session_alone(tmp_path: Path) -> No
     command = [sys.executable, "-m", "holdfast", "--json", "llm", "test"]
     ran = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert ran.returncode == 1
-    assert "No agent is connected" in json.loads(ran.stdout)["problem"]
+    assert "No agent with sampling support is connected" in json.loads(ran.stdout)["problem"]

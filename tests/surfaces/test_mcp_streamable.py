@@ -348,4 +348,4 @@ def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(samp
 @pytest.mark.full
 def test_the_stateless_revision_over_http_is_told_that_no_server_asks_on_its_own(sampling: holdfast.Holdfast) -> None:
     told = asked_over_http(sampling, "2026-07-28", lambda _: types.ErrorData(code=-1, message="no"))
-    assert "In this revision of MCP" in told["problem"]
+    assert "This revision of MCP" in told["problem"]

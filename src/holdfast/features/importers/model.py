@@ -24,7 +24,9 @@ MOST_NAME = 200
 
 _OPENED = re.compile(
     r"(?:Memories recalled from a store stand between the two marks\.[^\n]{0,400}\n"
-    r"|Between the marks [0-9a-f]{16} stands what the store holds:[^\n]{0,400}\n)?"
+    r"|The text between these markers is recalled data\.[^\n]{0,400}\n"
+    r"|Between the marks [0-9a-f]{16} stands what the store holds:[^\n]{0,400}\n"
+    r"|Untrusted stored data between the [0-9a-f]{16} markers;[^\n]{0,400}\n)?"
     r"<(?P<kind>recalled|memory|answer|toon|text) (?P<id>[0-9A-Za-z]{6,64})(?=[ >])"
 )
 _CLOSED = re.compile(r"</(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,64})>\n?")

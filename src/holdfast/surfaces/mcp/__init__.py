@@ -1,1 +1,1 @@
-"""MCP: the operations as tools, over stdio by a loop of our own and over HTTP by the SDK, with the same answers."""
+"""MCP: the operations as tools, over stdio (own loop) and HTTP (SDK transport), with the same answers."""

@@ -1,4 +1,4 @@
-"""Every answer, written once as plain dictionaries: for the loop over stdio and for the SDK over HTTP."""
+"""Every MCP answer as plain dictionaries, shared by the stdio loop and the HTTP endpoint."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -39,11 +39,11 @@ from holdfast.surfaces.mcp.tools import beyond, families, listed, offered
 SCHEME = "memory://"
 Report = Callable[[int, int, str], None]
 PAGE = 50
-"""How many resources a page lists."""
+"""Resources per page."""
 SKILLS_FROM = "skill/"
-"""How the cursor of a page of skills begins; a memory's id has no such sign."""
+"""Prefix of the cursor of a page of skills; a memory id cannot start with it."""
 MEMORIES_FROM = LONGEST_TEXT
-"""The cursor of the first page of memories alone."""
+"""Cursor of the first page that lists memories only."""
 
 
 class Plain(Struct, frozen=True):
@@ -70,16 +70,16 @@ class GetPrompt(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: in which revision, by whom, and whether its answer is still wanted."""
+    """A request: its protocol revision, its caller and its progress, which also carries cancellation."""
 
     version: str
     caller: Callable[[], Caller]
-    """Looked up when it is needed: a key may have been revoked."""
+    """Looked up at each call, because a key may have been revoked."""
     progress: Progress = SILENT
 
 
 class Answers:
-    """What this server answers under one profile."""
+    """The answers of a server under one profile."""
 
     def __init__(self, holdfast: Holdfast, profile: str) -> None:
         self.profile = profile
@@ -89,34 +89,34 @@ class Answers:
 
     @property
     def hold(self) -> Hold:
-        """The memory as this profile reaches it; whom its writes wait for is known once the server has begun."""
+        """The context limited to the profile's families; built at each call, as the server sets its quorum later."""
         return replace(self._holdfast.hold, families=self._within)
 
     def answer(self, method: str, params: Mapping[str, Any] | None, asked: Asked) -> dict[str, Any]:
-        """The result of a request, or Refused. A call that was cancelled before it wrote raises Cancelled."""
+        """Return the result of a request; raise a protocol error, or Cancelled if it was cancelled before it wrote."""
         if not serves(method, asked.version):
             raise Refused(METHOD_NOT_FOUND, "Method not found", method)
         type, answer = METHODS[method]
         return stamped(method, asked.version, answer(self, params_of(params, type), asked))
 
     def writes(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        """Whether a request may write."""
+        """Return whether a request may write."""
         operation = self._called(method, params)
         return operation is not None and operation.effect is not Effect.READ
 
     def writes_shortly(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        """Whether a request is a short write, which those that come after it should see."""
+        """Return whether a request is a short write, which later requests wait for."""
         operation = self._called(method, params)
         short = operation is not None and operation.effect is not Effect.READ and not operation.reports
         return short and not self.asks(method, params)
 
     def asks(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        """Whether a request may wait for a model."""
+        """Return whether a request may wait for a model."""
         operation = self._called(method, params)
         return operation is not None and operation.asks and self.hold.model is not None
 
     def has_hooks(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        """Whether a request may wait for a hook."""
+        """Return whether a request may wait for a hook."""
         operation = self._called(method, params)
         return operation is not None and operation.has_hooks(self.hold)
 
@@ -142,7 +142,7 @@ class Answers:
         return {"tools": self._listed}
 
     def call_tool(self, params: CallTool, asked: Asked) -> dict[str, Any]:
-        """Run an operation through its door. What goes wrong in it is an answer too, with its stable code."""
+        """Call an operation. An error is a tool result too, with its stable code."""
         operation = self.tools.get(params.name)
         if operation is None:
             raise Refused(INVALID_PARAMS, beyond(params.name, self.profile))
@@ -152,7 +152,7 @@ class Answers:
             raise
         except HoldfastError as error:
             return failed(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller learns that it failed and the log why
+        except Exception as error:  # noqa: BLE001 - the caller gets an error result, the log the cause
             _log(error)
             return failed(wire.internal(error))
 
@@ -161,12 +161,12 @@ class Answers:
             raise Invalid(f"{name}: unknown field", fields=[name])
         answer = operation.call(self.hold, asked.caller(), arguments, asked.progress)
         if operation.effect is Effect.READ:
-            # A write that was done is always answered; a reading that nobody waits for is not.
+            # A finished write is always answered; a cancelled read is not.
             asked.progress.check()
         return answer
 
     def list_resources(self, params: Paged, asked: Asked) -> dict[str, Any]:
-        """The skills and then the memories that the caller sees, the newest memory first, a page at a time."""
+        """List the skills, then the memories visible to the caller, newest first, page by page."""
         hold = self.hold.seen_by(asked.caller(), asked.progress)
         cursor = params.cursor or SKILLS_FROM
         with hold.reading() as session:
@@ -217,7 +217,7 @@ class Answers:
         return found
 
     def list_skills(self, params: Paged, asked: Asked) -> dict[str, Any]:
-        """The skills in use that the caller sees, each with all its files, a page at a time."""
+        """List the current skills visible to the caller, each with its files, page by page."""
         hold = self.hold.seen_by(asked.caller(), asked.progress)
         with hold.reading() as session:
             found, after = skills.page(hold, session, params.cursor or "")
@@ -275,12 +275,12 @@ _OF_ONE_ERA = {"ping": HANDSHAKE, "server/discover": STATELESS}
 
 
 def serves(method: str, version: str) -> bool:
-    """Whether a method exists in a revision."""
+    """Return whether a method exists in a revision."""
     return method in METHODS and version in _OF_ONE_ERA.get(method, HANDSHAKE + STATELESS)
 
 
 def refusal(error: Exception) -> Refused:
-    """What goes wrong outside a tool, as the protocol says it."""
+    """Convert an error outside a tool call to a JSON-RPC error."""
     if isinstance(error, Refused):
         return error
     if not isinstance(error, HoldfastError):
@@ -291,7 +291,7 @@ def refusal(error: Exception) -> Refused:
 
 
 def _log(error: Exception) -> None:
-    """Where it happened, and nothing of what was sent."""
+    """Log where an error happened, without request data."""
     import logging
     import traceback
 
@@ -300,7 +300,7 @@ def _log(error: Exception) -> None:
 
 
 def reporting(params: Mapping[str, Any] | None, tell: Report) -> Report:
-    """How a call reports: to its progress token, if it has one, and each time something new."""
+    """Return the progress callback of a call: it reports only advances, and only if the call has a progress token."""
     furthest = -1
 
     def report(done: int, total: int, what: str) -> None:
@@ -346,7 +346,7 @@ def _told(operation: Operation, answer: Any) -> dict[str, Any]:
 
 
 def failed(error: HoldfastError) -> dict[str, Any]:
-    """An error as a tool's answer."""
+    """Convert an error to a tool result."""
     body = error.body()
     text = {"type": "text", "text": wire.encode(body).decode()}
     return {"content": [text], "structuredContent": body, "isError": True}

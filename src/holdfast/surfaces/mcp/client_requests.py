@@ -1,4 +1,4 @@
-"""Requests to the client over stdio: for its model, where it offers that."""
+"""Requests to the client's model (sampling) over stdio."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -10,26 +10,26 @@ from typing import Any, Protocol
 from holdfast.kernel.errors import Cancelled, ModelFailed
 
 METHOD = "sampling/createMessage"
-NOT_OFFERED = "The connected agent does not offer its model: it declares no `sampling`."
+NOT_OFFERED = "The connected agent does not offer its model (no `sampling` capability)."
 NOT_IN_THIS_REVISION = (
-    "In this revision of MCP a server asks no client on its own: the connected agent's model cannot help."
+    "This revision of MCP has no requests to the client, so the connected agent's model cannot be used."
 )
-GONE = "The connected agent left before its model answered."
+GONE = "The connected agent disconnected before its model answered."
 
 
 class Call(Protocol):
-    """A call of the client, for which something is asked."""
+    """A client's call for which its model is asked."""
 
     @property
     def stop(self) -> threading.Event:
-        """Set when it is cancelled."""
+        """Set when the call is cancelled."""
 
 
 Send = Callable[[dict[str, Any]], None]
 
 
 class Asking:
-    """What the client was asked and has not answered. Any thread may ask; who reads the lines hands out answers."""
+    """Open requests to the client. Any thread may ask; the reader thread delivers the answers."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -39,7 +39,7 @@ class Asking:
         self._gone = False
 
     def ask(self, call: Call, params: dict[str, Any], seconds: float) -> Mapping[str, Any]:
-        """The client's answer to a request that is made for a call, or ModelFailed; Cancelled if the call is."""
+        """Ask the client and wait for its answer; raise ModelFailed, or Cancelled if the call is cancelled."""
         id, answer = self._begun(call)
         try:
             if call.stop.is_set():
@@ -64,18 +64,18 @@ class Asking:
         return id, answer
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """Hand an answer to whoever waits for it; what nobody waits for any more is let pass."""
+        """Deliver an answer to its waiting thread; ignore one that nobody waits for."""
         with self._lock:
             _, answer = self._waiting.get(str(message.get("id")), (None, None))
         if answer is not None:
             _settle(answer, _result(message))
 
     def give_up(self, call: Call) -> None:
-        """A call was cancelled: nobody waits for what was asked for it."""
+        """Cancel the requests of a cancelled call."""
         self._end(Cancelled, lambda whose: whose is call)
 
     def close(self) -> None:
-        """The client is gone, and with it every answer."""
+        """Fail all open requests: the client has disconnected."""
         with self._lock:
             self._gone = True
         self._end(lambda: ModelFailed(GONE), lambda _: True)
@@ -88,13 +88,13 @@ class Asking:
 
 
 def _result(message: Mapping[str, Any]) -> Mapping[str, Any] | ModelFailed:
-    """What a client says goes into no message of ours: only that it declined, and its number for that."""
+    """Convert the client's answer. Its error text is not passed on, only the error number."""
     if (error := message.get("error")) is not None:
         return declined(error.get("code") if isinstance(error, dict) else None)
     result = message.get("result")
     if isinstance(result, dict):
         return result
-    return ModelFailed("The connected agent answered with no message.", answered=True)
+    return ModelFailed("The connected agent's answer has no message.", answered=True)
 
 
 def declined(code: object) -> ModelFailed:
@@ -107,7 +107,7 @@ def late(seconds: float) -> ModelFailed:
 
 
 def _settle(answer: Future[Mapping[str, Any]], end: Mapping[str, Any] | Exception) -> None:
-    with suppress(InvalidStateError):  # who answered or gave up first has settled it
+    with suppress(InvalidStateError):  # already answered or cancelled
         if isinstance(end, Exception):
             answer.set_exception(end)
         else:

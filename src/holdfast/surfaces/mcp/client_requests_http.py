@@ -1,4 +1,4 @@
-"""Requests to the client over streamable HTTP: for its model, on the stream of the call that wants it."""
+"""Requests to the client's model (sampling) over streamable HTTP, on the stream of the call."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from holdfast.surfaces.mcp.protocol import STATELESS
 
 Context = ServerRequestContext[Any, Any]
 MARGIN = 1.0
-"""Seconds by which the thread that waits is more patient than the loop, which tells the client."""
+"""Seconds the waiting thread waits longer than the event loop, which reports the timeout to the client."""
 
 
 class Asking:
-    """Asks the client of one request, from the thread in which that runs."""
+    """Ask the client of one request, from the thread that runs it."""
 
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
@@ -31,7 +31,7 @@ class Asking:
         self._waiting: list[Future[types.CreateMessageResult]] = []
 
     def way(self) -> Ask | str:
-        """How the client's model is asked, or why it cannot be."""
+        """Return the function that asks the client's model, or the reason why it cannot be asked."""
         if self._context.protocol_version in STATELESS:
             return NOT_IN_THIS_REVISION
         able = self._context.session.client_capabilities
@@ -49,7 +49,7 @@ class Asking:
         except MCPError as error:
             raise self._failed(error.error.code, seconds) from None
         except (ValidationError, ValueError):
-            what = "The connected agent answered with something else than a message."
+            what = "The connected agent's answer is not a message."
             raise ModelFailed(what, answered=True) from None
         except TimeoutError:
             raise late(seconds) from None
@@ -69,6 +69,6 @@ class Asking:
                 return declined(code)
 
     def close(self) -> None:
-        """Nobody waits for an answer any more."""
+        """Cancel all open requests."""
         for answer in self._waiting:
             answer.cancel()

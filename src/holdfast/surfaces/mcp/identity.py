@@ -1,4 +1,4 @@
-"""Who asks over MCP: the key if there is one, and the agent by the name of its program."""
+"""The caller over MCP: its rights from the key, if any, and its agent id from the program's name."""
 
 from msgspec.structs import replace
 
@@ -8,13 +8,13 @@ from holdfast.kernel.caller import Caller, client_agent
 from holdfast.kernel.errors import Unauthenticated
 
 SOURCE = "nhi"
-"""The `source` of what an agent stores."""
+"""The `source` of memories stored over MCP."""
 
 
 def local(holdfast: Holdfast, client: str | None) -> Caller:
-    """The caller at the other end of standard input: who started us, within the right of its key.
+    """Return the caller on standard input, limited to the rights of the configured key.
 
-    A key is looked up at every call, so that it counts until it is revoked.
+    The key is looked up at every call, so a revocation takes effect at once.
     """
     settings = holdfast.settings
     caller = _keyed(holdfast, settings.key) if settings.key else holdfast.hold.caller
@@ -27,12 +27,12 @@ def _keyed(holdfast: Holdfast, secret: str) -> Caller:
     with holdfast.hold.reading() as session:
         key = keys.opened_by(session, secret)
     if key is None:
-        raise Unauthenticated("The key that this server works under is not valid.")
+        raise Unauthenticated("The key of this server (setting `key`) is not valid.")
     return keys.caller_of(key, SOURCE)
 
 
 def as_client(caller: Caller, client: str | None, host: str | None = None) -> Caller:
-    """The caller under its program's name, unless its key or a header has said who it is."""
+    """Return the caller under its program's name, unless its key or a header sets the agent id."""
     if caller.bound:
         return replace(caller, source=SOURCE)
     return replace(caller, agent=client_agent(client or "client", host or host_name()), source=SOURCE)

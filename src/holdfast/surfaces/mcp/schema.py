@@ -1,4 +1,4 @@
-"""Tool schemas that cost few tokens: what a model needs to write a call; the door checks the rest."""
+"""Tool schemas that cost few tokens: what a model needs to write a call. The operation validates the rest."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ from holdfast.operations import Operation
 Schema = dict[str, Any]
 
 _OF_A_MEMORY = {"id", "namespace", "title", "content", "version"}
-"""What the schema of an answer that is one memory names; the others are in the answer all the same."""
+"""Fields listed in the output schema of a memory; the answer contains the others too."""
 _DROPPED = {"title", "minLength", "maxLength", "minItems", "maxItems", "pattern"}
 _HUGE = 1_000_000
-"""A bound that no call comes near by accident."""
+"""A maximum that no call reaches by accident is left out."""
 
 
 def input_schema(operation: Operation) -> Schema:
-    """The whole input without lengths, patterns, null alternatives and empty defaults; records within it in outline."""
+    """Return the input schema without lengths, patterns, nulls and empty defaults; nested records in outline."""
     fields, required, named = _declared(operation.request)
     order_enums(fields, operation.request)
     unseen = hidden(operation)
@@ -28,13 +28,13 @@ def input_schema(operation: Operation) -> Schema:
 
 
 def hidden(operation: Operation) -> set[str]:
-    """The fields that this surface does not take."""
+    """Return the fields that are not available over MCP."""
     names = (field.encode_name for field in operation.fields)
     return {name for name in names if "mcp" in (operation.extra(name, "not_on") or ())}
 
 
 def output_schema(operation: Operation) -> Schema:
-    """The names of the answer's top level that are always there; more may come."""
+    """Return the answer's top-level fields that are always present; others may follow."""
     _, always, _ = _declared(operation.answer)
     is_memory = issubclass(operation.answer, MemoryView)
     unnamed = set(MemoryView.__struct_fields__) - _OF_A_MEMORY if is_memory else set()
@@ -42,7 +42,7 @@ def output_schema(operation: Operation) -> Schema:
 
 
 def _declared(record: type) -> tuple[dict[str, Schema], list[str], dict[str, Schema]]:
-    """The fields of a record, those of them that are always there, and the records that they name."""
+    """Return a record's fields, the required ones, and the records they refer to."""
     (root,), named = msgspec.json.schema_components([record], ref_template="{name}")
     whole = named[root["$ref"]]
     return whole["properties"], whole.get("required", []), named
@@ -64,7 +64,7 @@ def _lean(node: Schema, named: dict[str, Schema]) -> Schema:
 
 
 def _outline(record: Schema) -> Schema:
-    """A record within a field by the names of its parts, those that may be left out with a `?`."""
+    """Outline a nested record by its field names; optional ones end with `?`."""
     parts = [name if name in record.get("required", ()) else f"{name}?" for name in record["properties"]]
     return {"type": "object", "description": ", ".join(parts)}
 
@@ -83,6 +83,6 @@ def _within(key: str, value: Any, named: dict[str, Schema]) -> Any:
 
 
 def _without_null(lean: Schema) -> Schema:
-    """Leaving a field out says the same as null."""
+    """Drop the null alternative: omitting the field means the same."""
     others = [one for one in lean.pop("anyOf") if one != {"type": "null"}]
     return {**others[0], **lean} if len(others) == 1 else {"anyOf": others, **lean}

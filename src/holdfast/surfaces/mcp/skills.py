@@ -1,4 +1,4 @@
-"""Skills as a client of MCP sees them: entries with digests, and resources under `skill://namespace/name/path`."""
+"""Skills over MCP: entries with digests, and resources under `skill://namespace/name/path`."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ DIRECTORY = "inode/directory"
 MARKDOWN = "text/markdown"
 PAGE = 50
 STALE = "holdfast/stale"
-"""Under which the extension's own fields are followed by ours."""
+"""Our key in `_meta`, beside the extension's fields."""
 
 Place = tuple[Shown, str]
-"""A skill in use, and a path in its folder; empty for the folder itself."""
+"""A current skill and a path in its folder; empty for the folder itself."""
 
 
 class Named(Struct, frozen=True):
@@ -39,13 +39,13 @@ class Browsed(Named, frozen=True):
 
 
 def entries(hold: Hold, session: Session, many: Sequence[Shown]) -> list[dict[str, Any]]:
-    """Skills as they are listed, each with whether the reflection that it was made from still holds."""
+    """List skills; one made from a reflection that is stale says so."""
     fell = fallen(hold, session, [shown.version for shown in many])
     return [_entry(shown, fell.get(shown.version.id)) for shown in many]
 
 
 def _entry(shown: Shown, fell: Fallen | None) -> dict[str, Any]:
-    """A skill with every file of it, by which a client can tell what it got."""
+    """Describe a skill with the digest of each file, so a client can verify what it reads."""
     version = shown.version
     stale = {} if fell is None else {"_meta": {STALE: _stale(fell)}}
     return {
@@ -64,18 +64,18 @@ def _stale(fell: Fallen) -> dict[str, str]:
 
 
 def uri_of(version: SkillVersion, path: str = "") -> str:
-    """Where a file of a skill is, or its folder."""
+    """Return the URI of a skill's file or folder."""
     steps = [*version.namespace.split("/"), version.name, *(path.split("/") if path else ())]
     return SCHEME + "/".join(quote(step, safe="") for step in steps)
 
 
 def _shown_path(file: File) -> str:
-    """A path as clients look for it: the file that makes a folder a skill has one name."""
+    """Return the public path of a file; the manifest is always SKILL.md."""
     return MANIFEST if file.kind == "manifest" else file.path
 
 
 def resource(shown: Shown) -> dict[str, Any]:
-    """A skill in the list of all resources."""
+    """Describe a skill in the list of all resources."""
     version = shown.version
     return {
         "uri": uri_of(version, MANIFEST),
@@ -89,18 +89,18 @@ def resource(shown: Shown) -> dict[str, Any]:
 TEMPLATE = {
     "uriTemplate": SCHEME + "{+path}",
     "name": "skill",
-    "description": "A file of a skill: its namespace, its name, and the path in its folder.",
+    "description": "A file of a skill, as namespace/name/path.",
 }
 
 
 def page(hold: Hold, session: Session, after: str, limit: int = PAGE) -> tuple[list[Shown], str | None]:
-    """The skills in use on from an id, and where the next page begins."""
+    """Return a page of current skills after an id, and the cursor of the next page."""
     found = skills.page(session, hold.caller, after, limit=limit + 1)
     return found[:limit], found[limit - 1].version.id if len(found) > limit else None
 
 
 def placed(hold: Hold, session: Session, uri: str) -> Place | None:
-    """What a URI means. Names and folders look alike in it: the longest name that there is counts."""
+    """Resolve a URI to a skill and a path. Namespace and path look alike, so the longest existing name wins."""
     steps = [unquote(step) for step in uri.removeprefix(SCHEME).removesuffix("/").split("/")]
     if not uri.startswith(SCHEME) or any("/" in step or "\x00" in step or not step for step in steps):
         return None
@@ -117,7 +117,7 @@ def file_at(shown: Shown, path: str) -> File | None:
 
 
 def children(shown: Shown, path: str) -> list[dict[str, Any]]:
-    """What lies directly in a folder of a skill, files and folders; nothing, if it is none."""
+    """List the files and folders directly in a skill's folder; empty if there is no such folder."""
     version, above = shown.version, f"{path}/" if path else ""
     found: dict[str, dict[str, Any]] = {}
     for file in version.files:
@@ -131,7 +131,7 @@ def children(shown: Shown, path: str) -> list[dict[str, Any]]:
 
 
 def content(session: Session, place: Place, uri: str) -> dict[str, Any] | None:
-    """What a file says, as it is: a client compares it with its digest. None: it is a folder."""
+    """Read a file unchanged, so its digest matches; None for a folder."""
     shown, path = place
     file = file_at(shown, path)
     if file is None:
@@ -145,7 +145,7 @@ def content(session: Session, place: Place, uri: str) -> dict[str, Any] | None:
 
 
 def _guessed(name: str) -> str:
-    """What a file is, by how its name ends; the same on every machine."""
+    """Guess a file's MIME type by its extension; the same on every machine."""
     return MARKDOWN if name.lower().endswith(".md") else _known().guess_type(name)[0] or "application/octet-stream"
 
 

@@ -1,4 +1,4 @@
-"""MCP over standard input and output: a loop of our own, quick to start since it loads neither SDK nor asyncio."""
+"""MCP over standard input and output. Loads neither the SDK nor asyncio, so it starts fast."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LONGEST_LINE = 16 * 1024 * 1024
 CHUNK = 1 << 16
 THREADS = 8
 GRACE = 5.0
-"""Seconds for what was asked before the client left."""
+"""Seconds that running calls get after the client has disconnected."""
 FLUSH_SECONDS = 5.0
 _READS_THE_STORE = {
     "tools/call",
@@ -62,7 +62,7 @@ _READS_THE_STORE = {
 
 
 def serve(holdfast: Holdfast, profile: str) -> int:
-    """Serve one client until it leaves or a signal comes; 0 then, with every answer written or its call undone."""
+    """Serve one client until it disconnects or a signal arrives. Every call is answered or rolled back."""
     answers = Answers(holdfast, profile)
     identity.local(holdfast, None)
     source, sink = moved_away()
@@ -71,9 +71,9 @@ def serve(holdfast: Holdfast, profile: str) -> int:
 
 
 def moved_away() -> tuple[int, int]:
-    """Our own ends of standard input and output: others that read 0 meet its end, and write 1 into the log."""
+    """Take over standard input and output: other code reads end of file from 0, and writes to 1 go to the log."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    while nothing <= 2:  # a standard stream that was closed: no copy of the wire may land there
+    while nothing <= 2:  # a standard stream is closed: the protocol's descriptors must not get its number
         nothing = os.open(os.devnull, os.O_RDWR)
     source, sink = os.dup(0), os.dup(1)
     os.dup2(nothing, 0)
@@ -83,11 +83,11 @@ def moved_away() -> tuple[int, int]:
 
 
 class Stopped(BaseException):
-    """A signal while we wait for a line."""
+    """Raised by a signal while the loop waits for a line."""
 
 
 class Source:
-    """Lines as they arrive, until the end of the input or a signal."""
+    """Read lines until end of input or a signal."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -95,13 +95,13 @@ class Source:
         self.stopped = False
 
     def stop(self, *_: object) -> None:
-        # Raised only while waiting: a line that is being handled, or an answer half written, is not torn.
+        # Raise only while waiting, so a line being handled and an answer being written are completed.
         self.stopped = True
         if self._waiting:
             raise Stopped
 
     def lines(self) -> Iterator[bytes | None]:
-        """Each line; None for one over the limit, whose rest is skipped unread."""
+        """Yield each line; None for one over the limit, whose rest is skipped."""
         parts: list[bytes] = []
         size = 0
         while chunk := self._read():
@@ -123,7 +123,7 @@ class Source:
 
 
 class Sink:
-    """Where answers go: each a whole line, whoever writes at the same time."""
+    """Write answers as whole lines, also from several threads."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -141,7 +141,7 @@ class Sink:
 
 
 class Call:
-    """A request under way."""
+    """A running request."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
@@ -149,7 +149,7 @@ class Call:
 
 
 class Loop:
-    """One client. Its first request decides the era; calls run in threads, what they answer in whatever order."""
+    """One client connection. The first request decides the era; calls run in threads and may finish in any order."""
 
     def __init__(self, holdfast: Holdfast, answers: Answers, source: int, sink: int) -> None:
         self._holdfast = holdfast
@@ -166,7 +166,7 @@ class Loop:
         self._flushed = monotonic()
 
     def run(self) -> None:
-        """Until the client leaves: then what it asked is answered, or after a while undone. A signal undoes at once."""
+        """Run until the client disconnects, then wait briefly for running calls. A signal stops them at once."""
         with _signals(self._source):
             with suppress(Stopped):
                 for line in self._source.lines():
@@ -195,7 +195,7 @@ class Loop:
             self._asking.give_up(call)
 
     def _take(self, line: bytes | None) -> None:
-        """Handle one line. Whatever stands in it, the next one is handled too."""
+        """Handle one line; an error in it never stops the loop."""
         if line is not None and not line.strip():
             return
         id: Id | None = None
@@ -213,9 +213,9 @@ class Loop:
             return
         method, params = message.get("method"), message.get("params")
         if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
-            raise Refused(INVALID_REQUEST, 'Invalid request: jsonrpc is "2.0" and method a text')
+            raise Refused(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0" and method a string')
         if params is not None and not isinstance(params, dict):
-            raise Refused(INVALID_PARAMS, "Invalid request: params is an object")
+            raise Refused(INVALID_PARAMS, "Invalid request: params must be an object")
         if id is None:
             self._notified(method, params or {})
         else:
@@ -244,7 +244,9 @@ class Loop:
 
     def _initialize(self, params: Params) -> dict[str, Any]:
         if self._stateless:
-            raise unsupported((params or {}).get("protocolVersion"), "This connection does not begin with initialize")
+            raise unsupported(
+                (params or {}).get("protocolVersion"), "This connection is stateless: do not send initialize"
+            )
         asked = params_of(params, Initialize)
         self._version, self._client = asked.agreed, asked.client_info.name
         self._samples = isinstance(asked.capabilities.get("sampling"), dict)
@@ -256,19 +258,21 @@ class Loop:
         }
 
     def _opened(self, method: str, params: Params) -> tuple[str, str | None]:
-        """The revision and the client's name, by the envelope or by the handshake."""
+        """Return the revision and the client's name, from the envelope or the handshake."""
         if self._stateless:
             return opened(params)
         if has_envelope(params):
-            raise Refused(INVALID_REQUEST, "This connection began with a handshake: no protocol version in _meta")
+            raise Refused(
+                INVALID_REQUEST, "This connection started with a handshake: do not send a protocol version in _meta"
+            )
         if self._version is None and method != "ping" and serves(method, HANDSHAKE[-1]):
             raise Refused(INVALID_PARAMS, "Send initialize first")
         return self._version or HANDSHAKE[-1], self._client
 
     def _begin(self, id: Id, method: str, params: Params, asked: partial[Asked]) -> None:
-        """Run a call in a thread. It sees what the writes that were asked before it wrote."""
+        """Run a call in a thread, after the short writes requested before it."""
         if id in self._calls:
-            taken = Refused(INVALID_REQUEST, f"Invalid request: {id!r} is the id of a request under way")
+            taken = Refused(INVALID_REQUEST, f"Invalid request: {id!r} is the id of a running request")
             self._sink.send({"id": None, "error": taken.body()})
             return
         call, before = Call(), self._last_write
@@ -292,7 +296,7 @@ class Loop:
         self._sink.send({"method": "notifications/progress", "params": said})
 
     def _run(self, id: Id, call: Call, before: threading.Event | None, work: Callable[[], dict[str, Any]]) -> None:
-        """Answer a call, unless it was cancelled before it wrote: then nothing was written and nothing is said."""
+        """Run and answer a call. One cancelled before its commit wrote nothing and gets no answer."""
         answer: dict[str, Any] | None = None
         try:
             if before is not None:
@@ -302,9 +306,9 @@ class Loop:
                     answer = {"id": id, "result": work()}
         except Cancelled:
             pass
-        except Exception as error:  # noqa: BLE001 - whatever it is, the request is answered and the log says why
+        except Exception as error:  # noqa: BLE001 - the request is answered, the log has the cause
             answer = {"id": id, "error": refusal(error).body()}
-        # The id is free before its answer is out: the client may use it again at once.
+        # Free the id before sending the answer: the client may reuse it at once.
         del self._calls[id]
         call.done.set()
         if answer is not None:
@@ -323,7 +327,7 @@ class Loop:
         return Asking(self._sink.send)
 
     def _offering(self, call: Call) -> AbstractContextManager[None]:
-        """Within this, the client's model can be asked, or it is known why not."""
+        """Make the client's model available to the call, or the reason why it is not."""
         if not self._offers_model:
             return nullcontext()
         from holdfast.features.llm.sampling import through
@@ -334,7 +338,7 @@ class Loop:
         return through(partial(self._asking.ask, call) if self._samples else NOT_OFFERED)
 
     def _note_uses(self) -> None:
-        """Write down now and then which memories were used: after the answer, so that reading stays reading."""
+        """Flush the access counts from time to time, after an answer, so a read does not wait for a write."""
         if monotonic() - self._flushed > FLUSH_SECONDS:
             self._flushed = monotonic()
             use.flush(self._holdfast.hold)
@@ -342,27 +346,27 @@ class Loop:
 
 def _decoded(line: bytes | None) -> dict[str, Any]:
     if line is None:
-        raise Refused(PARSE_ERROR, f"Parse error: a line has at most {LONGEST_LINE} bytes")
+        raise Refused(PARSE_ERROR, f"Parse error: a line may have at most {LONGEST_LINE} bytes")
     try:
         message = msgspec.json.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Refused(PARSE_ERROR, f"Parse error: {error}") from None
     if not isinstance(message, dict):
-        raise Refused(INVALID_REQUEST, "Invalid request: one JSON object a line, no batches")
+        raise Refused(INVALID_REQUEST, "Invalid request: send one JSON object per line; batches are not supported")
     return message
 
 
 def _id_of(message: dict[str, Any]) -> Id | None:
-    """The id of a request; None for a notification, which has no such key."""
+    """Return the id of a request, or None for a notification."""
     id = message.get("id")
     if "id" in message and (not isinstance(id, int | str) or isinstance(id, bool)):
-        raise Refused(INVALID_REQUEST, "Invalid request: id is a text or a whole number")
+        raise Refused(INVALID_REQUEST, "Invalid request: id must be a string or an integer")
     return id
 
 
 @contextmanager
 def _signals(source: Source) -> Iterator[None]:
-    """SIGINT and SIGTERM end the reading; a second one, while the last calls end, ends the process."""
+    """Stop reading on SIGINT or SIGTERM; a second signal kills the process while the last calls finish."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP: the SDK's transport and sessions around our own answers."""
+"""MCP over streamable HTTP: the SDK's transport and sessions with our answers."""
 
 import asyncio
 import threading
@@ -31,13 +31,13 @@ from holdfast.version import __version__
 
 THREADS = 8
 WRITERS = 4
-"""Threads for what writes, of which the store takes one at a time: those who wait for it keep no reader waiting."""
+"""Threads for writes. The store takes one at a time; waiting writes must not delay reads."""
 ASKERS = 4
-"""Threads for what asks a model."""
+"""Threads for calls that use a model."""
 WAITERS = 32
-"""Threads for what waits for hooks."""
+"""Threads for calls that wait for hooks."""
 GRACE = 5.0
-"""Seconds for a call that ran out of time to say whether it had already committed."""
+"""Seconds a timed-out call has to report whether it committed."""
 MOST_SESSIONS = 1000
 IDLE_SECONDS = 30 * 60
 
@@ -45,24 +45,24 @@ Context = ServerRequestContext[Any, Any]
 
 
 def endpoint(holdfast: Holdfast, profile: str | None = None) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
-    """The ASGI application for one path, and the context in which it runs, to be entered once.
+    """Return the ASGI application and its lifespan context, which must be entered once.
 
-    It serves the handshake revisions in sessions and the stateless one beside them. Who asks is
-    `scope["state"]["caller"]`, found by the guard before it.
+    It serves the handshake revisions in sessions, and the stateless one. The caller is `scope["state"]["caller"]`,
+    set by the authentication before it.
     """
     served = Endpoint(holdfast, holdfast.settings.profile if profile is None else profile)
     return served, served.running()
 
 
 class Shaking(Server[Any]):
-    """The SDK's server, which tells of extensions in a handshake too, by the word that its revisions have for them."""
+    """The SDK's server; in a handshake it lists the extensions as experimental capabilities."""
 
     def create_initialization_options(self, *given: Any, **more: Any) -> InitializationOptions:
         return super().create_initialization_options(*given, **{"experimental_capabilities": EXTENSIONS} | more)
 
 
 class Endpoint:
-    """One MCP server over HTTP."""
+    """An MCP server over HTTP."""
 
     def __init__(
         self, holdfast: Holdfast, profile: str, *, grace: float = GRACE, most_sessions: int = MOST_SESSIONS
@@ -82,7 +82,7 @@ class Endpoint:
         )
 
     def server(self) -> Server[Any]:
-        """The SDK's server with our answers, for whatever transport."""
+        """Build the SDK's server with our answers, for any transport."""
         server = Shaking(
             NAME,
             version=__version__,
@@ -105,23 +105,23 @@ class Endpoint:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request to the SDK, which keeps a session to the user who opened it."""
+        """Pass a request to the SDK, which binds a session to the user who opened it."""
         caller = scope.get("state", {}).get("caller")
         await self._manager.handle_request({**scope, "user": _user(caller)} if caller else scope, receive, send)
 
     async def _handle(self, context: Context, _: types.RequestParams) -> dict[str, Any]:
-        """One request of either era."""
+        """Answer a request of either era."""
         asked = partial(Asked, context.protocol_version, partial(self._caller, context))
         work = partial(self._answers.answer, context.method, context.params)
         try:
             return await self._within_time(context, lambda progress: work(asked(progress)))
-        except Exception as error:  # noqa: BLE001 - the SDK would show the client what an unknown error says
+        except Exception as error:  # noqa: BLE001 - the SDK would reveal an unknown error's text
             if isinstance(error, (TimedOut, OutcomeUnknown)) and context.method == "tools/call":
                 return stamped(context.method, context.protocol_version, failed(error))
             raise _mcp(error) from None
 
     async def _within_time(self, context: Context, work: Callable[[Progress], dict[str, Any]]) -> dict[str, Any]:
-        """What work in a thread answers. Told to stop, by time or by the client, it writes nothing more."""
+        """Run work in a thread, with a time limit. After a timeout or cancellation it writes nothing more."""
         loop, stop = asyncio.get_running_loop(), threading.Event()
         told: list[Future[None]] = []
 
@@ -151,7 +151,7 @@ class Endpoint:
             asking.close()
 
     def _pool_for(self, context: Context) -> ThreadPoolExecutor:
-        """Who waits for a hook or a model keeps nobody waiting who does not."""
+        """Choose the thread pool, so a call that waits for a hook or a model delays no others."""
         if self._answers.has_hooks(context.method, context.params):
             return self._waiters
         if self._answers.asks(context.method, context.params):
@@ -159,7 +159,7 @@ class Endpoint:
         return self._writers if self._answers.writes(context.method, context.params) else self._pool
 
     def _caller(self, context: Context) -> Caller:
-        """The guard's caller, under the name of its program."""
+        """Return the authenticated caller, under its program's name."""
         scope = context.request.scope if context.request is not None else {}
         caller = scope.get("state", {}).get("caller") or self._holdfast.hold.caller
         client = context.session.client_params
@@ -167,19 +167,19 @@ class Endpoint:
 
 
 def _seen(job: "asyncio.Future[Any]") -> None:
-    """Nobody may be left to look at the error of a call that was given up."""
+    """Retrieve the error of an abandoned call, so asyncio does not log it."""
     if not job.cancelled():
         job.exception()
 
 
 def _host(scope: Mapping[str, Any]) -> str | None:
-    """The machine that a request comes from, if it is another."""
+    """Return the address of a remote client, or None for this machine."""
     host = str((scope.get("client") or ("127.0.0.1",))[0])
     return None if host == "::1" or host.startswith("127.") else host
 
 
 def _user(caller: Caller) -> AuthenticatedUser:
-    """Who a session belongs to: a key, and an agent that is fixed."""
+    """Return the owner of a session: its key and, if fixed, its agent."""
     subject = caller.agent if caller.bound else None
     return AuthenticatedUser(AccessToken(token="", client_id=caller.key or "", scopes=[], subject=subject))
 

@@ -1,4 +1,4 @@
-"""Which operations are tools, and how each is listed."""
+"""The tools: which operations a profile offers, and how each is listed."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from holdfast.surfaces.mcp.schema import input_schema, output_schema
 
 PREFIX = "memory_"
 ALWAYS = "capabilities"
-"""The operation that every profile lists: it says what the others leave out."""
+"""The operation that every profile lists: it shows which tools are left out."""
 PROFILES: dict[str, tuple[str, ...]] = {
     "core": ("core",),
     "graph": ("core", "graph"),
@@ -19,35 +19,35 @@ PROFILES: dict[str, tuple[str, ...]] = {
     "full": FAMILIES,
 }
 FEW = 3
-"""So many values a field names each time, as its tier; of more, such as all kinds, the first field names them."""
+"""Enums up to this size are repeated in each field; a longer one is listed in the first field only."""
 _RANK = {family: rank for rank, family in enumerate(FAMILIES)}
 
 
 def families(profile: str) -> tuple[str, ...]:
-    """The families of a profile, or of a comma-separated list of profiles and families; core is always among them."""
+    """Return the families of a comma-separated list of profiles and families; core is always included."""
     chosen = {"core"}
     for name in filter(None, (part.strip() for part in profile.split(","))):
         if name not in PROFILES and name not in FAMILIES:
             valid = ", ".join(dict.fromkeys((*PROFILES, *FAMILIES)))
-            raise Misconfigured(f"There is no MCP profile or family {name!r}: choose among {valid}.", profile=profile)
+            raise Misconfigured(f"Unknown MCP profile or family {name!r}: choose from {valid}.", profile=profile)
         chosen.update(PROFILES.get(name, (name,)))
     return tuple(family for family in FAMILIES if family in chosen)
 
 
 def tool_entries() -> dict[str, Entry]:
-    """What is known of every operation that may be a tool, by the tool's name."""
+    """Return the entry of every operation that can be a tool, by tool name."""
     return {PREFIX + name: entry for name, entry in REGISTRY.entries.items() if "mcp" in entry.surfaces}
 
 
 def offered(within: Iterable[str]) -> dict[str, Operation]:
-    """The tools of some families, core first."""
+    """Return the tools of some families, core first."""
     known = tool_entries()
     reached = [name for name, entry in known.items() if entry.family in within or entry.name == ALWAYS]
     return {name: REGISTRY[known[name].name] for name in sorted(reached, key=lambda name: _RANK[known[name].family])}
 
 
 def listed(tools: dict[str, Operation]) -> list[dict[str, Any]]:
-    """The tools as a client sees them; what is said of one field is not repeated of the next."""
+    """Describe the tools for a client; a description already given for a field is not repeated."""
     said: set[str | tuple[str, ...]] = set()
     return [_listed(name, operation, said) for name, operation in tools.items()]
 
@@ -66,7 +66,7 @@ def _listed(name: str, operation: Operation, said: set[str | tuple[str, ...]]) -
 
 
 def _say_once(field: dict[str, Any], said: set[str | tuple[str, ...]]) -> None:
-    """Leave out of a field, and of what it lists, a description or many values that were given before."""
+    """Drop a description or a long enum that an earlier field already gave."""
     for key, value in (("description", field.get("description")), ("enum", tuple(field.get("enum", ())))):
         if value in said:
             del field[key]
@@ -77,7 +77,7 @@ def _say_once(field: dict[str, Any], said: set[str | tuple[str, ...]]) -> None:
 
 
 def annotations(operation: Operation) -> dict[str, bool]:
-    """What a client may assume of a call. A tool touches this store and nothing beyond it."""
+    """Return the hints for a client. A tool only touches this store."""
     if operation.effect is Effect.READ:
         return {"readOnlyHint": True, "openWorldHint": False}
     hints = {"destructiveHint": operation.effect is Effect.DESTROY, "openWorldHint": False}
@@ -85,11 +85,11 @@ def annotations(operation: Operation) -> dict[str, bool]:
 
 
 def beyond(name: str, profile: str) -> str:
-    """Why a tool cannot be called, and what would change that."""
+    """Explain why a tool is not available and how to enable it."""
     operation = tool_entries().get(name)
     if operation is None:
         return f"Unknown tool: {name}"
     return (
-        f"Unknown tool: {name}. It is of the family {operation.family}, which the profile {profile!r} leaves out: "
-        f"start the server with --profile {operation.family}."
+        f"Unknown tool: {name}. It belongs to the family {operation.family}, which the profile {profile!r} does not "
+        f"offer: start the server with --profile {operation.family}."
     )

@@ -347,15 +347,15 @@ def test_the_timeline_orders_what_was_pointed_to_by_when_it_began(hold: holdfast
         hold.link(source_id=a, target_id=target, valid_from=f"{year}-01-01")
     hold.kg_invalidate(source_id=a, target_id=c, relation="related_to", valid_until="2020-06-01")
 
-    def told(**more: Any) -> list[str]:
+    def list_targets(**more: Any) -> list[str]:
         return [event.title for event in hold.kg_timeline(source_id=a, **more).events]
 
-    assert told() == ["c", "d", "b"]
-    assert told(since="2021-01-01") == ["d", "b"]
-    assert told(since="2020-06-01", until="2021-12-31") == ["d"]
-    assert told(limit=1) == ["c"]
+    assert list_targets() == ["c", "d", "b"]
+    assert list_targets(since="2021-01-01") == ["d", "b"]
+    assert list_targets(since="2020-06-01", until="2021-12-31") == ["d"]
+    assert list_targets(limit=1) == ["c"]
     with pytest.raises(Invalid):
-        told(since="2021-01-01", until="2020-01-01")
+        list_targets(since="2021-01-01", until="2020-01-01")
 
 
 def test_lineage_goes_back_to_the_sources_and_forward_to_what_came_of_them(
@@ -416,8 +416,8 @@ Join = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
-def joined(hold: holdfast.Holdfast) -> Join:
-    def joined(*arrows: str) -> dict[str, str]:
+def link_all(hold: holdfast.Holdfast) -> Join:
+    def link_all(*arrows: str) -> dict[str, str]:
         """Memories whose ids are in the order of their names, and links between them that began one after another."""
         from holdfast.features.graph import service as relate
         from holdfast.features.memories import store_memory as remember
@@ -433,28 +433,30 @@ def joined(hold: holdfast.Holdfast) -> Join:
                 relate.tie(hold.hold, write, known[source], known[target], "related_to", valid_from=START + began)
         return known
 
-    return joined
+    return link_all
 
 
-def test_a_walk_that_ends_amid_a_level_tells_nothing_of_it(hold: holdfast.Holdfast, joined: Join, clock: Clock) -> None:
+def test_a_walk_that_ends_amid_a_level_tells_nothing_of_it(
+    hold: holdfast.Holdfast, link_all: Join, clock: Clock
+) -> None:
     # What lies behind b is met twice, so that the first walk is spent when it has met one of p and q.
     around = ["s>a", "s>b", "a>b", "b>1", "b>2", "b>3", "b>4", "s>c", "c>d", "d>e", "e>p", "e>q"]
     onward = ["p>5", "q>6", "q>7", "p>8", "p>9", "q>10"]
-    ids = joined(*around, *onward)
+    ids = link_all(*around, *onward)
     clock.tick()
     found = hold.kg_query(source_id=ids["s"], max_depth=5, limit=len(around) + 2)
     assert (targets(found)[-2:], found.truncated) == ([ids["5"], ids["6"]], True)
 
 
 def test_a_search_for_paths_that_ends_amid_a_level_tells_nothing_of_it(
-    hold: holdfast.Holdfast, joined: Join, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, link_all: Join, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from holdfast.features.graph import service as relate
 
     # Only t is gone out from, and the first search is spent when it has met one of p and q.
     monkeypatch.setattr(relate, "WIDE", 6)
     monkeypatch.setattr(relate, "ROUNDS", ((4, 4), (4, relate.WIDEST)))
-    ids = joined("t>u", "u>p", "u>q", "p>1", "q>2", "q>3", "p>4", "p>5", "q>6", *(f"{n}>s" for n in range(1, 7)))
+    ids = link_all("t>u", "u>p", "u>q", "p>1", "q>2", "q>3", "p>4", "p>5", "q>6", *(f"{n}>s" for n in range(1, 7)))
     clock.tick()
     found = hold.find_paths(source_id=ids["s"], target_id=ids["t"], max_results=2)
     expected = [("s", "1", "p", "u", "t"), ("s", "2", "q", "u", "t")]
@@ -463,13 +465,13 @@ def test_a_search_for_paths_that_ends_amid_a_level_tells_nothing_of_it(
 
 @pytest.mark.parametrize("ends", [("hub", "t"), ("t", "hub")], ids=["from", "to"])
 def test_paths_of_an_end_with_many_links_are_looked_for_from_the_other(
-    hold: holdfast.Holdfast, joined: Join, clock: Clock, monkeypatch: pytest.MonkeyPatch, ends: tuple[str, str]
+    hold: holdfast.Holdfast, link_all: Join, clock: Clock, monkeypatch: pytest.MonkeyPatch, ends: tuple[str, str]
 ) -> None:
     from holdfast.features.graph import service as relate
 
     monkeypatch.setattr(relate, "WIDE", 6)
     monkeypatch.setattr(relate, "ROUNDS", ((4, 5),))
-    ids = joined("hub>a", "b>a", "b>c", "t>c", *(f"hub>{n}" for n in range(9)))
+    ids = link_all("hub>a", "b>a", "b>c", "t>c", *(f"hub>{n}" for n in range(9)))
     clock.tick()
     found = hold.find_paths(source_id=ids[ends[0]], target_id=ids[ends[1]])
     assert ([len(path) for path in found.paths], found.truncated) == ([5], False)
@@ -502,9 +504,9 @@ def test_paths_are_those_of_the_links_that_hold_between_memories_that_show(
         asked = {"source_id": nodes[0], "target_id": nodes[5], "max_depth": depth, "max_results": most}
         found = hold.call("find_paths", asked, caller=OTHER).paths
 
-    joined = {frozenset(arrow) for number, arrow in enumerate(arrows) if number not in ended}
+    adjacent = {frozenset(arrow) for number, arrow in enumerate(arrows) if number not in ended}
     between = [n for n in range(1, 5) if n not in hidden]
     tried = [(0, *middle, 5) for length in range(min(depth, 5)) for middle in permutations(between, length)]
-    real = [path for path in tried if all(frozenset(step) in joined for step in pairwise(path))]
+    real = [path for path in tried if all(frozenset(step) in adjacent for step in pairwise(path))]
     expected = sorted((tuple(nodes[n] for n in path) for path in real), key=lambda path: (len(path), path))
     assert found == expected[:most]

@@ -54,8 +54,8 @@ def test_a_namespace_of_more_than_are_asked_for_is_cut_and_says_so(hold: Any, ch
     chain("abcdef", namespace="shop")
     found = hold.graph(namespace="shop", limit=3)
     assert (len(titles(found)), found.link_count, found.truncated) == (3, 2, True)
-    assert "There is more than is shown" in hold.graph(namespace="shop", limit=3, format="mermaid").text
-    assert "There is more than is shown" in hold.graph(namespace="shop", limit=3, format="dot").text
+    assert "Truncated: raise limit" in hold.graph(namespace="shop", limit=3, format="mermaid").text
+    assert "Truncated: raise limit" in hold.graph(namespace="shop", limit=3, format="dot").text
     assert "There is more" not in hold.graph(namespace="shop", format="dot").text
 
 

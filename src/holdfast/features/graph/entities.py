@@ -1,4 +1,4 @@
-"""Entities: people, places and things under one name, found by any of their names."""
+"""Entities: people, places and things with a canonical name and aliases."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ class Registered(NamedTuple):
 class Named(NamedTuple):
     entity: Entity
     also: list[Memory]
-    """Other entities of the same name, newest first."""
+    """Other entities with the same name, newest first."""
 
 
 def register(
@@ -50,7 +50,7 @@ def register(
     content: str | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> Registered:
-    """Make an entity, or add names to the one that is there: as often as one likes, to the same effect."""
+    """Create an entity, or add aliases to the existing one. Idempotent."""
     given: dict[str, Any] = {"canonical_name": canonical_name, "aliases": list(aliases)}
     with hold.writing() as write:
         given, _ = hygiene.permitted(write.session, door.namespace(namespace), given)
@@ -77,17 +77,17 @@ def register(
 
 
 def _must_be_entity(hold: Hold, write: Transaction, holder: Memory) -> None:
-    """Raise if the name is the title of something else. What the caller may not change, `put` refuses untold."""
+    """Raise if the name is the title of another kind of memory. `put` refuses one that the caller may not change."""
     if holder.kind != "entity" and memories.may_change(write.session, hold.caller, holder.id):
         raise Conflict(
-            f"The title {holder.title!r} is held in {holder.namespace!r} by {holder.id}, which is no entity: "
+            f"The title {holder.title!r} in {holder.namespace!r} belongs to {holder.id}, which is not an entity: "
             "choose another name or namespace.",
             existing_id=holder.id,
         )
 
 
 def call(write: Transaction, entity: Memory, folded: str, name: str) -> None:
-    """Give an entity a name; one that it has already stays as it was first spelled."""
+    """Add an alias to an entity; an existing one keeps its first spelling."""
     id = ids.derived("alias", entity.id, folded)
     known = write.get(ALIAS, id)
     if known is None:
@@ -101,7 +101,7 @@ def _with_names(session: Session, entity: Memory) -> Entity:
 
 
 def named(hold: Hold, session: Session, alias: str, namespace: str | None = None) -> Named | None:
-    """The live entity of a name, however it is spelled; of several, the newest."""
+    """Find the live entity with a name or alias, ignoring case; the newest if there are several."""
     place = None if namespace is None else door.namespace(namespace)
     parts, params = memories.narrowed(hold.caller, Filter(namespace=place), hold.now())
     rows = session.assembled(

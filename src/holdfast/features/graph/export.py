@@ -1,4 +1,4 @@
-"""A graph as text that others draw: Mermaid and Graphviz. What a title says is never read as a part of the drawing."""
+"""Render a graph as Mermaid or Graphviz text. Titles are escaped: they cannot inject syntax."""
 
 import re
 import unicodedata
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 LONGEST_LABEL = 80
 _JOINS = "\u200c\u200d\ufe0e\ufe0f"
-"""Signs nobody sees that make one emoji, or one letter of some scripts, out of several."""
+"""Invisible joiners that combine characters into one emoji or letter; kept."""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _UNSEEN = ("Cc", "Cf", "Cs")
 _SPECIAL = re.compile(r"[^\w .,:/?!+=\u0080-\U0010ffff-]|_", re.ASCII)
-"""All of ASCII that might mean something to Mermaid: quotes, brackets, marks of comments, directives and Markdown."""
+"""ASCII characters with a meaning in Mermaid: quotes, brackets, comments, directives and Markdown."""
 
 
 class Node(NamedTuple):
@@ -29,7 +29,7 @@ class Arrow(NamedTuple):
 
 
 def mermaid(nodes: Sequence[Node], arrows: Iterable[Arrow], note: str = "") -> str:
-    """A flowchart. Each node is a number in it; a comment at its end says of which memory."""
+    """Render a flowchart. Nodes are numbered; comments at the end map numbers to memory ids."""
     names = {node.id: f"n{number}" for number, node in enumerate(nodes, 1)}
     lines = ["flowchart LR"]
     lines += [f'  {names[node.id]}["{_in_mermaid(label(node.title))}"]' for node in nodes]
@@ -42,7 +42,7 @@ def mermaid(nodes: Sequence[Node], arrows: Iterable[Arrow], note: str = "") -> s
 
 
 def dot(nodes: Sequence[Node], arrows: Iterable[Arrow], note: str = "") -> str:
-    """A digraph whose nodes are named by the ids of their memories."""
+    """Render a digraph whose node names are memory ids."""
     lines = ["digraph memories {", "  rankdir=LR;", "  node [shape=box];"]
     lines += [f'  "{_in_dot(node.id)}" [label="{_in_dot(label(node.title))}"];' for node in nodes]
     for source, target, relation, ended in arrows:
@@ -53,17 +53,17 @@ def dot(nodes: Sequence[Node], arrows: Iterable[Arrow], note: str = "") -> str:
 
 
 def label(text: str) -> str:
-    """A title on one line, without signs that nobody sees, and not too long."""
+    """Format a title: one line, no invisible characters, at most LONGEST_LABEL characters."""
     flat = " ".join(text.split())
     shown = "".join(sign for sign in flat if sign in _JOINS or unicodedata.category(sign) not in _UNSEEN)
     return shown if len(shown) <= LONGEST_LABEL else shown[: LONGEST_LABEL - 1] + "…"
 
 
 def _in_mermaid(text: str) -> str:
-    """By the numbers of its characters, which Mermaid reads only when it shows them."""
+    """Escape special characters as numeric entities, which Mermaid decodes only for display."""
     return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text) or " "
 
 
 def _in_dot(text: str) -> str:
-    """Within quotes, on one line; an ampersand would begin an entity."""
+    """Escape for a quoted string; an ampersand would start an entity."""
     return _CONTROL.sub(" ", text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')

@@ -11,7 +11,7 @@ from holdfast.kernel.records.tombstone import PURGED
 
 
 class Alias(Struct, frozen=True):
-    """Another name of an entity. `folded` is what a look-up compares."""
+    """An alternative name of an entity. Lookups compare `folded`."""
 
     id: str
     entity: str
@@ -25,7 +25,7 @@ class Alias(Struct, frozen=True):
 
 
 def erase_alias(alias: Alias) -> Alias:
-    """An alias without its name."""
+    """Erase the name of an alias."""
     return replace(alias, name=PURGED, folded="", state="deleted")
 
 

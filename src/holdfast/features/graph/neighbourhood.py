@@ -1,4 +1,4 @@
-"""What hangs together with a memory, or within a namespace: memories and the links between them, as far as is asked."""
+"""Read the subgraph around a memory or within a namespace."""
 
 from typing import NamedTuple
 
@@ -13,19 +13,19 @@ from holdfast.kernel.records.link import Link
 from holdfast.kernel.storage.port import Session
 
 LINKS_EACH = 10
-"""So many links are shown for each memory that may be, all in all."""
+"""The total number of links is limited to this times the node limit."""
 
 
 class Surroundings(NamedTuple):
     nodes: list[Node]
-    """The nearest first, or those whose links began first."""
+    """Nearest first, or those with the oldest links first."""
     links: list[Link]
     truncated: bool
-    """There are more of either."""
+    """Whether nodes or links were left out."""
 
 
 def around(hold: Hold, session: Session, id: str, which: Which, *, depth: int, most: int) -> Surroundings:
-    """The nearest memories along links in either direction, and every link between them."""
+    """Read the nearest memories along links in either direction, and all links between them."""
     now = hold.now()
     start = memories.resolve(session, hold.caller, id, now)
     met, edge, cut = {start.id: None}, [start.id], False
@@ -42,7 +42,7 @@ def around(hold: Hold, session: Session, id: str, which: Which, *, depth: int, m
 
 
 def within(hold: Hold, session: Session, namespace: str, which: Which, *, most: int) -> Surroundings:
-    """The memories of a namespace, and of what lies below it, that are linked to one another."""
+    """Read the memories of a namespace and its descendants that are linked to each other."""
     found = links.within(
         session, hold.caller, door.namespace(namespace), which, hold.now(), limit=LINKS_EACH * most + 1
     )

@@ -1,4 +1,4 @@
-"""Links between memories, the ways they make, and entities by their names."""
+"""Operations: links, paths, lineage, graph export and entities."""
 
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -21,20 +21,20 @@ from holdfast.kernel.registry.fields import Actor, AgentId, Content, Id, Limit, 
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.timestamps import to_text
 
-Source = Annotated[Id, Meta(description="Where it starts: an id, or an unambiguous beginning of one.")]
-Target = Annotated[Id, Meta(description="Where it leads: an id, or an unambiguous beginning of one.")]
+Source = Annotated[Id, Meta(description="Source memory: an id, or an unambiguous prefix.")]
+Target = Annotated[Id, Meta(description="Target memory: an id, or an unambiguous prefix.")]
 From = Annotated[Source, Meta(extra={"argument": False})]
 To = Annotated[Target, Meta(extra={"argument": False})]
 RelationField = Annotated[
     Relation,
     Meta(
-        description="supersedes: new to old; derived_from, derives_from, reflects_on: made to what it was made of.",
+        description="supersedes: new to old; derived_from, derives_from, reflects_on: derived memory to source.",
         extra={"short": "r"},
     ),
 ]
-ValidAt = Annotated[Moment, Meta(description="Links that held then.")]
-ValidAtOrNow = Annotated[Moment, Meta(description="Links that held then; now, unless told.")]
-EndedToo = Annotated[bool, Meta(description="Links that were invalidated too.")]
+ValidAt = Annotated[Moment, Meta(description="Only links valid at this time.")]
+ValidAtOrNow = Annotated[Moment, Meta(description="Only links valid at this time; default: now.")]
+EndedToo = Annotated[bool, Meta(description="Include invalidated links.")]
 Name = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
@@ -42,15 +42,15 @@ class Link(Request, frozen=True):
     source_id: Source
     target_id: Target
     relation: RelationField = "related_to"
-    valid_from: Annotated[Moment, Meta(description="Since when it holds; now, unless told.")] | None = None
-    valid_until: Annotated[Moment, Meta(description="Until when it holds.")] | None = None
+    valid_from: Annotated[Moment, Meta(description="Start of validity; default: now.")] | None = None
+    valid_until: Annotated[Moment, Meta(description="End of validity.")] | None = None
 
 
 class Linked(LinkView, frozen=True, kw_only=True):
     linked: bool
     outcome: Literal["created", "revalidated", "unchanged"]
     invalidation_notified: list[str]
-    """What stands on the target and was told, as far as you may see it."""
+    """Ids of the target's dependents that were flagged stale, as far as you may see them."""
 
 
 @operation(
@@ -66,7 +66,7 @@ class Linked(LinkView, frozen=True, kw_only=True):
     ),
 )
 def link(hold: Hold, request: Link) -> Linked:
-    """Point from one memory to another, saying how they relate and since when."""
+    """Create a typed, dated link between two memories."""
     made, outcome = relate.link(
         hold,
         request.source_id,
@@ -98,7 +98,7 @@ class LinkPage(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def get_links(hold: Hold, request: GetLinks) -> LinkPage:
-    """Show the links of a memory, both ways: those that ended too, or those that held at some time."""
+    """List the links of a memory in both directions, including ended ones."""
     valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
         memory = find.get(hold, session, request.id)
@@ -110,7 +110,7 @@ class KgInvalidate(Request, frozen=True):
     source_id: Source
     target_id: Target
     relation: RelationField
-    valid_until: Annotated[Moment, Meta(description="Until when it held; now, unless told.")] | None = None
+    valid_until: Annotated[Moment, Meta(description="End of validity; default: now.")] | None = None
 
 
 class Invalidated(Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class Invalidated(Struct, frozen=True, kw_only=True):
     valid_until: str | UnsetType
     previous_valid_until: str | UnsetType = UNSET
     invalidation_notified: list[str] | UnsetType = UNSET
-    """What lost its ground and was told, as far as you may see it."""
+    """Ids of dependents that were flagged stale, as far as you may see them."""
 
 
 @operation(
@@ -136,7 +136,7 @@ class Invalidated(Struct, frozen=True, kw_only=True):
     ),
 )
 def kg_invalidate(hold: Hold, request: KgInvalidate) -> Invalidated:
-    """Say that a link holds no more. It stays on record with its end."""
+    """End a link. It stays in history with its end date."""
     ended, before = relate.invalidate(
         hold, request.source_id, request.target_id, request.relation, moment(request.valid_until, "valid_until")
     )
@@ -153,22 +153,22 @@ def kg_invalidate(hold: Hold, request: KgInvalidate) -> Invalidated:
 
 class KgQuery(Request, frozen=True):
     source_id: From
-    max_depth: Annotated[int, Meta(ge=1, le=5, description="How many links away.")] = 1
+    max_depth: Annotated[int, Meta(ge=1, le=5, description="Maximum number of links to follow.")] = 1
     valid_at: ValidAtOrNow | None = None
     allowed_agents: (
         Annotated[
-            list[AgentId], Meta(max_length=100, description="Only links observed by one of these; an empty list: none.")
+            list[AgentId], Meta(max_length=100, description="Only links created by these agents; an empty list: none.")
         ]
         | None
     ) = None
-    namespace: Annotated[Namespace, Meta(description="Only through memories of this namespace.")] | None = None
-    relations: Annotated[list[Relation], Meta(max_length=6, description="Only along these.")] = []
+    namespace: Annotated[Namespace, Meta(description="Only memories of this namespace.")] | None = None
+    relations: Annotated[list[Relation], Meta(max_length=6, description="Only these relations.")] = []
     limit: Limit = 200
     include_invalidated: EndedToo = False
 
 
 class TargetView(Struct, frozen=True, kw_only=True):
-    """A link, and the memory that it leads to."""
+    """A link and its target."""
 
     target_id: str
     relation: str
@@ -183,7 +183,7 @@ V = TypeVar("V", bound=TargetView)
 
 
 def target_view(edge: Edge, type: type[V], **more: Any) -> V:
-    """A link as it is shown from its source, in an answer type that may say more."""
+    """Build the view of a link from its source, in a response type with more fields."""
     return type(
         target_id=edge.id,
         relation=edge.link.relation,
@@ -199,7 +199,7 @@ def target_view(edge: Edge, type: type[V], **more: Any) -> V:
 class Reached(TargetView, frozen=True, kw_only=True):
     depth: int
     path: str
-    """Ids from the source to here, with `->` between them."""
+    """Ids from the source to this memory, separated by `->`."""
 
 
 class KgFound(Struct, frozen=True, kw_only=True):
@@ -209,7 +209,7 @@ class KgFound(Struct, frozen=True, kw_only=True):
     paths: list[str]
     count: int
     truncated: bool
-    """There are more than were asked for."""
+    """There are more than the limit."""
 
 
 @operation(
@@ -223,7 +223,7 @@ class KgFound(Struct, frozen=True, kw_only=True):
     ),
 )
 def kg_query(hold: Hold, request: KgQuery) -> KgFound:
-    """Follow links outward from a memory: what it leads to, how, and how far away."""
+    """Follow outgoing links from a memory, up to a depth."""
     agents = request.allowed_agents
     which = Which(
         valid_at=moment(request.valid_at, "valid_at"),
@@ -249,8 +249,8 @@ def kg_query(hold: Hold, request: KgQuery) -> KgFound:
 
 class KgTimeline(Request, frozen=True):
     source_id: From
-    since: Annotated[Moment, Meta(description="Links that began then or later.")] | None = None
-    until: Annotated[Moment, Meta(description="Links that began then or before.")] | None = None
+    since: Annotated[Moment, Meta(description="Only links that started at this time or later.")] | None = None
+    until: Annotated[Moment, Meta(description="Only links that started at this time or earlier.")] | None = None
     valid_at: ValidAt | None = None
     limit: Limit = 200
 
@@ -271,7 +271,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
     ),
 )
 def kg_timeline(hold: Hold, request: KgTimeline) -> Timeline:
-    """Tell what a memory pointed to, in the order in which it began to."""
+    """List the outgoing links of a memory by start date."""
     since, until = moment(request.since, "since"), moment(request.until, "until")
     valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
@@ -284,8 +284,8 @@ def kg_timeline(hold: Hold, request: KgTimeline) -> Timeline:
 class FindPaths(Request, frozen=True):
     source_id: From
     target_id: To
-    max_depth: Annotated[int, Meta(ge=1, le=7, description="At most this many links long.")] = 4
-    max_results: Annotated[int, Meta(ge=1, le=50, description="At most this many paths.")] = 10
+    max_depth: Annotated[int, Meta(ge=1, le=7, description="Maximum length of a path, in links.")] = 4
+    max_results: Annotated[int, Meta(ge=1, le=50, description="Maximum number of paths.")] = 10
     include_invalidated: EndedToo = False
     valid_at: ValidAtOrNow | None = None
 
@@ -296,7 +296,7 @@ class PathsFound(Struct, frozen=True, kw_only=True):
     paths: list[tuple[str, ...]]
     count: int
     truncated: bool
-    """Whether the search was cut short, so that there may be more."""
+    """Whether the search hit a limit: there may be more."""
 
 
 @operation(
@@ -310,7 +310,7 @@ class PathsFound(Struct, frozen=True, kw_only=True):
     ),
 )
 def find_paths(hold: Hold, request: FindPaths) -> PathsFound:
-    """Find how two memories hang together: the shortest ways along links in either direction."""
+    """Find the shortest paths between two memories."""
     valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
         ways = relate.find_paths(
@@ -335,16 +335,17 @@ def find_paths(hold: Hold, request: FindPaths) -> PathsFound:
 class Lineage(Request, frozen=True):
     id: Id
     direction: Annotated[
-        Literal["ancestors", "descendants"], Meta(description="What it was made of, or what was made of it.")
+        Literal["ancestors", "descendants"],
+        Meta(description="ancestors: its sources; descendants: memories derived from it."),
     ] = "ancestors"
-    max_depth: Annotated[int, Meta(ge=1, le=10, description="How many steps away.")] = 5
+    max_depth: Annotated[int, Meta(ge=1, le=10, description="Maximum distance.")] = 5
     valid_at: ValidAtOrNow | None = None
 
 
 class LineageNode(Struct, frozen=True, kw_only=True):
     id: str
     title: str | UnsetType = UNSET
-    """Unless it was deleted."""
+    """Unset if the memory was deleted."""
     cid: str
     """A hash of its title and content: the same text, the same `cid`."""
     relation: str
@@ -371,7 +372,7 @@ class LineageFound(Struct, frozen=True, kw_only=True):
     ),
 )
 def lineage(hold: Hold, request: Lineage) -> LineageFound:
-    """Trace what a memory was derived from, or what was derived from it."""
+    """List the ancestors or descendants of a memory."""
     valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
         memory, found, truncated = relate.lineage(
@@ -393,15 +394,16 @@ def _in_lineage(edge: Edge, depth: int) -> LineageNode:
 
 
 class Graph(Request, frozen=True):
-    id: Annotated[Id, Meta(description="The memory in the middle; or name a namespace.")] | None = None
-    namespace: Annotated[Namespace, Meta(description="Linked memories of this and what lies below it.")] | None = None
-    max_depth: Annotated[int, Meta(ge=1, le=5, description="How many links away from the memory.")] = 2
-    relations: Annotated[list[Relation], Meta(max_length=6, description="Only along these.")] = []
+    id: Annotated[Id, Meta(description="Center memory; alternative to namespace.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="Linked memories of this namespace and below.")] | None = None
+    max_depth: Annotated[int, Meta(ge=1, le=5, description="Maximum distance from the memory.")] = 2
+    relations: Annotated[list[Relation], Meta(max_length=6, description="Only these relations.")] = []
     valid_at: ValidAtOrNow | None = None
     include_invalidated: EndedToo = False
-    limit: Annotated[int, Meta(ge=1, le=1000, description="At most this many memories.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of memories.")] = 100
     format: Annotated[
-        Literal["list", "json", "mermaid", "dot"], Meta(description="list, json: memories and links; else a drawing.")
+        Literal["list", "json", "mermaid", "dot"],
+        Meta(description="list or json: memories and links; mermaid or dot: diagram text."),
     ] = "list"
 
 
@@ -415,18 +417,18 @@ class NodeView(Struct, frozen=True):
 class Drawn(Struct, frozen=True, kw_only=True):
     format: str
     count: int
-    """Memories."""
+    """Number of memories."""
     link_count: int
     truncated: bool
-    """Whether there are more than are shown; a drawing says so too."""
+    """Whether memories or links were left out; a diagram notes it, too."""
     nodes: list[NodeView] | UnsetType = UNSET
-    """The nearest first; none if a drawing was asked for."""
+    """Nearest first; unset for a diagram."""
     links: list[LinkView] | UnsetType = UNSET
     text: str | UnsetType = UNSET
-    """The drawing."""
+    """The diagram."""
 
 
-MORE = "There is more than is shown: raise limit, or ask for less."
+MORE = "Truncated: raise limit, or narrow the query."
 
 
 @operation(
@@ -445,7 +447,7 @@ MORE = "There is more than is shown: raise limit, or ask for less."
     ),
 )
 def graph(hold: Hold, request: Graph) -> Drawn:
-    """Show what hangs together with a memory, or within a namespace, as a list or as a drawing."""
+    """Show the graph around a memory or of a namespace, optionally as a diagram."""
     valid_at = moment(request.valid_at, "valid_at")
     which = Which(valid_at=valid_at, ended_too=request.include_invalidated, relations=tuple(request.relations))
     found = _surroundings(hold, request, which)
@@ -463,11 +465,11 @@ def _surroundings(hold: Hold, request: Graph, which: Which) -> surroundings.Surr
                 return surroundings.around(hold, session, id, which, depth=request.max_depth, most=request.limit)
             case None, str(namespace):
                 return surroundings.within(hold, session, namespace, which, most=request.limit)
-    raise Invalid("id, namespace: name one of them", fields=["id", "namespace"])
+    raise Invalid("id, namespace: give exactly one of them", fields=["id", "namespace"])
 
 
 def _drawing(found: surroundings.Surroundings, format: str, at: int) -> str:
-    """As text that others draw; a link that was over at a moment is a broken line."""
+    """Render the diagram; links ended by `at` are dashed."""
     arrows = [
         drawing.Arrow(one.source, one.target, one.relation, one.valid_until is not None and one.valid_until <= at)
         for one in found.links
@@ -477,10 +479,10 @@ def _drawing(found: surroundings.Surroundings, format: str, at: int) -> str:
 
 
 class EntityRegister(Request, frozen=True):
-    canonical_name: Annotated[Name, Meta(description="The name it goes by.")]
+    canonical_name: Annotated[Name, Meta(description="Its main name.")]
     namespace: Namespace
     aliases: Annotated[list[Name], Meta(max_length=100, description="Its other names.")] = []
-    content: Annotated[Content, Meta(description="What it is; its name, unless told.")] | None = None
+    content: Annotated[Content, Meta(description="Description; default: its name.")] | None = None
     metadata: Metadata = {}
     agent_id: Actor | None = None
 
@@ -505,7 +507,7 @@ class EntityRegistered(Struct, frozen=True, kw_only=True):
     ),
 )
 def entity_register(hold: Hold, request: EntityRegister) -> EntityRegistered:
-    """Register somebody or something under one name, with its other names."""
+    """Register an entity with a main name and aliases."""
     (memory, aliases), created = entity.register(
         hold,
         request.canonical_name,
@@ -520,7 +522,7 @@ def entity_register(hold: Hold, request: EntityRegister) -> EntityRegistered:
 
 
 class EntityGetByAlias(Request, frozen=True):
-    alias: Annotated[Name, Meta(description="Any of its names; case does not count.")]
+    alias: Annotated[Name, Meta(description="Name or alias, case-insensitive.")]
     namespace: Namespace | None = None
 
 
@@ -531,7 +533,7 @@ class EntityFound(Struct, frozen=True, kw_only=True):
     namespace: str | UnsetType = UNSET
     aliases: list[str] | UnsetType = UNSET
     also: list[str] | UnsetType = UNSET
-    """Ids of other entities of that name."""
+    """Ids of other entities with that name."""
 
 
 @operation(
@@ -541,7 +543,7 @@ class EntityFound(Struct, frozen=True, kw_only=True):
     examples=(Example({"alias": "nobody"}), Example({"alias": "  "}, error="VALIDATION_FAILED")),
 )
 def entity_get_by_alias(hold: Hold, request: EntityGetByAlias) -> EntityFound:
-    """Find an entity by any of its names; of several, the newest."""
+    """Find an entity by name or alias; the newest if several match."""
     with hold.reading() as session:
         found = entity.named(hold, session, request.alias, request.namespace)
     if found is None:

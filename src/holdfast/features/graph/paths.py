@@ -1,4 +1,4 @@
-"""Ways through a graph: simple paths, shortest first, without walking every path there is."""
+"""Find the shortest simple paths of a graph without enumerating all paths."""
 
 from collections.abc import Collection, Mapping, Sequence
 from heapq import heappop, heappush
@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 Path = tuple[str, ...]
 MOST_WORK = 2_000_000
-"""Edges looked at before a search stops: about a second."""
+"""Edges visited before a search stops: about one second."""
 
 
 class Found(NamedTuple):
     paths: list[Path]
     complete: bool
-    """False if the search stopped for the work it took: there may be more, but none shorter than those found."""
+    """False if the search hit its work limit: there may be more paths, but none shorter than those found."""
 
 
 def simple_paths(
     near: Mapping[str, Sequence[str]], source: str, target: str, *, depth: int, most: int, work: int = MOST_WORK
 ) -> Found:
-    """The paths of at most `depth` steps that pass no node twice, by length and then by their ids; `most` of them.
+    """Find up to `most` simple paths of at most `depth` steps, ordered by length, then by ids.
 
-    `near` gives the neighbours of each node in order. Each path found splits those not yet found into disjoint sets:
-    the paths that leave it at one of its nodes. Only the best of each set is looked for, so that the work grows with
-    the number of paths asked for, not with the number there are.
+    `near` maps each node to its ordered neighbours. Each path found splits the remaining ones into disjoint sets: the
+    paths that leave it at one of its nodes (Yen's algorithm). Only the best path of each set is searched, so the work
+    grows with the number of paths requested, not with the number that exist.
     """
     if source == target:
         return Found([(source,)], True)
@@ -49,9 +49,9 @@ def simple_paths(
 def _shortest(
     near: Mapping[str, Sequence[str]], start: Path, without: Collection[str], target: str, depth: int, work: int
 ) -> tuple[Path | None, int]:
-    """The first path that goes on from `start`, not to `without` at once; and how many edges were looked at.
+    """Find the first path that extends `start` without going to a node of `without` next; also return edges visited.
 
-    Breadth-first with neighbours in order, so that of the shortest paths the first in order is met first.
+    Breadth-first with ordered neighbours: among the shortest paths, the first in order is found first.
     """
     came_from: dict[str, str] = dict.fromkeys(start, "")
     level, cost = [start[-1]], 0

@@ -1,19 +1,19 @@
 -- name: link_leaving
--- Links out of some memories, each with the memory that it leads to. Only features/graph/store.py joins the parts below.
+-- Outgoing links of some memories, each with its target. Only features/graph/store.py combines the parts below.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory m on m.id = l.target where l.state = 'live' and l.source = any(:ids)
 -- name: link_entering
--- Links into some memories, each with the memory that it comes from.
+-- Incoming links of some memories, each with its source.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory m on m.id = l.source where l.state = 'live' and l.target = any(:ids)
 -- name: link_at
--- Links at one memory, either way, each with the memory that is shown at its other end.
+-- Links of one memory in both directions, each with the representative of its other end.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory e on e.id = case when l.source = :end then l.target else l.source end
 join memory m on m.id = coalesce(e.shown, e.id) where l.state = 'live' and (l.source = :end or l.target = :end)
 -- name: link_ancestors
--- What a memory was made of, and what that was made of: the same clauses follow twice, so that no way leads through what
--- they leave out. A ring is met again at every depth, which is why the steps are counted before the memories are.
+-- Ancestors of a memory. The filter clauses follow twice, so that the walk does not pass through excluded memories. A cycle
+-- is visited again at every depth, so steps are limited before memories are.
 with recursive walk (id, depth) as (
   select m.id, cast(0 as bigint) from memory m where m.id = :start
   union
@@ -26,7 +26,7 @@ from (select w.id, min(w.depth) as depth from (select w.id, w.depth from walk w 
   group by w.id order by min(w.depth) limit :most) d
 join link l on l.source = d.id join memory m on m.id = l.target where l.state = 'live'
 -- name: link_descendants
--- The same the other way: what was made of a memory.
+-- Descendants of a memory: the same in the other direction.
 with recursive walk (id, depth) as (
   select m.id, cast(0 as bigint) from memory m where m.id = :start
   union
@@ -41,9 +41,9 @@ join link l on l.target = d.id join memory m on m.id = l.source where l.state = 
 -- name: link.by_depth
  order by d.depth, l.valid_from, l.created_at, l.id limit :limit
 -- name: link_walk
--- Links outward from a memory, the nearest first, and how many steps were walked: the same clauses follow twice. Both
--- engines walk breadth first and no further than is taken from them. If that was all there may be, the farthest level may
--- not be whole, and nothing is said of what leaves it. Nothing leads back to the start.
+-- Outgoing links from a memory, nearest first, and the number of steps walked. The filter clauses follow twice. Both
+-- engines walk breadth first and stop at the limit. At the step limit the farthest level may be incomplete: its links are
+-- left out. Links back to the start are excluded.
 with recursive walk (id, depth) as (
   select m.id, cast(0 as bigint) from memory m where m.id = :start
   union
@@ -58,9 +58,8 @@ from (select w.id, min(w.depth) as depth, max(w.walked) as walked from (
   where w.walked < :steps or w.depth < w.farthest group by w.id) d
 join link l on l.source = d.id join memory m on m.id = l.target where l.state = 'live' and l.target <> :start
 -- name: link_between
--- Links in either direction at two memories and at what lies around them, the nearest first; otherwise as link_walk. An
--- end of many links is not gone out from if the other has few: that one is gone out from for both. No way leads through
--- its own ends.
+-- Links in both directions around two memories, nearest first; otherwise like link_walk. An end with many links is not
+-- expanded if the other has few: the other is expanded twice as far. Paths do not pass through the ends themselves.
 with recursive ends (id, links) as (
   select m.id, (select count(*) from (select l.id from link l where l.source = m.id or l.target = m.id limit :wide) n)
   from memory m where m.id = :source or m.id = :target
@@ -86,7 +85,7 @@ join memory m on m.id = case when l.source = d.id then l.target else l.source en
 -- name: link_between.in_order
  order by d.depth, l.valid_from, l.id limit :limit
 -- name: link_pairs
--- Which memories lie next to some, either way: the same clauses follow twice.
+-- Neighbours of some memories in both directions. The filter clauses follow twice.
 select l.source, l.target, m.id, l.valid_from, l.id from link l join memory m on m.id = l.target
 where l.state = 'live' and l.source = any(:ids)
 -- name: link_pairs.back
@@ -95,18 +94,18 @@ where l.state = 'live' and l.target = any(:ids)
 -- name: link_pairs.in_order
  order by 4, 5, 3 limit :limit
 -- name: link_among
--- Links both of whose ends are among some memories.
+-- Links with both ends among some memories.
 select {link.columns} from link l where l.state = 'live' and l.source = any(:ids) and l.target = any(:ids)
 -- name: link_within
--- Links both of whose ends the clauses of two lists let through; joined as those of link_count are.
+-- Links with both ends matching the filter clauses; combined like link_count.
 select {link.columns} from link l where l.state = 'live' and l.source in (select m.id from memory m where true
 -- name: memory_labels
--- What a drawing says of memories.
+-- The node fields of a graph.
 select m.id, m.title, m.namespace, m.kind from memory m where true
 -- name: link.begun
  and l.valid_from <= :holds_at
 -- name: link.begun_or_written
--- What held when it was written is not hidden by a clock that lags behind its writer's.
+-- A link valid when written stays visible if our clock lags behind its writer's.
  and (l.valid_from <= :holds_at or l.valid_from <= l.updated_at)
 -- name: link.unended
  and (l.valid_until is null or l.valid_until > :holds_at)
@@ -121,7 +120,7 @@ select m.id, m.title, m.namespace, m.kind from memory m where true
 -- name: link.in_order
  order by l.valid_from, l.created_at, l.id limit :limit offset :skip
 -- name: entity_named
--- Entities by one of their names; only features/memories/store.py decides who sees them.
+-- Entities by alias. Visibility clauses come from features/memories/store.py.
 select {memory.columns} from memory m
 where m.kind = 'entity' and m.id in (select a.entity from alias a where a.folded = :folded and a.state = 'live')
 -- name: entity.newest_first

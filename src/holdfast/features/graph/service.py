@@ -1,4 +1,4 @@
-"""Links between memories: who points where, from when, until when; and the ways that they make."""
+"""Create and end links; walk, list and search paths along them."""
 
 from typing import Literal, NamedTuple
 
@@ -25,15 +25,15 @@ from holdfast.kernel.timestamps import to_text
 MOST_LINKS = 1000
 MOST_NODES = 1000
 WIDEST = 10_000
-"""Links read in one step of a walk; a wider step is cut and said to be."""
+"""Maximum links read in one step of a walk; beyond it the result is marked as truncated."""
 ROUNDS = ((4, 100), (5, 1000), (7, WIDEST))
-"""The longest paths that a search looks for, and the steps that it takes: at first, and if that was not enough."""
+"""Rounds of a path search: maximum path length and step limit. The next round runs if one is not enough."""
 WIDE = 100
-"""If one end of a path has so many links and the other has fewer, only that one is gone out from."""
+"""If one end of a path has this many links and the other has fewer, the search expands only the other."""
 LINKS_EACH = 10
-"""So many links are read for each step, all in all, if that is more than one step may read."""
+"""Total links read per step of the limit, if that exceeds WIDEST."""
 PROVENANCE: tuple[Relation, ...] = ("derived_from", "derives_from", "reflects_on", "supersedes")
-"""Relations that lead from what was made to what it was made of."""
+"""Relations from a derived memory to its sources."""
 
 Linking = Literal["created", "revalidated", "unchanged"]
 
@@ -49,7 +49,7 @@ class Invalidated(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A link on a walk, and the way to its end."""
+    """A link on a walk and the path to its end."""
 
     edge: Edge
     path: tuple[str, ...]
@@ -63,7 +63,7 @@ class Walked(NamedTuple):
     source: Memory
     steps: list[Step]
     truncated: bool
-    """There are more than were asked for."""
+    """There are more than the limit."""
 
 
 class Ways(NamedTuple):
@@ -71,13 +71,13 @@ class Ways(NamedTuple):
     target: Memory
     paths: list[paths.Path]
     truncated: bool
-    """There are more than were asked for, or may be: the search was cut for its width or its work."""
+    """There are, or may be, more: the search hit a width or work limit."""
 
 
 class Lineage(NamedTuple):
     memory: Memory
     nodes: list[tuple[Edge, int]]
-    """Each memory met, by the first link that led to it, and how many steps away it is."""
+    """Each memory with the first link that reached it, and its distance."""
     truncated: bool
 
 
@@ -90,9 +90,9 @@ def link(
     valid_from: int | None = None,
     valid_until: int | None = None,
 ) -> Linked:
-    """Point from one memory to another. Linking again what was invalidated makes it hold again."""
+    """Link two memories. Linking an invalidated pair again makes the link valid again."""
     if source_id == target_id:
-        raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+        raise Invalid("target_id: a memory cannot be linked to itself", fields=["target_id"])
     with hold.writing() as write:
         source, target = _ends(hold, write.session, source_id, target_id, write.now, "live")
         must_change(hold, write, source)
@@ -109,9 +109,9 @@ def tie(
     valid_from: int | None = None,
     valid_until: int | None = None,
 ) -> Linked:
-    """Link two memories inside a transaction, by their whole ids; whether the caller may is decided before."""
+    """Link two memories by full ids inside a transaction. The caller has checked write access."""
     if source == target:
-        raise Invalid("target_id: a memory is not linked to itself", fields=["target_id"])
+        raise Invalid("target_id: a memory cannot be linked to itself", fields=["target_id"])
     known = write.get(LINK, id_of(source, target, relation))
     if known is None:
         fresh = Link(
@@ -136,12 +136,12 @@ def tie(
 
 
 def id_of(source: str, target: str, relation: Relation) -> str:
-    """The same link is the same record on every node."""
+    """Derive the id of a link, the same on every node."""
     return ids.derived(source, target, relation)
 
 
 def _held_again(known: Link, now: int, valid_from: int | None, valid_until: int | None) -> Link:
-    """What a link becomes that is made once more: what is given counts; what still holds is left as it is."""
+    """Compute an existing link that is linked again: given times win; a valid link keeps the others."""
     holds = known.state == "live" and (known.valid_until is None or known.valid_until > now)
     begin, end = (known.valid_from, known.valid_until) if holds else (now, None)
     begin = begin if valid_from is None else valid_from
@@ -158,7 +158,7 @@ def _must_be_ordered(link: Link) -> Link:
 
 
 def _ends(hold: Hold, session: Session, source_id: str, target_id: str, now: int, view: View) -> tuple[Memory, Memory]:
-    """Both ends of a link; an error says which of them is missing."""
+    """Resolve both ends of a link; the error names the missing one."""
     return (
         _end(hold, session, source_id, "source_id", now, view),
         _end(hold, session, target_id, "target_id", now, view),
@@ -175,13 +175,13 @@ def _end(hold: Hold, session: Session, id: str, field: str, now: int, view: View
 def invalidate(
     hold: Hold, source_id: str, target_id: str, relation: Relation, valid_until: int | None = None
 ) -> Invalidated:
-    """Say until when a link held: until now, unless told. It stays on record; a signature of it does not."""
+    """End a link, now by default. It stays in history; its signature is removed."""
     with hold.writing() as write:
         source, target = _ends(hold, write.session, source_id, target_id, write.now, "kept")
         known = write.get(LINK, id_of(source.id, target.id, relation))
         if known is None or known.state != "live":
             raise NotFound(
-                f"There is no link {relation} from {source.id} to {target.id}.",
+                f"There is no {relation} link from {source.id} to {target.id}.",
                 source_id=source.id,
                 target_id=target.id,
                 relation=relation,
@@ -194,7 +194,7 @@ def invalidate(
 
 
 def untie(write: Transaction, known: Link) -> Link:
-    """End a link now, inside a transaction; whether the caller may is decided before."""
+    """End a link now, inside a transaction. The caller has checked write access."""
     return _ended(write, known, _end_of(known, write.now))
 
 
@@ -205,17 +205,18 @@ def _ended(write: Transaction, known: Link, end: int) -> Link:
 
 
 def _end_of(known: Link, now: int) -> int:
-    """Now, unless the link ended before; one that would begin later is over when it begins, and so never holds."""
+    """The end for a link that is ended now: its own earlier end, or its start if that is in the future."""
     if known.valid_until is not None and known.valid_until <= now:
         return known.valid_until
     return max(now, known.valid_from)
 
 
 def _after(known: Link, end: int) -> int:
-    """An end that is not before the beginning; one at the beginning says that the link never held."""
+    """Check that an end is not before the start. Equal to the start means that the link was never valid."""
     if end < known.valid_from:
         raise Invalid(
-            f"valid_until: must not be before the link began, at {to_text(known.valid_from)}", fields=["valid_until"]
+            f"valid_until: must not be before the link's valid_from ({to_text(known.valid_from)})",
+            fields=["valid_until"],
         )
     return end
 
@@ -223,9 +224,9 @@ def _after(known: Link, end: int) -> int:
 def links_of(
     hold: Hold, session: Session, id: str, *, valid_at: int | None = None, limit: int = MOST_LINKS, skip: int = 0
 ) -> list[Link]:
-    """Every link at a memory, either way, whose other end the caller may see; ended ones and archived ends too.
+    """List the links of a memory in both directions with a visible other end, including ended links and archived ends.
 
-    With `valid_at` only those that held then.
+    With `valid_at`, only those valid then.
     """
     which = Which(view="kept", valid_at=valid_at, ended_too=valid_at is None)
     found = links.at(session, hold.caller, id, which, hold.now(), limit=limit, skip=skip)
@@ -233,7 +234,7 @@ def links_of(
 
 
 def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_depth: int, limit: int) -> Walked:
-    """Follow links outward, breadth first: each link once, by the shortest way to it, never back into its own way."""
+    """Follow outgoing links breadth first: each link once, by its shortest path, without cycles."""
     now = hold.now()
     source = _end(hold, session, source_id, "source_id", now, "live")
     if which.namespace is not None:
@@ -248,7 +249,7 @@ def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_dept
 
 
 def _steps(source: str, edges: list[Edge]) -> list[Step]:
-    """Links, the nearest first, each with the first way to it, without those that lead back into that."""
+    """Pair each link, nearest first, with the first path to it; drop links that close a cycle."""
     ways: dict[str, tuple[str, ...]] = {source: (source,)}
     steps = list[Step]()
     for edge in edges:
@@ -269,9 +270,9 @@ def timeline(
     valid_at: int | None = None,
     limit: int,
 ) -> tuple[Memory, list[Edge]]:
-    """What a memory pointed to, in the order in which it began, ended links and archived ends included.
+    """List the outgoing links of a memory by start time, including ended links and archived targets.
 
-    With `valid_at` only what it pointed to then.
+    With `valid_at`, only those valid then.
     """
     now = hold.now()
     if since is not None and until is not None and until < since:
@@ -292,9 +293,9 @@ def find_paths(
     include_invalidated: bool,
     valid_at: int | None = None,
 ) -> Ways:
-    """The ways between two memories along links in either direction, shortest first, no memory twice on one.
+    """Find the shortest simple paths between two memories along links in either direction.
 
-    Links are read from both ends inwards, or from the narrower one, and no further than the paths asked for need.
+    Links are read from both ends inwards, or from the end with fewer links, only as far as the requested paths need.
     """
     now = hold.now()
     source, target = _ends(hold, session, source_id, target_id, now, "live")
@@ -314,7 +315,7 @@ def find_paths(
 
 
 def _near(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
-    """The neighbours of each memory, in order."""
+    """Map each memory to its sorted neighbours."""
     near: dict[str, set[str]] = {}
     for one, other in pairs:
         near.setdefault(one, set()).add(other)
@@ -325,7 +326,7 @@ def _near(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
 def lineage(
     hold: Hold, session: Session, id: str, direction: Direction, *, max_depth: int, valid_at: int | None = None
 ) -> Lineage:
-    """What a memory was made of, or what was made of it, nearest first; deleted ones keep their place by their id."""
+    """List the ancestors or descendants of a memory, nearest first; deleted ones appear by id."""
     now = hold.now()
     memory = memories.resolve(session, hold.caller, id, now, "kept")
     which = Which(view=None, relations=PROVENANCE, valid_at=valid_at)

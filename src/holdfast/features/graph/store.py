@@ -1,4 +1,4 @@
-"""Reading links: only those that lead to a memory which the caller may see."""
+"""Read links. Only links whose other end the caller may see are returned."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -18,7 +18,7 @@ LINK_COLUMNS = len(Link.__struct_fields__)
 
 
 class Edge(NamedTuple):
-    """A link, and what is to be said of the memory at its other end."""
+    """A link and the memory at its other end."""
 
     link: Link
     id: str
@@ -29,10 +29,10 @@ class Edge(NamedTuple):
 
 
 class Which(Struct, frozen=True, kw_only=True):
-    """Which links are meant. Every part narrows; the default means those that hold now between live memories."""
+    """A filter on links. All conditions must hold; the default is links valid now between live memories."""
 
     view: View | None = "live"
-    """The state of the memory at the other end; None: whatever it is."""
+    """The state of the memory at the other end; None: any."""
     valid_at: int | None = None
     ended_too: bool = False
     observers: tuple[str, ...] | None = None
@@ -43,19 +43,19 @@ class Which(Struct, frozen=True, kw_only=True):
 
 
 def leaving(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Edge]:
-    """Links out of memories that the caller may see, in the order in which they began."""
+    """Read outgoing links of some visible memories, ordered by start."""
     return _edges(session, caller, "link_leaving", {"ids": list(ids)}, which, now, limit, 0)
 
 
 def entering(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Edge]:
-    """Links into memories that the caller may see, in the order in which they began."""
+    """Read incoming links of some visible memories, ordered by start."""
     return _edges(session, caller, "link_entering", {"ids": list(ids)}, which, now, limit, 0)
 
 
 def at(session: Session, caller: Caller, id: str, which: Which, now: int, *, limit: int, skip: int = 0) -> list[Edge]:
-    """Links at one memory, either way, in the order in which they began, as they are shown.
+    """Read the links of one memory in both directions, ordered by start.
 
-    What shares a title has the links of all of it, each once, and whoever stands for an end is named in its place.
+    A title group has the links of all its members, each once; an end is shown as the representative of its group.
     """
     others = [row[0] for row in session.rows("title_others", id=id)]
     if not others:
@@ -73,7 +73,7 @@ def at(session: Session, caller: Caller, id: str, which: Which, now: int, *, lim
 
 
 def _shown(edge: Edge, end: str, stands: str) -> Edge:
-    """A link between what is shown: who stands for the end it was met at, and the memory that is shown at the other."""
+    """Replace both ends of a link by the representatives of their title groups."""
     leaves = edge.link.source == end
     ends = {"source": stands, "target": edge.id} if leaves else {"source": edge.id, "target": stands}
     changed = (edge.link.source, edge.link.target) != tuple(ends.values())
@@ -81,23 +81,23 @@ def _shown(edge: Edge, end: str, stands: str) -> Edge:
 
 
 def superseded(session: Session, ids: Sequence[str], now: int) -> set[str]:
-    """Those of some memories in whose place another stands."""
+    """Ids of the memories that are superseded."""
     return {row[0] for row in session.rows("invalidation_superseded", ids=list(ids), now=now)} if ids else set()
 
 
 class Outward(NamedTuple):
     edges: list[Edge]
-    """By the number of steps to their source, then in the order in which they began."""
+    """Ordered by distance of their source, then by start."""
     whole: bool
-    """False: there may be more, behind all of these."""
+    """False if there may be more, beyond these."""
 
 
 def outward(
     session: Session, caller: Caller, id: str, which: Which, now: int, *, depth: int, steps: int, limit: int
 ) -> Outward:
-    """The links that lead on from a memory and from what it leads to, but for those that lead back to it.
+    """Walk the outgoing links from a memory, except links back to it.
 
-    No more than `limit`, nor what is behind so many steps: a memory is met at most once at every depth.
+    Stops at `limit` links or `steps` walk steps; a memory is visited at most once per depth.
     """
     parts, params = _narrowed(caller, which, now)
     bounds = {"start": id, "last": depth - 1, "steps": steps, "limit": limit}
@@ -109,7 +109,7 @@ def outward(
 class Between(NamedTuple):
     pairs: list[tuple[str, str]]
     known: int
-    """Every way of so many links is told."""
+    """All paths of up to this many links are covered."""
     whole: bool
 
 
@@ -125,10 +125,9 @@ def between(
     steps: int,
     limit: int,
 ) -> Between:
-    """The ends of links, in either direction, at two memories and around them: all that ways of `depth` links need.
+    """Read the link ends around two memories that paths of up to `depth` links between them need.
 
-    No more than `limit`, nor what is behind so many steps. An end of `wide` links is not gone out from if the other
-    has fewer.
+    Stops at `limit` links or `steps` walk steps. An end of `wide` or more links is not expanded if the other has fewer.
     """
     parts, params = _narrowed(caller, which, now)
     bounds = {"source": ends[0], "target": ends[1], "source_last": (depth - 1) // 2, "target_last": depth // 2 - 1}
@@ -144,7 +143,7 @@ def between(
 
 
 class Pair(NamedTuple):
-    """The ends of a link, and which of them was met from the other."""
+    """The ends of a link; `met` is the one reached from the other."""
 
     source: str
     target: str
@@ -152,7 +151,7 @@ class Pair(NamedTuple):
 
 
 def beside(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Pair]:
-    """What lies next to some memories along links in either direction: the ends alone are all that a path needs."""
+    """Read the neighbours of some memories in both directions: only the ends, which is all a path needs."""
     parts, params = _narrowed(caller, which, now)
     asked = ("link_pairs", *parts, "link_pairs.back", *parts, "link_pairs.in_order")
     return [Pair(*row[:3]) for row in session.assembled(asked, params | {"ids": list(ids), "limit": limit})]
@@ -170,9 +169,9 @@ def lineage(
     most: int,
     limit: int,
 ) -> list[tuple[Edge, int]]:
-    """The links from what was made to what it was made of, or back, each with the depth of its far end, nearest first.
+    """Walk provenance links to ancestors or descendants, nearest first; each with the depth of its far end.
 
-    Of `most` memories, the nearest ones: each is met at most once at every depth.
+    Limited to the nearest `most` memories; each is visited at most once per depth.
     """
     parts, params = _narrowed(caller, which, now)
     bounds = {"start": id, "last": depth - 1, "steps": most * depth, "most": most, "limit": limit}
@@ -182,14 +181,14 @@ def lineage(
 
 
 def among(session: Session, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Link]:
-    """Links between some memories, all of which the caller was shown, in the order in which they began."""
+    """Read the links between some memories, ordered by start. The caller has checked their visibility."""
     parts, params = _holding(which, now)
     params |= {"ids": list(ids), "limit": limit, "skip": 0}
     return [Link(*row) for row in session.assembled(("link_among", *parts, "link.in_order"), params)]
 
 
 def within(session: Session, caller: Caller, under: str, which: Which, now: int, *, limit: int) -> list[Link]:
-    """Links between live memories of a namespace and what lies below it, in the order in which they began."""
+    """Read the links between live memories of a namespace and its descendants, ordered by start."""
     ends, params = memories.narrowed(caller, Filter(under=under), now)
     parts, more = _holding(which, now)
     asked = ("link_within", *ends, "link_count.target", *ends, "link_count.end", *parts, "link.in_order")
@@ -229,7 +228,7 @@ def _narrowed(caller: Caller, which: Which, now: int) -> tuple[list[Part], dict[
 
 
 def _holding(which: Which, now: int) -> tuple[list[Part], dict[str, Any]]:
-    """The clauses of the links themselves."""
+    """Build the clauses on the links themselves."""
     parts: list[Part] = []
     params: dict[str, Any] = {}
     for field, part in _CLAUSES:
@@ -251,6 +250,6 @@ def _held(which: Which) -> list[Part]:
 
 
 def count(session: Session, caller: Caller) -> int:
-    """How many links there are between memories that the caller may see."""
+    """Count the links between visible memories."""
     ends, params = memories.visible(caller)
     return int(session.assembled(("link_count", *ends, "link_count.target", *ends, "link_count.end"), params)[0][0])

@@ -1,4 +1,4 @@
-"""Allow or refuse what waits for somebody else's consent."""
+"""Approve or reject pending requests."""
 
 from msgspec import json
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from holdfast.kernel.storage.port import Session
 
 
 def approve(hold: Hold, id: str) -> tuple[Waiting, Reflected]:
-    """Do what was asked for, by the same rules and as who asked; the journal names who allowed it."""
+    """Run a pending request as its requester, under the current rules; the journal records the approver."""
     with hold.writing() as write:
         asking = _open(hold, write.session, id)
         _must_be_another(hold, write, asking)
@@ -30,7 +30,7 @@ def approve(hold: Hold, id: str) -> tuple[Waiting, Reflected]:
 
 
 def reject(hold: Hold, id: str, reason: str | None = None) -> Waiting:
-    """Refuse what was asked for; who asked may take it back so, too."""
+    """Reject a pending request; the requester can withdraw it this way."""
     if reason is not None:
         door.label("reason", reason)
     with hold.writing() as write:
@@ -42,7 +42,7 @@ def asked_of(asking: Waiting) -> Asked:
 
 
 def parts_of_approving(hold: Hold, id: str) -> Parts:
-    """What allowing it does, as hooks know it: the reflection that was asked for is made."""
+    """Describe for lifecycle hooks what an approval does: it creates the requested reflection."""
     with hold.reading() as session:
         asking = _open(hold, session, id)
         asked = asked_of(asking)
@@ -54,7 +54,7 @@ def parts_of_approving(hold: Hold, id: str) -> Parts:
 def _open(hold: Hold, session: Session, id: str) -> Waiting:
     asking = waiting.get(session, hold.caller, id)
     if asking.status != "pending":
-        raise Conflict(f"The pending action {id} was {asking.status} already.", id=id)
+        raise Conflict(f"The pending action {id} is already {asking.status}.", id=id)
     return asking
 
 
@@ -62,30 +62,32 @@ def _must_be_another(hold: Hold, write: Transaction, asking: Waiting) -> None:
     allowed = policies.resolved(write.session, asking.namespace).self_approval
     if asking.agent == hold.caller.agent and not allowed:
         raise Forbidden(
-            f"You asked for this yourself: another agent approves it, unless the policy of {asking.namespace!r} sets "
-            "self_approval."
+            f"You requested this yourself: another agent must approve it, or set self_approval in the policy of "
+            f"{asking.namespace!r}."
         )
 
 
 def _requester(hold: Hold, asking: Waiting, asked: Asked) -> Hold:
-    """Who asked, with the reach it had then."""
+    """Build a context for the requester, with the namespaces it had when it asked."""
     caller = Caller(agent=asking.agent, right="write", namespaces=asked.reach, source=hold.caller.source)
     return hold.seen_by(caller, hold.progress)
 
 
 def _planned(hold: Hold, requester: Hold, write: Transaction, asked: Asked) -> Planned:
-    """What was asked for, as it follows now; who allows it hears nothing of sources that it may not see."""
+    """Plan the request again. Errors do not reveal sources that the approver may not see."""
     try:
         return plan(requester, write, asked)
     except NotFound as error:
         seen = memories.by_ids(write.session, hold.caller, asked.source_ids, write.now, view="any")
         if error.details.get("id") in seen:
             raise
-    raise NotFound("A source of this reflection is gone that is not yours to see: reject it, and let it be asked anew.")
+    raise NotFound(
+        "A source of this reflection that you may not see is gone: reject the request and have it submitted again."
+    )
 
 
 def _decided(hold: Hold, write: Transaction, asking: Waiting, status: waiting.Status, reason: str | None) -> Waiting:
-    """What was decided stays on record; what was to be kept does not."""
+    """Record the decision and erase the requested content."""
     spare = replace(asked_of(asking), content="", metadata={}, tags=())
     decided = asking._replace(
         request=json.encode(spare).decode(),

@@ -6,12 +6,12 @@ values (:id, :operation, :namespace, :scope, :request, :agent, :asked_at, 'pendi
 -- name: pending_get
 select {pending.columns} from pending p where p.id = :id
 -- name: pending_all
--- The newest first, on from an id.
+-- Newest first, starting before an id.
 select {pending.columns} from pending p where p.id < :before order by p.id desc limit :limit
 -- name: pending_of
 select {pending.columns} from pending p where p.status = :status and p.id < :before order by p.id desc limit :limit
 -- name: pending_decide
--- Once; what was asked for word for word is not kept any longer.
+-- Decide once; `request` is replaced by a version without the content.
 update pending set status = :status, decided_by = :decided_by, decided_at = :decided_at, reason = :reason,
   request = :request
 where id = :id and status = 'pending' returning id

@@ -1,4 +1,4 @@
-"""What was asked for and waits until somebody allows it. Of this store alone."""
+"""Requests that wait for approval. Local to this store, not replicated."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -13,15 +13,15 @@ PAGE = 100
 
 
 class Waiting(NamedTuple):
-    """A request, and what became of it."""
+    """A request and its decision."""
 
     id: str
     operation: str
     namespace: str
     scope: str
-    """Of what is to be made."""
+    """Scope of the memory to create."""
     request: str
-    """As JSON; once it is decided, without what was to be kept."""
+    """As JSON; without the content once decided."""
     agent: str
     asked_at: int
     status: Status
@@ -30,7 +30,7 @@ class Waiting(NamedTuple):
     reason: str | None = None
 
     def seen_by(self, caller: Caller) -> bool:
-        """What is to be private is shown to who asked for it, and to those who decide for the namespace."""
+        """Whether a caller may see the request; a private one only its requester and admins of the namespace."""
         if not caller.reaches(self.namespace):
             return False
         return self.scope != "private" or self.agent == caller.agent or caller.may("admin")
@@ -50,7 +50,7 @@ def add(session: Session, waiting: Waiting) -> None:
 
 
 def get(session: Session, caller: Caller, id: str) -> Waiting:
-    """One that the caller may hear of."""
+    """Read a request that the caller may see."""
     row = session.row("pending_get", id=id)
     if row is None or not Waiting(*row).seen_by(caller):
         raise NotFound(f"There is no pending action {id!r}.", id=id)
@@ -58,7 +58,7 @@ def get(session: Session, caller: Caller, id: str) -> Waiting:
 
 
 def listed(session: Session, caller: Caller, status: Status | None, *, limit: int) -> list[Waiting]:
-    """The newest first."""
+    """List visible requests, newest first."""
     found = (one for one in _newest(session, status) if one.seen_by(caller))
     return [one for one, _ in zip(found, range(limit), strict=False)]
 
@@ -72,7 +72,7 @@ def _newest(session: Session, status: Status | None) -> Iterator[Waiting]:
 
 
 def decide(session: Session, decided: Waiting) -> None:
-    """Keep what was decided, once and for all; `request` is what stays of what was asked for."""
+    """Write a decision; raise if already decided. `request` replaces the stored one."""
     made = session.row(
         "pending_decide",
         id=decided.id,
@@ -83,4 +83,4 @@ def decide(session: Session, decided: Waiting) -> None:
         request=decided.request,
     )
     if made is None:
-        raise Conflict(f"The pending action {decided.id} was decided already.", id=decided.id)
+        raise Conflict(f"The pending action {decided.id} is already decided.", id=decided.id)

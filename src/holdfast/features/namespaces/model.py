@@ -11,7 +11,7 @@ from holdfast.kernel.records.field_versions import Shape
 from holdfast.kernel.storage.port import Row
 
 DEEPEST = 32
-"""No policy allows a reflection to stand higher."""
+"""The upper limit of max_reflection_depth."""
 
 
 TextsRule = Literal["keep", "hash", "omit"]
@@ -19,32 +19,32 @@ SecretsRule = Literal["allow", "flag", "redact", "refuse"]
 
 
 class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What holds in a namespace once everything above it is counted in; the defaults are for where nobody decided."""
+    """The effective rules of a namespace after inheritance; defaults apply where nothing is set."""
 
     max_reflection_depth: Annotated[int, Meta(ge=0, le=DEEPEST)] = 3
     require_approval_above_depth: Annotated[int, Meta(ge=0, le=DEEPEST)] | None = None
     self_approval: bool = False
-    """Whether who asked for something may allow it, too."""
+    """Whether requesters may approve their own requests."""
     invalidation_hops: Annotated[int, Meta(ge=1, le=64)] = 16
     skill_promotion_min_depth: Annotated[int, Meta(ge=1, le=DEEPEST)] = 1
     secrets: SecretsRule = "flag"
-    """What becomes of keys, tokens and passwords in what is to be kept."""
+    """How keys, tokens and passwords in stored text are handled."""
     interaction_text: TextsRule = "hash"
-    """What becomes of the words of an interaction that is recorded."""
+    """How the text of recorded interactions is stored."""
 
 
 RULES: tuple[str, ...] = Rules.__struct_fields__
 
 
 class Policy(Struct, frozen=True):
-    """What one namespace decides for itself and for what lies below it."""
+    """The rules set in one namespace; they apply to it and its descendants."""
 
     id: str
-    """The namespace, or `*` for all of them."""
+    """The namespace, or `*` for all."""
     rules: dict[str, Any]
-    """Only what was decided here."""
+    """Only the rules set here."""
     agent: str
-    """Who decided first."""
+    """Who created the policy."""
     created_at: int
     updated_at: int
     origin: str
@@ -56,7 +56,7 @@ class Standard(Struct, frozen=True):
     """The memory that states how a namespace works."""
 
     id: str
-    """The namespace, or `*` for all of them."""
+    """The namespace, or `*` for all."""
     memory: str
     parent: str | None
     created_at: int
@@ -67,7 +67,7 @@ class Standard(Struct, frozen=True):
 
 
 def policy_of(row: Row) -> Policy:
-    """A policy from the columns of its table."""
+    """Load a policy from a table row."""
     return Policy(row[0], msgspec.json.decode(row[1]), *row[2:])
 
 
@@ -85,7 +85,7 @@ POLICY = register(Kind("policy", Policy, Shape(registers=("state",), maps=("rule
 
 
 def admit_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any]:
-    """Rules that can be kept: known by name and within their limits. A rule that is not decided is left out."""
+    """Validate rule names and values; rules that are None are left out."""
     told = {name: value for name, value in given.items() if value is not None}
     try:
         msgspec.convert(told, Rules)
@@ -95,5 +95,5 @@ def admit_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any]:
 
 
 def together(decided: list[dict[str, Any]]) -> Rules:
-    """What several namespaces decide, the most general first: the nearest one that says something about it counts."""
+    """Merge the rules of several namespaces, most general first; later ones win."""
     return Rules(**{name: value for rules in decided for name, value in rules.items() if name in RULES})

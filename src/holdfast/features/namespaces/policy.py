@@ -1,4 +1,4 @@
-"""Deciding what a namespace allows."""
+"""Set and clear namespace policies."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from holdfast.kernel.records import validate as door
 
 
 def set_policy(hold: Hold, namespace: str, rules: dict[str, Any], inherit: tuple[str, ...] = ()) -> Policy:
-    """Decide some rules of a namespace; those in `inherit` hold as above it again, the others stay."""
+    """Set some rules of a namespace; rules in `inherit` are unset; others stay."""
     place, given = place_of(namespace), admit_rules(rules)
     must_govern(hold, place)
     if unknown := [name for name in inherit if name not in RULES or name in given]:
-        raise Invalid(f"inherit: {unknown[0]!r} is no rule, or is decided in the same request", fields=["inherit"])
+        raise Invalid(f"inherit: {unknown[0]!r} is not a rule, or is set in the same request", fields=["inherit"])
     if not given and not inherit:
-        raise Invalid(f"Name a rule: {', '.join(RULES)}.", fields=list(RULES))
+        raise Invalid(f"Give at least one rule: {', '.join(RULES)}.", fields=list(RULES))
     with hold.writing() as write:
         known = write.get(POLICY, place)
         if known is None:
@@ -30,7 +30,7 @@ def set_policy(hold: Hold, namespace: str, rules: dict[str, Any], inherit: tuple
 
 
 def clear_policy(hold: Hold, namespace: str) -> bool:
-    """Let everything in a namespace hold as above it; whether it had decided anything."""
+    """Remove the policy of a namespace; return whether it had one."""
     place = place_of(namespace)
     must_govern(hold, place)
     with hold.writing() as write:
@@ -42,9 +42,9 @@ def clear_policy(hold: Hold, namespace: str) -> bool:
 
 
 def must_govern(hold: Hold, namespace: str) -> None:
-    """A rule that those could lift whom it binds would be none: it takes the right to administer its namespace."""
+    """Raise unless the caller has the admin right and can access the namespace: rules bind everybody else."""
     if not hold.caller.may("admin"):
-        raise Forbidden(f"The policy of {namespace!r} is decided by those who have the admin right.")
+        raise Forbidden(f"Changing the policy of {namespace!r} requires the admin right: use an admin key.")
     hold.caller.must_reach(namespace)
 
 

@@ -1,4 +1,4 @@
-"""Reading policies: what holds in a namespace, rule by rule."""
+"""Read policies and resolve the effective rules of a namespace."""
 
 from holdfast.features.namespaces.model import POLICY, Policy, Rules, together
 from holdfast.kernel.records.taxonomy import lineage
@@ -8,12 +8,12 @@ EVERYWHERE = "*"
 
 
 def resolved(session: Session, namespace: str) -> Rules:
-    """The rules of a namespace: its own, then those of the nearest namespace above, then those of `*`, then ours."""
+    """Resolve the rules of a namespace: its own, then those of its parents, then `*`, then the defaults."""
     return together([policy.rules for policy in deciding(session, namespace)])
 
 
 def deciding(session: Session, namespace: str) -> list[Policy]:
-    """The policies that hold in a namespace, the most general first."""
+    """List the policies that apply to a namespace, most general first."""
     places = [EVERYWHERE] if namespace == EVERYWHERE else [EVERYWHERE, *reversed(lineage(namespace))]
     known = {row[0]: POLICY.load(row) for row in session.rows("policy_some", ids=places)}
     return [known[place] for place in places if place in known]

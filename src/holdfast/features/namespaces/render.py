@@ -14,7 +14,7 @@ def render_namespaces(answer: Any) -> Iterator[str]:
 def render_taxonomy(answer: Any) -> Iterator[str]:
     yield from _render_branch(answer.tree, 0)
     if answer.truncated:
-        yield "There are more: raise --limit or --depth."
+        yield "Truncated: raise --limit or --depth."
 
 
 def _render_branch(branch: Any, depth: int) -> Iterator[str]:

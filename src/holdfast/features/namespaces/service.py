@@ -1,4 +1,4 @@
-"""Namespaces: how many memories each holds, the tree they form, and the standards that hold in them."""
+"""Namespaces: memory counts, the tree, and standards."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -22,7 +22,7 @@ MOST_PARENTS = 8
 
 
 class Shown(NamedTuple):
-    """A namespace's standard, as far as the caller may see it."""
+    """The standard of a namespace, if there is one that the caller may see."""
 
     namespace: str
     memory: Memory | None
@@ -30,22 +30,22 @@ class Shown(NamedTuple):
 
 
 def namespaces(hold: Hold, session: Session) -> list[tuple[str, int]]:
-    """Every namespace with its memories, the fullest first."""
+    """Count the memories of every namespace, largest first."""
     return memories.counts(session, hold.caller, EVERYTHING, hold.now(), by="namespace")
 
 
 def taxonomy(hold: Hold, session: Session, prefix: str | None, *, depth: int, limit: int) -> tree.Taxonomy:
-    """The tree of namespaces, or of those below a prefix, with what each holds."""
+    """Build the tree of namespaces, or of those below a prefix, with memory counts."""
     place = None if prefix is None else door.namespace(prefix, "namespace_prefix")
     counts = memories.counts(session, hold.caller, Filter(under=place), hold.now(), by="namespace")
     return tree.taxonomy(counts, place or "", depth=depth, limit=limit)
 
 
 def set_standard(hold: Hold, namespace: str, id: str, parent: str | None = None) -> tuple[Standard, Memory]:
-    """Make a memory the standard of a namespace, in place of the one before."""
+    """Set a memory as the standard of a namespace, replacing the previous one."""
     namespace, parent = _place(namespace), None if parent is None else _place(parent, "parent")
     if parent is not None and (parent == namespace or EVERYWHERE in (namespace, parent)):
-        raise Invalid("parent: another namespace; * stands above all of them anyway", fields=["parent"])
+        raise Invalid("parent: must be another namespace; * already applies to all", fields=["parent"])
     with hold.writing() as write:
         memory = memories.resolve(write.session, hold.caller, id, write.now)
         known = write.get(STANDARD, namespace)
@@ -58,7 +58,7 @@ def set_standard(hold: Hold, namespace: str, id: str, parent: str | None = None)
 
 
 def clear_standard(hold: Hold, namespace: str) -> bool:
-    """Leave a namespace without a standard; whether it had one."""
+    """Remove the standard of a namespace; return whether it had one."""
     with hold.writing() as write:
         known = write.get(STANDARD, _place(namespace))
         if known is None or known.state != "live":
@@ -69,20 +69,20 @@ def clear_standard(hold: Hold, namespace: str) -> bool:
 
 
 def must_govern(hold: Hold, write: Transaction, known: Standard) -> None:
-    """A standard is replaced or cleared only by those who may change the memory that states it."""
+    """Raise unless the caller may change the memory that is the current standard."""
     if known.state == "live" and not memories.may_change(write.session, hold.caller, known.memory):
-        raise Forbidden(f"The standard of {known.id!r} is not yours to change.")
+        raise Forbidden(f"Changing the standard of {known.id!r} requires write access to its memory.")
 
 
 def standard_of(hold: Hold, session: Session, namespace: str) -> Shown:
-    """A namespace's own standard."""
+    """Read the standard set in a namespace itself."""
     return _shown(hold, session, [_place(namespace)])[0]
 
 
 def chain_of(hold: Hold, session: Session, namespace: str) -> list[Shown]:
-    """Every namespace whose standard holds in this one, the most general first.
+    """List all namespaces whose standards apply to this one, most general first.
 
-    First `*`, then the explicit parents, then the namespaces above it by its path, then itself.
+    First `*`, then explicit parents, then ancestors by path, then the namespace itself.
     """
     path = [] if namespace == EVERYWHERE else list(reversed(lineage(_place(namespace))))
     parents = [place for place in _parents(session, path) if hold.caller.reaches(place)]
@@ -90,13 +90,13 @@ def chain_of(hold: Hold, session: Session, namespace: str) -> list[Shown]:
 
 
 def for_namespace(hold: Hold, session: Session, namespace: str) -> list[Memory]:
-    """The standards that hold in a namespace, the most general first, each once."""
+    """Read the distinct standards that apply to a namespace, most general first."""
     found = {shown.memory.id: shown.memory for shown in chain_of(hold, session, namespace) if shown.memory}
     return list(found.values())
 
 
 def _parents(session: Session, path: list[str]) -> list[str]:
-    """The explicit parents of a path, nearest first; neither a circle nor a long line of them goes on for ever."""
+    """List the explicit parents of a path, nearest first; cycles and long chains are cut."""
     found: list[str] = []
     following = path
     while following and len(found) < MOST_PARENTS:
@@ -114,7 +114,7 @@ def _standards(session: Session, namespaces: Iterable[str]) -> dict[str, Standar
 
 
 def _shown(hold: Hold, session: Session, namespaces: list[str]) -> list[Shown]:
-    """The standards of some namespaces; one whose memory is not live, or not the caller's to see, does not show."""
+    """Read the standards of some namespaces; one with a deleted or invisible memory is None."""
     known = _standards(session, namespaces)
     ids = [standard.memory for standard in known.values()]
     seen = memories.by_ids(session, hold.caller, ids, hold.now()) if ids else {}

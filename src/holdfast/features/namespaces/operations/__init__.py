@@ -1,1 +1,1 @@
-"""Operations, by noun."""
+"""Namespace operations, grouped by noun."""

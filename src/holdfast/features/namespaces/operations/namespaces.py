@@ -1,4 +1,4 @@
-"""Namespaces: what they hold, the tree they form, and the standards that hold in them."""
+"""Operations: list namespaces, show the tree, set and read standards."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from holdfast.kernel.records.taxonomy import Branch
 from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
 
-Place = Annotated[Namespace, Meta(description="The namespace, or * for all of them.")]
+Place = Annotated[Namespace, Meta(description="Namespace, or * for all.")]
 
 
 class Namespaces(Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Namespaces(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def namespaces(hold: Hold, request: Nothing) -> Namespaces:
-    """List the namespaces with how many memories each holds."""
+    """List namespaces with their memory counts."""
     with hold.reading() as session:
         found = standards.namespaces(hold, session)
     return Namespaces(namespaces=[NamespaceCount(*one) for one in found])
@@ -36,10 +36,10 @@ def namespaces(hold: Hold, request: Nothing) -> Namespaces:
 
 class GetTaxonomy(Request, frozen=True):
     namespace_prefix: (
-        Annotated[Namespace, Meta(description="Only here and below.", extra={"argument": True})] | None
+        Annotated[Namespace, Meta(description="Only this namespace and below.", extra={"argument": True})] | None
     ) = None
-    depth: Annotated[int, Meta(ge=0, le=8, description="Levels below the prefix to show.")] = 8
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="At most this many namespaces, the fullest first.")] = 1000
+    depth: Annotated[int, Meta(ge=0, le=8, description="Number of levels below the prefix.")] = 8
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of namespaces, largest first.")] = 1000
 
 
 class TaxonomyFound(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class TaxonomyFound(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"depth": 9}, error="VALIDATION_FAILED")),
 )
 def get_taxonomy(hold: Hold, request: GetTaxonomy) -> TaxonomyFound:
-    """Show the namespaces as a tree, with how many memories lie in and below each."""
+    """Show namespaces as a tree with memory counts."""
     with hold.reading() as session:
         tree, truncated = standards.taxonomy(
             hold, session, request.namespace_prefix, depth=request.depth, limit=request.limit
@@ -67,14 +67,14 @@ def get_taxonomy(hold: Hold, request: GetTaxonomy) -> TaxonomyFound:
 
 class NamespaceSetStandard(Request, frozen=True):
     namespace: Place
-    id: Annotated[str, Meta(min_length=1, max_length=128, description="The memory that states how things are done.")]
+    id: Annotated[str, Meta(min_length=1, max_length=128, description="Memory that states how the namespace works.")]
     parent: (
         Annotated[
             str,
             Meta(
                 min_length=1,
                 max_length=512,
-                description="A namespace whose standard holds here too.",
+                description="Namespace whose standard also applies here.",
                 extra={"role": "namespace"},
             ),
         ]
@@ -98,14 +98,14 @@ class StandardSet(Struct, frozen=True, kw_only=True):
     examples=(Example({"namespace": "team", "id": "no-such-memory"}, error="NOT_FOUND"),),
 )
 def namespace_set_standard(hold: Hold, request: NamespaceSetStandard) -> StandardSet:
-    """Make a memory the standard of a namespace: what everybody who works there is told."""
+    """Set the standard of a namespace: a memory shown in every session there."""
     standard, memory = standards.set_standard(hold, request.namespace, request.id, request.parent)
     return StandardSet(set=True, namespace=standard.id, standard_id=memory.id, parent=known(standard.parent))
 
 
 class NamespaceGetStandard(Request, frozen=True):
     namespace: Place
-    inherit: Annotated[bool, Meta(description="Those that hold here from above too.")] = False
+    inherit: Annotated[bool, Meta(description="Include inherited standards.")] = False
 
 
 class StandardView(Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class StandardView(Struct, frozen=True, kw_only=True):
 
 
 class StandardFound(Struct, frozen=True, kw_only=True):
-    """One standard, or all that hold in a namespace if those from above were asked for."""
+    """One standard, or with `inherit` all that apply."""
 
     namespace: str
     standard_id: str | None | UnsetType = UNSET
@@ -143,7 +143,7 @@ class StandardFound(Struct, frozen=True, kw_only=True):
     ),
 )
 def namespace_get_standard(hold: Hold, request: NamespaceGetStandard) -> StandardFound:
-    """Read the standard of a namespace, or all that hold in it, the most general first."""
+    """Show the standard of a namespace, or all that apply to it."""
     with hold.reading() as session:
         if not request.inherit:
             own = standards.standard_of(hold, session, request.namespace)
@@ -157,7 +157,7 @@ def namespace_get_standard(hold: Hold, request: NamespaceGetStandard) -> Standar
 
 
 def standard_view(shown: standards.Shown) -> StandardView | None:
-    """A standard as it is shown, if it shows."""
+    """Build the view of a standard; None if there is none to show."""
     if shown.memory is None:
         return None
     return StandardView(
@@ -187,6 +187,6 @@ class StandardCleared(Struct, frozen=True, kw_only=True):
     examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
 def namespace_clear_standard(hold: Hold, request: NamespaceClearStandard) -> StandardCleared:
-    """Leave a namespace without a standard. The memory stays."""
+    """Remove the standard of a namespace; the memory stays."""
     cleared = standards.clear_standard(hold, request.namespace)
     return StandardCleared(cleared=cleared, namespace=request.namespace)

@@ -1,4 +1,4 @@
-"""What namespaces allow, and what waits until somebody agrees."""
+"""Operations: namespace policies and pending approvals."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,12 +18,12 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 from holdfast.kernel.registry.stages import Parts
 from holdfast.kernel.storage.port import Session
 
-Place = Annotated[Namespace, Meta(description="The namespace, or * for all of them.", extra={"argument": True})]
+Place = Annotated[Namespace, Meta(description="Namespace, or * for all.", extra={"argument": True})]
 Depth = Annotated[int, Meta(ge=0, le=DEEPEST)]
 
 
 class PolicyRules(Struct, frozen=True, kw_only=True):
-    """Every rule, as it holds in a namespace."""
+    """The effective rules of a namespace."""
 
     max_reflection_depth: int
     require_approval_above_depth: int | None
@@ -37,38 +37,35 @@ class PolicyRules(Struct, frozen=True, kw_only=True):
 class PolicySet(Request, frozen=True):
     namespace: Place
     max_reflection_depth: (
-        Annotated[Depth, Meta(description="How deep reflections may be; 0: none are made.")] | None
+        Annotated[Depth, Meta(description="Maximum depth of reflections; 0: none allowed.")] | None
     ) = None
     require_approval_above_depth: (
-        Annotated[Depth, Meta(description=f"Deeper ones wait for another's approval; {DEEPEST}: none do.")] | None
+        Annotated[Depth, Meta(description=f"Deeper reflections need approval; {DEEPEST}: none do.")] | None
     ) = None
-    self_approval: Annotated[bool, Meta(description="Who asked may approve, too.")] | None = None
+    self_approval: Annotated[bool, Meta(description="Let requesters approve their own requests.")] | None = None
     invalidation_hops: (
-        Annotated[int, Meta(ge=1, le=64, description="How far it is told that something fell.")] | None
+        Annotated[int, Meta(ge=1, le=64, description="Distance up to which dependents are flagged stale.")] | None
     ) = None
     skill_promotion_min_depth: (
-        Annotated[int, Meta(ge=1, le=DEEPEST, description="How deep a reflection is that may become a skill.")] | None
+        Annotated[int, Meta(ge=1, le=DEEPEST, description="Minimum depth of a reflection promoted to a skill.")] | None
     ) = None
     secrets: (
-        Annotated[
-            SecretsRule, Meta(description="Keys and passwords in what is stored: allow, flag, redact or refuse them.")
-        ]
-        | None
+        Annotated[SecretsRule, Meta(description="Secrets in stored text: allow, flag, redact or refuse.")] | None
     ) = None
     interaction_text: (
-        Annotated[TextsRule, Meta(description="Words of recorded interactions: keep, hash or omit them.")] | None
+        Annotated[TextsRule, Meta(description="Text of recorded interactions: keep, hash or omit.")] | None
     ) = None
-    inherit: Annotated[list[str], Meta(max_length=10, description="Rules that hold as above again.")] = []
+    inherit: Annotated[list[str], Meta(max_length=10, description="Rules to unset, so that they are inherited.")] = []
 
 
 class PolicyFound(Struct, frozen=True, kw_only=True):
     namespace: str
     own: dict[str, Any]
-    """What was decided here."""
+    """Rules set here."""
     rules: PolicyRules
-    """What holds here, with what was decided above."""
+    """Effective rules, inherited ones included."""
     decided_in: dict[str, str]
-    """For each rule that somebody decided, where."""
+    """The namespace that sets each rule."""
 
 
 @operation(
@@ -86,7 +83,7 @@ class PolicyFound(Struct, frozen=True, kw_only=True):
     ),
 )
 def policy_set(hold: Hold, request: PolicySet) -> PolicyFound:
-    """Decide what a namespace and all below it allow. What is not named stays as it was decided."""
+    """Set rules for a namespace and all below; others stay."""
     rules = {name: getattr(request, name) for name in RULES}
     policy.set_policy(hold, request.namespace, rules, tuple(request.inherit))
     return _found(hold, request.namespace)
@@ -104,7 +101,7 @@ class PolicyGet(Request, frozen=True):
     examples=(Example({"namespace": "team/project"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
 def policy_get(hold: Hold, request: PolicyGet) -> PolicyFound:
-    """Show what holds in a namespace, and where it was decided."""
+    """Show the effective rules of a namespace and where they are set."""
     return _found(hold, request.namespace)
 
 
@@ -126,7 +123,7 @@ class PolicyCleared(Struct, frozen=True, kw_only=True):
     examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
 def policy_clear(hold: Hold, request: PolicyClear) -> PolicyCleared:
-    """Decide nothing in a namespace any more: what is decided above it holds."""
+    """Remove the policy of a namespace; inherited rules apply."""
     return PolicyCleared(cleared=policy.clear_policy(hold, request.namespace), namespace=request.namespace)
 
 
@@ -148,12 +145,14 @@ def _rules(rules: Rules) -> PolicyRules:
 
 
 PendingId = Annotated[
-    str, Meta(min_length=1, max_length=128, description="Which pending action.", extra={"argument": True})
+    str, Meta(min_length=1, max_length=128, description="Id of the pending action.", extra={"argument": True})
 ]
 
 
 class PendingList(Request, frozen=True):
-    status: Annotated[Literal["pending", "approved", "rejected"], Meta(description="Only those.")] | None = None
+    status: Annotated[Literal["pending", "approved", "rejected"], Meta(description="Only with this status.")] | None = (
+        None
+    )
     limit: Limit = 100
 
 
@@ -162,7 +161,7 @@ class PendingAction(Struct, frozen=True, kw_only=True):
     action_type: str
     namespace: str
     payload: dict[str, Any]
-    """What was asked for; sources that are not the caller's to see are counted, not named."""
+    """The request; sources that the caller may not see are only counted."""
     requested_by: str
     requested_at: str
     status: str
@@ -188,7 +187,7 @@ class PendingFound(Struct, frozen=True, kw_only=True):
     ),
 )
 def pending_list(hold: Hold, request: PendingList) -> PendingFound:
-    """Show what waits for approval, and what became of it, the newest first."""
+    """List pending and decided requests, newest first."""
     with hold.reading() as session:
         found = waiting.listed(session, hold.caller, request.status, limit=request.limit)
         shown = [_action(hold, session, one) for one in found]
@@ -248,7 +247,7 @@ def _approved(hold: Hold, request: PendingApprove) -> Parts:
     examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
 )
 def pending_approve(hold: Hold, request: PendingApprove) -> Approved:
-    """Allow what was asked for: it is done at once, by the same rules, as who asked."""
+    """Approve a pending request; it runs at once, as its requester."""
     decided, reflected = approve.approve(hold, request.id)
     return Approved(
         approved=True, id=decided.id, decided_by=hold.caller.agent, executed=True, memory_id=reflected.memory.id
@@ -274,6 +273,6 @@ class RejectedAction(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
 )
 def pending_reject(hold: Hold, request: PendingReject) -> RejectedAction:
-    """Refuse what was asked for, or take back what one asked for oneself."""
+    """Reject a pending request, or withdraw your own."""
     decided = approve.reject(hold, request.id, request.reason)
     return RejectedAction(rejected=True, id=decided.id, decided_by=hold.caller.agent)

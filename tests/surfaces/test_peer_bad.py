@@ -112,7 +112,7 @@ BAD: dict[str, tuple[Answer, str]] = {
     "half an answer": (cut, "broke off|broke the connection off"),
     "half a packet": (sent(gzip.compress(b"{}" * 999)[:-9], Content_Encoding="gzip"), "cut off"),
     "a bomb": (sent(BOMB, Content_Encoding="gzip"), "when it is unpacked"),
-    "no packet": (sent(b"{}", Content_Encoding="gzip"), "not what gzip makes"),
+    "no packet": (sent(b"{}", Content_Encoding="gzip"), "not valid gzip"),
     "nothing there": (sent(b"", 404), "nothing at this path"),
     "a fault of its own": (sent(b"oh", 500), "HTTP 500"),
     "another way": (sent(b"", 307, Location="http://127.0.0.1:1/"), "redirects"),
@@ -264,7 +264,7 @@ FEED = "/api/v1/peer/feed"
 MESSAGES: dict[str, tuple[str, str, bytes, int, str]] = {
     "a bomb": (FEED, "gzip", BOMB, 400, "when it is unpacked"),
     "half a packet": (FEED, "gzip", gzip.compress(b'{"after": 0}')[:-3], 400, "cut off"),
-    "no packet": (FEED, "gzip", b"{}", 400, "not what gzip makes"),
+    "no packet": (FEED, "gzip", b"{}", 400, "not valid gzip"),
     "another packing": (FEED, "br", b"{}", 415, "no such Content-Encoding"),
     "a packet for another": ("/api/v1/memories", "gzip", gzip.compress(b"{}"), 415, "no such Content-Encoding"),
     "more than fits": (FEED, "identity", b" " * (MOST_BYTES + 1), 413, "at most"),

@@ -59,8 +59,8 @@ def client(folder: Path, name: str | None, **more: Any) -> ssl.SSLContext:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "there is no fingerprint in it"),
-        ("# nobody yet\n\n", "there is no fingerprint in it"),
+        ("", "contains no fingerprint"),
+        ("# nobody yet\n\n", "contains no fingerprint"),
         (f"{ONE}\nnot a fingerprint\n", "line 2"),
         (f"{ONE[:-1]}\n", "line 1"),
         (f"md5:{ONE}\n", "line 1"),
@@ -114,9 +114,9 @@ def test_a_changed_list_counts_at_once_and_a_bad_one_never_opens_the_door(
         ({"tls_cert": "server.pem"}, "go together"),
         ({"client_ca": "ca.pem"}, "require TLS"),
         ({"tls_cert": "server.pem", "tls_key": "server.key", "client_fingerprints": "ca.pem"}, "requires client_ca"),
-        ({"tls_cert": "server.pem", "tls_key": "laptop.key"}, "of one pair"),
+        ({"tls_cert": "server.pem", "tls_key": "laptop.key"}, "must be PEM files and match"),
         ({"tls_cert": "server.pem", "tls_key": "none.key"}, "cannot be read"),
-        ({"tls_cert": "server.pem", "tls_key": "server.key", "client_ca": "server.key"}, "holds no certificates"),
+        ({"tls_cert": "server.pem", "tls_key": "server.key", "client_ca": "server.key"}, "contains no certificates"),
     ],
 )
 def test_settings_that_would_serve_otherwise_than_they_say_are_refused(

@@ -291,7 +291,7 @@ def test_one_that_is_refused_is_named_and_the_others_go_in(hold: Any, tmp_path: 
     assert [(one.where, one.what, one.rejected) for one in answer.problems] == [
         ("c.json[0].m-4", "the time '2999-01-01T00:00:00Z' lies in the future; kept without a time", False),
         ("c.json[0].m-2", "content: must not contain NUL", True),
-        ("c.json[0].m-3", "content: is not valid Unicode text (a lone surrogate)", True),
+        ("c.json[0].m-3", "content: must be valid Unicode text (contains a lone surrogate)", True),
     ]
     times = {one.content: one.occurred_at for one in hold.list().memories}
     assert [content for content, at in times.items() if at is not UNSET] == ["Good."]

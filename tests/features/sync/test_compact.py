@@ -121,7 +121,7 @@ def test_the_past_below_the_floor_is_said_to_be_folded(old: holdfast.Holdfast) -
     with pytest.raises(NotFound):
         old.undo(change=10_000)
     found = old.recall(context="draft", as_of=first.at)
-    assert "folded by compact" in found.meta.degraded
+    assert "were compacted" in found.meta.degraded
     assert old.recall(context="draft", as_of=last.at).count == 1
 
 

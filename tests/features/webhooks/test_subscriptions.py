@@ -265,8 +265,8 @@ def test_dead_letters_are_seen_by_who_watches_the_store_with_the_command_that_me
         world.clock.move(hours=1)
     facts, [said], measured = warned(world)
     assert facts == {"active": 1, "ended": 0, "waiting": 1, "dead_letters": 1}
-    assert f"1 dead letter: `holdfast subscription deliveries {id} --state dead` says why" in said
-    assert f"`holdfast subscription replay {id} --all-dead-letters` sends them again." in said
+    assert f"1 dead letter. Causes: `holdfast subscription deliveries {id} --state dead`." in said
+    assert f"Resend: `holdfast subscription replay {id} --all-dead-letters`." in said
     assert measured == [f'ended{{id="{id}"}} 0', f'waiting{{id="{id}"}} 1', f'dead_letters{{id="{id}"}} 1']
     assert warned(world, Caller("ai:other@here", right="write")).measured == []
     world.hold.subscription_replay(id=id, all_dead_letters=True)
@@ -288,8 +288,8 @@ def test_a_subscription_that_ended_is_seen_by_who_watches_the_store(
     world.deliver()
     facts, [said], measured = warned(world)
     assert (facts["ended"], measured[0]) == (1, f'ended{{id="{id}"}} 1')
-    assert (f"`holdfast subscription replay {id} --since 0` goes on with it" in said) == (status == 410)
-    assert said.endswith(f"`holdfast unsubscribe {id}` removes it.")
+    assert (f"Resume: `holdfast subscription replay {id} --since 0`." in said) == (status == 410)
+    assert said.endswith(f"Remove: `holdfast unsubscribe {id}`.")
 
 
 def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with: Callable[[Behaviour], World]) -> None:
@@ -335,7 +335,7 @@ def garbling(handler: Handler, _: Asked) -> None:
         (hanging, "did not answer within 0.4 seconds"),
         (trickling, "did not answer within 0.4 seconds"),
         (redirecting, "redirects (HTTP 302), which is not followed"),
-        (garbling, "speaks no HTTP"),
+        (garbling, "does not speak HTTP"),
         (never_ending, None),
     ],
 )

@@ -1,4 +1,4 @@
-"""A provider that fails is left alone, found out about by one, and used again."""
+"""A failing provider is skipped, tried by one request, and used again."""
 
 import pytest
 
@@ -44,12 +44,12 @@ def test_it_takes_three_failures_in_a_row_to_be_left_alone(breaker: Breaker) -> 
     assert meet(breaker) is None
     for _ in range(FAILURES):
         assert meet(breaker, DOWN) == DOWN.what
-    assert meet(breaker) == "is left alone for another 30 seconds, because it cannot be reached"
+    assert meet(breaker) == "is skipped for another 30 seconds, because it cannot be reached"
 
 
 def test_one_wait_for_the_whole_time_limit_is_enough(breaker: Breaker) -> None:
     meet(breaker, LATE)
-    assert "left alone" in (meet(breaker) or "")
+    assert "skipped" in (meet(breaker) or "")
 
 
 def test_what_is_refused_for_good_shows_that_the_provider_is_there(breaker: Breaker) -> None:
@@ -61,7 +61,7 @@ def test_after_a_while_one_request_finds_out_and_the_others_still_do_not_wait(br
     meet(breaker, LATE)
     clock.now += OPEN_SECONDS
     with breaker.passing():
-        assert meet(breaker) == "is left alone while it is being tried again, because it did not answer"
+        assert meet(breaker) == "is skipped while another request tries it, because it did not answer"
     assert meet(breaker) is None
 
 

@@ -17,7 +17,7 @@ from holdfast.kernel.journal import journal, signer
 from holdfast.kernel.storage.postgres.engine import PostgresSession
 
 Raw = psycopg.Connection[tuple[Any, ...]]
-UNSIGNED = "the head is not signed by this node's key: the chain was edited or rebuilt"
+UNSIGNED = "the head is not signed by this node's key: the journal was edited or rebuilt"
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_row_put_past_the_journal_is_found(lived: tuple[Holdfast, Raw]) -> Non
         f"insert into memory (id, {columns}) select 'forged', {columns} from memory where state = 'deleted' limit 1"
     )
     with tampered(lived[1], forged):
-        assert findings(*lived) == ["the memory forged was put into its table past the journal"]
+        assert findings(*lived) == ["the memory forged was added to its table without a journal entry"]
 
 
 def put_head_right(raw: Raw) -> None:
@@ -179,12 +179,12 @@ def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(spoilt
 
 def test_a_key_that_was_taken_away_is_told(spoilt: tuple[Holdfast, Raw]) -> None:
     spoilt[1].execute("delete from node_key")
-    assert findings(*spoilt) == ["the node's key is missing: nobody can tell who signed the head"]
+    assert findings(*spoilt) == ["the node's key is missing: the signature of the head cannot be checked"]
 
 
 def test_a_key_that_was_replaced_is_told_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
     hold, raw = spoilt
     raw.execute("update node_key set secret = %s", (signer.new_key(),))
-    assert findings(hold, raw) == ["the head names another key than the one kept with the store"]
+    assert findings(hold, raw) == ["the head's key differs from the store's key"]
     hold.store(title="Later", content="As if nothing had happened.")
     assert findings(hold, raw) == [UNSIGNED]

@@ -143,7 +143,7 @@ def test_a_row_put_past_the_journal_is_found(hold: holdfast.Holdfast, raw: apsw.
         f"insert into memory (id, {columns}) select 'forged', {columns} from memory where state = 'deleted' limit 1"
     )
     with tampered(raw, (forged, ())):
-        assert findings(hold, raw) == [journal.Break(0, "the memory forged was put into its table past the journal")]
+        assert findings(hold, raw) == [journal.Break(0, "the memory forged was added to its table without a journal entry")]
 
 
 def test_two_swapped_entries_are_found_wherever_they_are(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
@@ -197,7 +197,7 @@ def test_a_chain_rebuilt_without_the_key_is_found_from_whichever_entry(
         with tampered(raw, ("update journal set actor = 'mallory' where seq = ?", (start,))):
             rebuild(raw, start)
             assert [found.what for found in findings(hold, raw)] == [
-                "the head is not signed by this node's key: the chain was edited or rebuilt"
+                "the head is not signed by this node's key: the journal was edited or rebuilt"
             ]
 
 
@@ -205,7 +205,7 @@ def test_a_chain_rebuilt_under_another_key_is_found(hold: holdfast.Holdfast, raw
     with tampered(raw, ("update journal set actor = 'mallory' where seq = 1", ())):
         rebuild(raw, 1)
         sign_head(raw, signer.new_key())
-        assert "the head names another key than the one kept with the store" in [
+        assert "the head's key differs from the store's key" in [
             found.what for found in findings(hold, raw)
         ]
 
@@ -219,7 +219,7 @@ def test_a_chain_rebuilt_under_another_key_stays_found_after_later_writes(copy: 
         raw.execute("update signer set public_key = ?", (signer.public_of(other),))
         with holdfast.open(str(copy), agent_id="ai:tester@here") as hold:
             hold.store(title="Later", content="As if nothing had happened.")
-            assert "the head is not signed by this node's key: the chain was edited or rebuilt" in [
+            assert "the head is not signed by this node's key: the journal was edited or rebuilt" in [
                 found.what for found in findings(hold, raw)
             ]
 
@@ -302,7 +302,7 @@ def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(copy: Path) -
         hold.update(id=kept, priority=7)
         hold.store(title="Later", content="As if nothing had happened.")
         assert [found.what for found in findings(hold, raw)] == [
-            "the head is not signed by this node's key: the chain was edited or rebuilt"
+            "the head is not signed by this node's key: the journal was edited or rebuilt"
         ]
 
 
@@ -314,7 +314,7 @@ def test_a_tail_cut_behind_its_back_stays_found_in_a_copy_that_goes_on(copy: Pat
     elsewhere = str(tmp_path / "elsewhere.db")
     with holdfast.open(elsewhere, agent_id="ai:tester@here") as hold, closing(apsw.Connection(elsewhere)) as raw:
         hold.store(title="Later", content="As if nothing had happened.")
-        assert "the head is not signed by this node's key: the chain was edited or rebuilt" in [
+        assert "the head is not signed by this node's key: the journal was edited or rebuilt" in [
             found.what for found in findings(hold, raw)
         ]
 
@@ -323,7 +323,7 @@ def test_a_key_that_was_taken_away_is_told(copy: Path) -> None:
     with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
         copy.with_name(f"{copy.name}.key").unlink()
         assert [found.what for found in findings(hold, raw)] == [
-            "the node's key is missing: nobody can tell who signed the head"
+            "the node's key is missing: the signature of the head cannot be checked"
         ]
 
 

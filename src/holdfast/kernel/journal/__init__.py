@@ -1,1 +1,1 @@
-"""The journal and the transactions that append to it."""
+"""The journal and its transactions."""

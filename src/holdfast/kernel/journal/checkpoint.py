@@ -1,4 +1,4 @@
-"""The floor of a journal: below it only the newest entry of each record stays, and the node vouches for the rest."""
+"""Compaction point of a journal: below it only the newest entry of each record remains, signed by the node."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256, shake_256
@@ -12,15 +12,15 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import to_text
 
 WIDTH = 256
-"""Bytes of a sum: wide enough that nobody finds other entries with the same one."""
+"""Bytes of a sum: wide enough to be collision-resistant."""
 NOTHING = bytes(WIDTH)
 PAGE = 500
 RETENTION_DAYS = 30
-"""Of how many days history stays whole, unless somebody says otherwise."""
+"""Days of history that compaction keeps by default."""
 
 
 class Floor(NamedTuple):
-    """Where the whole journal begins, and what stays below."""
+    """The point below which the journal is compacted."""
 
     node: str
     seq: int
@@ -28,20 +28,20 @@ class Floor(NamedTuple):
     kept_at: int
     folded_at: int
     dropped: int
-    """How many entries are gone."""
+    """Number of entries removed by compaction."""
     kept: bytes
-    """The sum of what stays below."""
+    """Sum of the entries that remain below the point."""
     signature: bytes
 
 
 class Base(NamedTuple):
-    """Up to which number the changes of an origin are here without each being in the journal."""
+    """Up to which number the changes of an origin are applied here, though not all of them are in the journal."""
 
     origin: str
     n: int
     mark: str
     seq: int
-    """From which place on that is so."""
+    """Journal sequence from which this holds."""
 
 
 def floor_of(session: Session) -> Floor | None:
@@ -50,12 +50,12 @@ def floor_of(session: Session) -> Floor | None:
 
 
 class Folding(NamedTuple):
-    """The cells of a record whose changes were folded, as they were then; None once a purge took them."""
+    """Field versions of a record at the time its history was compacted; None after a purge."""
 
     record: str
     kind: str
     seq: int
-    """The entry that stayed: its cells are beside what that says."""
+    """Sequence of the entry that remains; the field versions belong to its state."""
     cells: str | None
     digest: bytes
 
@@ -66,7 +66,7 @@ def folding_of(session: Session, kind: str, record: str) -> Folding | None:
 
 
 def folded(session: Session) -> Iterator[Folding]:
-    """All of them, a page at a time."""
+    """Iterate over all compacted records, page by page."""
     record = kind = ""
     while page := session.rows("folded_page", record=record, kind=kind, limit=PAGE):
         yield from (Folding(*row) for row in page)
@@ -78,38 +78,38 @@ def bases(session: Session) -> list[Base]:
 
 
 def note(session: Session, base: Base) -> None:
-    """Keep up to which number the changes of an origin are all here from a place on."""
+    """Store a baseline; older ones that it covers are deleted."""
     session.do("base_drop", origin=base.origin, n=base.n, seq=base.seq)
     session.do("base_put", **base._asdict())
 
 
 def rest(session: Session, reached: Mapping[str, tuple[int, str]], seq: int) -> None:
-    """From a place on, the changes of some origins are here up to a number."""
+    """Store the baselines of several origins, valid from a journal sequence on."""
     for origin, (n, mark) in reached.items():
         note(session, Base(origin, n, mark, seq))
 
 
 def witness_of(floor: Floor) -> bytes:
-    """What the node signs of its floor."""
+    """Return the bytes that the node signs for a compaction point."""
     about = [floor.node, floor.seq, floor.hash.hex(), floor.kept_at, floor.folded_at, floor.dropped]
     return msgspec.json.encode(["floor", *about, floor.kept.hex()])
 
 
 def put(session: Session, floor: Floor, key: bytes) -> None:
-    """Keep a floor in the place of the one before, signed."""
+    """Sign a compaction point and replace the previous one."""
     session.do("floor_clear")
     session.do("floor_put", **floor._replace(signature=signer.sign(key, witness_of(floor)))._asdict())
 
 
 def renew(session: Session, node: str, before: bytes, key: bytes) -> None:
-    """Sign the floor by a new key, if the one before it did; else it stays as it is, to be found."""
+    """Sign the compaction point with a new key if the old signature is valid; else leave it for `verify` to report."""
     floor = floor_of(session)
     if floor is not None and signer.verifies(before, floor.signature, witness_of(floor)):
         put(session, floor._replace(node=node), key)
 
 
 def entry_item(about: Sequence[Any], digest: bytes, hash: bytes) -> bytes:
-    """An entry that stays, as it counts in the sum; what it says may be purged later, its digest not."""
+    """Encode a remaining entry for the sum. A later purge removes its content, but not its digest."""
     return msgspec.json.encode([*about, digest.hex(), hash.hex()])
 
 
@@ -118,7 +118,7 @@ def folded_item(folding: Folding) -> bytes:
 
 
 def summed(kept: bytes, more: Iterable[bytes], less: Iterable[bytes] = ()) -> bytes:
-    """A sum with some items more and some less: the order in which they came does not matter."""
+    """Add items to a sum and subtract others, in any order."""
     total = int.from_bytes(kept, "big") + sum(map(_number, more)) - sum(map(_number, less))
     return (total % (1 << 8 * WIDTH)).to_bytes(WIDTH, "big")
 
@@ -132,24 +132,24 @@ def digest_of(cells: str) -> bytes:
 
 
 def must_reach(session: Session, at: int) -> None:
-    """Raise if what was known at a moment cannot be told any more."""
+    """Raise if the history of a point in time was compacted."""
     floor = floor_of(session)
     if floor is not None and at < floor.kept_at:
         raise Folded(
-            f"What was known before {to_text(floor.kept_at)} was folded by compact: ask for that or a later moment.",
+            f"History before {to_text(floor.kept_at)} was compacted: ask for that time or a later one.",
             since=to_text(floor.kept_at),
         )
 
 
 def missing(session: Session, at: int) -> str | None:
-    """What to say to somebody who asks what was true at a moment of which some states may have been folded."""
+    """Return a warning if past states of a point in time may have been compacted, else None."""
     floor = floor_of(session)
     if floor is None or at >= floor.kept_at:
         return None
-    return f"What memories said before {to_text(floor.kept_at)} and do not say any more was folded by compact."
+    return f"Older states of memories before {to_text(floor.kept_at)} were compacted."
 
 
 def gone(session: Session, seq: int) -> bool:
-    """Whether a change lies below the floor: what came of it is kept, perhaps not the change itself."""
+    """Whether an entry is below the compaction point, so that the change itself may be gone."""
     floor = floor_of(session)
     return floor is not None and seq <= floor.seq

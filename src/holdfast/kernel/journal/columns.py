@@ -1,4 +1,4 @@
-"""The columns of a record, and what a memory is found by."""
+"""Table columns of a record, and the search columns of a memory."""
 
 from hashlib import sha256
 from typing import Any
@@ -20,19 +20,19 @@ def content_hash(title: str, content: str) -> str:
 
 
 def texts_of(memory: Memory) -> Texts | None:
-    """What a memory is found by; nothing, once it is deleted."""
+    """Return the searchable texts of a memory; None if it is deleted."""
     if memory.state == "deleted":
         return None
     return findable(memory.title, memory.content, column_value(memory.tags))
 
 
 def findable(title: str, content: str, tags: str) -> Texts:
-    """Texts, and the pairs of characters of what is written in them without blanks."""
+    """Build searchable texts, with character bigrams of scripts that have no blanks."""
     return Texts(title, content, tags, spelled(f"{title} {content} {tags}"))
 
 
 def order_columns(memory: Memory) -> dict[str, Any]:
-    """What a question needs of a memory, made once; of its text nothing, once it is deleted."""
+    """Precompute the columns that recall needs; text columns are empty if the memory is deleted."""
     texts = texts_of(memory)
     return {
         "strand": strand_of(memory),
@@ -43,9 +43,9 @@ def order_columns(memory: Memory) -> dict[str, Any]:
 
 
 def strand_of(memory: Memory) -> str | None:
-    """What was said one after another has one strand: by its thread, else by its time, or because it was said here.
+    """Group consecutive turns: by thread, else by time, else by namespace.
 
-    What nobody said stands alone: two notes of one moment need not have to do with each other.
+    Memories without a speaker have no group: two notes of the same time may be unrelated.
     """
     if memory.thread is not None:
         return f"t {memory.namespace} {memory.thread}"

@@ -1,5 +1,4 @@
-"""Conflicts: values that nobody has knowingly replaced and that do not show. Derived from the merge, the same on every
-node."""
+"""Conflicts: concurrent values that lost the merge and were never replaced knowingly. The same on every node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,17 +15,17 @@ EMPTY = Cell({}, {})
 
 
 def id_of(record: str, cell: str, stamp: Stamp) -> str:
-    """The same conflict is the same on every node."""
+    """Derive the id of a conflict, the same on every node."""
     return ids.derived("conflict", record, cell, str(stamp.time), stamp.origin)
 
 
 def all_of(session: Session) -> set[str]:
-    """The ids of all conflicts that stand."""
+    """Return the ids of all open conflicts."""
     return {row[0] for row in session.rows("conflict_ids")}
 
 
 def found_in(session: Session, now: int, kind: Kind[R], record: Any, held: cells.Cells) -> int:
-    """Write down the conflicts within one record; how many there are."""
+    """Store the conflicts within one record and return their number."""
     session.do("conflict_clear", record=record.id, kind=kind.name)
     found = [
         (record.id, name, stamp)
@@ -41,7 +40,7 @@ def found_in(session: Session, now: int, kind: Kind[R], record: Any, held: cells
 def found_among(
     session: Session, now: int, held: Sequence[tuple[str, Mapping[str, Cell]]], gathered: Mapping[str, list[Cell]]
 ) -> None:
-    """Write down the conflicts of several memories that are shown as one: their ids with their cells."""
+    """Store the conflicts of a title group, given as ids with their field states."""
     for id, _ in held:
         session.do("conflict_clear", record=id, kind="memory")
     purges = _purges([own for _, own in held])
@@ -53,7 +52,7 @@ def found_among(
 
 
 def _lost(shape: cells.Shape, name: str, many: Sequence[Cell], purges: set[Stamp]) -> set[Stamp]:
-    """What lost; that a purge left nothing of the other fields is no second opinion of what they say."""
+    """Return the stamps of losing values. Empty fields written by a purge are not conflicts, except for `state`."""
     lost = {stamp for stamp, _ in cells.losers(shape, name, many)}
     return lost if name == "state" else lost - purges
 

@@ -1,4 +1,4 @@
-"""Do things as they would be done, each seeing what those before it did, and take all of it back at once."""
+"""Dry run: execute changes in one transaction, each seeing the previous ones, and roll it back."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from holdfast.kernel.storage.port import Session, Store
 
 
 class _TakenBack(Exception):
-    """Nothing of it is to be kept."""
+    """Rolls back the transaction of a dry run."""
 
 
 @contextmanager
 def rehearsed(hold: Hold) -> Iterator[Hold]:
-    """The same memory, all of whose changes are part of one transaction that is never committed."""
+    """Open a context whose changes all belong to one transaction that is never committed."""
     try:
         with hold.keeping(), hold.store.writing() as session:
             store = cast(Store, _Within(hold.store, session))
@@ -28,13 +28,13 @@ def rehearsed(hold: Hold) -> Iterator[Hold]:
 
 
 class _Within:
-    """A store as it is seen within a transaction: whoever reads or writes does it there."""
+    """A store inside one transaction: every read and write uses it."""
 
     def __init__(self, store: Store, session: Session) -> None:
         self._store = store
         self._session = session
         self._key: bytes | None = None
-        """Made for what is rehearsed, and kept nowhere."""
+        """Signing key created by the dry run; never stored."""
 
     @contextmanager
     def reading(self) -> Iterator[Session]:

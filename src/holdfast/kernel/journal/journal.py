@@ -1,4 +1,4 @@
-"""The journal: one append-only, hash-chained table that is history, audit trail and feed at once."""
+"""The journal: an append-only, hash-chained table that is history, audit trail and change feed."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -17,11 +17,11 @@ from holdfast.kernel.storage.port import Session, Store
 GENESIS = b""
 UNSIGNED = b""
 PORTION = 256
-"""Entries that are written together."""
+"""Entries per insert."""
 
 
 class Entry(NamedTuple):
-    """One committed change: the whole record after it, who made it, and its place."""
+    """One committed change: the record after it, its author and its position."""
 
     seq: int
     origin: str
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 
 class Author(NamedTuple):
-    """Who made a change elsewhere: its number there, and the transaction of which it is a part."""
+    """Author of a replicated change: its number there and its transaction."""
 
     origin: str
     n: int
@@ -50,7 +50,7 @@ class Author(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A change that waits for its place at the end of its transaction."""
+    """A change that is appended to the journal at the end of its transaction."""
 
     at: int
     op: str
@@ -60,11 +60,11 @@ class Pending(NamedTuple):
     body: str | None
     delta: str | None
     author: Author | None = None
-    """None: this node, now."""
+    """None: a local change."""
 
 
 class Place(NamedTuple):
-    """Where an entry is in the chain, and what makes it that entry."""
+    """Sequence and hash that identify an entry of the chain."""
 
     seq: int
     hash: bytes
@@ -84,30 +84,30 @@ class Head(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Who signs for a store: which copy of it this is, and the key kept with it."""
+    """The signer of a store: identity of this copy and its key."""
 
     identity: str
     key: bytes
 
 
-KEY_DAMAGED = StoreDamaged("The key kept with the store is damaged: bring it back from a copy, or move it away.")
+KEY_DAMAGED = StoreDamaged("The store's key file is damaged: restore it from a backup, or move it away.")
 
 ABOUT = Entry._fields.index("body")
-"""An entry's columns before this one say what happened; they outlive a purge, which takes what was said."""
+"""Index of the first content column. A purge erases content; the columns before it remain."""
 
 
 def digest_of(body: str | None, delta: str | None) -> bytes:
-    """A hash over what an entry says. It stays when a purge takes the words."""
+    """Hash the content of an entry. The digest remains after a purge."""
     return sha256(msgspec.json.encode([body, delta])).digest()
 
 
 def link_of(previous: bytes, about: Sequence[Any], digest: bytes) -> bytes:
-    """A hash over an entry's other columns, its digest and all entries before it."""
+    """Hash an entry's other columns, its digest and the previous hash."""
     return sha256(previous + sha256(msgspec.json.encode(about)).digest() + digest).digest()
 
 
 def witness_of(head: Head) -> bytes:
-    """What the node signs: everything by which the next entry is placed."""
+    """Return the bytes that the node signs: everything the next entry depends on."""
     return msgspec.json.encode(
         [head.node, head.incarnation, head.origin, head.seq, head.n, head.hash.hex(), head.kept_at]
     )
@@ -120,7 +120,7 @@ def head_of(session: Session) -> Head:
 
 
 def begin(session: Session, owner: Owner) -> None:
-    """The head of a new store: signed from its birth, so that a journal cut down to nothing shows."""
+    """Create the signed head of a new store, so that even truncation to nothing is detected."""
     node = os.urandom(6).hex()
     head = Head(
         node=node,
@@ -139,12 +139,12 @@ def begin(session: Session, owner: Owner) -> None:
 
 
 def origin_of(node: str, incarnation: int) -> str:
-    """Random, because two copies of one store count their incarnations alike."""
+    """Create a replica id. Its random part distinguishes two copies of one store with the same incarnation."""
     return f"{node}.{incarnation}-{os.urandom(4).hex()}"
 
 
 def settle(session: Session, store: Store) -> tuple[Head, bytes]:
-    """The head and the key to sign it with; a copied or re-keyed store first becomes a new incarnation."""
+    """Load the head and the signing key; a copied or re-keyed store first starts a new incarnation."""
     head, lost = head_of(session), store.signing_key(session) is None
     owner = owner_of(session, store)
     if (head.public_key, head.identity) == (signer.public_of(owner.key), owner.identity):
@@ -153,7 +153,7 @@ def settle(session: Session, store: Store) -> tuple[Head, bytes]:
 
 
 def owner_of(session: Session, store: Store) -> Owner:
-    """Who signs for this store; a key is made if there is none."""
+    """Return this store's signer; create a key if there is none."""
     key = store.signing_key(session)
     if key is None:
         key = signer.new_key()
@@ -164,10 +164,10 @@ def owner_of(session: Session, store: Store) -> Owner:
 
 
 def renew(session: Session, owner: Owner, node: str, incarnation: int, *, adopt: bool) -> Head:
-    """Begin a new incarnation of a node: from here on this copy numbers its changes anew, under its owner's key.
+    """Start a new incarnation of a node: changes are numbered from 1 under a new replica id and the owner's key.
 
-    A head that was not rightly signed stays unsigned. So does one that another key signed, unless that is to be
-    adopted: after the own key was lost, or by a restore.
+    A head without a valid signature stays unsigned. So does one signed by another key, unless `adopt`: after the own
+    key was lost, or in a restore.
     """
     head, key = head_of(session), owner.key
     if not signer.is_pair(key):
@@ -190,15 +190,15 @@ def renew(session: Session, owner: Owner, node: str, incarnation: int, *, adopt:
 
 
 def mend(session: Session, head: Head, key: bytes) -> None:
-    """Put a head at the end of a chain whose last entries were renamed; signed, if the one before it was."""
+    """Replace the head after the last entries were rewritten; sign it if the previous one was signed."""
     signature = signer.sign(key, witness_of(head)) if head.signature != UNSIGNED else UNSIGNED
     session.do("chain_mend", node=head.node, n=head.n, hash=head.hash, signature=signature)
 
 
 def place(session: Session, head: Head, key: bytes, entries: Collection[Pending], actor: str, now: int) -> list[Place]:
-    """Append entries at the end of the chain, dense and in commit order, and sign the new head; the first and the last.
+    """Append entries without gaps in commit order, sign the new head, and return the first and last position.
 
-    A head that this key did not sign is extended unsigned: what was done to it stays to be found.
+    A head that this key did not sign stays unsigned, so that tampering is still detected.
     """
     if not entries:
         return []
@@ -220,7 +220,7 @@ def place(session: Session, head: Head, key: bytes, entries: Collection[Pending]
 
 
 class _End:
-    """The end of the chain, as entries are added to it."""
+    """The end of the chain while entries are appended."""
 
     def __init__(self, head: Head, actor: str, kept_at: int) -> None:
         self.seq, self.n, self.hash, self.kept_at = head.seq, head.n, head.hash, kept_at
@@ -228,7 +228,7 @@ class _End:
         self._batch, self._group = head.seq + 1, ("", -1)
 
     def add(self, entry: Pending) -> dict[str, Any]:
-        """The row of an entry that follows."""
+        """Return the row of the next entry."""
         self.seq += 1
         self.n += entry.author is None
         author = entry.author or Author(self._origin, self.n, self._actor, 0)
@@ -242,13 +242,13 @@ class _End:
 
 
 def holds(session: Session, place: Place) -> bool:
-    """Whether the chain has this very entry."""
+    """Whether the chain contains exactly this entry."""
     row = session.row("journal_one", seq=place.seq)
     return row is not None and Entry(*row).hash == place.hash
 
 
 def pages(session: Session, statement: str = "journal_page", size: int = 1000) -> Iterator[Entry]:
-    """Every entry in order. A damaged table, whose entries are out of it, would never come to an end."""
+    """Iterate over all entries in order; raises StoreDamaged if a page does not advance."""
     after = 0
     while page := session.rows(statement, after=after, limit=size):
         yield from (Entry(*row) for row in page)
@@ -258,18 +258,18 @@ def pages(session: Session, statement: str = "journal_page", size: int = 1000) -
 
 
 class Break(NamedTuple):
-    """Where the chain does not hold, and how."""
+    """A defect of the chain."""
 
     seq: int
     what: str
 
 
 def verify(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
-    """Everything that an untouched journal cannot show."""
+    """Check the chain and yield every defect."""
     try:
         yield from _breaks(session, own_public_key)
     except (TypeError, AttributeError):
-        yield Break(0, "the journal holds what its tables do not allow: the file was damaged or rebuilt")
+        yield Break(0, "the journal contains values that its tables do not allow: the file was damaged or rebuilt")
 
 
 def _breaks(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
@@ -278,14 +278,14 @@ def _breaks(session: Session, own_public_key: bytes | None) -> Iterator[Break]:
         yield from walk.step(entry)
     yield from walk.end()
     if walk.reached(head) != head:
-        yield Break(head.seq, "the journal does not end where its head says: its tail was cut or added to")
+        yield Break(head.seq, "the journal does not end at its head: entries were removed or added at the end")
     yield from _unsigned(head, own_public_key)
     yield from _unsigned_floor(head, walk.floor)
     yield from _unknown_signers(session, head, walk.began)
 
 
 class _Walk:
-    """The way along the chain: what stays below the floor by its sum, the rest link by link."""
+    """Walks the chain: checks entries below the compaction point by their sum, the others link by link."""
 
     def __init__(self, session: Session) -> None:
         self.floor, self._own = floors.floor_of(session), _reigns(session)
@@ -314,20 +314,20 @@ class _Walk:
         if self.floor is not None:
             yield from self._pass(self.floor)
         for seq in sorted(seq for many in self._erased.values() for seq in many):
-            yield Break(seq, "the entry was erased without a purge")
+            yield Break(seq, "the entry's content was erased without a purge")
 
     def reached(self, head: Head) -> Head:
-        """The head that the entries make."""
+        """Return the head that follows from the entries."""
         n = self._numbers.get(head.origin, 0)
         return head._replace(seq=self._expected - 1, n=n, hash=self._previous, kept_at=self._kept_at)
 
     def _says(self, entry: Entry) -> Iterator[Break]:
-        """What was erased was so by a purge, which another store may have told of before what it erased."""
+        """Check the content of an entry. Erased content requires a purge, which may come first if replicated."""
         if (entry.body, entry.delta) == (None, None):
             if (entry.kind, entry.record) not in self._purged:
                 self._erased.setdefault((entry.kind, entry.record), []).append(entry.seq)
         elif digest_of(entry.body, entry.delta) != entry.digest:
-            yield Break(entry.seq, "what the entry says was edited")
+            yield Break(entry.seq, "the entry's content was edited")
         elif entry.op == "purge":
             self._erased.pop((entry.kind, entry.record), None)
             self._purged.add((entry.kind, entry.record))
@@ -336,22 +336,22 @@ class _Walk:
         if entry.seq != self._expected:
             yield Break(self._expected, f"entries {self._expected} to {entry.seq - 1} are missing")
         if link_of(self._previous, entry[:ABOUT], entry.digest) != entry.hash:
-            yield Break(entry.seq, "the entry was edited, or does not follow from the one before it")
+            yield Break(entry.seq, "the entry was edited, or does not follow from the previous one")
         if entry.seq < self._own.get(entry.origin, 0) and entry.n != self._numbers.get(entry.origin, 0) + 1:
             yield Break(entry.seq, f"change {entry.n} of {entry.origin} is out of order")
         if entry.kept_at < self._kept_at:
-            yield Break(entry.seq, "it was kept before the one before it")
+            yield Break(entry.seq, "its time is before that of the previous entry")
         self._numbers[entry.origin], self._kept_at = entry.n, entry.kept_at
         self._previous, self._expected = entry.hash, entry.seq + 1
 
     def _pass(self, floor: floors.Floor) -> Iterator[Break]:
-        """Go on from the floor, once what stays below is what the node signed."""
+        """Check the entries below the compaction point against the signed sum, then continue from it."""
         if self._passed:
             return
         self._passed = True
         items = map(floors.folded_item, floors.folded(self._session))
         if floors.summed(self._below, items) != floor.kept:
-            yield Break(floor.seq, "what stayed of the folded entries was edited")
+            yield Break(floor.seq, "the compacted entries were edited")
         self._previous, self._expected, self._kept_at = floor.hash, floor.seq + 1, floor.kept_at
         for base in self._bases:
             if base.seq <= floor.seq:
@@ -359,7 +359,7 @@ class _Walk:
 
 
 def _reigns(session: Session) -> dict[str, int]:
-    """Up to which place this store gave numbers under each of its names; behind that they came back from elsewhere."""
+    """Return the end of each own origin's reign in the journal; later entries of it were received from peers."""
     signers = sorted(session.rows("signer_list"), key=lambda row: (row[2], _incarnation(row[0])))
     ends = [*(since for _, _, since in signers[1:]), 1 << 62][: len(signers)]
     return {origin: end for (origin, *_), end in zip(signers, ends, strict=True)}
@@ -372,28 +372,28 @@ def _incarnation(origin: str) -> int:
 
 def _unsigned_floor(head: Head, floor: floors.Floor | None) -> Iterator[Break]:
     if floor is not None and not signer.verifies(head.public_key, floor.signature, floors.witness_of(floor)):
-        yield Break(floor.seq, "the floor of the journal is not signed by this node's key: it was edited")
+        yield Break(floor.seq, "the compaction point is not signed by this node's key: it was edited")
 
 
 def _unknown_signers(session: Session, head: Head, began: dict[str, tuple[int, int]]) -> Iterator[Break]:
-    """Every incarnation is on record with its key: it began after the last change of the one before it.
+    """Check that every own incarnation is recorded with its key and began after the previous one's last change.
 
-    What it said may have come back from elsewhere later, after the store was brought back from a copy.
+    After a restore, entries of an earlier incarnation can come back from peers.
     """
     known = {origin: (public_key, since) for origin, public_key, since in session.rows("signer_list")}
     elsewhere, reigns = {row[0] for row in session.rows("author_list")}, _reigns(session)
     for origin, (before, seq) in began.items():
         back = seq >= reigns.get(origin, 1 << 62)
         if origin not in (*elsewhere, STATE) and not back and not before < known.get(origin, (b"", 0))[1] <= seq:
-            yield Break(seq, f"the record of who signed for {origin} was edited")
+            yield Break(seq, f"the recorded signing key of {origin} was edited")
     if known.get(head.origin, (b"", 0))[0] != head.public_key:
-        yield Break(head.seq, f"the record of who signs for {head.origin} was edited")
+        yield Break(head.seq, f"the recorded signing key of {head.origin} was edited")
 
 
 def _unsigned(head: Head, own_public_key: bytes | None) -> Iterator[Break]:
     if not signer.verifies(head.public_key, head.signature, witness_of(head)):
-        yield Break(head.seq, "the head is not signed by this node's key: the chain was edited or rebuilt")
+        yield Break(head.seq, "the head is not signed by this node's key: the journal was edited or rebuilt")
     if own_public_key is None:
-        yield Break(head.seq, "the node's key is missing: nobody can tell who signed the head")
+        yield Break(head.seq, "the node's key is missing: the signature of the head cannot be checked")
     elif own_public_key != head.public_key:
-        yield Break(head.seq, "the head names another key than the one kept with the store")
+        yield Break(head.seq, "the head's key differs from the store's key")

@@ -1,6 +1,6 @@
-"""Record kinds: what the journal, the merge and the tombstones need to know of a replicated record.
+"""Record kinds: what journal, merge and tombstones need to know about a replicated record.
 
-The kernel has two kinds of its own, memories and links; features register theirs.
+The kernel defines memories and links; features register their own kinds.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Struct)
 
 
 def refuse_purge(record: Any) -> Any:
-    """The tombstone of a kind that is never purged."""
+    """Tombstone function of a kind that is never purged."""
     raise TypeError(type(record).__name__)
 
 
@@ -29,20 +29,20 @@ class Kind(NamedTuple, Generic[R]):
     type: type[R]
     shape: cells.Shape
     about: Callable[[R], str | None]
-    """The memory whose visibility decides who may see a change of this record."""
+    """Id of the memory whose visibility decides who can see a change of this record."""
     load: Callable[[Row], R]
     tombstone: Callable[[R], R] = refuse_purge
-    """The record without its content, as a purge leaves it."""
+    """Returns the record without its content, as after a purge."""
     ends: Callable[[R], Sequence[tuple[str, str]]] = lambda record: ()
-    """The kind and id of each record that it refers to and cannot exist without."""
+    """Kind and id of each record it depends on."""
 
 
 KINDS: dict[str, Kind[Any]] = {}
-"""Every registered kind by its name, in the order of registration."""
+"""Registered kinds by name, in order of registration."""
 
 
 def register(kind: Kind[R]) -> Kind[R]:
-    """Make a kind known to the journal. Registering the same name twice is an error."""
+    """Register a kind; raises ValueError if the name is taken."""
     if kind.name in KINDS:
         raise ValueError(f"The record kind {kind.name} is registered twice.")
     KINDS[kind.name] = kind
@@ -65,7 +65,7 @@ def tombstone_of(record: Any) -> Any:
 
 
 def memory_of(row: Row) -> Memory:
-    """A memory from the columns of `memory.columns`."""
+    """Load a memory from a row of `memory.columns`."""
     values = list(row)
     values[12] = tuple(msgspec.json.decode(row[12]))
     values[13] = msgspec.json.decode(row[13])

@@ -1,4 +1,4 @@
-"""Write records within one transaction: rows at once, journal entries at the end."""
+"""Write the records of one transaction: rows immediately, journal entries at the end."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _json = msgspec.json.Encoder()
 
 
 def body_of(kind: Kind[R], entry: journal.Entry) -> R:
-    """The record as it was after a journalled change."""
+    """Return the record as of a journal entry."""
     assert entry.body is not None
     learn(kind.type)
     return msgspec.json.decode(entry.body, type=kind.type)
 
 
 def body_text(record: Struct) -> str:
-    """A record as the journal keeps it."""
+    """Encode a record for the journal."""
     return _json.encode(record).decode()
 
 
 class Said(MutableMapping[str, Memory]):
-    """What memories say, by their ids, in little room: a transaction may write very many."""
+    """Memories written in a transaction by id, compressed: there may be very many."""
 
     def __init__(self) -> None:
         self._memories = Aside(Memory)
@@ -68,17 +68,17 @@ class Said(MutableMapping[str, Memory]):
 
 
 class WriteListener:
-    """Reacts to each record that is written. A feature overrides what it needs."""
+    """Reacts to each written record. Features override the methods they need."""
 
     def written(self, tx: RecordWriter, before: Any, record: Any, *, over: bool) -> None:
-        """A record was written; `over` says that a memory's time had passed already."""
+        """Called after a record was written; `over`: the memory had already expired."""
 
 
 WRITE_LISTENERS: list[WriteListener] = []
 
 
 class RecordWriter:
-    """Writes the records of one transaction: rows at once, journal entries last."""
+    """Writes the records of one transaction: rows immediately, journal entries last."""
 
     def __init__(self, session: Session, store: Store, *, actor: str, now: int, lifetimes: Lifetimes) -> None:
         self.session = session
@@ -89,15 +89,15 @@ class RecordWriter:
         self._last = 0
         self._entries = Aside(journal.Pending)
         self._unsaid: dict[tuple[str, str], tuple[int, Mapping[str, int]]] = {}
-        """Records that were purged in it: of which entries that wait nothing is to be kept."""
+        """Records purged in this transaction: content of their pending entries is dropped."""
         self.said = Said()
-        """What memories say themselves that were written in it; of those that share a title, columns show more."""
+        """Own state of the memories written in it. In a title group, the columns show the merged state instead."""
         self.local = Locals()
-        """What listeners collect until the end of the transaction."""
+        """State that listeners collect until the end of the transaction."""
         self.notices: list[Struct] = []
-        """Records that listeners added and that the caller is shown; complete once all is written."""
+        """Records that listeners added and the caller sees; complete once everything is written."""
         self.places: list[journal.Place] = []
-        """Those of its first and of its last change."""
+        """Positions of its first and last entry."""
 
     @property
     def actor(self) -> str:
@@ -109,7 +109,7 @@ class RecordWriter:
 
     @property
     def changes(self) -> int:
-        """How many changes were made so far."""
+        """Number of changes so far."""
         return len(self._entries)
 
     @property
@@ -117,15 +117,15 @@ class RecordWriter:
         return self._key
 
     def sign(self, message: bytes) -> str:
-        """A text that proves that this node said it."""
+        """Sign a message with this node's key; return the signature as hex."""
         return signer.sign(self._key, message).hex()
 
     def put_floor(self, floor: Floor) -> None:
-        """Sign and keep up to where the journal is folded."""
+        """Sign and store a compaction point."""
         floors.put(self.session, floor, self._key)
 
     def get(self, kind: Kind[R], id: str) -> R | None:
-        """A record as this transaction sees it, in whatever state."""
+        """Read a record as this transaction sees it, in any state."""
         if kind.name == "memory":
             rows = self.session.assembled(("memory_select", "memory.one"), {"id": id})
             return kind.load(rows[0]) if rows else None
@@ -133,14 +133,14 @@ class RecordWriter:
         return kind.load(row) if row else None
 
     def add(self, kind: Kind[R], record: R, op: str) -> R:
-        """Keep a new record: its row, its full-text and its journal entry."""
+        """Store a new record: row, full-text index and journal entry."""
         stamp = self.stamp(())
         self._put(kind, None, record, cells.pack(cells.Cells(stamp, {}), {}))
         self.note(kind, record, op, stamp, None)
         return record
 
     def add_all(self, kind: Kind[R], records: Sequence[R], op: str) -> None:
-        """Keep many new records of a plain kind in one go; that none of them is there yet is the caller's to know."""
+        """Store many new records at once. The caller ensures that none exists yet and that the kind is not memory."""
         rows = []
         for record in records:
             stamp = self.stamp(())
@@ -150,10 +150,10 @@ class RecordWriter:
         self.session.many(f"{kind.name}_put", rows)
 
     def change(self, kind: Kind[R], before: R, after: R, op: str, *, tidying: bool = False) -> R:
-        """Keep a changed record under the next version; one that is not changed is returned as it is.
+        """Store a changed record under the next version; return an unchanged one as is.
 
-        Tidying does not make a record newer: its stamp lies just above what it replaces, so that whatever somebody
-        meant to say since, here or elsewhere, wins over it.
+        `tidying` does not make a record newer: its stamp is just above those it replaces, so that every deliberate
+        edit, local or remote, wins over it.
         """
         edits = cells.changed(kind.shape, before, after)
         if not edits:
@@ -169,9 +169,9 @@ class RecordWriter:
         return after
 
     def purge(self, kind: Kind[R], record: R, left: R | None = None, taken: Mapping[str, int] | None = None) -> R:
-        """Erase what a record said, here and wherever this change comes to; its stub remains, or what is to be left.
+        """Erase the content of a record here and on every peer that receives the change; a tombstone or `left` remains.
 
-        That covers all that the journal tells of it, and what was `taken` of it in this transaction, by origin.
+        This covers its journal entries and its changes applied in this transaction (`taken`, by origin).
         """
         old, shows = self.cells_of(kind, record), cells.flatten(kind.shape, record)
         after: Any = replace(kind.tombstone(record) if left is None else left, **self.following(record))
@@ -188,26 +188,26 @@ class RecordWriter:
         return after  # type: ignore[no-any-return]
 
     def _times_of(self, kind: Kind[Any], id: str, most: int) -> Counter[str]:
-        """The time of each origin's last change of a record in the journal, up to a time.
+        """Return the time of each origin's last change of a record, up to a time.
 
-        What others would hold to be of a wrong clock is not told to them: they would put the purge aside with it.
+        Times that peers would reject as too far ahead are left out: they would quarantine the purge.
         """
         return Counter(dict(self.session.rows("record_told", id=id, kind=kind.name, most=most)))
 
     def unsay(self, kind: Kind[Any], id: str, seen: Mapping[str, int]) -> None:
-        """Take away what a record said in every change that who purged it had seen, those of this transaction too."""
+        """Erase the content of every change that the purge had seen, pending entries of this transaction included."""
         erase(self.session, kind.name, id, seen)
         self._unsaid[kind.name, id] = len(self._entries), seen
 
     def cells_of(self, kind: Kind[R], record: R) -> cells.Cells:
-        """The cells beside a record as it was just read."""
+        """Return the field versions of a record that was just read."""
         raw = self.session.row(f"{kind.name}_cells", id=record.id)  # type: ignore[attr-defined]
         if raw is None:
             raise VersionConflict
         return cells.unpack(raw[0], cells.flatten(kind.shape, record))
 
     def following(self, before: Any, *, tidying: bool = False) -> dict[str, int]:
-        """What every change of a record changes. A clock may have been put back."""
+        """Return the next version and time. The time never decreases, even if the clock does."""
         return {
             "version": before.version + 1,
             "updated_at": before.updated_at if tidying else max(self.now, before.updated_at),
@@ -215,16 +215,16 @@ class RecordWriter:
 
     @property
     def last_seq(self) -> int:
-        """The number of the journal's last entry, once the entries have their places."""
+        """Sequence of the journal's last entry; includes this transaction after `append_entries`."""
         return self.places[-1].seq if self.places else self._head.seq
 
     def append_entries(self) -> None:
-        """Give the journal entries their places. No record may be written after that."""
+        """Append the journal entries. No record may be written afterwards."""
         entries = Aside(journal.Pending, self._left_said()) if self._unsaid else self._entries
         self.places = journal.place(self.session, self._head, self._key, entries, self._actor, self.now)
 
     def _left_said(self) -> Iterator[journal.Pending]:
-        """The entries that wait, without what was purged of them."""
+        """Yield the pending entries without purged content."""
         for place, entry in enumerate(self._entries):
             before, seen = self._unsaid.get((entry.kind, entry.record), (0, {}))
             origin = entry.author.origin if entry.author else self.origin
@@ -236,21 +236,21 @@ class RecordWriter:
                 yield entry._replace(body=None, delta=None)
 
     def stamp(self, floors: Iterable[int], *, tidying: bool = False) -> Stamp:
-        """A stamp of this node's, above all that was seen."""
+        """Create a stamp of this node that is later than all seen ones."""
         if tidying:
             return Stamp(tick(0, *floors), self.origin)
         self._last = tick(self.now // 1000, self._last, *floors)
         return Stamp(self._last, self.origin)
 
     def note(self, kind: Kind[R], record: R, op: str, stamp: Stamp, delta: str | None) -> None:
-        """Journal a change of this node's."""
+        """Add a local change to the journal."""
         id = record.id  # type: ignore[attr-defined]
         if isinstance(record, Memory):
             self.said[id] = record
         self.enter(journal.Pending(stamp.time, op, kind.name, id, kind.about(record), body_text(record), delta))
 
     def enter(self, entry: journal.Pending) -> None:
-        """Let a change wait for its place in the journal."""
+        """Add a pending journal entry."""
         self._entries.append(entry)
 
     def _put(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
@@ -258,12 +258,12 @@ class RecordWriter:
         self._look(before, record, over=params.get("collected_at") is not None)
 
     def put_unshown(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
-        """As a change of this node's, but whether a memory shows is found out later, among all under its title."""
+        """Write a row as hidden; its title group decides later whether it is visible."""
         params = self.put(kind, before, record, packed, shown=None)
         self._look(before, record, over=params.get("collected_at") is not None)
 
     def put(self, kind: Kind[R], before: R | None, record: R, packed: bytes, **local: Any) -> dict[str, Any]:
-        """Write a row and what finds it, and nothing of why."""
+        """Write a row and its search data, without a journal entry."""
         params = columns_of(record)
         if isinstance(record, Memory):
             params |= self._memory_columns(record) | local
@@ -279,7 +279,7 @@ class RecordWriter:
             listener.written(self, before, record, over=over)
 
     def is_over(self, memory: Memory) -> bool:
-        """Whether the time of a memory is over."""
+        """Whether a memory has expired."""
         return self._end(memory) <= self.now
 
     def _end(self, memory: Memory) -> int:
@@ -300,7 +300,7 @@ class RecordWriter:
         }
 
     def _put_around(self, before: Memory | None, memory: Memory, parsed: str) -> None:
-        """What finds a memory: its tags, its words, and what nearly equal ones share."""
+        """Write the search data of a memory: tags, full-text index and MinHash bands."""
         if before is None or before.tags != memory.tags:
             if before is not None and before.tags:
                 self.session.do("memory_tags_clear", memory=memory.id)

@@ -1,22 +1,22 @@
-"""Erase what a record said: in the journal, in what is passed on to peers, and in what features keep of it."""
+"""Erase the content of a record: in the journal, in changes for peers and in tables of features."""
 
 from collections.abc import Callable, Mapping
 
 from holdfast.kernel.storage.port import Session
 
 Redaction = Callable[[Session, str, str, Mapping[str, int]], None]
-"""Erases what a feature keeps of a purged record: by its kind, its id, and up to which stamp by origin."""
+"""Erases a feature's data of a purged record, given its kind, its id and the seen time by origin."""
 
 REDACTIONS: list[Redaction] = []
 
 
 def on_redact(redaction: Redaction) -> None:
-    """Call this whenever a record is purged."""
+    """Register a function to call for each purged record."""
     REDACTIONS.append(redaction)
 
 
 def erase(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
-    """Erase what a record said in every change that whoever purged it had seen."""
+    """Erase the content of every change of a record that the purge had seen."""
     for origin, at in seen.items():
         session.do("record_purged", id=record, kind=kind, origin=origin, at=at)
         session.do("relayed_purged", id=record, kind=kind, origin=origin, at=at)

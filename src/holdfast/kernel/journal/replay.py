@@ -1,4 +1,4 @@
-"""A record's cells, made again from its journal."""
+"""Rebuild the field versions of a record from its journal."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from holdfast.kernel.storage.port import Session
 
 
 class Said(NamedTuple):
-    """An entry, and what its author said where the entry does not hold that word for word."""
+    """A journal entry, and its author's original body if the entry does not contain it verbatim."""
 
     entry: Entry
     said: str | None
@@ -26,7 +26,7 @@ class Said(NamedTuple):
 class Replayed(NamedTuple):
     cells: dict[str, Cell]
     whole: bool
-    """Whether nothing of what it is made from was purged."""
+    """Whether no input was purged."""
 
 
 def changes_of(session: Session, kind: str, record: str) -> list[Said]:
@@ -34,7 +34,7 @@ def changes_of(session: Session, kind: str, record: str) -> list[Said]:
 
 
 def replayed(session: Session, kind: Kind[Any], changes: Sequence[Said]) -> Replayed:
-    """What the changes of a record make together, on what was folded before."""
+    """Merge the changes of a record, on top of its compacted state."""
     first = changes[0].entry
     folded = floors.folding_of(session, kind.name, first.record)
     own, above = since_folded(folded, kind, changes)
@@ -52,7 +52,7 @@ def replayed(session: Session, kind: Kind[Any], changes: Sequence[Said]) -> Repl
 def since_folded(
     folded: floors.Folding | None, kind: Kind[Any], changes: Sequence[Said]
 ) -> tuple[dict[str, Cell], Sequence[Said]]:
-    """The cells of a record as they were folded, and the changes that are not in them."""
+    """Return the compacted states of a record, and the changes after them."""
     if folded is None:
         return {}, changes
     above = [change for change in changes if change.entry.seq > folded.seq]
@@ -66,7 +66,7 @@ def since_folded(
 
 
 def packed(kind: Kind[Any], stayed: Entry, made: Mapping[str, Cell]) -> str:
-    """Cells beside what an entry says: the stamp that most of them have once, the others whole."""
+    """Encode states relative to an entry: the most common stamp once, the others in full."""
     shows = cells.flatten(kind.shape, body_of(kind, stayed))
     stamps = Counter(stamp for cell in made.values() for stamp in cell.values)
     base = max(stamps, key=lambda stamp: (stamps[stamp], stamp), default=Stamp(stayed.at, stayed.origin))
@@ -74,7 +74,7 @@ def packed(kind: Kind[Any], stayed: Entry, made: Mapping[str, Cell]) -> str:
 
 
 def written(kind: Kind[Any], change: Said) -> dict[str, Cell]:
-    """The cells that a change wrote, as its author said it."""
+    """Return the field states that a change wrote."""
     entry = change.entry
     if entry.delta is not None:
         return cells.decode(entry.delta.encode())

@@ -1,4 +1,4 @@
-"""The node's key: it signs the journal's head, so that a chain rebuilt without it is found."""
+"""The node's key. It signs the journal's head, so that a rebuilt chain is detected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY_SIZE = 64
 
 
 def new_key() -> bytes:
-    """A private key with its public one behind it, so that reading the public one needs no cryptography."""
+    """Create a key: private followed by public, so that reading the public key needs no cryptography."""
     private = os.urandom(32)
     return private + _private(private).public_key().public_bytes_raw()
 
@@ -27,7 +27,7 @@ def _private(key: bytes) -> Ed25519PrivateKey:
 
 
 def is_pair(key: bytes) -> bool:
-    """Whether the public key is that of the private one."""
+    """Whether public and private key match."""
     return _private(key).public_key().public_bytes_raw() == public_of(key)
 
 
@@ -37,7 +37,7 @@ def public_of(key: bytes) -> bytes:
 
 @lru_cache(maxsize=8)
 def sign(key: bytes, message: bytes) -> bytes:
-    """The one signature of a message; the last ones are remembered, since the next writer asks for it again."""
+    """Sign a message. Recent signatures are cached, because the next writer needs the last one again."""
     return _private(key).sign(message)
 
 

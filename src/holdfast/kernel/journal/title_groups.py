@@ -1,7 +1,7 @@
-"""Titles that several stores gave at once: their memories are shown as one, and none of them is changed by that.
+"""Title groups: memories that got the same title on several stores are shown as one; none of them is changed.
 
-The least id stands for all; its columns show the newest value of every field, whichever of them holds it. What each
-of them says itself is in its cells and in its journal.
+The memory with the smallest id is the representative: its columns show the newest value of every field of the group.
+Each member's own state is in its field versions and its journal.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ from holdfast.kernel.records.merge import Cell
 from holdfast.kernel.storage.port import Part, Session
 
 TOGETHER = ("namespace", "title")
-"""What is renamed or moved is so with all that share its title."""
+"""Fields that change for all members of a group: a rename or move applies to the whole group."""
 
 
 class Slot(NamedTuple):
-    """What several memories can hold at once: a title, and who may see what is under it."""
+    """Key of a title group: namespace, title and audience."""
 
     namespace: str
     title: str
@@ -32,12 +32,12 @@ class Slot(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One of the memories under a title."""
+    """One memory of a title group."""
 
     row: Memory
-    """What its columns show."""
+    """Its columns."""
     own: Memory
-    """What it says itself."""
+    """Its own state."""
     cells: Cells
 
     @property
@@ -46,7 +46,7 @@ class Member(NamedTuple):
 
 
 def settle(write: RecordWriter, ids: Iterable[str], left: Iterable[Slot] = ()) -> None:
-    """Show what is live under the titles of some memories, and what is left under those they had before."""
+    """Recompute the title groups of some memories, and of the titles they had before (`left`)."""
     session, wanted = write.session, sorted(set(ids))
     slots: dict[Slot, list[tuple[str, str | None]]] = {}
     for id, *slot, shown in session.rows("title_members", ids=wanted) if wanted else ():
@@ -72,7 +72,7 @@ def _was_shared(write: RecordWriter, id: str, shown: str) -> bool:
 
 
 def _unshare(write: RecordWriter, id: str) -> None:
-    """A memory that is alone under its title again shows what it says itself."""
+    """Show the own state of a memory that is alone under its title again."""
     write.session.do("title_hide", ids=[id])
     (member,) = members(write, [id])
     shows = cells.flatten(MEMORY_SHAPE, member.own)
@@ -81,7 +81,7 @@ def _unshare(write: RecordWriter, id: str) -> None:
 
 
 def share(write: RecordWriter, ids: Sequence[str]) -> Memory:
-    """Show some memories as one, under the least of their ids."""
+    """Show memories as one, under the smallest of their ids."""
     write.session.do("title_hide", ids=list(ids))
     first, *others = members(write, ids)
     for member in others:
@@ -98,7 +98,7 @@ def share(write: RecordWriter, ids: Sequence[str]) -> Memory:
 
 
 def together(held: Sequence[Member]) -> Memory:
-    """What several memories show as one: of every field the newest value, the tags of all."""
+    """Build what a title group shows: the newest value of every field and the tags of all."""
     first = held[0].own
     values = cells.shows(MEMORY_SHAPE, gathered(held))
     return replace(
@@ -110,12 +110,12 @@ def together(held: Sequence[Member]) -> Memory:
 
 
 def _last_end(ends: Sequence[int | None]) -> int | None:
-    """What is shown as one lives as long as any of it."""
+    """Return the latest expiry; None if any member never expires."""
     return None if None in ends else max(end for end in ends if end is not None)
 
 
 def release(write: RecordWriter, ids: Sequence[str], mates: Sequence[str]) -> None:
-    """Some memories were collected: each says only what it said itself, and their titles show what is left."""
+    """Restore the own state of collected memories and recompute their title groups."""
     for member in members(write, ids):
         if member.row != member.own:
             shows = cells.flatten(MEMORY_SHAPE, member.own)
@@ -125,19 +125,19 @@ def release(write: RecordWriter, ids: Sequence[str], mates: Sequence[str]) -> No
 
 
 def outlived(write: RecordWriter, standing: Sequence[str]) -> list[str]:
-    """Which of those that stand for others are over themselves, though the others live on."""
+    """Return the representatives that have expired themselves."""
     return [member.own.id for member in members(write, standing) if write.is_over(member.own)]
 
 
 def _find_conflicts_again(write: RecordWriter, memories: list[str]) -> None:
-    """Look again at those of some memories that had conflicts, each by itself."""
+    """Recompute the conflicts of those memories that had some, each on its own."""
     known = [row[0] for row in write.session.rows("conflict_records", ids=memories)] if memories else []
     for member in members(write, known) if known else ():
         conflicts.found_in(write.session, write.now, MEMORY, member.own, member.cells)
 
 
 def gathered(held: Sequence[Member]) -> dict[str, list[Cell]]:
-    """Every cell's name with the cells of all."""
+    """Return the states of all members by field."""
     found: dict[str, list[Cell]] = {}
     for member in held:
         for name, cell in member.all.items():
@@ -146,7 +146,7 @@ def gathered(held: Sequence[Member]) -> dict[str, list[Cell]]:
 
 
 def members(write: RecordWriter, ids: Sequence[str]) -> list[Member]:
-    """Some memories with what they say themselves, this transaction's changes included."""
+    """Load memories with their own state, this transaction's changes included."""
     return read(write.session, ids, write.said)
 
 
@@ -156,7 +156,7 @@ def read(
     said: Mapping[str, Memory] | None = None,
     seen: tuple[list[Part], dict[str, Any]] = ([], {}),
 ) -> list[Member]:
-    """Some memories with what they say themselves, in the order of their ids; `seen`: only those a caller may see."""
+    """Load memories with their own state, ordered by id; `seen` restricts them to those the caller can see."""
     parts, params = seen
     rows = session.assembled(("memory_select", *parts, "memory.some"), params | {"ids": list(ids)})
     found = []
@@ -169,7 +169,7 @@ def read(
 
 
 def own(write: RecordWriter, id: str) -> Memory:
-    """What a memory says itself: as its last change left it."""
+    """Return the own state of a memory, as of its last change."""
     return _own(write.session, id, write.said)
 
 
@@ -178,16 +178,16 @@ def _own(session: Session, id: str, said: Mapping[str, Memory]) -> Memory:
         return said[id]
     row = session.row("journal_own", record=id, kind="memory")
     if row is None:
-        raise LookupError(f"The journal tells nothing of {id}.")
+        raise LookupError(f"The journal has no entry of {id}.")
     return body_of(MEMORY, journal.Entry(*row))
 
 
 def change_shared(
     write: RecordWriter, before: Memory, after: Memory, others: list[str], op: str, *, tidying: bool = False
 ) -> Memory:
-    """Change what several memories show as one: each field where its shown value lives, what they share in all.
+    """Change a title group: each field in the member whose value is shown, group fields in all members.
 
-    Who names one that only another stands for changes that one alone.
+    If `before` is not the representative, only that member changes.
     """
     edits = cells.changed(MEMORY_SHAPE, before, after)
     if not edits:
@@ -204,7 +204,7 @@ def change_shared(
 
 
 def add_beside(write: RecordWriter, memory: Memory, op: str) -> None:
-    """Keep a new memory whose title another one holds: both are shown as one."""
+    """Store a new memory whose title is taken: both are shown as one."""
     stamp = write.stamp(())
     write.put_unshown(MEMORY, None, memory, cells.pack(cells.Cells(stamp, {}), {}))
     write.note(MEMORY, memory, op, stamp, None)
@@ -212,7 +212,7 @@ def add_beside(write: RecordWriter, memory: Memory, op: str) -> None:
 
 
 def rename_one(write: RecordWriter, id: str, title: str, op: str) -> None:
-    """Give one of several that share a title another one: it is shown by itself again, with all that it says."""
+    """Rename one member of a title group: it is shown on its own again."""
     (member,) = members(write, [id])
     stamp = write.stamp([time for name in ("title", "state") for time in member.all[name].seen.values()])
     _change_one(write, member, {"title": title, "state": member.own.state}, stamp, op, tidying=False)
@@ -224,7 +224,7 @@ def slot_of(memory: Memory) -> Slot:
 
 
 def _shares(held: Sequence[Member], edits: Mapping[str, tuple[Any, Any]]) -> list[tuple[Member, dict[str, Any]]]:
-    """Which of the edits goes to which memory."""
+    """Assign the edits to the members."""
     parts: list[tuple[Member, dict[str, Any]]] = [(member, {}) for member in held]
     for name, (old, new) in edits.items():
         for place in _places(held, name, old, new):

@@ -1,4 +1,4 @@
-"""The unit of work: everything that one transaction changes, memories that share a title included."""
+"""The unit of work: all changes of one transaction, title groups included."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["Transaction", "TransactionListener", "body_of", "body_text", "listen
 
 
 class Transaction(RecordWriter):
-    """One transaction's changes. Memories that share a title are changed and released together."""
+    """One transaction. Members of a title group are changed and released together."""
 
     def change(self, kind: Kind[R], before: R, after: R, op: str, *, tidying: bool = False) -> R:
         for listener in LISTENERS:
@@ -24,7 +24,7 @@ class Transaction(RecordWriter):
         return super().change(kind, before, after, op, tidying=tidying)
 
     def expired(self, ids: Iterable[str]) -> None:
-        """The time of some memories has passed: none of them is shown any more, and listeners are told."""
+        """Hide expired memories and call the listeners."""
         gone = list(ids)
         if gone and (mates := self.session.rows("title_mates", ids=gone)):
             release(self, gone, [row[0] for row in mates])
@@ -32,7 +32,7 @@ class Transaction(RecordWriter):
             listener.expired(self, gone)
 
     def flush(self) -> None:
-        """Let listeners write what follows from the changes, then append the journal entries."""
+        """Let listeners write follow-up records, then append the journal entries."""
         for listener in LISTENERS:
             listener.flush(self)
         self.append_entries()
@@ -41,26 +41,26 @@ class Transaction(RecordWriter):
 
 
 class TransactionListener(WriteListener):
-    """Reacts to the changes of every transaction. A feature overrides what it needs."""
+    """Reacts to the changes of every transaction. Features override the methods they need."""
 
     def adjust(self, before: Any, after: Any) -> Any:
-        """The record to write instead of `after`."""
+        """Return the record to write instead of `after`."""
         return after
 
     def expired(self, tx: Transaction, ids: Collection[str]) -> None:
-        """Memories were collected because their time had passed."""
+        """Called when expired memories were collected."""
 
     def flush(self, tx: Transaction) -> None:
-        """All records are written and their journal entries wait: the last moment to write more of them."""
+        """Called before the journal entries are appended: the last chance to write records."""
 
     def appended(self, tx: Transaction) -> None:
-        """The journal entries are appended. No record may be written any more."""
+        """Called after the journal entries were appended. No record may be written any more."""
 
 
 LISTENERS: list[TransactionListener] = []
 
 
 def listen(listener: TransactionListener) -> None:
-    """Call a listener in every transaction from now on, after those that listen already."""
+    """Register a listener for every transaction, after the existing ones."""
     LISTENERS.append(listener)
     WRITE_LISTENERS.append(listener)

@@ -1,4 +1,4 @@
-"""Every row against its journal: what a table holds must be what the last entry says."""
+"""Check every row against the journal: tables must match the last entries."""
 
 from collections.abc import Iterator
 from itertools import groupby, islice
@@ -25,7 +25,7 @@ MOST_STRAYS = 100
 
 
 class Kept(NamedTuple):
-    """What the tables hold of one record; how its columns are read is tried later, for they may have been edited."""
+    """The stored rows of one record. They are parsed later, because they may have been edited."""
 
     row: Row
     cells: bytes
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 def differing(session: Session) -> Iterator[Break]:
-    """Every record that is not, column by column, what its journal makes it."""
+    """Yield every record whose columns differ from its journal."""
     entries = (
         entry
         for entry in pages(session, "journal_latest")
@@ -44,18 +44,18 @@ def differing(session: Session) -> Iterator[Break]:
         kept = _memories(session, page) if name == "memory" else _others(session, KINDS[name], page)
         for entry in page:
             if entry.record not in kept:
-                yield Break(entry.seq, f"the {name} {entry.record} is gone from its table")
+                yield Break(entry.seq, f"the {name} {entry.record} is missing from its table")
             elif not _agrees(session, KINDS[name], entry, kept[entry.record]):
                 yield Break(entry.seq, f"the {name} {entry.record} was edited in its table")
     for one in folded(session):
         if one.cells is not None and digest_of(one.cells) != one.digest:
-            yield Break(0, f"what was folded of the {one.kind} {one.record} was edited")
+            yield Break(0, f"the compacted state of the {one.kind} {one.record} was edited")
     for name, id in session.rows("journal_strays", limit=MOST_STRAYS):
-        yield Break(0, f"the {name} {id} was put into its table past the journal")
+        yield Break(0, f"the {name} {id} was added to its table without a journal entry")
 
 
 def _paged(entries: Iterator[Entry]) -> Iterator[tuple[str, list[Entry]]]:
-    """Entries of one kind that follow one another, a page at most."""
+    """Group consecutive entries of one kind, at most one page each."""
     for name, run in groupby(entries, key=lambda entry: entry.kind):
         while page := list(islice(run, PAGE)):
             yield name, page
@@ -90,24 +90,24 @@ def _agrees(session: Session, kind: Kind[Any], entry: Entry, kept: Kept) -> bool
             and _cells_hold(session, kind, entry, record, own, kept)
         )
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError):
-        return False  # what cannot even be read was not written by us
+        return False  # a row that cannot be parsed was not written by us
 
 
 def _stands_for_others(session: Session, own: Memory, record: Memory) -> bool:
-    """Whether the columns of a memory are what it shows as one with others under its title."""
+    """Whether the columns of a memory are the merged state of its title group."""
     held = titles.read(session, [own.id, *(row[0] for row in session.rows("title_others", id=own.id))])
     return len(held) > 1 and titles.together(held) == record
 
 
 def _is_shown(session: Session, memory: Memory, shown: str | None) -> bool:
-    """Whether the one that stands for a memory is the least under its title."""
+    """Whether the representative of a memory is the smallest id under its title."""
     live = session.rows("title_at", namespace=memory.namespace, title=memory.title)
     under: list[str] = [row[0] for row in live if row[3] == audience(memory)]
     return shown is not None and shown == min(under, default=None)
 
 
 def _memory_holds(session: Session, memory: Memory, kept: Kept) -> bool:
-    """Whether what only this store keeps of a memory follows from the rest."""
+    """Whether the local columns of a memory follow from the others."""
     shown, lives_until, collected_at, hash, used, *found_by = kept.local
     end = OPEN_END if memory.expires_at is None else memory.expires_at
     return (
@@ -121,7 +121,7 @@ def _memory_holds(session: Session, memory: Memory, kept: Kept) -> bool:
 
 
 def _cells_hold(session: Session, kind: Kind[Any], entry: Entry, record: Any, own: Any, kept: Kept) -> bool:
-    """Whether the stamps beside the columns are those that the journal's changes make together."""
+    """Whether the stored field versions are those that the journal's changes produce."""
     if record.version == 1 and kept.cells == cells.pack(cells.Cells(Stamp(entry.at, entry.origin), {}), {}):
         return True
     changes = changes_of(session, kind.name, entry.record)
@@ -129,7 +129,7 @@ def _cells_hold(session: Session, kind: Kind[Any], entry: Entry, record: Any, ow
     found = filled(cells.unpack(kept.cells, cells.flatten(kind.shape, record)).all(cells.flatten(kind.shape, own)))
     if whole:
         return found == made
-    if folding_of(session, kind.name, entry.record) is None:  # a purge took some of the changes
+    if folding_of(session, kind.name, entry.record) is None:  # a purge erased some of the changes
         return all(found.get(name) == cell for name, cell in made.items())
-    # it took what was folded as well, of which that is left in the cells which it had not seen
+    # it erased the compacted state too; only states that the purge had not seen remain
     return all(name in found and found[name] == join(found[name], cell) for name, cell in made.items())

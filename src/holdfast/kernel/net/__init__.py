@@ -1,1 +1,1 @@
-"""Requests to providers: bounded in time and in size, and sent nowhere else than to where they are addressed."""
+"""Outgoing requests: bounded in time and size, without proxies or redirects."""

@@ -1,28 +1,28 @@
-"""With what others are asked over a network."""
+"""Credentials and limits of outgoing requests."""
 
 from msgspec import Struct
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """With what a peer is asked."""
+    """Credentials for requests to peers."""
 
     api_key: str | None = None
     client_cert: str | None = None
     client_key: str | None = None
     ca: str | None = None
     fingerprint: str | None = None
-    """The SHA-256 of the certificate that the peer must have."""
+    """SHA-256 fingerprint of the peer's only accepted certificate."""
     insecure: bool = False
-    """Whether the peer's certificate is believed as it is."""
+    """Whether any certificate of the peer is accepted."""
 
     def __repr__(self) -> str:
         return "Access(...)"
 
 
 class Outbound(Struct, frozen=True):
-    """How requests go out whose address somebody else named."""
+    """Limits of requests to addresses given by users, such as webhooks."""
 
     networks: tuple[str, ...] = ()
-    """Besides public addresses."""
+    """Allowed networks in addition to public addresses."""
     timeout: float = 10.0
     attempts: int = 10

@@ -1,4 +1,4 @@
-"""A provider that fails is left alone for a while: nobody waits for it again and again."""
+"""Circuit breaker: stop sending requests to a failing provider for a while."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ from time import monotonic
 from holdfast.kernel.net.failure import Failure
 
 FAILURES = 3
-"""In a row, after which a provider is left alone; one that took the whole time limit counts as many."""
+"""Consecutive failures that open the breaker; a timeout counts as all of them."""
 OPEN_SECONDS = 30.0
 
 
 class Breaker:
-    """Lets requests pass, none, or after a while a single one that finds out. Any number of threads may ask it."""
+    """Passes requests while closed and none while open; after a while one probe decides. Thread-safe."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
@@ -25,7 +25,7 @@ class Breaker:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Let a request pass, or raise at once; what becomes of it decides on the next ones."""
+        """Pass a request or raise immediately; its outcome opens or closes the breaker."""
         self._enter()
         try:
             yield
@@ -39,7 +39,7 @@ class Breaker:
             self._note(None)
 
     def must_let_pass(self) -> None:
-        """Raise if a request would not be let pass now."""
+        """Raise if a request would be rejected now."""
         with self._lock:
             left = self._until - self._now()
             if self._failures >= FAILURES and (left > 0 or self._probing):
@@ -51,7 +51,7 @@ class Breaker:
             self._probing = self._failures >= FAILURES
 
     def _note(self, failure: Failure | None) -> None:
-        """A refusal for good shows that the provider is there: it is no failure in this sense."""
+        """Count a failure. A permanent refusal does not count: it shows that the provider is up."""
         with self._lock:
             self._probing = False
             if failure is None or not failure.retryable:
@@ -63,5 +63,5 @@ class Breaker:
 
 
 def _left_alone(left: float, why: str) -> str:
-    when = f"for another {left:.0f} seconds" if left >= 1 else "while it is being tried again"
-    return f"is left alone {when}, because it {why}"
+    when = f"for another {left:.0f} seconds" if left >= 1 else "while another request tries it"
+    return f"is skipped {when}, because it {why}"

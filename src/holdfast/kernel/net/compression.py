@@ -1,4 +1,4 @@
-"""Compressed messages: small on their way, and bounded where they are unpacked."""
+"""Gzip compression of messages, with a size limit for decompression."""
 
 import zlib
 
@@ -12,14 +12,14 @@ def pack(said: bytes) -> bytes:
 
 
 def unpack(packed: bytes, most: int) -> bytes:
-    """What was packed, whole; ValueError if it is not that, or if it would be more than so many bytes."""
+    """Decompress a message; ValueError if it is not one complete gzip stream or exceeds `most` bytes."""
     opened = zlib.decompressobj(_GZIP)
     try:
         said = opened.decompress(packed, most + 1)
     except zlib.error:
-        raise ValueError("is not what gzip makes") from None
+        raise ValueError("is not valid gzip") from None
     if len(said) > most:
-        raise ValueError(f"is more than {most:,} bytes when it is unpacked")
+        raise ValueError(f"exceeds {most:,} bytes when decompressed")
     if not opened.eof or opened.unused_data:
-        raise ValueError("is cut off, or more than one")
+        raise ValueError("is truncated, or more than one gzip stream")
     return said

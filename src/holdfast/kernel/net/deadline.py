@@ -1,4 +1,4 @@
-"""Work that may take for ever, such as looking up a name, in a thread that can be left alone."""
+"""Run blocking work that cannot be cancelled, such as a DNS lookup, in a thread that can be abandoned."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """What the work gives, or TimeoutError; the caller then ends what the thread still waits for."""
+    """Return the result of the work or raise TimeoutError; the caller then closes what the thread waits for."""
     future: Future[T] = Future()
     Thread(target=_settle, args=(future, work), name="holdfast-asking", daemon=True).start()
     return future.result(seconds)
@@ -18,5 +18,5 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 def _settle(future: Future[T], work: Callable[[], T]) -> None:
     try:
         future.set_result(work())
-    except Exception as error:  # noqa: BLE001 - raised again where the answer is waited for
+    except Exception as error:  # noqa: BLE001 - raised again in the waiting thread
         future.set_exception(error)

@@ -1,8 +1,8 @@
-"""Why a provider gave no answer, in words that go on after its name."""
+"""Why a request failed. The text continues a sentence that starts with the provider's name."""
 
 
 class Failure(Exception):
-    """No answer. Neither a key nor anything that a provider sent is in it: what it sends may repeat the key."""
+    """A failed request. Contains neither a key nor provider output, which may repeat the key."""
 
     def __init__(
         self,
@@ -20,10 +20,10 @@ class Failure(Exception):
         self.retryable = retryable
         self.status = status
         self.undone = undone
-        """Whether the provider surely did nothing, so that it has nothing to charge and may be asked again."""
+        """Whether the provider certainly did not process the request: nothing is charged and a retry is safe."""
         self.late = late
-        """Whether the whole time limit went by."""
+        """Whether the request timed out."""
         self.after = after
-        """For how many seconds the provider asks to be left alone."""
+        """Seconds to wait before a retry, as requested by the provider."""
         self.answered = answered or status is not None
-        """Whether the provider said something, if nothing of use or not to its end."""
+        """Whether the provider responded at all, even incompletely."""

@@ -1,4 +1,4 @@
-"""A request to a provider over HTTP: bounded in time and in size, and repeated only where that cannot harm."""
+"""HTTP requests to a provider: bounded in time and size, retried only where that is safe."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Of an answer: twice what the vectors of a batch can take."""
+"""Limit of a response: twice the largest batch of vectors."""
 FIRST_PAUSE = 0.5
-"""Seconds before the second try; each further pause is twice as long, and all of them are spread at random."""
+"""Seconds before the first retry; pauses double and have random jitter."""
 
 
 class Post:
-    """Posts JSON to one host. Neither proxies nor redirects are followed: each would be told the key."""
+    """Posts JSON to one host. Ignores proxies and redirects: they would receive the key."""
 
     def __init__(
         self,
@@ -44,18 +44,18 @@ class Post:
         self._timeout = timeout
         self._tries = tries
         self._quiet = quiet
-        """Whether any success is one, even if nothing is said."""
+        """Whether any 2xx status is a success, even with an empty body."""
         self.breaker = Breaker()
         self.host = address.netloc
 
     def __call__(self, path: str, body: bytes) -> bytes:
-        """The answer's body, or Failure; within the time limit either way, all tries together."""
+        """Return the response body or raise Failure; the time limit includes all retries."""
         deadline = monotonic() + self._timeout
         with self.breaker.passing():
             return self._tried(path, body, deadline)
 
     def _tried(self, path: str, body: bytes, deadline: float) -> bytes:
-        """Ask again while a provider refuses for now and the time suffices for the pause that it wants."""
+        """Retry temporary refusals while the time limit allows the requested pause."""
         for number in range(1, self._tries):
             try:
                 return self._asked(path, body, deadline)
@@ -91,7 +91,7 @@ class Post:
         try:
             return self._read(exchange.send(self._address.path.rstrip("/") + path, body, self._headers))
         except (OSError, HTTPException) as error:
-            # What a provider sends may repeat the key, and an error what it sends.
+            # A provider's output may repeat the key, and the error its output.
             raise self._broken(error, exchange) from None
 
     def _read(self, response: HTTPResponse) -> bytes:
@@ -99,21 +99,21 @@ class Post:
             raise self._refused(response.status, seconds_of(response.headers.get("Retry-After")))
         body = response.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
-            raise Failure(f"answered with more than {MOST_BYTES:,} bytes", status=200)
+            raise Failure(f"sent more than {MOST_BYTES:,} bytes", status=200)
         if response.length or not (body or self._quiet):
-            raise Failure("broke off in the middle of its answer", retryable=True, status=200)
+            raise Failure("closed the connection in the middle of its response", retryable=True, status=200)
         return body
 
     def _refused(self, status: int, after: float) -> Failure:
         match status:
             case 301 | 302 | 303 | 307 | 308:
-                what = f"redirects, which is not followed: set {self._settings}_url to where it leads"
+                what = f"redirects, which is not followed: set {self._settings}_url to the target"
             case 401 | 403:
                 what = f"does not accept the key (HTTP {status}): set {self._settings}_key"
             case 404:
-                what = f"knows no such path or model (HTTP 404): check {self._settings}_url and {self._settings}_model"
+                what = f"has no such path or model (HTTP 404): check {self._settings}_url and {self._settings}_model"
             case _:
-                what = f"refuses to answer (HTTP {status})" + (f" for {after:.0f} seconds" if after else "")
+                what = f"refused the request (HTTP {status})" + (f" for {after:.0f} seconds" if after else "")
         retryable = status in (408, 425, 429) or status >= 500
         return Failure(what, retryable=retryable, status=status, undone=True, after=after)
 
@@ -125,13 +125,13 @@ class Post:
             case TimeoutError():
                 return self._late(exchange)
             case ConnectionResetError() | BrokenPipeError() | HTTPException() | SSLEOFError():
-                what, no_http = "broke the connection off, or speaks no HTTP", not isinstance(error, OSError)
+                what, no_http = "closed the connection, or does not speak HTTP", not isinstance(error, OSError)
                 return Failure(what, retryable=True, undone=undone, answered=exchange.answered or no_http)
             case SSLError():
                 what = f"cannot be reached securely: check {self._settings}_url and the provider's certificate"
                 return Failure(what, undone=undone)
             case socket.gaierror():
-                return Failure("is not to be found under this name", retryable=True, undone=undone)
+                return Failure("cannot be found: its host name does not resolve", retryable=True, undone=undone)
             case _:
                 return Failure("cannot be reached", retryable=True, undone=undone)
 
@@ -141,7 +141,7 @@ class Post:
 
 
 def seconds_of(retry_after: str | None) -> float:
-    """How long a provider asks to be left alone: so many seconds, or until a date; 0 if it does not say."""
+    """Parse a Retry-After header, seconds or a date, to seconds; 0 without one."""
     if retry_after is None:
         return 0.0
     if retry_after.strip().isdecimal():
@@ -155,15 +155,15 @@ def seconds_of(retry_after: str | None) -> float:
 
 
 class Exchange:
-    """A request and its answer."""
+    """One request and its response."""
 
     def __init__(self, connection: HTTPConnection, deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
         self.sent = False
-        """Whether the provider may have got something of the request."""
+        """Whether the provider may have received part of the request."""
         self.answered = False
-        """Whether its answer began."""
+        """Whether a response started."""
 
     def send(self, path: str, body: bytes, headers: dict[str, str]) -> HTTPResponse:
         self._connection.connect()
@@ -176,7 +176,7 @@ class Exchange:
         return response
 
     def end(self) -> None:
-        """Close the connection, and so wake up whoever still reads from it."""
+        """Close the connection; this wakes a thread that still reads from it."""
         if self._connection.sock:
             with suppress(OSError):
                 self._connection.sock.shutdown(socket.SHUT_RDWR)

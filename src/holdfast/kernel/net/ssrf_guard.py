@@ -1,4 +1,4 @@
-"""Where a request may go whose address somebody else named: to public addresses, and to networks that were allowed."""
+"""SSRF guard: requests to user-given addresses may reach only public addresses and allowed networks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 MOST_URL = 2048
-NOT_PUBLIC = "leads to an address that is not public, and that webhook_networks does not allow"
+NOT_PUBLIC = "resolves to an address that is not public and not allowed by webhook_networks"
 _UNICAST = IPv6Network("2000::/3")
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-"""NAT64: the last 32 bits are an IPv4 address, and the packets go there."""
+"""NAT64: packets go to the IPv4 address in the last 32 bits."""
 _NOT_FOR_HOSTS = tuple(
     ip_network(text)
     for text in (
-        "192.0.0.0/24",  # protocol assignments, of which some count as global
+        "192.0.0.0/24",  # protocol assignments, some of which count as global
         "192.88.99.0/24",  # relays of 6to4
         "2001::/23",  # Teredo and other protocol assignments
         "2001:db8::/32",
@@ -32,11 +32,11 @@ _NOT_FOR_HOSTS = tuple(
     )
 )
 _ISATAP = (0x00005EFE, 0x02005EFE)
-"""The third quarter of an address whose last quarter is an IPv4 address."""
+"""Third quarter of an ISATAP address; the last quarter is an IPv4 address."""
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address, and the one that may be embedded in it, is some host's on the Internet."""
+    """Whether an address, and an IPv4 address embedded in it, is public."""
     if any(address.version == network.version and address in network for network in _NOT_FOR_HOSTS):
         return False
     if isinstance(address, IPv4Address):
@@ -54,7 +54,7 @@ def _embedded(address: IPv6Address) -> IPv4Address | None:
 
 
 def is_allowed(address: Address, networks: Sequence[str]) -> bool:
-    """Whether an address lies within the networks that the settings name."""
+    """Whether an address is in one of the allowed networks."""
     if isinstance(address, IPv6Address):
         address = address.ipv4_mapped or address
     return any(address.version == network.version and address in network for network in _networks(tuple(networks)))
@@ -69,17 +69,17 @@ def _networks(given: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def admit_url(url: str, outbound: Outbound) -> SplitResult:
-    """An address that a webhook may have, as far as it can be told without asking anybody.
+    """Validate a webhook URL, as far as possible without a DNS lookup.
 
-    What is wrong with one is not repeated: it may hold a password.
+    Errors never repeat the URL: it may contain a password.
     """
     parts = _parts(url)
     found = _written(parts.hostname or "", _port(parts))
     allowed = bool(found) and all(is_allowed(one, outbound.networks) for one in found)
     if not all(is_public(one) or is_allowed(one, outbound.networks) for one in found):
-        raise _invalid("is not public, and webhook_networks does not allow it")
+        raise _invalid("must be public or allowed by webhook_networks")
     if parts.scheme != "https" and not allowed and (found or not outbound.networks):
-        raise _invalid("begins with https://; http:// is for networks that webhook_networks allows")
+        raise _invalid("must start with https://; http:// is only for networks in webhook_networks")
     return parts
 
 
@@ -88,15 +88,15 @@ def _parts(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise _invalid("is not a URL") from None
+        raise _invalid("must be a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or "%" in parts.netloc:
-        raise _invalid("begins with https:// and the name of a host")
+        raise _invalid("must start with https:// and a host name")
     if not (url.isascii() and url.isprintable()) or " " in url or len(url) > MOST_URL:
-        raise _invalid(f"has at most {MOST_URL} characters, all of them ASCII and none a blank")
+        raise _invalid(f"must be at most {MOST_URL} ASCII characters without blanks")
     if parts.username is not None or parts.password is not None:
-        raise _invalid("holds no user and no password: what proves who sends is the signature")
+        raise _invalid("must not contain a user or password: the signature authenticates the sender")
     if parts.fragment:
-        raise _invalid("has no part behind a #")
+        raise _invalid("must not contain a fragment (#)")
     return parts
 
 
@@ -105,7 +105,7 @@ def _invalid(what: str) -> Invalid:
 
 
 def _written(host: str, port: int) -> list[Address]:
-    """The addresses that a host is written as, in any form that a resolver takes; none, if it is a name to look up."""
+    """Return the addresses of a literal host, in any form a resolver accepts; empty for a host name."""
     if host.rstrip(".").lower().split(".")[-1] == "localhost":
         return [ip_address("127.0.0.1"), ip_address("::1")]
     try:
@@ -124,14 +124,14 @@ def _port(parts: SplitResult) -> int:
 
 
 def resolve(parts: SplitResult, outbound: Outbound) -> list[Address]:
-    """Every address of a host, to connect to; Failure if one of them may not be reached."""
+    """Resolve a host to all its addresses; raises Failure if any of them is not allowed."""
     try:
         found = _found(parts.hostname or "", _port(parts))
     except (OSError, ValueError, UnicodeError):
-        raise Failure("is not to be found under this name", retryable=True, undone=True) from None
+        raise Failure("cannot be found: its host name does not resolve", retryable=True, undone=True) from None
     others = [one for one in found if not is_allowed(one, outbound.networks)]
     if not found or not all(map(is_public, others)):
         raise Failure(NOT_PUBLIC, undone=True)
     if others and parts.scheme != "https":
-        raise Failure("is public, and so reached by https:// alone", undone=True)
+        raise Failure("is public and therefore requires https://", undone=True)
     return found

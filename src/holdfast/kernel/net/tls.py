@@ -1,4 +1,4 @@
-"""Certificates: which are shown, which are believed, and which alone are let in."""
+"""TLS contexts: own certificates, trusted signers, pinned and allow-listed certificates."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from holdfast.kernel.errors import Misconfigured
 
 Accepts = Callable[[str], bool]
-"""Whether the one who has a certificate of this fingerprint may speak."""
+"""Whether a client with this certificate fingerprint is accepted."""
 
 
 def fingerprint_of(certificate: bytes | None) -> str:
-    """The SHA-256 of a certificate, as 64 digits; of none, an empty text."""
+    """Return the SHA-256 of a certificate as 64 hex digits; empty without one."""
     return sha256(certificate).hexdigest() if certificate else ""
 
 
@@ -26,11 +26,11 @@ def client_context(
     fingerprint: str | None = None,
     insecure: bool = False,
 ) -> ssl.SSLContext:
-    """How a peer is asked: it must have a certificate of a known signer and of its name, or the very one that is
-    pinned; with a signer and a pin, both. To believe any needs a certificate of one's own."""
+    """Build the client's TLS context: the peer needs a certificate of a trusted signer for its host name, or the pinned
+    one; with signer and pin, both. `insecure` requires a client certificate."""
     if insecure and not (cert and key):
         raise Misconfigured(
-            "To believe any certificate of a peer takes a client certificate and its key: give both, or leave it out."
+            "Accepting any certificate of a peer requires a client certificate and its key: give both, or leave it out."
         )
     context = ssl.create_default_context(cafile=_readable(ca))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -44,7 +44,7 @@ def client_context(
 
 
 def server_context(cert: str, key: str, ca: str | None = None, accepts: Accepts | None = None) -> ssl.SSLContext:
-    """How a store is served: with a signer of clients, only to who has a certificate of it, and whom one accepts."""
+    """Build the server's TLS context; with `ca`, clients need a certificate signed by it that `accepts` allows."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _show(context, cert, key)
@@ -52,7 +52,7 @@ def server_context(cert: str, key: str, ca: str | None = None, accepts: Accepts 
         try:
             context.load_verify_locations(_readable(ca))
         except ssl.SSLError:
-            raise Misconfigured(f"{ca} holds no certificates: a PEM file is needed.") from None
+            raise Misconfigured(f"{ca} contains no certificates: a PEM file is required.") from None
         context.verify_mode = ssl.CERT_REQUIRED
     if accepts is not None:
         context.sslobject_class = _accepting(accepts)
@@ -61,14 +61,14 @@ def server_context(cert: str, key: str, ca: str | None = None, accepts: Accepts 
 
 def _show(context: ssl.SSLContext, cert: str | None, key: str | None) -> None:
     if (cert is None) != (key is None):
-        raise Misconfigured("A certificate and its key belong together: give both.")
+        raise Misconfigured("A certificate needs its key and vice versa: give both.")
     if cert is None:
         return
     try:
         context.load_cert_chain(_readable(cert) or "", _readable(key), password=_no_password)
     except (ssl.SSLError, ValueError):
         raise Misconfigured(
-            f"{cert} and its key cannot be used: both are PEM files, of one pair, and the key has no password."
+            f"{cert} and its key cannot be used: both must be PEM files and match, and the key must have no password."
         ) from None
 
 
@@ -77,7 +77,7 @@ def _no_password() -> str:
 
 
 def _readable(path: str | None) -> str | None:
-    """A file that is there and may be read; what is wrong with one is said by its name."""
+    """Return the path if the file is readable, else raise with its name."""
     if path is None:
         return None
     try:
@@ -89,19 +89,19 @@ def _readable(path: str | None) -> str | None:
 
 def _pinning(fingerprint: str) -> type[ssl.SSLSocket]:
     class Pinned(ssl.SSLSocket):
-        """A connection that ends before the first word if the other side has another certificate."""
+        """A connection that fails the handshake unless the peer has the pinned certificate."""
 
         def do_handshake(self, block: bool = False) -> None:
             super().do_handshake(block)
             if fingerprint_of(self.getpeercert(binary_form=True)) != fingerprint:
-                raise ssl.SSLCertVerificationError("its certificate is not the one that is pinned")
+                raise ssl.SSLCertVerificationError("its certificate is not the pinned one")
 
     return Pinned
 
 
 def _accepting(accepts: Accepts) -> type[ssl.SSLObject]:
     class Accepted(ssl.SSLObject):
-        """A connection on which nothing is heard from who is not accepted, or is not any more."""
+        """A connection that reads nothing from a client that is not, or no longer, accepted."""
 
         def do_handshake(self) -> None:
             super().do_handshake()

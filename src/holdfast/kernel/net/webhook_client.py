@@ -1,4 +1,4 @@
-"""One request to an address that somebody else named: to a checked address, bounded, and never anywhere else."""
+"""Webhook requests: only to checked addresses, bounded in time, without redirects."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from holdfast.kernel.net.ssrf_guard import Address, admit_url, resolve
 
 
 class Answer(NamedTuple):
-    """What a receiver said; its words are not read."""
+    """A receiver's response; its body is not read."""
 
     status: int
     after: float = 0.0
-    """For how many seconds it asks to be left alone."""
+    """Seconds to wait before a retry, as requested by the receiver."""
 
 
 class Webhook:
-    """Posts to one URL. The name is looked up once a request, and the connection goes to what was looked up."""
+    """Posts to one URL. The host is resolved once per request, and the connection uses exactly those addresses."""
 
     def __init__(self, url: str, outbound: Outbound) -> None:
         self._parts = admit_url(url, outbound)
@@ -34,7 +34,7 @@ class Webhook:
         self.host = self._parts.netloc
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """What the receiver answers, or Failure; within the time limit either way. No redirect is followed."""
+        """Return the response or raise Failure within the time limit. Redirects are not followed."""
         deadline = monotonic() + self._outbound.timeout
         try:
             return within(self._outbound.timeout, lambda: self._posted(body, dict(headers), deadline))
@@ -45,7 +45,7 @@ class Webhook:
             self.end()
 
     def end(self) -> None:
-        """Break the connection off, and so wake up whoever waits for an answer."""
+        """Close the connection; this wakes a thread that waits for the response."""
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.end()
@@ -72,15 +72,15 @@ class Webhook:
 def _broken(error: OSError | HTTPException) -> Failure:
     match error:
         case SSLError():
-            return Failure("cannot be reached securely: its certificate is not one that this machine trusts")
+            return Failure("cannot be reached securely: this machine does not trust its certificate")
         case ConnectionResetError() | BrokenPipeError() | HTTPException():
-            return Failure("broke the connection off, or speaks no HTTP", retryable=True)
+            return Failure("closed the connection, or does not speak HTTP", retryable=True)
         case _:
             return Failure("cannot be reached", retryable=True)
 
 
 def _connected(addresses: Sequence[Address], port: int, timeout: float) -> socket.socket:
-    """A connection to the first of the addresses that takes one."""
+    """Connect to the first reachable address."""
     for address in addresses[:-1]:
         try:
             return socket.create_connection((str(address), port), timeout)
@@ -90,7 +90,7 @@ def _connected(addresses: Sequence[Address], port: int, timeout: float) -> socke
 
 
 class _Pinned(HTTPConnection):
-    """Asks for a host by its name, at addresses that were checked."""
+    """Connects to checked addresses of a host."""
 
     def __init__(self, host: str, port: int | None, addresses: Sequence[Address], timeout: float) -> None:
         super().__init__(host, port, timeout=timeout)
@@ -101,7 +101,7 @@ class _Pinned(HTTPConnection):
 
 
 class _PinnedTls(HTTPSConnection):
-    """The same over TLS: the certificate must be the name's."""
+    """The same over TLS: the certificate must match the host name."""
 
     def __init__(self, host: str, port: int | None, addresses: Sequence[Address], timeout: float) -> None:
         self._trusted: SSLContext = create_default_context()

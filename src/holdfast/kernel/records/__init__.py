@@ -1,1 +1,1 @@
-"""Record kinds of the kernel and the rules that every record follows: validation, merge, tombstones."""
+"""Record kinds of the kernel, and the rules for all records: validation, merge, tombstones."""

@@ -1,4 +1,4 @@
-"""A change as it travels between stores: what its author said, word for word, and signed."""
+"""A change as it is exchanged between stores: its author's exact content, signed."""
 
 import re
 from hashlib import sha256
@@ -12,39 +12,39 @@ from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.merge import AWAITED, Cell
 
 FORM = 1
-"""The version of what a signature covers."""
+"""Version of the signed format."""
 MOST_WORDS = 4 * 1024 * 1024
-"""Bytes of one change: a version of a skill is the largest."""
+"""Size limit of one change; a skill version is the largest."""
 MAX_NUMBER = 2**62
-"""The largest number that any store can keep."""
+"""The largest integer that every engine can store."""
 MAX_NAME_CHARS = 512
 ERASED_UNSEEN = "purged"
-"""Stands for the digest of what was purged before its author ever told it to anybody."""
+"""Replaces the digest of content that was purged before its author ever sent it."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One journalled change of a record, by the store in which it was made."""
+    """One journalled change of a record, sent by the store that made it or by a relay."""
 
     origin: str
     n: int
-    """Its number among the changes of its origin, which leave none out."""
+    """Its number among its origin's changes, without gaps."""
     at: int
-    """The time of its stamp."""
+    """Time of its stamp."""
     actor: str
     op: str
     kind: str
     record: str
     about: str | None = None
     body: str | None = None
-    """The whole record, if this created it."""
+    """The whole record, if the change created it."""
     delta: str | None = None
-    """The cells that it wrote, if it edited one."""
+    """The field states that it wrote, if it edited a record."""
     erased: str | None = None
-    """The digest of what it said before a purge took that."""
+    """Digest of its content before a purge erased it."""
     signature: str = ""
     group: int = 0
-    """Changes of one transaction follow one another with the same number."""
+    """Transaction number: consecutive changes of one transaction share it."""
 
     @property
     def stamp(self) -> Stamp:
@@ -52,83 +52,83 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def words(self) -> str | None:
-        """What it says; None once that was erased."""
+        """Its content; None after it was erased."""
         return self.body if self.delta is None else self.delta
 
 
 class Name(NamedTuple):
-    """By which a change is known everywhere."""
+    """Identifies a change on every store."""
 
     origin: str
     n: int
 
 
 def node_of(origin: str) -> str:
-    """The node of which an origin is an incarnation."""
+    """Return the node of a replica id."""
     return origin.partition(".")[0]
 
 
 def digest(body: str | None, delta: str | None) -> str:
-    """A digest of what a change says, which remains when that is erased."""
+    """Hash the content of a change; the digest remains after an erasure."""
     return sha256(msgspec.json.encode([body if delta is None else None, delta])).hexdigest()
 
 
 def signed(change: Change) -> bytes:
-    """What its author signs."""
+    """Return the bytes that the author of a change signs."""
     said = change.erased or digest(change.body, change.delta)
     about = (change.origin, change.n, change.at, change.actor, change.op, change.kind, change.record, change.about)
     return msgspec.json.encode([FORM, *about, said])
 
 
 def mark(origin: str, n: int, at: int, op: str, kind: str, record: str) -> str:
-    """Tells two histories of one origin apart: a store brought back from a copy gives a number twice."""
+    """Hash that distinguishes two histories of one origin: a restored store assigns the same numbers again."""
     return sha256(msgspec.json.encode([origin, n, at, op, kind, record])).hexdigest()[:32]
 
 
 def must_be_named(change: Change) -> None:
-    """Raise unless origin and number are such as a store can keep a change under."""
+    """Raise unless origin and number are valid."""
     must_be_name("origin", change.origin)
     if not 1 <= change.n <= MAX_NUMBER:
-        raise Invalid("A change has a number from 1 on.")
+        raise Invalid(f"n: must be 1 to {MAX_NUMBER:,}")
 
 
 def must_be_whole(change: Change) -> None:
-    """Raise if a change cannot be one, whoever sent it: checked before anything else is done with it."""
+    """Raise unless a change is well-formed. Runs before any other processing, for every sender."""
     must_be_named(change)
     for field in ("actor", "op", "kind", "record"):
         must_be_name(field, getattr(change, field))
     if change.about is not None:
         must_be_name("about", change.about)
     if not (0 <= change.at <= MAX_NUMBER and 0 <= change.group <= MAX_NUMBER):
-        raise Invalid(f"A change has a time and a group from 0 to {MAX_NUMBER:,}.")
+        raise Invalid(f"at, group: must be 0 to {MAX_NUMBER:,}")
     if STATE in (change.origin, change.op):
-        raise Invalid("A whole record is not a change.")
+        raise Invalid("origin, op: a whole record is not a change")
     said = [part for part in (change.body, change.delta, change.erased) if part is not None]
     if len(said) != 1:
-        raise Invalid("A change is a whole record, or an edit, or erased: one of them.")
+        raise Invalid("A change needs exactly one of body, delta and erased.")
     if len(said[0].encode()) > MOST_WORDS:
-        raise Invalid(f"A change says at most {MOST_WORDS:,} bytes.")
+        raise Invalid(f"The content of a change must be at most {MOST_WORDS:,} bytes.")
     if change.erased is not None and change.erased != ERASED_UNSEEN and not _DIGEST.fullmatch(change.erased):
-        raise Invalid("erased: the digest of what was erased, 64 hexadecimal digits")
+        raise Invalid("erased: must be a digest of 64 hexadecimal digits")
 
 
 def must_be_name(field: str, name: str) -> None:
-    """Raise unless a name can be kept and looked up."""
+    """Raise unless a name can be stored and looked up."""
     if not 0 < len(name) <= MAX_NAME_CHARS or "\x00" in name:
-        raise Invalid(f"{field}: 1 to {MAX_NAME_CHARS} characters without NUL")
+        raise Invalid(f"{field}: must be 1 to {MAX_NAME_CHARS} characters without NUL")
 
 
 def must_agree(change: Change, written: dict[str, Cell]) -> None:
-    """Raise if an edit says something else of its own time than its stamp, or speaks for others."""
+    """Raise if an edit's states do not match its own stamp, or name values its author cannot have seen."""
     for name, cell in written.items():
         own = [stamp for stamp, value in cell.values.items() if value is not AWAITED]
         if own != [change.stamp] or cell.seen.get(change.origin) != change.at:
-            raise Invalid(f"{name}: written under another stamp than that of its change.")
+            raise Invalid(f"{name}: its stamp differs from that of the change")
         if any(stamp.time > cell.seen.get(stamp.origin, -1) for stamp in cell.values):
-            raise Invalid(f"{name}: names a value that its author cannot have seen.")
+            raise Invalid(f"{name}: names a value that its author cannot have seen")
 
 
 def ahead(change: Change, written: dict[str, Cell], now_ms: int) -> bool:
-    """Whether a change comes from so far in the future that a clock must be wrong."""
+    """Whether a change is so far in the future that a clock must be wrong."""
     times = [change.at, *(time for cell in written.values() for time in cell.seen.values())]
     return any(too_far(time, now_ms) for time in times)

@@ -1,7 +1,7 @@
-"""A record's cells, beside its columns.
+"""Per-field merge state of a record, stored next to its columns.
 
-A fresh row has one stamp for all its cells, so only that base is kept; a cell written later, or holding more than the
-value its column shows, is kept whole.
+A new row has one stamp for all fields, so only that base is stored. A field that was written later, or has more values
+than its column shows, is stored in full.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,40 +22,40 @@ Origin = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 _PLAIN = {type(None), str, int, float, bool}
 
 PURGED = "purged"
-"""The cell that a purge writes beside all others: what is older than it, of what has a cell by element, is gone."""
+"""Field written by a purge: older elements of sets and maps are dropped."""
 
 
 class Shape(NamedTuple):
     """How the fields of a record kind merge."""
 
     registers: tuple[str, ...]
-    """One value shows; a concurrent other one is a conflict."""
+    """The newest value is shown; a different concurrent one is a conflict."""
     quiet: tuple[str, ...] = ()
-    """The newest value wins without a conflict."""
+    """The newest value wins, without a conflict."""
     highest: tuple[str, ...] = ()
-    """The greatest value wins, whoever wrote it last."""
+    """The greatest value wins, regardless of time."""
     sets: tuple[str, ...] = ()
-    """A cell per element."""
+    """One state per element."""
     maps: tuple[str, ...] = ()
-    """A cell per key; null means removed."""
+    """One state per key; null means removed."""
     reviving: tuple[str, ...] = ()
-    """An edit of these writes the state again, so that it outlives an older deletion."""
+    """An edit of these fields also writes `state`, so that it wins over an older deletion."""
     here: tuple[str, ...] = ()
-    """Keys of maps that are of this store alone: no other one hears of them."""
+    """Map keys that are local to this store and never replicated."""
 
 
 class WrittenValue(NamedTuple):
-    """A value of a cell as it travels, under its stamp."""
+    """A value with its stamp on the wire."""
 
     time: Time
     origin: Origin
     value: Any
     is_awaited: int = 0
-    """1: the value is named alone; its own change brings it."""
+    """1: only the stamp is sent; the value comes with its own change."""
 
 
 class WrittenCell(NamedTuple):
-    """A cell as it travels."""
+    """A field state on the wire."""
 
     values: list[WrittenValue]
     seen: dict[Origin, Time]
@@ -69,23 +69,23 @@ class Cells(NamedTuple):
     own: dict[str, Cell]
 
     def cell(self, name: str, value: Any) -> Cell:
-        """The cell of a name, given the value its column shows (None: no such element)."""
+        """Return the state of a field, given the value of its column (None: no such element)."""
         if name in self.own:
             return self.own[name]
         return Cell({self.base: value}, {self.base.origin: self.base.time}) if value is not None else Cell({}, {})
 
     def all(self, shows: Mapping[str, Any]) -> dict[str, Cell]:
-        """Every cell of a record whose columns show these values, those of fields that we do not know included."""
+        """Return the states of all fields, given the values of the columns; unknown fields included."""
         base, seen, nothing = self.base, {self.base.origin: self.base.time}, Cell({}, {})
         return {n: nothing if v is None else Cell({base: v}, seen) for n, v in shows.items()} | self.own
 
     def floors(self, names: Mapping[str, Any]) -> list[int]:
-        """Every time seen in these cells: a new stamp lies above them."""
+        """Return all times seen by these fields: a new stamp must be later."""
         return [time for name, value in names.items() for time in self.cell(name, value).seen.values()]
 
 
 def flatten(shape: Shape, record: Any) -> dict[str, Any]:
-    """Every cell's name and the value it shows."""
+    """Return the shown value of every field, with one field per set element and map key."""
     names = (*shape.registers, *shape.quiet, *shape.highest)
     flat = {name: value if type(value := getattr(record, name)) in _PLAIN else plain(value) for name in names}
     for name in shape.sets:
@@ -98,21 +98,21 @@ def flatten(shape: Shape, record: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Tuples and structs as JSON has them."""
+    """Convert tuples and structs to JSON values."""
     if type(value) in _PLAIN:
         return value
     return [plain(item) for item in value] if isinstance(value, tuple) else msgspec.to_builtins(value)
 
 
 def made(shape: Shape, record: Any, stamp: Stamp, unknown: Mapping[str, Any]) -> dict[str, Cell]:
-    """The cells of a record as it was created: every value under one stamp, also those whose fields we do not know."""
+    """Build the states of a new record: every value under one stamp, unknown fields included."""
     flat = {**unknown, **flatten(shape, record)}
     seen = {stamp.origin: stamp.time}
     return {name: Cell({stamp: value}, seen) for name, value in flat.items() if value is not None}
 
 
 def rebuilt(shape: Shape, record: R, shows: Mapping[str, Any]) -> R:
-    """A record with the values that its cells show; what is there already keeps its order."""
+    """Return the record with the given shown values; existing elements keep their order."""
     fields: dict[str, Any] = {name: shows.get(name) for name in (*shape.registers, *shape.quiet, *shape.highest)}
     for name in shape.sets:
         there = [cell[len(name) + 1 :] for cell, value in shows.items() if cell.startswith(f"{name}:") and value]
@@ -130,7 +130,7 @@ def rebuilt(shape: Shape, record: R, shows: Mapping[str, Any]) -> R:
 
 
 def shows(shape: Shape, held: Mapping[str, Iterable[Cell]]) -> dict[str, Any]:
-    """The value that each name shows over its cells: of one record, or of all that share a title."""
+    """Return the shown value of each field, merged over the states of one record or of a title group."""
     found = {name: _shows(shape, name, list(many)) for name, many in held.items()}
     if PURGED in held and not _said_since(shape, held):
         found["state"] = "deleted"
@@ -138,7 +138,7 @@ def shows(shape: Shape, held: Mapping[str, Iterable[Cell]]) -> dict[str, Any]:
 
 
 def _said_since(shape: Shape, held: Mapping[str, Iterable[Cell]]) -> bool:
-    """Whether a purged record says something again; to bring it back without a word does not revive it."""
+    """Whether a purged record has new content; a restore without content does not revive it."""
     purges = {stamp for cell in held[PURGED] for stamp in cell.values}
     return any(max(cell.values) not in purges for cell in held.get(shape.reviving[0], ())) if shape.reviving else False
 
@@ -152,14 +152,14 @@ def _shows(shape: Shape, name: str, many: list[Cell]) -> Any:
 
 
 def losers(shape: Shape, name: str, many: Iterable[Cell]) -> list[tuple[Stamp, Any]]:
-    """The values of a name that nobody has knowingly replaced and that do not show: its conflicts."""
+    """Return the conflicts of a field: values that lost the merge and were never replaced knowingly."""
     if name in shape.registers or name.split(":", 1)[0] in shape.maps:
         return shown(many)[1]
     return []
 
 
 def changed(shape: Shape, before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
-    """The cells that differ: name -> (old, new). A removed element becomes False, a removed key null."""
+    """Compare two records by field: name -> (old, new). A removed element becomes False, a removed key null."""
     old, new = flatten(shape, before), flatten(shape, after)
     found = {n: (old.get(n), v) for n, v in new.items() if n not in old or canonical(old[n]) != canonical(v)}
     for name in old.keys() - new.keys():
@@ -170,7 +170,7 @@ def changed(shape: Shape, before: Any, after: Any) -> dict[str, tuple[Any, Any]]
 
 
 def edit(shape: Shape, cells: Cells, edits: Mapping[str, tuple[Any, Any]], stamp: Stamp) -> tuple[Cells, bytes]:
-    """The cells after an edit, and the delta that travels."""
+    """Apply an edit; return the new states and the delta to send."""
     own, travelling = dict(cells.own), {}
     for name, (old, new) in edits.items():
         all_replaced = name in (*shape.quiet, *shape.highest) or name.split(":", 1)[0] in shape.sets
@@ -194,7 +194,7 @@ def encode(cells: Mapping[str, Cell]) -> bytes:
 
 
 def decode(raw: bytes) -> dict[str, Cell]:
-    """Cells as they travel; raises msgspec.ValidationError if anything in them is of another type."""
+    """Decode states from the wire; raises msgspec.ValidationError."""
     learn(WrittenCells)
     written = msgspec.json.decode(raw, type=WrittenCells)
     return {name: Cell(_values_of(values), seen) for name, (values, seen) in written.items()}
@@ -207,7 +207,7 @@ def _values_of(written: Iterable[WrittenValue]) -> dict[Stamp, Any]:
 def purge(
     shape: Shape, cells: Cells, shows: Mapping[str, Any], left: Struct, stamp: Stamp, known: Mapping[str, int]
 ) -> bytes:
-    """The delta of a purge: every field anew, and all that is left of what was seen in cells or is known otherwise."""
+    """Build the delta of a purge: every field is overwritten, and everything seen so far is marked as seen."""
     held, after = cells.all(shows), flatten(shape, left)
     names = (*shape.registers, *shape.quiet, *shape.highest)
     written = {name: write(held.get(name, Cell({}, {})), stamp, after.get(name), None) for name in names}
@@ -220,7 +220,7 @@ def purge(
 
 
 def swept(shape: Shape, held: Mapping[str, Cell]) -> dict[str, Cell]:
-    """The cells without the elements that are older than the last purge: how they were called may say too much."""
+    """Drop elements older than the last purge: even their names can reveal content."""
     if PURGED not in held:
         return dict(held)
     floor = max(stamp.time for stamp in held[PURGED].values)
@@ -235,14 +235,14 @@ def swept(shape: Shape, held: Mapping[str, Cell]) -> dict[str, Cell]:
 
 
 def least(cells: Cells, shows: Mapping[str, Any]) -> Cells:
-    """The same cells, without those that follow from the base and the columns."""
+    """Drop states that follow from the base stamp and the columns."""
     plain_ones = Cells(cells.base, {})
     own = {name: cell for name, cell in cells.own.items() if cell != plain_ones.cell(name, shows.get(name))}
     return Cells(cells.base, own)
 
 
 def pack(cells: Cells, shows: Mapping[str, Any]) -> bytes:
-    """The bytes kept with the row; a value that its column shows is not repeated."""
+    """Encode for the row; values equal to their column are left out."""
     own = {}
     for name, cell in cells.own.items():
         raw = _plain_cell(cell)

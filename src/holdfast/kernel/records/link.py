@@ -20,7 +20,7 @@ class Link(Struct, frozen=True):
     valid_from: int
     valid_until: int | None
     agent: str
-    """Who observed it."""
+    """The agent that observed it."""
     created_at: int
     updated_at: int
     origin: str

@@ -49,11 +49,11 @@ SOURCES = (
 
 
 IMPORTED_FROM = "imported_from_agent_id"
-"""The first author of a memory that became somebody else's when it was brought into this store."""
+"""Metadata key: original author of a memory that another agent imported into this store."""
 
 
 class Citation(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Where a claim was read."""
+    """Source of a claim."""
 
     uri: str
     accessed_at: str
@@ -69,7 +69,7 @@ class Span(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Memory(Struct, frozen=True):
-    """Something learned: by whom, when, and whether it still holds. Moments are microseconds."""
+    """One remembered item. Timestamps are in microseconds."""
 
     id: str
     namespace: str
@@ -103,7 +103,7 @@ class Memory(Struct, frozen=True):
     origin: str
     version: int
     extra: dict[str, Any]
-    """Fields of a foreign export that Holdfast does not know: kept and written again."""
+    """Unknown fields of an import; exported again unchanged."""
 
 
 MEMORY_SHAPE = Shape(
@@ -135,12 +135,12 @@ MEMORY_SHAPE = Shape(
 
 
 def higher(a: Tier, b: Tier) -> Tier:
-    """A tier only ever rises."""
+    """Return the longer-lived of two tiers."""
     return max(a, b, key=TIERS.index)
 
 
 def audience(memory: Memory) -> str:
-    """With whom a memory can share its title: what is private only with what the same agent keeps private."""
+    """Return the audience of a title: private memories collide only with private ones of the same agent."""
     return memory.agent if memory.scope == "private" else ""
 
 

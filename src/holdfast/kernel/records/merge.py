@@ -1,7 +1,7 @@
-"""The merge: state-based, one cell at a time. `join` is the only one there is.
+"""The merge of concurrent edits: a state-based CRDT per field. `join` is the only merge function.
 
-A cell holds the values that nobody has knowingly replaced, each under its stamp, and what has been seen of every
-origin. The greatest stamp shows; the other, different values are the conflicts.
+A field state holds the values that were never replaced knowingly, each under its stamp, and the latest time seen of
+every origin. The value with the greatest stamp is shown; other, different values are conflicts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +12,13 @@ import msgspec
 from holdfast.kernel.clock import Stamp
 
 MOST_LOST = 16
-"""Values of one field that are kept beside the one that shows."""
+"""Limit of conflicting values per field."""
 Keep = Literal["shown", "other", "mine", "theirs", "both", "edited"]
-"""How a conflict is settled."""
+"""Ways to resolve a conflict."""
 
 
 class Awaited:
-    """A value that a change names and whose own change has not come yet."""
+    """Placeholder for a value whose own change has not arrived yet."""
 
     def __repr__(self) -> str:
         return "AWAITED"
@@ -35,12 +35,12 @@ class Cell(NamedTuple):
 
 
 def canonical(value: Any) -> bytes:
-    """Equal exactly for equal JSON; in Python True == 1."""
+    """Encode so that equal JSON has equal bytes; in Python, True == 1."""
     return b"" if value is AWAITED else _sorted_json.encode(value)
 
 
 def join(a: Cell, b: Cell) -> Cell:
-    """What two replicas of a cell know together: commutative, associative, idempotent."""
+    """Merge two replicas of a field state: commutative, associative, idempotent."""
     values: dict[Stamp, Any] = {}
     for mine, other in ((a, b), (b, a)):
         for stamp, value in mine.values.items():
@@ -52,7 +52,7 @@ def join(a: Cell, b: Cell) -> Cell:
 
 
 def write(cell: Cell, stamp: Stamp, new: Any, replaces: Sequence[Any] | None) -> Cell:
-    """Put `new` in place of the values its writer saw (`None`: of all); other values stay, as conflicts."""
+    """Replace the values that the writer saw (`None`: all) with `new`; other values stay as conflicts."""
     kept: dict[Stamp, Any] = {}
     if replaces is not None:
         gone = {canonical(value) for value in (*replaces, new)}
@@ -61,12 +61,12 @@ def write(cell: Cell, stamp: Stamp, new: Any, replaces: Sequence[Any] | None) ->
 
 
 def delta(cell: Cell, stamp: Stamp) -> Cell:
-    """What travels: the author's own value; the losers it kept are only named."""
+    """Return the delta to send: the author's own value; other values only as stamps."""
     return Cell({s: v if s == stamp else AWAITED for s, v in cell.values.items()}, cell.seen)
 
 
 def shown(cells: Iterable[Cell]) -> tuple[Any, list[tuple[Stamp, Any]]]:
-    """The value that shows over the cells of one title, and the conflicts beside it."""
+    """Return the shown value over several states, and the conflicting ones."""
     known = [(s, canonical(v), v) for cell in cells for s, v in cell.values.items() if v is not AWAITED]
     if not known:
         return None, []
@@ -75,10 +75,10 @@ def shown(cells: Iterable[Cell]) -> tuple[Any, list[tuple[Stamp, Any]]]:
 
 
 def present(cells: Iterable[Cell]) -> bool:
-    """Whether an element is there: a concurrent add beats a remove."""
+    """Whether a set element is present: a concurrent add wins over a remove."""
     return any(v is True for cell in cells for v in cell.values.values())
 
 
 def filled(held: Mapping[str, Cell]) -> dict[str, Cell]:
-    """The cells that hold something; a column that never had a value has none."""
+    """Drop empty states, of columns that never had a value."""
     return {name: cell for name, cell in held.items() if cell.values or cell.seen}

@@ -1,4 +1,4 @@
-"""Of which namespaces a peer hears, of which it may tell, and whether it may govern."""
+"""Namespace patterns of a peer: what is sent to it, what is accepted from it."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -11,12 +11,12 @@ from holdfast.kernel.text.wildcard import is_match
 
 EVERYTHING = "**"
 EVERYWHERE = "*"
-"""In the place of a namespace: all of them. No pattern but ** reaches that."""
+"""All namespaces. Only the pattern ** matches this."""
 MOST_PATTERNS = 32
 
 
 class Scope(NamedTuple):
-    """What goes over to a peer, and what is taken from it."""
+    """Namespaces sent to a peer and accepted from it."""
 
     tell: tuple[str, ...]
     take: tuple[str, ...]
@@ -34,7 +34,7 @@ class Scope(NamedTuple):
 
     @property
     def told_as(self) -> str:
-        """A name of what goes over, by which a change of it is noticed; nothing, if it is all."""
+        """Hash of the sent namespaces, to detect changes; empty if everything is sent."""
         return "" if self.tells_all else sha256("\n".join(sorted(self.tell)).encode()).hexdigest()[:16]
 
 
@@ -50,20 +50,20 @@ def _fits(patterns: tuple[str, ...], namespace: str) -> bool:
 
 
 def _fits_segment(pattern: str, segment: str) -> bool:
-    """`*` stands for any part of a segment, but not for the `*` that stands for all namespaces."""
+    """Match one segment: `*` is any part of it, but never the `*` that means all namespaces."""
     return EVERYWHERE not in segment and is_match(pattern, segment)
 
 
 def admit_patterns(given: Iterable[str], field: str) -> tuple[str, ...]:
-    """Patterns that can be kept, each once: `team/**` is `team` and all below it, `team/*` what is just below.
+    """Validate and deduplicate patterns: `team/**` is `team` and everything below it, `team/*` its direct children.
 
-    An empty one stands for nothing.
+    Empty patterns are dropped.
     """
     patterns = tuple(pattern for pattern in dict.fromkeys(given) if pattern)
     if len(patterns) > MOST_PATTERNS:
         raise Invalid(f"{field}: at most {MOST_PATTERNS} patterns", fields=[field])
     for pattern in patterns:
         if any("**" in part and part != "**" for part in pattern.split("/")):
-            raise Invalid(f"{field}: ** stands alone between slashes, as in team/**", fields=[field])
+            raise Invalid(f"{field}: ** must be a whole segment, as in team/**", fields=[field])
         admit.namespace(pattern.replace("*", "x"), field)
     return patterns

@@ -12,13 +12,13 @@ from holdfast.kernel.caller import under
 
 
 def lineage(namespace: str) -> tuple[str, ...]:
-    """A namespace and those above it: what holds there holds here."""
+    """Return a namespace and its ancestors, whose rules apply to it too."""
     segments = namespace.split("/")
     return tuple("/".join(segments[:length]) for length in range(len(segments), 0, -1))
 
 
 class Branch(Struct, frozen=True):
-    """A namespace: the memories in it, and those in it and below."""
+    """A namespace with its number of memories, own and including descendants."""
 
     namespace: str
     name: str
@@ -33,9 +33,9 @@ class Taxonomy(NamedTuple):
 
 
 def taxonomy(counts: Iterable[tuple[str, int]], prefix: str = "", *, depth: int, limit: int) -> Taxonomy:
-    """The namespaces below a prefix, `depth` levels of them; at most `limit`, those with the most memories first.
+    """Build the tree of namespaces below a prefix: `depth` levels, at most `limit`, largest first.
 
-    What is too deep or left out is still counted in the branches above it.
+    Namespaces that are left out still count in their ancestors.
     """
     own = Counter({namespace: n for namespace, n in counts if not prefix or under(namespace, prefix)})
     whole: Counter[str] = Counter()
@@ -56,7 +56,7 @@ def _branch(path: str, own: Counter[str], whole: Counter[str], below: dict[str, 
 
 
 def _above(namespace: str, prefix: str) -> list[str]:
-    """A namespace and everything above it, up to the prefix."""
+    """Return a namespace and its ancestors up to the prefix."""
     found = [namespace]
     while found[-1] != prefix:
         found.append(_parent(found[-1], prefix))

@@ -1,4 +1,4 @@
-"""What a purge leaves of a record: who, where in time, and that it is deleted."""
+"""Tombstones: what remains of a purged record."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ PURGED = "purged"
 
 
 def has_content(record: Any) -> bool:
-    """Whether a record was not purged yet."""
+    """Whether a record still has its content, that is, was not purged."""
     return record.state != "deleted" or (getattr(record, "title", None) is not None and record.reason != PURGED)

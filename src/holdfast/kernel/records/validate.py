@@ -1,4 +1,4 @@
-"""The one door in: nothing unvalidated reaches a table, whoever sent it."""
+"""Validation of memories: every row is validated here, whoever sent it."""
 
 import math
 import re
@@ -20,18 +20,18 @@ MOST_TAGS = 50
 MOST_CITATIONS = 64
 MOST_SEGMENTS = 8
 VIEW = "_invalidations"
-"""The last segment of a namespace under which other programs look for invalidations."""
+"""Last namespace segment under which other programs look for invalidations."""
 MOST_DEPTH = 32
 LONGEST_TTL = 365 * 86_400
 DEEPEST_TAKEN_IN = 1000
-"""What comes from elsewhere may be deeper than any policy here allows, but not without end."""
+"""Depth limit of imported reflections, beyond any local policy."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _NOT_IN_NAMESPACE = re.compile("[\\x00-\\x20\\x7f*\\\\\\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """What a caller hands in. Unset fields take their defaults on a create and stay as they are on a merge."""
+    """A caller's input. Unset fields get defaults in a create and stay unchanged in a merge."""
 
     title: str
     content: str
@@ -69,7 +69,7 @@ def admit(
     default_tier: Tier = "long",
     imported: bool = False,
 ) -> Memory:
-    """A memory from a draft, every field checked, normalised and filled in. Only what is imported names who had it."""
+    """Create a memory from a draft: validate, normalize and fill every field. Only imports set the original author."""
     told = _told(draft)
 
     def given(name: str, default: Any) -> Any:
@@ -114,7 +114,7 @@ def admit(
 
 
 def check(memory: Memory) -> Memory:
-    """Every rule on a whole memory that is not about one text field; the same for a draft, a patch and an import."""
+    """Check all rules of a memory except those of single text fields. Used for drafts, patches and imports."""
     must_be_kept(memory.namespace)
     _between("priority", memory.priority, 1, 10)
     _between("confidence", memory.confidence, 0.0, 1.0)
@@ -129,7 +129,7 @@ def check(memory: Memory) -> Memory:
     if memory.source_span is not None:
         span("source_span", memory.source_span)
     if len(memory.citations) > MOST_CITATIONS:
-        raise _invalid("citations", f"at most {MOST_CITATIONS}, got {len(memory.citations)}")
+        raise _invalid("citations", f"must be at most {MOST_CITATIONS}, got {len(memory.citations)}")
     for citation in memory.citations:
         _cited(citation)
     for name in ("speaker", "thread", "reason"):
@@ -141,43 +141,43 @@ def check(memory: Memory) -> Memory:
 
 
 def whole(memory: Memory) -> Memory:
-    """Every rule on a memory that comes ready-made from another store. What is deleted need say nothing any more."""
+    """Check a memory received from another store. A deleted one may be empty."""
     if namespace(memory.namespace) != memory.namespace or title(memory.title) != memory.title:
-        raise _invalid("title", "namespace and title must be in normal form, without blanks around them")
+        raise _invalid("title", "namespace and title must be normalized (NFC, trimmed)")
     if memory.state != "deleted":
         content(memory.content)
     noted = {key: value for key, value in memory.metadata.items() if value is not None}
     if tags(memory.tags) != memory.tags or metadata(noted) != noted:
-        raise _invalid("tags", "tags and metadata must be such as are stored")
+        raise _invalid("tags", "tags and metadata must be normalized")
     foreign("extra", memory.extra)
     if not 0 <= memory.reflection_depth <= DEEPEST_TAKEN_IN:
-        raise _invalid("reflection_depth", f"from 0 to {DEEPEST_TAKEN_IN}")
+        raise _invalid("reflection_depth", f"must be 0 to {DEEPEST_TAKEN_IN}")
     return check(memory)
 
 
 def normal(text: str) -> str:
-    """In the form in which names are kept, whether it can be kept or not."""
+    """Normalize a name to NFC, without validating it."""
     return unicodedata.normalize("NFC", text)
 
 
 def namespace(text: str, field: str = "namespace") -> str:
     text = normal(_encodable(field, text))
     if not text or len(text.encode()) > MOST_BYTES["namespace"]:
-        raise _invalid(field, f"1 to {MOST_BYTES['namespace']} bytes")
+        raise _invalid(field, f"must be 1 to {MOST_BYTES['namespace']} bytes")
     if _NOT_IN_NAMESPACE.search(text):
-        raise _invalid(field, "no blanks, control or invisible characters, * or backslashes")
+        raise _invalid(field, "must not contain blanks, control or invisible characters, * or backslashes")
     segments = text.split("/")
     if len(segments) > MOST_SEGMENTS:
-        raise _invalid(field, f"at most {MOST_SEGMENTS} segments, got {len(segments)}")
+        raise _invalid(field, f"must have at most {MOST_SEGMENTS} segments, got {len(segments)}")
     if any(segment in ("", ".", "..") for segment in segments):
-        raise _invalid(field, "no empty, . or .. segments, and no / at either end")
+        raise _invalid(field, "must not have empty, . or .. segments, or start or end with /")
     return text
 
 
 def must_be_kept(place: str, field: str = "namespace") -> None:
-    """Raise if a namespace holds no memories of its own."""
+    """Raise if memories cannot be stored in a namespace, because it is a view."""
     if place.rpartition("/")[2] == VIEW:
-        raise _invalid(field, f"one that ends in {VIEW} is a view of what others were told: write into another")
+        raise _invalid(field, f"a namespace that ends in {VIEW} is a read-only view: write to another one")
 
 
 def title(text: str, field: str = "title") -> str:
@@ -194,7 +194,7 @@ def content(text: str, field: str = "content") -> str:
 
 
 def label(field: str, text: str, most: int = 512) -> str:
-    """A short text of one's own, in one line: a name, a reason, what an agent can do."""
+    """Validate a short one-line text, such as a name, a reason or a capability."""
     if "\n" in text or "\t" in text:
         raise _invalid(field, "must be one line")
     return _clean(field, _sized(field, _encodable(field, text), most))
@@ -203,23 +203,23 @@ def label(field: str, text: str, most: int = 512) -> str:
 def tags(values: Iterable[str]) -> tuple[str, ...]:
     clean = tuple(dict.fromkeys(_tag(value) for value in values))
     if len(clean) > MOST_TAGS:
-        raise _invalid("tags", f"at most {MOST_TAGS}, got {len(clean)}")
+        raise _invalid("tags", f"must be at most {MOST_TAGS}, got {len(clean)}")
     return clean
 
 
 def _tag(value: str) -> str:
     tag = _clean("tags", _sized("tags", _encodable("tags", value).strip(), MOST_BYTES["tag"]))
     if "," in tag:
-        raise _invalid("tags", "a tag has no comma")
+        raise _invalid("tags", "a tag must not contain a comma")
     return tag
 
 
 RESERVED_METADATA = ("agent_id", "scope")
-"""What only Holdfast says of a memory; a caller's own entry under such a key does not count."""
+"""Metadata keys set by Holdfast; a caller's values are ignored."""
 
 
 def declared_scope(given: dict[str, Any] | UnsetType) -> Scope | None:
-    """A scope written into the metadata, as older clients do: never ignored, so that nothing private is shown."""
+    """Return the scope given in metadata, as older clients do; honoured so that private memories stay private."""
     scope = given.get("scope") if isinstance(given, dict) else None
     if scope is not None:
         _one_of("metadata.scope", scope, get_args(Scope))
@@ -227,40 +227,40 @@ def declared_scope(given: dict[str, Any] | UnsetType) -> Scope | None:
 
 
 def metadata(value: dict[str, Any], field: str = "metadata") -> dict[str, Any]:
-    """A key whose value is null is as good as none: that is how stores tell each other that one was removed."""
+    """Validate metadata. Null values are dropped: stores replicate a removed key as null."""
     value = {key: item for key, item in value.items() if item is not None and key not in RESERVED_METADATA}
     _walk(field, value, 0)
     if len(msgspec.json.encode(value)) > MOST_BYTES["metadata"]:
-        raise _invalid(field, f"at most {MOST_BYTES['metadata']} bytes as JSON")
+        raise _invalid(field, f"must be at most {MOST_BYTES['metadata']} bytes as JSON")
     return value
 
 
 def said_metadata(value: dict[str, Any], before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Metadata that a caller gives: from whom a memory was brought here is not theirs to say, and stays as it was."""
+    """Validate a caller's metadata; the original author of an import is kept and cannot be set."""
     first = {IMPORTED_FROM: before[IMPORTED_FROM]} if before and IMPORTED_FROM in before else {}
     return metadata({key: item for key, item in value.items() if key != IMPORTED_FROM} | first)
 
 
 def foreign(field: str, value: Any) -> Any:
-    """What another program says beside what we know: any JSON that can be kept."""
+    """Validate another program's value: any storable JSON."""
     _walk(field, value, 0)
     return value
 
 
 def foreign_name(name: str) -> str:
-    """The name under which another program says something; it can be looked up, so it is no longer than a title."""
+    """Validate another program's field name; it is limited like a title, because it can be looked up."""
     foreign("field", name)
     if (size := len(name.encode())) > MOST_BYTES["title"]:
-        raise _invalid("field", f"a name of at most {MOST_BYTES['title']} bytes, got {size}")
+        raise _invalid("field", f"a name must be at most {MOST_BYTES['title']} bytes, got {size}")
     return name
 
 
 def _walk(field: str, value: Any, depth: int) -> None:
-    """Everything inside is JSON that every store and client can hold; `depth` objects and arrays are around it."""
+    """Check that a nested value is JSON that every store and client supports; `depth` is its nesting level."""
     match value:
         case dict() | list() | tuple():
             if depth == MOST_DEPTH:
-                raise _invalid(field, f"at most {MOST_DEPTH} levels deep")
+                raise _invalid(field, f"must be at most {MOST_DEPTH} levels deep")
             for item in (*value, *value.values()) if isinstance(value, dict) else value:
                 _walk(field, item, depth + 1)
         case str():
@@ -271,7 +271,7 @@ def _walk(field: str, value: Any, depth: int) -> None:
                 raise _invalid(field, "numbers must be finite")
         case int():
             if not -(1 << 63) <= value < 1 << 64:
-                raise _invalid(field, "whole numbers must fit into 64 bits")
+                raise _invalid(field, "integers must fit into 64 bits")
         case None:
             pass
         case _:
@@ -279,11 +279,11 @@ def _walk(field: str, value: Any, depth: int) -> None:
 
 
 def expiry(draft: Draft, tier: Tier, now: int, lifetimes: Lifetimes) -> int | None:
-    """A given moment, else a given lifetime, else the tier's."""
+    """Return the given expiry, else the given lifetime's end, else the tier's."""
     _one_of("tier", tier, get_args(Tier))
     if draft.expires_at is not UNSET and draft.expires_at is not None:
         if draft.expires_at <= now:
-            raise _invalid("expires_at", "lies in the past")
+            raise _invalid("expires_at", "must be in the future")
         return draft.expires_at
     if draft.ttl_secs is not None:
         _between("ttl_secs", draft.ttl_secs, 1, LONGEST_TTL)
@@ -294,7 +294,7 @@ def expiry(draft: Draft, tier: Tier, now: int, lifetimes: Lifetimes) -> int | No
 def uri(field: str, text: str) -> str:
     _clean(field, _sized(field, _encodable(field, text), MOST_BYTES["source_uri"]))
     if not re.match(r"(uri|doc|file):.", text):
-        raise _invalid(field, "must begin with uri:, doc: or file: and name something")
+        raise _invalid(field, "must start with uri:, doc: or file:, followed by a name")
     return text
 
 
@@ -308,13 +308,13 @@ def _cited(citation: Citation) -> None:
     _clean("citations", _sized("citations", _encodable("citations", citation.uri), MOST_BYTES["source_uri"]))
     from_text(citation.accessed_at, "citations.accessed_at")
     if citation.hash is not None and not re.fullmatch(r"[0-9a-f]{64}", citation.hash):
-        raise _invalid("citations.hash", "64 hexadecimal digits")
+        raise _invalid("citations.hash", "must be 64 hexadecimal digits")
     if citation.span is not None:
         span("citations.span", citation.span)
 
 
 def _told(draft: Draft) -> dict[str, Any]:
-    """Who said it, when and where in which conversation, as far as metadata or the head of the content tell."""
+    """Detect speaker, time, thread and position from metadata or the head of the content."""
     meta = draft.metadata if isinstance(draft.metadata, dict) else {}
     said = head(draft.content)
     at = spoken_time(meta["occurred_at"]) if isinstance(meta.get("occurred_at"), str) else None
@@ -340,7 +340,7 @@ def _encodable(field: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _invalid(field, "is not valid Unicode text (a lone surrogate)") from None
+        raise _invalid(field, "must be valid Unicode text (contains a lone surrogate)") from None
     return text
 
 
@@ -348,7 +348,7 @@ def _sized(field: str, text: str, most: int) -> str:
     if not text.strip():
         raise _invalid(field, "must not be empty")
     if (size := len(text.encode())) > most:
-        raise _invalid(field, f"at most {most} bytes, got {size}")
+        raise _invalid(field, f"must be at most {most} bytes, got {size}")
     return text
 
 

@@ -180,7 +180,7 @@ class Operation(Struct, frozen=True):
         except RecursionError:
             raise Invalid("The request is nested too deeply.") from None
         except UnicodeEncodeError:
-            raise Invalid("The request is not valid Unicode text (a lone surrogate).") from None
+            raise Invalid("The request must be valid Unicode text (contains a lone surrogate).") from None
         except (TypeError, ValueError) as error:
             raise Invalid(f"The request is not JSON: {error}") from None
 

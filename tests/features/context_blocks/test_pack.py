@@ -158,15 +158,15 @@ def test_memories_that_supersede_one_another_are_all_shown_and_none_as_what_hold
     ]  # fmt: skip
     assert texts(*hits, now="2026-03-03") == [
         "[m0] 1 March 2026: was: Before. -> [m1] 3 March 2026: now: One. "
-        "(it and [m2] supersede one another: which holds is not said)",
-        "[m2] 3 March 2026: Other. (it and [m1] supersede one another: which holds is not said)",
+        "(it and [m2] supersede each other: unclear which is current)",
+        "[m2] 3 March 2026: Other. (it and [m1] supersede each other: unclear which is current)",
     ]
 
 
 def test_of_a_large_ring_some_are_named() -> None:
     hits = [of(f"m{n}", f"{n}.", superseded_by=of(f"m{(n + 1) % 9}")) for n in range(9)]
     assert texts(*hits)[0].endswith(
-        "(it and [m1], [m2], [m3] and others supersede one another: which holds is not said)"
+        "(it and [m1], [m2], [m3] and others supersede each other: unclear which is current)"
     )
 
 

@@ -34,7 +34,7 @@ def test_a_block_shows_each_of_a_ring_and_that_none_is_the_last_word(hold: Any) 
     block = hold.context(QUESTION)
     told = [line for line in block.text.splitlines() if line.startswith("[")]
     assert sorted(block.cited) == sorted(ids)
-    assert [line.count("supersede one another: which holds is not said") for line in told] == [1, 1, 1]
+    assert [line.count("supersede each other: unclear which is current") for line in told] == [1, 1, 1]
     assert "now:" not in block.text
 
 

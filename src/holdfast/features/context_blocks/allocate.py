@@ -1,6 +1,6 @@
-"""Sharing a budget among parts: each gets its least first, then more in their order, up to its most.
+"""Allocate a budget to parts: first each part's minimum share, then more in order, up to its maximum share.
 
-What is left then is for parts that would have nothing: each gets its first item, if that fits.
+What is left goes to parts that got nothing: each gets its first item if it fits.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """What wants room: the sizes of its items, the most wanted first, and its shares of the whole."""
+    """A part: the sizes of its items, most important first, and its minimum and maximum share of the budget."""
 
     name: str
     sizes: Sequence[int]
@@ -17,7 +17,7 @@ class Part(NamedTuple):
 
 
 def portions(parts: Sequence[Part], budget: int) -> dict[str, int]:
-    """How many items of each part fit, from its first one on; none is left out that a later one takes the room of."""
+    """Return how many leading items of each part fit. No item is skipped for a later one."""
     taken = {part.name: 0 for part in parts}
     used = {part.name: 0 for part in parts}
     for share in ("least", "most"):

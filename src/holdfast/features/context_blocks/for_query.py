@@ -1,4 +1,4 @@
-"""What bears on a question as one block of text for an agent: within a budget, in time order, cited, fenced as data."""
+"""Build the context for a query: one block of recalled memories, in time order, cited, fenced as data."""
 
 from collections.abc import Iterable
 from secrets import randbelow
@@ -20,24 +20,24 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.prompt_injection import suspicions
 
 MOST = 50
-"""Hits that are packed; a budget seldom holds as many."""
+"""Maximum number of packed hits."""
 LOOKED_AT = 200
-"""So many are looked at for when they were said: a gap is none if one of them lies in it."""
+"""Maximum number of hits whose times count for gaps."""
 DIGITS = 21
-"""Of the word in the marks: three make a token, and all of them 69 bits."""
+"""Digits of the word in the markers: three per token, 69 bits in all."""
 MOST_STEPS = 8
-"""So often what superseded a memory is followed to what superseded that."""
+"""Maximum number of successors that are followed."""
 
 
 class Context(NamedTuple):
     block: pack.Block
     recalled: Recalled
     more: int | None = None
-    """Memories that hold a word of the question and were not looked at; None: that is not known."""
+    """Number of other memories with a word of the query; None if unknown."""
 
 
 def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
-    """Recall, and pack what was found. Only what is shown counts as used."""
+    """Recall and pack the hits. Only shown memories count as used."""
     done: list[tuple[pack.Block, int | None]] = []
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
@@ -59,8 +59,8 @@ def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
 
 
 def all_said(hold: Hold, ask: Ask) -> dict[str, int] | None:
-    """When all was said that holds a word of the question; None: that is not all that bears on it, for it names a time,
-    or too much does, or the past is asked about, of which the store cannot tell."""
+    """Return the times of all memories with a word of the query. None if it names a time or is about the past, or if
+    there are too many."""
     now = hold.now()
     asked = question(ask.text, now if ask.now is None else ask.now, ask.zone)
     if asked.dates or is_past(ask):
@@ -70,7 +70,7 @@ def all_said(hold: Hold, ask: Ask) -> dict[str, int] | None:
 
 
 def times_of(known: dict[str, int] | None, hits: list[Hit]) -> list[int] | None:
-    """When it was said that holds the words or was found otherwise; None: there is more, of which nobody knows when."""
+    """Collect the times of all matches and hits; None if not all are known."""
     return None if known is None else [*known.values(), *(said_at(hit.memory) for hit in hits)]
 
 
@@ -79,20 +79,20 @@ def is_past(ask: Ask) -> bool:
 
 
 def looked_at(hits: list[Hit]) -> set[str]:
-    """Hits, and what says the same as they."""
+    """Return the ids of hits and of their duplicates."""
     return {id for hit in hits for id in (hit.memory.id, *hit.like)}
 
 
 def new_fence() -> str:
-    """A word for the marks around a block that nobody could foresee: digits only, which take seven tokens whatever they
-    are, so that a frame always has the same size."""
+    """Return an unpredictable word for the markers around a block: digits only, always seven tokens, so the size of the
+    frame is constant."""
     return f"{randbelow(10**DIGITS):0{DIGITS}}"
 
 
 def packable(hold: Hold, hits: list[Hit], *, past: bool = False) -> list[pack.Hit]:
-    """Hits as they are packed: each with what superseded it, and the shortest id by which it can be found again.
+    """Prepare hits for packing: each with its successors and its shortest unique id.
 
-    In the past only hits are known as they were: what superseded one is shown if it is another.
+    For a query about the past, a successor is shown only if it is a hit too.
     """
     with hold.reading() as session:
         current = {hit.memory.id: (hit.memory, hit.superseded_by) for hit in hits}
@@ -124,7 +124,7 @@ def packable(hold: Hold, hits: list[Hit], *, past: bool = False) -> list[pack.Hi
 
 
 def _current(hold: Hold, session: Session, hits: list[Hit]) -> dict[str, tuple[Memory, str | None]]:
-    """The hits, what superseded some of them, and what superseded that, by their ids."""
+    """Read the hits, their successors and the successors of those, by id."""
     found = {hit.memory.id: (hit.memory, hit.superseded_by) for hit in hits}
     wanted = {hit.superseded_by for hit in hits if hit.superseded_by and hit.superseded_by not in found}
     for _ in range(MOST_STEPS):
@@ -138,14 +138,14 @@ def _current(hold: Hold, session: Session, hits: list[Hit]) -> dict[str, tuple[M
 
 
 def superseding(hold: Hold, session: Session, ids: list[str]) -> dict[str, str]:
-    """What superseded some memories, as far as the caller may see it."""
+    """Find the memories that supersede some others and that the caller may see."""
     which = Which(relations=("supersedes",))
     edges = links.entering(session, hold.caller, ids, which, hold.now(), limit=10 * len(ids))
     return {edge.link.target: edge.id for edge in edges}
 
 
 def cited(session: Session, ids: Iterable[str]) -> dict[str, str]:
-    """Beginnings of ids that no other memory's id has."""
+    """Shorten ids to their unique prefixes."""
     found = {}
     for id in dict.fromkeys(ids):
         beside = session.row("memory_id_beside", id=id) or ()

@@ -14,8 +14,8 @@ def render_query_context(answer: Any) -> Iterator[str]:
 
 
 def render_reply_context(answer: Any) -> Iterator[str]:
-    """Print the block as an agent gets it, then which parts are incomplete."""
-    yield escape(answer.text) if answer.text else "There is nothing to say."
+    """Print the block as an agent gets it, then the incomplete parts."""
+    yield escape(answer.text) if answer.text else "No context found."
     for part in answer.parts:
         if part.dropped or isinstance(part.degraded, str):
             why = f": {escape(part.degraded)}" if isinstance(part.degraded, str) else f": {part.dropped} did not fit"

@@ -1,4 +1,4 @@
-"""What a session should know first: of its project, of the person, and what is due. It only reads."""
+"""Build the session-start context: project, person, what is due. Only reads."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -28,9 +28,9 @@ from holdfast.kernel.timestamps import DAY, to_text
 BUDGET = 1500
 MOST_EACH = 20
 LONGEST = 600
-"""Characters of one memory; the rest of a longer one is to be had by its id."""
+"""Maximum characters of one memory; `get` returns the rest by id."""
 SOON = DAY
-"""What is due by then is told."""
+"""Tasks due within this time are shown."""
 SHARES = {
     "standards": (0.1, 0.35),
     "facts": (0.1, 0.25),
@@ -40,24 +40,24 @@ SHARES = {
     "tasks": (0.05, 0.15),
     "stale": (0.05, 0.15),
 }
-"""The least and the most of the budget that each part gets, in the order in which more is given."""
+"""Minimum and maximum share of the budget per part, in order of priority."""
 TOLD_ELSEWHERE = ("fact", "lesson", "decision")
-"""Kinds that have a part of their own."""
+"""Kinds with their own part."""
 
 
 class Place(NamedTuple):
-    """Which project, and whose session."""
+    """The project and the person of a session."""
 
     namespace: str
     names: tuple[str, ...]
-    """Every name of the project."""
+    """All names of the project."""
     principal: str
 
 
 class Boot(NamedTuple):
     parts: list[Portion]
     text: str
-    """Fenced as data; empty if there is nothing to say."""
+    """Fenced as data; empty if there is nothing to show."""
     tokens: int
 
     @property
@@ -66,7 +66,7 @@ class Boot(NamedTuple):
 
 
 def boot(hold: Hold, place: Place, most_tokens: int = BUDGET) -> Boot:
-    """What is known of a project and a person, within a budget."""
+    """Build the context of a project and a person, within a budget."""
     gathered = [_gathered(name, hold, place) for name in SHARES]
     fence = new_fence()
     cites = _cites(hold, gathered)
@@ -81,11 +81,11 @@ def boot(hold: Hold, place: Place, most_tokens: int = BUDGET) -> Boot:
 
 
 def manifest(namespace: str, done: Boot, budget: int) -> str:
-    """In one line: what was given, from where, how much of the budget it took, and what is lacking."""
+    """Summarise the context in one line: parts, tokens, what is missing."""
     given = [_counted(part) for part in done.parts if part.items]
     dropped = sum(part.dropped for part in done.parts)
     lacking = [f"{part.name}: {part.degraded}" for part in done.parts if part.degraded]
-    told = [namespace, ", ".join(given) or "nothing is known yet", f"{done.tokens} of {budget} tokens"]
+    told = [namespace, ", ".join(given) or "no memories yet", f"{done.tokens} of {budget} tokens"]
     told += [f"{dropped} did not fit"] if dropped else []
     told += [f"degraded ({'; '.join(lacking)})"] if lacking else []
     return pack.clean("holdfast: " + " | ".join(told), new_fence())
@@ -97,7 +97,7 @@ def _counted(part: Portion) -> str:
 
 
 def _gathered(name: str, hold: Hold, place: Place) -> Portion:
-    """A part whole; one that cannot be had is named, and the others come without it."""
+    """Build a whole part. If it fails, it is marked degraded and the others still come."""
     try:
         return Portion(name, _PARTS[name](hold, place), 0, 0)
     except HoldfastError as error:
@@ -128,7 +128,7 @@ def _recent(hold: Hold, place: Place) -> list[Item]:
 
 
 def _newest(hold: Hold, which: Filter, unless: Iterable[str] = ()) -> list[Item]:
-    """The most important first, and of those the newest; not what the person said, which is asked and no answer."""
+    """Read memories by priority, newest first among equals, without captured prompts."""
     with hold.reading() as session:
         found = memories.select(session, hold.caller, which, hold.now(), limit=3 * MOST_EACH)
     told = [one for one in found if one.kind not in unless and not is_asked(one)]

@@ -20,7 +20,7 @@ def test_a_stale_memory_is_marked_until_somebody_settles_it(timed: holdfast.Hold
     assert hit.stale == timed.get(near).stale
     assert (hit.stale.cause, hit.stale.hop, hit.stale.count, hit.stale.status) == ("superseded", 1, 1, "open")
     assert (hit.stale.invalidated_id, hit.stale.invalidating_id) == (fallen, heir)
-    assert "(stale: what it rests on is superseded)" in timed.context(query="quokka").text
+    assert "(stale: a source is superseded)" in timed.context(query="quokka").text
     assert "superseded" in timed.recall(context="quokka", format="toon").toon
     (one,) = timed.invalidations().invalidations
     timed.invalidations_acknowledge(ids=[one.id])

@@ -1,4 +1,4 @@
-"""What bears on a question, ready to be pasted before it."""
+"""The `context` operation."""
 
 from typing import Annotated
 
@@ -18,15 +18,15 @@ from holdfast.kernel.timestamps import zone_of
 
 class Context(Request, frozen=True):
     query: Question
-    budget: Annotated[int, Meta(ge=1, le=1_000_000, description="Fit into this many tokens of cl100k.")] = 2000
-    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
+    budget: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum tokens of the block (cl100k).")] = 2000
+    namespace: Annotated[Namespace, Meta(description="This namespace and its parents.")] | None = None
     tags: Tags = []
     tier: TierField | None = None
     since: StoredSince | None = None
     until: StoredUntil | None = None
     as_agent: Namespace | None = None
     now: (
-        Annotated[Moment, Meta(description="When it is asked, for words such as yesterday, by the asker's clock.")]
+        Annotated[Moment, Meta(description="Time of the query, for words such as yesterday; local time with offset.")]
         | None
     ) = None
     as_of: AsOf | None = None
@@ -35,19 +35,20 @@ class Context(Request, frozen=True):
 
 class ContextBlock(Struct, frozen=True, kw_only=True):
     recall_id: str | UnsetType = UNSET
-    """By which `feedback` says what became of what is cited."""
+    """Pass it to `feedback` to rate the cited memories."""
     text: str
-    """Empty if nothing was found or fits; then `reason` says so."""
+    """Empty if nothing was found or fits; `reason` says why."""
     tokens_used: int
     budget: int
     cited: list[str]
-    """The ids of what is shown, in the order in which it is."""
+    """Ids of the shown memories, in order."""
     cut: list[str]
-    """Those of which only passages are shown."""
+    """Ids of memories of which only passages are shown."""
     dropped: int
-    """Of the hits, 50 at most, those that did not fit."""
+    """Number of hits, of at most 50, that did not fit."""
     more: int | UnsetType = UNSET
-    """Memories that hold a word of the question and are no hits; not said of the past, of a time, nor of thousands."""
+    """Number of other memories with a word of the query. Not set if there are thousands, if the query names a time, or
+    for queries about the past."""
     mode: str
     as_of: str | UnsetType = UNSET
     known_at: str | UnsetType = UNSET
@@ -68,7 +69,7 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
     ),
 )
 def context(hold: Hold, request: Context) -> ContextBlock:
-    """Pack what bears on a question into one block for an agent: in time order, cited, fenced as data."""
+    """Recall memories as one block for a prompt: cited, fenced, within a budget."""
     namespaces = lineage(request.namespace) if request.namespace else ()
     ask = Ask(
         request.query,

@@ -1,4 +1,4 @@
-"""What an agent should know before it answers."""
+"""The `build_context` and `onboarding_tell` operations."""
 
 from typing import Annotated, Literal
 
@@ -19,28 +19,31 @@ ALL: tuple[PartName, ...] = ("history", "summary", "facts", "recalled", "lessons
 
 class BuildContext(Request, frozen=True):
     message: Annotated[
-        str, Meta(max_length=100_000, description="What is to be answered.", extra={"argument": True, "stdin": True})
+        str, Meta(max_length=100_000, description="The message to answer.", extra={"argument": True, "stdin": True})
     ] = ""
-    channel: Annotated[str, Meta(max_length=128, description="Where they talk, such as cli or slack.")] = ""
-    principal: Annotated[str, Meta(min_length=1, max_length=128, description="Who talks; else the agent.")] | None = (
-        None
-    )
-    namespace: Annotated[Namespace, Meta(description="Here and above.")] | None = None
-    budget: Annotated[int, Meta(ge=100, le=1_000_000, description="Fit into this many tokens of cl100k.")] = 4000
-    parts: Annotated[list[PartName], Meta(max_length=7, description="Only these; all, unless told.")] = []
+    channel: Annotated[str, Meta(max_length=128, description="Channel of the conversation, such as cli or slack.")] = ""
+    principal: (
+        Annotated[
+            str, Meta(min_length=1, max_length=128, description="Person who talks to the agent. Default: the agent.")
+        ]
+        | None
+    ) = None
+    namespace: Annotated[Namespace, Meta(description="This namespace and its parents.")] | None = None
+    budget: Annotated[int, Meta(ge=100, le=1_000_000, description="Maximum tokens of the block (cl100k).")] = 4000
+    parts: Annotated[list[PartName], Meta(max_length=7, description="Only these parts. Default: all.")] = []
     overflow: Annotated[
-        Literal["summarise", "drop"], Meta(description="What becomes of turns of this conversation that do not fit.")
+        Literal["summarise", "drop"], Meta(description="What to do with turns of this conversation that do not fit.")
     ] = "summarise"
-    onboarding: Annotated[bool, Meta(description="Also which step of getting to know them comes next.")] = False
+    onboarding: Annotated[bool, Meta(description="Also return the next onboarding step.")] = False
 
 
 class PartItem(Struct, frozen=True, kw_only=True):
     text: str
     id: str
-    """Of a memory, or of a task; or of the conversation, for what no memory tells yet."""
+    """Id of a memory or task, or of the conversation for turns without a summary."""
     at: str | UnsetType = UNSET
     untrusted: bool | UnsetType = UNSET
-    """Whether it reads like an attempt to give orders."""
+    """True if it looks like a prompt injection."""
 
 
 class PartView(Struct, frozen=True, kw_only=True):
@@ -48,22 +51,22 @@ class PartView(Struct, frozen=True, kw_only=True):
     items: list[PartItem]
     tokens: int
     dropped: int
-    """What was found and did not fit."""
+    """Number of items that did not fit."""
     degraded: str | UnsetType = UNSET
-    """Why the part is not whole, if something failed."""
+    """Why the part is incomplete, if something failed."""
 
 
 class LanguageView(Struct, frozen=True, kw_only=True):
-    """In which language to answer."""
+    """The language to answer in."""
 
     name: str
-    """A code such as de, or whatever they said that they prefer."""
+    """A code such as de, or the stated preference."""
     by: Literal["preference", "message", "conversation", "default"]
-    """What they said, what the message or the conversation is written in, or nothing that tells."""
+    """A stated preference, the language of the message or of the conversation, or the default."""
 
 
 class OnboardingView(Struct, frozen=True, kw_only=True):
-    """The step to tell next; note it with onboarding tell once it was told."""
+    """The next onboarding step. Mark it done with `onboarding_tell`."""
 
     step: StepName
     hint: str
@@ -71,15 +74,15 @@ class OnboardingView(Struct, frozen=True, kw_only=True):
 
 class Built(Struct, frozen=True, kw_only=True):
     text: str
-    """All parts as one block, fenced as data; empty if there is nothing to say."""
+    """All parts as one block, fenced as data; empty if nothing was found."""
     parts: list[PartView]
     tokens_used: int
     budget: int
     language: LanguageView
     conversation_id: str | UnsetType = UNSET
-    """The conversation that goes on, if one does."""
+    """The open conversation, if any."""
     onboarding: OnboardingView | UnsetType = UNSET
-    """If it was asked for, and there is one."""
+    """Set if requested and a step is left."""
 
 
 @operation(
@@ -98,10 +101,10 @@ class Built(Struct, frozen=True, kw_only=True):
     ),
 )
 def build_context(hold: Hold, request: BuildContext) -> Built:
-    """Gather what an agent should know before it answers: history, facts, lessons, tasks, what it recalls.
+    """Build the context for a reply: history, facts, lessons, tasks, memories.
 
-    It only reads. Each part has a least and a most of the budget; what did not fit and what failed is said.
-    Turns of the conversation that do not fit are summarised, unless they are to be dropped.
+    Only reads. Each part has a minimum and a maximum share of the budget; dropped items and failures are reported.
+    Turns of the conversation that do not fit are summarised, or dropped with `overflow`.
     """
     scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
     done = briefing.brief(
@@ -138,8 +141,10 @@ def build_context(hold: Hold, request: BuildContext) -> Built:
 
 
 class OnboardingTell(Request, frozen=True):
-    step: Annotated[StepName, Meta(description="Which step was told.", extra={"argument": True})]
-    principal: Annotated[str, Meta(min_length=1, max_length=128, description="To whom; else the agent.")] | None = None
+    step: Annotated[StepName, Meta(description="The step that is done.", extra={"argument": True})]
+    principal: (
+        Annotated[str, Meta(min_length=1, max_length=128, description="The person. Default: the agent.")] | None
+    ) = None
     agent_id: Actor | None = None
 
 
@@ -147,7 +152,7 @@ class OnboardingTold(Struct, frozen=True, kw_only=True):
     step: StepName
     principal: str
     told: bool
-    """False: it was told before."""
+    """False if it was already done."""
 
 
 @operation(
@@ -162,6 +167,6 @@ class OnboardingTold(Struct, frozen=True, kw_only=True):
     ),
 )
 def onboarding_tell(hold: Hold, request: OnboardingTell) -> OnboardingTold:
-    """Note that a step of getting to know somebody was told to them: each comes once, in its order."""
+    """Mark an onboarding step as done; steps come once, in order."""
     principal = request.principal or hold.caller.agent
     return OnboardingTold(step=request.step, principal=principal, told=onboarding.tell(hold, principal, request.step))

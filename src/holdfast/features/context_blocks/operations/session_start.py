@@ -1,4 +1,4 @@
-"""What a session should know first."""
+"""The `boot` operation."""
 
 from typing import Annotated, Literal
 
@@ -16,28 +16,31 @@ PartName = Literal["standards", "facts", "lessons", "decisions", "recent", "task
 
 
 class Boot(Request, frozen=True):
-    namespace: Annotated[Namespace, Meta(description="That of the project.")] | None = None
-    principal: Annotated[str, Meta(min_length=1, max_length=128, description="Whose session.")] | None = None
-    budget: Annotated[int, Meta(ge=100, le=20_000, description="Fit into this many tokens of cl100k.")] = 1500
+    namespace: Annotated[Namespace, Meta(description="Namespace of the project.")] | None = None
+    principal: (
+        Annotated[str, Meta(min_length=1, max_length=128, description="Person of the session. Default: the agent.")]
+        | None
+    ) = None
+    budget: Annotated[int, Meta(ge=100, le=20_000, description="Maximum tokens of the block (cl100k).")] = 1500
 
 
 class BootPart(Struct, frozen=True, kw_only=True):
     name: PartName
     given: int
     dropped: int
-    """What was found and did not fit."""
+    """Number of items that did not fit."""
     ids: list[str]
-    """Of memories, or of tasks."""
+    """Ids of memories or tasks."""
     degraded: str | UnsetType = UNSET
-    """Why the part is not whole, if something failed."""
+    """Why the part is incomplete, if something failed."""
 
 
 class Booted(Struct, frozen=True, kw_only=True):
     namespace: str
     text: str
-    """Fenced as data; empty if there is nothing to say."""
+    """Fenced as data; empty if nothing was found."""
     manifest: str
-    """In one line: what was given, from where, how many tokens, what is lacking."""
+    """One line: namespace, parts, tokens, what is missing."""
     parts: list[BootPart]
     tokens_used: int
     budget: int
@@ -55,9 +58,9 @@ class Booted(Struct, frozen=True, kw_only=True):
     ),
 )
 def boot(hold: Hold, request: Boot) -> Booted:
-    """Gather what a session should know first: facts, lessons, decisions, what is new, due or stale.
+    """Build the session-start context: facts, lessons, decisions, recent, due and stale items.
 
-    Of one project and one person, within a budget. It only reads. `holdfast boot` finds the project of a folder.
+    Covers one project and one person, within a budget. Only reads. `holdfast boot` detects the project of a folder.
     """
     names = projects.names_of(hold, admitted(request.namespace or hold.namespace))
     place = booting.Place(names[0], names, request.principal or hold.caller.agent)

@@ -1,4 +1,4 @@
-"""Snapshots: consistent while others write, verified before they are taken back, taken back for everybody at once."""
+"""Snapshots are consistent while others write; restore verifies them and applies to every process at once."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, says how bad it is, and changes nothing."""
+"""The doctor reports faults with their severity and changes nothing."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -74,7 +74,7 @@ def test_what_other_stores_should_have_by_now_is_told(filled: holdfast.Holdfast,
         places, origin = [journal.Place(1, b""), journal.Place(2, b"")], journal.head_of(session).origin
         unreplicated.mark(session, places, origin, hold.now() - 60 * SECOND)
     assert severities(filled) == {**well, "replication": "warn"}
-    assert "2 changes wait for other stores" in said(filled)
+    assert "2 changes have waited for acknowledgements" in said(filled)
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_clock_that_went_back_is_found(db: str, behind: int, severity: str) ->
 @pytest.mark.parametrize(
     ("broken", "severity", "told"),
     [
-        (False, "warn", "40 of 40 memories have no vectors and are found by their words alone: `holdfast reembed`"),
-        (True, "critical", "No vectors can be made, so that recall goes by words. A file of the embedding model"),
+        (False, "warn", "40 of 40 memories have no embeddings and are found by keywords only. Run `holdfast reembed`"),
+        (True, "critical", "Embeddings cannot be computed; recall uses keywords only. A file of the embedding model"),
     ],
     ids=["lacking", "broken"],
 )

@@ -1,4 +1,4 @@
-"""What the doctor finds in a store that is one file."""
+"""Findings of the doctor in a store that is one file."""
 
 import os
 from contextlib import closing
@@ -89,7 +89,7 @@ def test_a_file_and_a_key_that_others_can_read_are_found(
     os.chmod(db, 0o644)
     os.chmod(f"{db}.key", 0o640)
     assert (filled.doctor().status, severities(filled)) == ("warn", {**well, "storage": "warn"})
-    assert said(filled).count("can be read by others") == 2
+    assert said(filled).count("Other users can read") == 2
 
 
 def test_a_directory_that_anybody_writes_to_is_found(filled: holdfast.Holdfast, tmp_path: Path) -> None:

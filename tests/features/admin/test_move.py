@@ -1,4 +1,4 @@
-"""Moving a whole store: between any two engines nothing is lost, and nothing half is taken for a store."""
+"""Migrate a store between any two engines: nothing is lost, and an unfinished target is never used as a store."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -106,7 +106,7 @@ def opened(address: str, now: Callable[[], int] = NOW) -> holdfast.Holdfast:
 
 
 def furnish(hold: holdfast.Holdfast) -> None:
-    """Something of everything that a store can hold."""
+    """Add a record of every kind."""
     kept = [hold.store(title=f"Odd {number}", content=text, tags=["odd", text[:5]]) for number, text in enumerate(ODD)]
     kept += [
         hold.store(title=f"Memory {number}", content=f"number {number} of many", tags=["some"], embedding=NEAR)
@@ -252,7 +252,7 @@ def everything(hold: holdfast.Holdfast) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def told(hold: holdfast.Holdfast) -> dict[str, Any]:
-    """What users see of a store."""
+    """Read everything that users see of a store."""
     return {
         "export": {**hold.export(), "exported_at": ""},
         "events": hold.events(after=0, limit=1000).events,

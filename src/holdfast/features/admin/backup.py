@@ -1,4 +1,4 @@
-"""Snapshots of the whole store, taken while others write, and the way back to one of them."""
+"""Back up the whole store while others write, and restore a snapshot."""
 
 import errno
 import os
@@ -36,13 +36,13 @@ KEEP = 48
 CHUNK = 1 << 20
 _NAME = re.compile(r"holdfast-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.db")
 _LEFTOVER = re.compile(rf"\.({_NAME.pattern})\..+")
-"""What a snapshot is called while it is made, its manifest while it is written, and where a restore works."""
+"""Unfinished snapshots and manifests, and the working directories of restores."""
 LOCAL = ("library", "cli")
-"""Callers who could copy the file themselves; anybody else names no paths."""
+"""Callers with access to local files; others may not pass paths."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What a snapshot must be for it to be taken back."""
+    """Identity and digest of a snapshot; restore verifies both."""
 
     snapshot: str
     sha256: str
@@ -52,7 +52,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     created_at: str
     reason: str | UnsetType = UNSET
     number: int | UnsetType = UNSET
-    """Its place in the order in which those of its directory were made, whatever the clock said."""
+    """Its position in the order of creation in its directory, independent of the clock."""
 
 
 class Backup(NamedTuple):
@@ -64,18 +64,18 @@ class Backup(NamedTuple):
 class Restored(NamedTuple):
     manifest: Manifest
     before: Manifest | None
-    """The snapshot of what was there before; None after a dry run."""
+    """The snapshot of the state before the restore; None after a dry run."""
     origin: str | None
-    """Under which this store numbers its changes from now on."""
+    """The new replica id of this store."""
 
 
 def folder_of(hold: Hold) -> Path:
-    """Where snapshots are kept unless told otherwise: beside the store."""
+    """Return the default backup directory, beside the store."""
     return hold.store.beside("backups")
 
 
 def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | UnsetType = UNSET) -> Backup:
-    """Write one consistent snapshot and its manifest, durable on return; remove those before the last `keep`."""
+    """Write a consistent snapshot and its manifest, durable on return; keep the last `keep` snapshots."""
     must_reach_all(hold)
     if to is not None:
         must_be_local(hold, "to")
@@ -99,10 +99,10 @@ def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | U
 
 
 def local_path(text: str) -> Path:
-    """A path as a person writes it."""
+    """Expand a path typed by a user."""
     try:
         return Path(text).expanduser().absolute()
-    except RuntimeError:  # there is no user of that name, so that it is the name of a file
+    except RuntimeError:  # no user has that name: it is a file name
         return Path(text).absolute()
 
 
@@ -112,7 +112,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _snapshot(hold: Hold, folder: Path) -> Path:
-    """A snapshot under a name that nobody has; until it is whole it has another, of this process alone."""
+    """Write a snapshot under a unique name; until complete it has a temporary name of this process."""
     partial = folder / f".{name_of(hold.now())}.{os.getpid()}-{os.urandom(4).hex()}.partial"
     try:
         hold.store.snapshot(partial)
@@ -128,7 +128,7 @@ def _snapshot(hold: Hold, folder: Path) -> Path:
 
 
 def name_of(at: int) -> str:
-    """Names sort by time."""
+    """Return a snapshot name that sorts by time."""
     return f"holdfast-{to_text(at).replace('-', '').replace(':', '')}.db"
 
 
@@ -145,7 +145,7 @@ def digest_of(file: Path) -> str:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """The whole file or none of it, readable by its owner alone."""
+    """Write a file atomically, readable by its owner only."""
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     with os.fdopen(os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as target:
         target.write(content)
@@ -155,7 +155,7 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Make the names in a directory durable; some systems cannot open one, and need not."""
+    """Sync a directory, so that renames in it survive a crash; Windows does not need this."""
     if os.name != "nt":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -173,9 +173,9 @@ def _number(manifest: Manifest) -> int:
 
 
 def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
-    """Remove what was made before the last snapshots, and what a crash left of one a day ago.
+    """Remove snapshots older than the last `keep`, and files that a crash left more than a day ago.
 
-    What was just made stays, and so does the last one that can be restored.
+    Never removes the new snapshot, nor the last one that can be restored.
     """
     kept, outdated = _kept_and_outdated(folder, made, keep)
     if outdated and not any(_is_sound(folder, one, now) for one in reversed(kept)):
@@ -193,7 +193,7 @@ def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
 
 
 def _kept_and_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Manifest], list[Manifest]]:
-    """The last `keep` whole snapshots with whatever was made between them, and those before; each oldest first."""
+    """Split into the last `keep` complete snapshots (with any incomplete ones between) and older ones, oldest first."""
     kept: list[Manifest] = []
     others = [one for one in read_manifests(folder)[0] if one.snapshot != made.snapshot]
     room = keep - 1
@@ -204,7 +204,7 @@ def _kept_and_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Ma
 
 
 def _is_whole(folder: Path, manifest: Manifest) -> bool:
-    """Whether a snapshot has the size that its manifest says; another process may have removed it."""
+    """Whether a snapshot has the size in its manifest; another process may have removed it."""
     try:
         return (folder / manifest.snapshot).stat().st_size == manifest.bytes
     except FileNotFoundError:
@@ -212,7 +212,7 @@ def _is_whole(folder: Path, manifest: Manifest) -> bool:
 
 
 def _is_sound(folder: Path, manifest: Manifest, now: int) -> bool:
-    """Whether a snapshot could be restored."""
+    """Whether a snapshot can be restored."""
     try:
         with _checked_copy(folder / manifest.snapshot, manifest, folder, now):
             return True
@@ -221,7 +221,7 @@ def _is_sound(folder: Path, manifest: Manifest, now: int) -> bool:
 
 
 def _remove(left: Path) -> None:
-    """A file, or the directory in which a restore was at work."""
+    """Remove a leftover file, or the working directory of a restore."""
     if not left.is_dir():
         left.unlink(missing_ok=True)
         return
@@ -231,12 +231,12 @@ def _remove(left: Path) -> None:
 
 
 def names_in(folder: Path) -> list[str]:
-    """The snapshots in a directory, by the times in their names."""
+    """List the snapshots in a directory, sorted by the times in their names."""
     return sorted(file.name for file in folder.iterdir() if _NAME.fullmatch(file.name)) if folder.is_dir() else []
 
 
 def read_manifests(folder: Path) -> tuple[list[Manifest], list[str]]:
-    """The snapshots in a directory in the order in which they were made, and those without a manifest to restore by."""
+    """Return the manifests in a directory in order of creation, and the snapshots without a readable manifest."""
     found, broken = list[Manifest](), list[str]()
     for name in names_in(folder):
         try:
@@ -247,7 +247,7 @@ def read_manifests(folder: Path) -> tuple[list[Manifest], list[str]]:
 
 
 def listed(hold: Hold) -> tuple[list[Manifest], list[str]]:
-    """The snapshots beside the store, newest first, and those that cannot be taken back for want of a manifest."""
+    """List the snapshots beside the store, newest first, and those without a readable manifest."""
     folder = folder_of(hold)
     with filing(folder):
         found, broken = read_manifests(folder)
@@ -258,19 +258,19 @@ def read_manifest(snapshot: Path) -> Manifest:
     try:
         manifest = msgspec.json.decode(manifest_of(snapshot).read_bytes(), type=Manifest)
     except FileNotFoundError:
-        raise Invalid(f"The snapshot {snapshot.name} has no manifest beside it.", fields=["from"]) from None
+        raise Invalid(f"Snapshot {snapshot.name} has no manifest beside it.", fields=["from"]) from None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise Invalid(f"The manifest of {snapshot.name} cannot be read.", fields=["from"]) from None
     if manifest.snapshot != snapshot.name:
-        raise Invalid(f"The manifest beside {snapshot.name} is of {manifest.snapshot}.", fields=["from"])
+        raise Invalid(f"The manifest beside {snapshot.name} belongs to {manifest.snapshot}.", fields=["from"])
     return manifest
 
 
 def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
-    """Take a snapshot back, for every process that has the store open at once; or change nothing at all.
+    """Replace the store with a snapshot, atomically for every process that has it open.
 
-    It is verified against its manifest and checked as a store. What was there is kept as a snapshot of its own, to the
-    last change that anybody was told is kept. From then on this store counts as a new incarnation.
+    Verifies the snapshot against its manifest and checks it as a store first. The current state, including every
+    confirmed write, is saved as a snapshot. The store then starts a new incarnation.
     """
     must_reach_all(hold)
     folder = folder_of(hold)
@@ -296,7 +296,7 @@ def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
 
 @contextmanager
 def _checked_copy(snapshot: Path, manifest: Manifest, folder: Path, now: int) -> Iterator[tuple[Path, Store]]:
-    """A copy of a snapshot that is what its manifest says, opened and found whole; it is gone afterwards."""
+    """Copy a snapshot, verify it against its manifest, open and check it; remove the copy on exit."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix=f".{name_of(now)}.", dir=folder) as scratch:
@@ -307,7 +307,7 @@ def _checked_copy(snapshot: Path, manifest: Manifest, folder: Path, now: int) ->
 
 
 def find(hold: Hold, source: str) -> Path:
-    """A snapshot by its name, or, for those at this machine, by a path to it or to a directory of them."""
+    """Find a snapshot by name or, for local callers, by its path or a directory of snapshots."""
     named = folder_of(hold) / source
     if _NAME.fullmatch(source) and named.is_file():
         return named
@@ -318,17 +318,17 @@ def find(hold: Hold, source: str) -> Path:
         return path / _newest(path)
     if hold.caller.source in LOCAL and path.is_file():
         return path
-    raise NotFound(f"There is no snapshot {source!r}: backup_list shows those there are.", snapshot=source)
+    raise NotFound(f"No snapshot {source!r}. List snapshots with backup_list.", snapshot=source)
 
 
 def _newest(folder: Path) -> str:
-    """The snapshot of a directory that was made last; one without its manifest that may be that is not passed over."""
+    """Return the newest snapshot in a directory, including those without a manifest."""
     found, broken = read_manifests(folder)
     return max([*(one.snapshot for one in found[-1:]), *broken])
 
 
 def _copy_verified(snapshot: Path, copy: Path, manifest: Manifest) -> None:
-    """Copy and hash in one go: what was verified is what is used."""
+    """Copy and hash in one pass, so that exactly the verified bytes are used."""
     digest, size = sha256(), 0
     with (
         snapshot.open("rb") as given,
@@ -339,18 +339,18 @@ def _copy_verified(snapshot: Path, copy: Path, manifest: Manifest) -> None:
             size += len(chunk)
             to.write(chunk)
     if (digest.hexdigest(), size) != (manifest.sha256, manifest.bytes):
-        raise Invalid(f"The snapshot {snapshot.name} is not what its manifest says: it was altered.", fields=["from"])
+        raise Invalid(f"Snapshot {snapshot.name} does not match its manifest: it was altered.", fields=["from"])
 
 
 def _sound(copy: Path, manifest: Manifest) -> Store:
-    """The store in a copy, if it is one of ours, of this release or an older one, and whole."""
+    """Open a copy if it is an undamaged Holdfast store of this or an older release."""
     try:
         store = open_copy(copy)
     except StoreError as error:
-        raise type(error)(f"The snapshot {manifest.snapshot} cannot be taken back: {error.message}") from error
+        raise type(error)(f"Snapshot {manifest.snapshot} cannot be restored: {error.message}") from error
     if faults := store.faults():
         store.close()
-        raise StoreDamaged(f"The snapshot {manifest.snapshot} is damaged ({faults[0].what}); nothing was changed.")
+        raise StoreDamaged(f"Snapshot {manifest.snapshot} is damaged ({faults[0].what}). Nothing was changed.")
     return store
 
 
@@ -358,7 +358,7 @@ _KEY_COLUMNS = ("id", "name", "hash", "access_right", "namespaces", "agent", "cr
 
 
 def _begin_anew(hold: Hold, fresh: Store, owner: journal.Owner) -> str:
-    """Make a copy this node's next incarnation. Who may enter is as it was before: keys and peers do not go back."""
+    """Turn a copy into the next incarnation of this node. Keys and peers stay current; they are not restored."""
     with hold.store.reading() as before, fresh.writing() as session:
         now, then = journal.head_of(before), journal.head_of(session)
         number = max(now.incarnation, then.incarnation if then.node == now.node else 0) + 1
@@ -371,18 +371,18 @@ def _begin_anew(hold: Hold, fresh: Store, owner: journal.Owner) -> str:
 
 def must_be_local(hold: Hold, field: str) -> None:
     if hold.caller.source not in LOCAL:
-        raise Forbidden(f"{field}: paths are for the command line and the library; name a snapshot instead.")
+        raise Forbidden(f"{field}: paths are allowed in the CLI and the library only. Pass a snapshot name.")
 
 
 def must_reach_all(hold: Hold) -> None:
-    """A snapshot is of every namespace, so that a key confined to some of them may not touch it."""
+    """Raise Forbidden if the caller is confined to some namespaces: the operation covers all of them."""
     if "*" not in hold.caller.namespaces:
-        raise Forbidden("Only a key that reaches every namespace may do this.")
+        raise Forbidden("This needs a key for all namespaces.")
 
 
 @contextmanager
 def filing(folder: Path) -> Iterator[None]:
-    """What the file system refuses is the store's error."""
+    """Translate OSError into StoreFull or StoreUnreachable."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Is the store well? Everything is looked at, nothing is changed."""
+"""Check the health of the store without changing it."""
 
 import os
 import stat
@@ -56,7 +56,7 @@ def worst(severities: Iterator[Severity]) -> Severity:
 
 
 def examine(hold: Hold) -> list[Section]:
-    """Every section, in order; one that cannot be read is itself a finding."""
+    """Run the checks of every section in order; a section that cannot be read is itself a finding."""
     backup.must_reach_all(hold)
     faults: list[Fault] = []
     parts: dict[str, Callable[[], Examined]] = {
@@ -94,39 +94,39 @@ def _storage(hold: Hold, faults: list[Fault]) -> Examined:
 
 
 def _room(facts: dict[str, Any]) -> Iterator[Finding]:
-    """Whether a store in a file has room to grow."""
+    """Check the free space and write-ahead log of a store in a file."""
     if "free_bytes" not in facts:
         return
     log, free = facts["log_bytes"], facts["free_bytes"]
     if log > LARGE_LOG:
-        yield Finding("warn", f"The write-ahead log has {log} bytes: a reader holds it, or has not ended.")
+        yield Finding("warn", f"The write-ahead log has {log} bytes: a long-running reader may block its checkpoint.")
     if free < NO_SPACE:
-        yield Finding("critical", f"Only {free} bytes are free where the store is kept.")
+        yield Finding("critical", f"Only {free} bytes are free on the disk of the store.")
     elif free < max(LITTLE_SPACE, facts["bytes"]):
-        yield Finding("warn", f"Only {free} bytes are free where the store is kept: no room for a backup.")
+        yield Finding("warn", f"Only {free} bytes are free on the disk of the store: too few for a backup.")
 
 
 def _server(facts: dict[str, Any]) -> Iterator[Finding]:
-    """Whether a database keeps what it acknowledges, and takes those who come."""
+    """Check that a database server is durable, writable and has free connections."""
     if not facts.get("fsync", True):
-        yield Finding("warn", "The database does not wait for its disk (fsync is off): a power cut may lose changes.")
+        yield Finding("warn", "fsync is off in the database: a power failure can lose changes.")
     if facts.get("replica"):
-        yield Finding("warn", "The database is a replica: it can be read, and takes no changes.")
+        yield Finding("warn", "The database is a read-only replica.")
     if facts.get("connections", 0) > MANY_CONNECTIONS * facts.get("most_connections", 1):
-        yield Finding("warn", f"{facts['connections']} of {facts['most_connections']} connections are taken.")
+        yield Finding("warn", f"{facts['connections']} of {facts['most_connections']} connections are in use.")
 
 
 def _modes(private_files: list[Path]) -> Iterator[Finding]:
-    """Who else can read or replace what is private."""
+    """Check that others cannot read or replace private files."""
     if os.name == "nt":
         return
     for private in private_files:
         if private.exists() and (mode := stat.S_IMODE(private.stat().st_mode)) & 0o077:
-            yield Finding("warn", f"{private} can be read by others (mode {mode:04o}): chmod 600 it.")
+            yield Finding("warn", f"Other users can read {private} (mode {mode:04o}). Run: chmod 600 {private}")
     for parent in sorted({private.parent for private in private_files}):
         folder = parent.stat().st_mode
         if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
-            yield Finding("warn", f"Anybody may replace files in {parent}: chmod o-w it.")
+            yield Finding("warn", f"Other users can replace files in {parent}. Run: chmod o-w {parent}")
 
 
 def _journal(hold: Hold) -> Examined:
@@ -141,13 +141,13 @@ def _journal(hold: Hold) -> Examined:
 
 
 def _clock(hold: Hold) -> Examined:
-    """A clock that went back is no danger to the order of changes; to what it says of them it is."""
+    """Check for a clock that went back: the order of changes stays correct, but their timestamps do not."""
     with hold.reading() as session:
         last = journal.head_of(session).kept_at
     now = hold.now()
     facts = {"now": to_text(now), "last_change": to_text(last) if last else None}
     if last - now > WRONG_CLOCK:
-        return facts, [Finding("critical", "The clock is more than a week behind the last change: set it right.")]
+        return facts, [Finding("critical", "The clock is more than a week behind the last change. Correct it.")]
     if last - now > SLOW_CLOCK:
         return facts, [Finding("warn", f"The clock is {(last - now) // SECOND} seconds behind the last change.")]
     return facts, []
@@ -166,7 +166,7 @@ def _counts(hold: Hold) -> Examined:
 
 
 def _vectors(hold: Hold) -> Examined:
-    """Whether memories can be found by what they mean. A provider is not asked: nothing leaves this machine."""
+    """Check that embeddings exist and the model loads. Sends no request to a provider."""
     embedder = hold.embedder
     if embedder is None:
         return {"model": None}, []
@@ -176,29 +176,31 @@ def _vectors(hold: Hold) -> Examined:
     try:
         embed.must_load(embedder)
     except EmbedderFailed as error:
-        return facts, [Finding("critical", f"No vectors can be made, so that recall goes by words. {error.message}")]
+        return facts, [
+            Finding("critical", f"Embeddings cannot be computed; recall uses keywords only. {error.message}")
+        ]
     if without > embed.FRESH:
-        told = f"{without} of {live} memories have no vectors and are found by their words alone"
-        return facts, [Finding("warn", f"{told}: `holdfast reembed` makes them.")]
+        missing = f"{without} of {live} memories have no embeddings and are found by keywords only"
+        return facts, [Finding("warn", f"{missing}. Run `holdfast reembed`.")]
     return facts, []
 
 
 def _replication(hold: Hold) -> Examined:
-    """What other stores should have by now, and what this one could not take from them."""
+    """Check for changes without acknowledgements and for changes in quarantine."""
     with hold.reading() as session:
         pending, since = unreplicated.waiting(session)
         aside = len(session.rows("quarantine_names"))
     facts = {"pending": pending, "since": to_text(since) if since else None, "quarantined": aside}
     findings = []
     if since is not None and hold.now() - since > SLOW_PEERS:
-        findings.append(Finding("warn", f"{pending} changes wait for other stores since {facts['since']}."))
+        findings.append(Finding("warn", f"{pending} changes have waited for acknowledgements since {facts['since']}."))
     if aside:
-        findings.append(Finding("warn", f"{aside} changes are in quarantine: `holdfast quarantine list` says why."))
+        findings.append(Finding("warn", f"{aside} changes are in quarantine. See `holdfast quarantine list`."))
     return facts, findings
 
 
 def _subscriptions(hold: Hold) -> Examined:
-    """Who is not told any more of what they asked to be told of."""
+    """Check for ended subscriptions and dead letters."""
     with hold.reading() as session:
         found = subscriptions.standings(session, None)
     facts = {
@@ -213,15 +215,15 @@ def _subscriptions(hold: Hold) -> Examined:
 def _undelivered(one: "Standing") -> Iterator[Finding]:
     again = f"`holdfast subscription replay {one.id}"
     if one.state == "ended":
-        on = "" if one.why == REVOKED else f"{again} --since {one.place}` goes on with it, "
-        yield Finding("warn", f"A subscription ended: {one.why} {on}`holdfast unsubscribe {one.id}` removes it.")
+        resume = "" if one.why == REVOKED else f"Resume: {again} --since {one.place}`. "
+        yield Finding("warn", f"A subscription ended: {one.why} {resume}Remove: `holdfast unsubscribe {one.id}`.")
     if one.dead and one.why != REVOKED:
         letters = "1 dead letter" if one.dead == 1 else f"{one.dead} dead letters"
-        why = f"`holdfast subscription deliveries {one.id} --state dead` says why"
-        yield Finding("warn", f"A subscription has {letters}: {why}, {again} --all-dead-letters` sends them again.")
+        causes = f"`holdfast subscription deliveries {one.id} --state dead`"
+        yield Finding("warn", f"A subscription has {letters}. Causes: {causes}. Resend: {again} --all-dead-letters`.")
 
 
 def _backups(hold: Hold) -> Examined:
     found, unusable = backup.listed(hold)
     facts = {"snapshots": len(found), "newest": found[0].created_at if found else None}
-    return facts, [Finding("warn", f"The snapshot {name} has no manifest and cannot be restored.") for name in unusable]
+    return facts, [Finding("warn", f"Snapshot {name} has no manifest and cannot be restored.") for name in unusable]

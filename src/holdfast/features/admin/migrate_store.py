@@ -1,4 +1,4 @@
-"""The whole store to another place, and from one engine to another."""
+"""Copy the whole store to another file or database engine."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,9 +17,9 @@ class Moved(NamedTuple):
     source: str
     target: str
     tables: list[Copied]
-    """Without digests after a dry run."""
+    """The digests are empty after a dry run."""
     resumed: bool
-    """Whether an earlier move had been begun there."""
+    """Whether it continued an earlier, unfinished migration."""
 
     @property
     def rows(self) -> int:
@@ -27,12 +27,12 @@ class Moved(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """One for everything."""
+        """Digest of all table digests."""
         return sha256("".join(f"{table.table} {table.digest}\n" for table in self.tables).encode()).hexdigest()
 
 
 def move(hold: Hold, to: str, source: str | None = None, *, dry_run: bool = False) -> Moved:
-    """Copy a store to a new place, and with it the key that signed its journal; the source stays as it is."""
+    """Copy a store and its signing key to a new address; the source stays unchanged."""
     must_reach_all(hold)
     must_be_local(hold, "to")
     place = place_at(to)
@@ -51,7 +51,7 @@ def _source(hold: Hold, address: str | None) -> Iterator[Store]:
 
 
 def _looked(store: Store, place: moving.Place) -> moving.Moved:
-    """What would be moved, if it could be."""
+    """Check that the migration is possible and count its rows."""
     found = place.look()
     with store.reading() as session:
         moving.admitted(found, place, store, session)

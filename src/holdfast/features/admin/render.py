@@ -29,7 +29,7 @@ def render_diagnosis(answer: Any) -> Iterator[str]:
         yield f"{severity}  {section.name:<{width}}  {facts}".rstrip()
         for one in section.findings:
             yield style(f"          {one.severity}: {escape(one.what)}", fg=colours[one.severity])
-    yield style(f"The store is {'well' if answer.status == 'ok' else answer.status}.", bold=True)
+    yield style(f"Status: {answer.status}", bold=True)
 
 
 def _format_fact(value: Any) -> str:
@@ -46,28 +46,28 @@ def render_backup(answer: Any) -> Iterator[str]:
 
 def render_snapshots(answer: Any) -> Iterator[str]:
     if not answer.snapshots:
-        yield "No snapshots: `holdfast backup` takes one."
+        yield "No snapshots. Create one with `holdfast backup`."
     for one in answer.snapshots:
         reason = f"  {escape(one.reason)}" if isinstance(one.reason, str) else ""
         yield f"{escape(one.snapshot)}  {one.bytes:>12,} bytes{reason}"
     for name in answer.unusable:
-        yield style(f"{escape(name)}  has no manifest: it cannot be restored", fg="yellow")
+        yield style(f"{escape(name)}  no manifest, cannot be restored", fg="yellow")
 
 
 def render_restore(answer: Any) -> Iterator[str]:
     if answer.dry_run:
-        yield f"{escape(answer.snapshot)} is whole and could be restored. Nothing was changed."
+        yield f"{escape(answer.snapshot)} is valid and can be restored. Nothing was changed."
     else:
         yield f"Restored {escape(answer.snapshot)}."
-        yield f"What was there before is {escape(answer.before)}: restore that to go back."
+        yield f"To go back: holdfast restore --from {escape(answer.before)}"
 
 
 def render_migration(answer: Any) -> Iterator[str]:
     yield from render_table(((one.table, f"{one.rows:,}") for one in answer.tables if one.rows), ("TABLE", "ROWS"))
-    there = "go on with the move to" if answer.resumed else "move to"
+    action = "continue the migration to" if answer.resumed else "migrate to"
     if answer.dry_run:
-        yield f"Could {there} {escape(answer.target)}: {pluralize(answer.rows, 'row')}. Nothing was changed."
+        yield f"Would {action} {escape(answer.target)}: {pluralize(answer.rows, 'row')}. Nothing was changed."
     else:
-        yield f"Moved {escape(answer.source)} to {escape(answer.target)}."
-        yield f"All {pluralize(answer.rows, 'row')} are the same on both sides."
-        yield "Name the new place with --db or HOLDFAST_DB from now on; the old store is as it was."
+        yield f"Migrated {escape(answer.source)} to {escape(answer.target)}."
+        yield f"Verified: all {pluralize(answer.rows, 'row')} are equal on both sides."
+        yield "Use the new store with --db or HOLDFAST_DB; the old store is unchanged."

@@ -1,4 +1,4 @@
-"""What is in the store, and what this release can do."""
+"""Store statistics and server capabilities."""
 
 from typing import Annotated, Any, Literal
 
@@ -50,11 +50,11 @@ class Stats(Struct, frozen=True, kw_only=True):
     expiring_soon: int
     links_count: int
     embeddings: list[EmbeddingCount]
-    """Vectors by model. A stale one is of what its memory said before, and is not used."""
+    """Embeddings per model. A stale one belongs to an older version of its memory and is not used."""
     changes: int
     db_size_bytes: int
     restated: int
-    """How often somebody wanted to keep what was there already."""
+    """How often a duplicate was stored."""
 
 
 @operation(
@@ -65,7 +65,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def stats(hold: Hold, request: Nothing) -> Stats:
-    """Count what is in the store."""
+    """Count memories, links, embeddings and changes in the store."""
     with hold.reading() as session:
         now, caller = hold.now(), hold.caller
         by_tier = memories.counts(session, caller, EVERYTHING, now, "tier")
@@ -90,11 +90,11 @@ class Capabilities(Request, frozen=True):
     family: (
         Annotated[
             Literal["core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other"],
-            Meta(description="Only these tools."),
+            Meta(description="Only tools of this family."),
         ]
         | None
     ) = None
-    include_schema: Annotated[bool, Meta(description="With their parameters.")] = False
+    include_schema: Annotated[bool, Meta(description="Include the input schemas.")] = False
 
 
 class ToolView(Struct, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     examples=(Example({"family": "core"}), Example({"family": "nonsense"}, error="VALIDATION_FAILED")),
 )
 def capabilities(hold: Hold, request: Capabilities) -> Abilities:
-    """Say what this server can do and which tools it offers."""
+    """List the features and tools of this server."""
     offered = [op for op in REGISTRY if "mcp" in op.surfaces]
     wanted = [op for op in offered if request.family in (None, op.family)]
     return Abilities(

@@ -1,4 +1,4 @@
-"""Moving the whole store."""
+"""Migrate the whole store to another file or database."""
 
 from typing import Annotated
 
@@ -12,19 +12,19 @@ ADDRESS = "A path, or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
 class Migrate(Request, frozen=True):
-    to: Annotated[str, Meta(min_length=1, max_length=4096, description=f"{ADDRESS}: new, or what a move left.")]
+    to: Annotated[str, Meta(min_length=1, max_length=4096, description=f"{ADDRESS}: new, or an unfinished migration.")]
     source: (
         Annotated[str, Meta(min_length=1, max_length=4096, description=f"{ADDRESS} [default: the store in use].")]
         | None
     ) = field(default=None, name="from")
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    dry_run: Annotated[bool, Meta(description="Report what would be copied; change nothing.")] = False
 
 
 class TableMoved(Struct, frozen=True, kw_only=True):
     table: str
     rows: int
     sha256: str | UnsetType = UNSET
-    """Over every row in the order of their keys; the same on both sides."""
+    """Digest of all rows in key order; equal on both sides."""
 
 
 class StoreMoved(Struct, frozen=True, kw_only=True):
@@ -34,9 +34,9 @@ class StoreMoved(Struct, frozen=True, kw_only=True):
     tables: list[TableMoved]
     rows: int
     sha256: str | UnsetType = UNSET
-    """Over the digests of the tables."""
+    """Digest of the table digests."""
     resumed: bool
-    """An earlier move had been begun there: only what differed was copied."""
+    """Continued an earlier migration: only differing rows were copied."""
     dry_run: bool
 
 
@@ -56,10 +56,10 @@ class StoreMoved(Struct, frozen=True, kw_only=True):
     ),
 )
 def migrate(hold: Hold, request: Migrate, progress: Progress) -> StoreMoved:
-    """Move the whole store, with its history and keys, to a new file or database, and compare every row.
+    """Copy the store to a new file or database and verify every row.
 
-    Others may write meanwhile, until the last changes are copied. The source stays as it is. If this is interrupted,
-    nobody takes the target for a store; run it again to go on.
+    History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+    unchanged. An interrupted migration never leaves a usable target; run it again to continue.
     """
     done = move.move(hold, request.to, request.source, dry_run=request.dry_run)
     return StoreMoved(

@@ -1,4 +1,4 @@
-"""Backups, the way back to one, and the store's health."""
+"""Backup, restore and health checks."""
 
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ class Backup(Request, frozen=True):
         ]
         | None
     ) = None
-    keep: Annotated[int, Meta(ge=1, le=100_000, description="Remove all but the last so many that were made.")] = (
+    keep: Annotated[int, Meta(ge=1, le=100_000, description="Snapshots to keep; older ones are removed.")] = (
         backing.KEEP
     )
 
@@ -54,7 +54,7 @@ class BackedUp(Snapshot, frozen=True, kw_only=True):
     examples=(Example({"keep": 3}), Example({"keep": 0}, error="VALIDATION_FAILED")),
 )
 def backup(hold: Hold, request: Backup) -> BackedUp:
-    """Take one consistent snapshot of the whole store, hashed, while others go on writing."""
+    """Write a consistent, hashed snapshot of the store while others write."""
     done = backing.back_up(hold, request.to, request.keep)
     return BackedUp(**snapshot_fields(done.manifest), path=str(done.path), pruned=done.pruned)
 
@@ -66,7 +66,7 @@ def snapshot_fields(manifest: backing.Manifest) -> dict[str, Any]:
 class Snapshots(Struct, frozen=True, kw_only=True):
     snapshots: list[Snapshot]
     unusable: list[str]
-    """Without a manifest that can be read."""
+    """Snapshots without a readable manifest."""
     count: int
 
 
@@ -80,7 +80,7 @@ class Snapshots(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def backup_list(hold: Hold, request: Nothing) -> Snapshots:
-    """List the snapshots beside the store, newest first."""
+    """List the snapshots in the backup directory, newest first."""
     found, unusable = backing.listed(hold)
     return Snapshots(
         snapshots=[Snapshot(**snapshot_fields(manifest)) for manifest in found], unusable=unusable, count=len(found)
@@ -93,10 +93,10 @@ class Restore(Request, frozen=True):
         Meta(
             min_length=1,
             max_length=4096,
-            description="A snapshot's name; on the command line also a path to it, or to a directory of them.",
+            description="Snapshot name; in the CLI also a path, or a directory (its newest snapshot).",
         ),
     ] = field(name="from")
-    dry_run: Annotated[bool, Meta(description="Only verify it.")] = False
+    dry_run: Annotated[bool, Meta(description="Verify the snapshot; change nothing.")] = False
 
 
 class StoreRestored(Struct, frozen=True, kw_only=True):
@@ -106,12 +106,12 @@ class StoreRestored(Struct, frozen=True, kw_only=True):
     created_at: str
     dry_run: bool
     before: str | UnsetType = UNSET
-    """The snapshot of what was there before: restore that one to go back."""
+    """The snapshot taken before the restore; restore it to go back."""
     origin: str | UnsetType = UNSET
 
 
 def _parts(hold: Hold, request: Restore) -> Parts:
-    """Memories of any namespace may go and come back."""
+    """A restore can delete and store memories in any namespace."""
     return Parts() if request.dry_run else Parts().add("delete", ()).add("store", ())
 
 
@@ -130,9 +130,9 @@ def _parts(hold: Hold, request: Restore) -> Parts:
     ),
 )
 def restore(hold: Hold, request: Restore) -> StoreRestored:
-    """Put a verified snapshot in place of everything, for every process that has the store open.
+    """Replace the whole store with a verified snapshot, for every process.
 
-    What was there is kept as a snapshot of its own first. If anything is wrong with the snapshot, nothing changes.
+    The current state is saved as a snapshot first. If the snapshot is invalid, nothing changes.
     """
     done = backing.restore(hold, request.source, dry_run=request.dry_run)
     return StoreRestored(
@@ -160,7 +160,7 @@ class SectionView(Struct, frozen=True, kw_only=True):
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
     status: examining.Severity
-    """The worst of the sections."""
+    """The worst severity of all sections."""
     sections: list[SectionView]
 
 
@@ -173,7 +173,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def doctor(hold: Hold, request: Nothing, progress: Progress) -> Diagnosis:
-    """Say whether the store is well, from its files and journal to vectors and peers. Changes nothing."""
+    """Check the health of the store: files, journal, embeddings, peers, backups."""
     sections = examining.examine(hold)
     return Diagnosis(
         status=examining.worst(section.severity for section in sections),

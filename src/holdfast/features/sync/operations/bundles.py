@@ -1,4 +1,4 @@
-"""Changes by file, for stores that never meet."""
+"""Exchange changes by file, for stores that cannot reach each other."""
 
 from typing import Annotated
 
@@ -17,10 +17,10 @@ BundlePath = Annotated[
 class ExportBundle(Request, frozen=True):
     file: BundlePath
     since: Annotated[
-        int, Meta(ge=0, le=(1 << 53) - 1, description="Only what came after this, the `next` of the bundle before.")
+        int, Meta(ge=0, le=(1 << 53) - 1, description="Only changes after this point: `next` of the previous bundle.")
     ] = 0
     peer: (
-        Annotated[str, Meta(min_length=1, max_length=64, description="Only what this enrolled peer hears of.")] | None
+        Annotated[str, Meta(min_length=1, max_length=64, description="Only what this enrolled peer may read.")] | None
     ) = None
 
 
@@ -28,10 +28,10 @@ class BundleWritten(Struct, frozen=True, kw_only=True):
     file: str
     since: int
     next: int
-    """Give this as `since` of the next bundle."""
+    """Pass this as `since` of the next bundle."""
     changes: int
     states: int
-    """Records whole, whose changes were folded by compact."""
+    """Full records whose changes were compacted."""
     bytes: int
 
 
@@ -50,10 +50,10 @@ class BundleWritten(Struct, frozen=True, kw_only=True):
     ),
 )
 def sync_export_bundle(hold: Hold, request: ExportBundle, progress: Progress) -> BundleWritten:
-    """Write what this store can tell others into one file: signed, compressed, whole or not at all.
+    """Write changes to a signed, compressed file for another store.
 
-    Carry it however you like, and take it in with sync import-bundle. Unless it is for a peer it holds everything that
-    is behind `since`, private memories included: keep it as you keep the store.
+    The file is complete or not written at all. Import it with `sync import-bundle`. Without `peer` it contains
+    everything after `since`, private memories included: protect it like the store.
     """
     done = write_bundle(hold, request.file, request.since, request.peer)
     return BundleWritten(
@@ -63,21 +63,21 @@ def sync_export_bundle(hold: Hold, request: ExportBundle, progress: Progress) ->
 
 class ImportBundle(Request, frozen=True):
     file: BundlePath
-    trust_sender: Annotated[bool, Meta(description="Take it from a store that is not enrolled as a peer.")] = False
-    trust_source: Annotated[bool, Meta(description="Let memories stay their owners'; otherwise they become yours.")] = (
+    trust_sender: Annotated[bool, Meta(description="Accept a bundle from a store that is not an enrolled peer.")] = (
         False
     )
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    trust_source: Annotated[bool, Meta(description="Keep the owners of new memories; otherwise you own them.")] = False
+    dry_run: Annotated[bool, Meta(description="Report what would change; change nothing.")] = False
 
 
 class BundleTaken(Struct, frozen=True, kw_only=True):
     node: str
-    """Whose bundle it is."""
+    """The node that wrote the bundle."""
     since: int
     next: int
-    """Up to where that store's journal is followed now."""
+    """The new cursor in that store's journal."""
     imported: int
-    """Memories that are new or other than before."""
+    """New or changed memories."""
     deletes: int
     links: int
     conflicts: int
@@ -96,10 +96,10 @@ class BundleTaken(Struct, frozen=True, kw_only=True):
     examples=(Example({"file": "no/such.bundle"}, error="VALIDATION_FAILED"), Example({}, error="VALIDATION_FAILED")),
 )
 def sync_import_bundle(hold: Hold, request: ImportBundle, progress: Progress) -> BundleTaken:
-    """Take in a file that sync export-bundle wrote.
+    """Apply a bundle written by `sync export-bundle`.
 
-    It is checked to its last byte before anything of it is taken. The same bundle again changes nothing; one that
-    leaves something out is refused, and what is missing is named.
+    The whole file is verified before any change is applied. Importing it again changes nothing. A bundle that would
+    leave a gap is rejected, and the error lists the missing changes.
     """
     done = read_bundle(
         hold,

@@ -1,4 +1,4 @@
-"""Folding history that everybody has."""
+"""Compact history that every peer has."""
 
 from typing import Annotated
 
@@ -13,29 +13,29 @@ from holdfast.kernel.timestamps import to_text
 
 class Compact(Request, frozen=True):
     older_than: Annotated[
-        int, Meta(ge=0, le=36_500, description="Days of which the history stays whole, however much the peers have.")
+        int, Meta(ge=0, le=36_500, description="Days of full history to keep, even if every peer has them.")
     ] = RETENTION_DAYS
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    dry_run: Annotated[bool, Meta(description="Report what would change; change nothing.")] = False
 
 
 class Compacted(Struct, frozen=True, kw_only=True):
     folded: int
-    """Entries of the journal that are gone; what came of them is kept."""
+    """Journal entries removed; the final state of each record is kept."""
     records: int
-    """Records whose history was folded into one state."""
+    """Records whose history was compacted to one state."""
     entries: int
-    """Entries that are left."""
+    """Remaining entries."""
     bytes_before: int
     bytes_after: int
-    """Characters of all that the journal says."""
+    """Size of the journal text, in characters."""
     held_back: int
-    """Entries that are old enough, and that some enrolled peer does not have yet, or some subscription."""
+    """Entries old enough to compact that an enrolled peer or a subscription does not have yet."""
     waits_for: str | UnsetType = UNSET
-    """The peer that has taken least, or a subscription."""
+    """The peer that is furthest behind, or a subscription."""
     floor: int
-    """Up to which change history is folded, by every compaction so far."""
+    """The compaction point: history up to this change is compacted."""
     since: str | UnsetType = UNSET
-    """From when on history is whole."""
+    """When full history begins."""
     dry_run: bool
 
 
@@ -50,10 +50,10 @@ class Compacted(Struct, frozen=True, kw_only=True):
     examples=(Example({"dry_run": True}), Example({"older_than": -1}, error="VALIDATION_FAILED")),
 )
 def compact(hold: Hold, request: Compact, progress: Progress) -> Compacted:
-    """Fold old history that every enrolled peer has: of each record only what came of it is kept.
+    """Compact old history to final states, once every enrolled peer has it.
 
-    Nothing that is remembered changes, and verify still proves what is left. Undo, history and known_at reach back to
-    the floor. It runs in short transactions: others go on writing, and one that is interrupted goes on where it was.
+    No memory changes, and `verify` still proves the rest. Undo, history and known_at reach back to the compaction
+    point. Runs in short transactions, so others can write; if interrupted, run it again to continue.
     """
     done = folding.compact(hold, request.older_than, dry_run=request.dry_run)
     return Compacted(

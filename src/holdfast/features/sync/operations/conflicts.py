@@ -1,4 +1,4 @@
-"""What two stores said at once: both sides, and how it is settled."""
+"""Conflicts: list concurrent edits of two stores and resolve them."""
 
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,7 @@ class SideView(Struct, frozen=True, kw_only=True):
 
 
 class ConflictView(Struct, frozen=True, kw_only=True):
-    """Two values that were given at once: one shows, the other is kept."""
+    """Two concurrent values of a field: one is shown, the other is kept."""
 
     id: str
     kind: str
@@ -37,7 +37,7 @@ class ConflictView(Struct, frozen=True, kw_only=True):
     other: SideView
     found_at: str
     mine: Literal["shown", "other"] | UnsetType = UNSET
-    """Which of them this store said, if exactly one."""
+    """The value that this store wrote, if it wrote exactly one."""
 
 
 class ConflictPage(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class Conflicts(Request, frozen=True):
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def conflicts(hold: Hold, request: Conflicts) -> ConflictPage:
-    """List what two stores said at once, newest first."""
+    """List conflicts between concurrent edits, newest first."""
     with hold.reading() as session:
         found, total = settling.browse(hold, session, limit=request.limit, skip=request.offset)
     return ConflictPage(conflicts=[conflict_view(one) for one in found], count=len(found), total=total)
@@ -107,7 +107,7 @@ class ConflictShow(Request, frozen=True):
     examples=(Example({"id": "no-such-conflict"}, error="NOT_FOUND"),),
 )
 def conflicts_show(hold: Hold, request: ConflictShow) -> ConflictView:
-    """Show both sides of a conflict."""
+    """Show both values of a conflict."""
     with hold.reading() as session:
         return conflict_view(settling.show(hold, session, request.id))
 
@@ -115,10 +115,9 @@ def conflicts_show(hold: Hold, request: ConflictShow) -> ConflictView:
 class ConflictResolve(Request, frozen=True):
     id: ConflictId
     keep: Annotated[
-        Keep,
-        Meta(description="shown or other, mine or theirs; both: each in a memory of its own; edited: a value given."),
+        Keep, Meta(description="shown or other, mine or theirs, both (as two memories), or edited (with `value`).")
     ]
-    value: Annotated[str, Meta(description="The text that takes the place of both.")] | None = None
+    value: Annotated[str, Meta(description="The text that replaces both, with keep edited.")] | None = None
     agent_id: Actor | None = None
 
 
@@ -128,7 +127,7 @@ class ConflictResolved(Struct, frozen=True, kw_only=True):
     field: str
     kept: str
     other_id: str | UnsetType = UNSET
-    """The memory that holds the other one now, if both were kept."""
+    """The memory that now holds the other value, if both were kept."""
 
 
 def _parts(hold: Hold, request: ConflictResolve) -> Parts:
@@ -150,7 +149,7 @@ def _parts(hold: Hold, request: ConflictResolve) -> Parts:
     ),
 )
 def conflicts_resolve(hold: Hold, request: ConflictResolve) -> ConflictResolved:
-    """Settle a conflict; every store that this one exchanges with hears of it."""
+    """Resolve a conflict; the resolution is replicated to all peers."""
     conflict, other = settling.resolve(hold, request.id, request.keep, request.value)
     return ConflictResolved(
         id=conflict.id, memory_id=conflict.about, field=conflict.cell, kept=request.keep, other_id=known(other)

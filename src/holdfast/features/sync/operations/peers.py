@@ -1,4 +1,4 @@
-"""Peers: the stores that this one exchanges with, enrolled by their token."""
+"""Peers: stores enrolled by their token for replication."""
 
 from typing import Annotated
 
@@ -13,20 +13,24 @@ from holdfast.kernel.context import Hold
 from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
 from holdfast.kernel.timestamps import to_text
 
-Name = Annotated[str, Meta(min_length=1, max_length=64, description="What to call it.", extra={"argument": True})]
-TokenText = Annotated[str, Meta(min_length=1, max_length=512, description="What `peers token` prints there.")]
+Name = Annotated[
+    str, Meta(min_length=1, max_length=64, description="A local name for the peer.", extra={"argument": True})
+]
+TokenText = Annotated[
+    str, Meta(min_length=1, max_length=512, description="The output of `peers token` on the other store.")
+]
 Patterns = list[Annotated[str, Meta(max_length=514)]]
-Tell = Annotated[Patterns, Meta(max_length=32, description="Namespaces it hears of: team/**, notes/*, ** for all.")]
-Take = Annotated[Patterns, Meta(max_length=32, description="Namespaces it may tell of; '' for none.")]
-Url = Annotated[str, Meta(max_length=2048, description="Where it is served: https://desk.example:9077.")]
-Pin = Annotated[str, Meta(max_length=256, description="SHA-256 of the certificate that it is served with.")]
-ADMIN = "Take policies, grants, standards and orders to forget somebody from it, too."
+Tell = Annotated[Patterns, Meta(max_length=32, description="Namespaces it may read: team/**, notes/*, ** for all.")]
+Take = Annotated[Patterns, Meta(max_length=32, description="Namespaces it may write; '' for none.")]
+Url = Annotated[str, Meta(max_length=2048, description="Its server address: https://desk.example:9077.")]
+Pin = Annotated[str, Meta(max_length=256, description="SHA-256 of its server certificate, to pin it.")]
+ADMIN = "Also accept policies, grants, standards and erasure requests from it."
 NO_TOKEN = "hfpeer1_nothing"  # noqa: S105 - an example of one that cannot be read
 
 
 class PeerToken(Struct, frozen=True, kw_only=True):
     token: str
-    """A line of text that the other store enrols this one by; nothing in it is secret."""
+    """One line of text; the other store enrols this one with it. Contains no secret."""
     node: str
     public_key: str
 
@@ -74,7 +78,7 @@ def peer_view(peer: "Peer") -> PeerView:
     examples=(Example({}),),
 )
 def peer_token(hold: Hold, request: Nothing) -> PeerToken:
-    """Print the token by which another store enrols this one."""
+    """Print the token with which another store enrols this one."""
     token = peers.own_token(hold)
     return PeerToken(token=written(token), node=token.node, public_key=token.public_key.hex())
 
@@ -105,9 +109,10 @@ class PeerAdd(Request, frozen=True):
     ),
 )
 def peer_add(hold: Hold, request: PeerAdd) -> PeerView:
-    """Enrol another store: its signed requests are let in, within the namespaces that you give.
+    """Enrol another store as a peer, limited to the given namespaces.
 
-    Without patterns it hears of everything and may tell of everything, except of policies, grants and standards.
+    Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
+    `admin`.
     """
     return peer_view(
         peers.add(
@@ -134,7 +139,7 @@ def peer_add(hold: Hold, request: PeerAdd) -> PeerView:
     examples=(Example({}),),
 )
 def peer_list(hold: Hold, request: Nothing) -> PeerPage:
-    """List the enrolled stores and what goes over to each."""
+    """List enrolled peers and the namespaces each may read and write."""
     found = [peer_view(peer) for peer in peers.every(hold)]
     return PeerPage(peers=found, count=len(found))
 
@@ -160,10 +165,10 @@ class PeerSet(Request, frozen=True):
     examples=(Example({"name": "nobody", "tell": ["team/**"]}, error="NOT_FOUND"),),
 )
 def peer_set(hold: Hold, request: PeerSet) -> PeerView:
-    """Change what goes over to an enrolled store; what you do not name stays as it is.
+    """Change the settings of a peer; omitted fields keep their values.
 
-    A token is needed only if the store got a new key. What comes into its namespaces by this is told to it, and what
-    leaves them stays there as it was.
+    A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
+    leave them stay there unchanged.
     """
     return peer_view(
         peers.change(
@@ -194,7 +199,7 @@ class PeerRemove(Request, frozen=True):
     examples=(Example({"name": "nobody"}, error="NOT_FOUND"),),
 )
 def peer_remove(hold: Hold, request: PeerRemove) -> PeerView:
-    """End the enrolment of a store, at once; what it told before stays."""
+    """Remove a peer immediately; data it sent before stays."""
     return peer_view(peers.remove(hold, request.name))
 
 
@@ -203,12 +208,12 @@ class PeerCertificate(Request, frozen=True):
     host: (
         Annotated[
             list[Annotated[str, Meta(min_length=1, max_length=253)]],
-            Meta(max_length=32, description="Names and addresses under which it is reached; else its name."),
+            Meta(max_length=32, description="Host names and addresses of the server [default: its name]."),
         ]
         | None
     ) = None
     folder: Annotated[
-        str, Meta(min_length=1, max_length=4096, description="Where the files go; the signer is kept there, too.")
+        str, Meta(min_length=1, max_length=4096, description="Directory for the files and the signing CA.")
     ] = "certificates"
 
 
@@ -216,7 +221,7 @@ class CertificateMade(Struct, frozen=True, kw_only=True):
     certificate: str
     key: str
     ca: str
-    """The certificate of who signed it: what others believe it by."""
+    """The CA certificate that signed it; peers verify with it."""
     fingerprint: str
 
 
@@ -232,9 +237,10 @@ class CertificateMade(Struct, frozen=True, kw_only=True):
     examples=(Example({"name": "no blanks"}, error="VALIDATION_FAILED"),),
 )
 def peer_certificate(hold: Hold, request: PeerCertificate) -> CertificateMade:
-    """Make a certificate for a store, to serve with and to be known by.
+    """Create a server and client certificate for a store.
 
-    The first one in a folder makes its signer, too. Keys are readable by their owner alone and have no password.
+    The first one in a folder also creates its signing CA. Key files are readable by their owner only and have no
+    password.
     """
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What one store asks another, as docs/protocol.md says it."""
+"""Server side of the sync protocol; see docs/protocol.md."""
 
 from typing import Annotated, Any
 
@@ -13,9 +13,7 @@ MOST_BYTES = 32 * 1024 * 1024
 
 
 class Message(Request, frozen=True):
-    message: Annotated[
-        dict[str, Any], Meta(description="What the other store says, in the form that the protocol gives it.")
-    ]
+    message: Annotated[dict[str, Any], Meta(description="The request message, as the sync protocol defines it.")]
 
 
 NOTHING_SAID = Example({"message": {}}, error="VALIDATION_FAILED")
@@ -28,9 +26,9 @@ class PeerHello(Struct, frozen=True, kw_only=True):
     kinds: list[str]
     greeting: Any
     followed: int
-    """Up to where the asker's journal was taken here."""
+    """The cursor here in the journal of the sender."""
     doubted: list[str]
-    """Names of which there are other changes here than the asker has."""
+    """Forked origins: their changes here differ from those of the sender."""
 
 
 @operation(
@@ -43,7 +41,7 @@ class PeerHello(Struct, frozen=True, kw_only=True):
     examples=(Example({"message": {"greeting": STRANGER, "kinds": ["memory"]}}), NOTHING_SAID),
 )
 def peer_hello(hold: Hold, request: Message) -> PeerHello:
-    """Tell another store who this one is, what it has, and how far it has followed the other."""
+    """Exchange identities, version vectors and cursors with another store."""
     return PeerHello(**asdict(hosting.hello(hold, request.message)))
 
 
@@ -57,9 +55,9 @@ class PeerFeed(Struct, frozen=True, kw_only=True):
     more: bool
     files: dict[str, bytes]
     states: list[Any]
-    """Records whole, whose changes are folded here."""
+    """Full records whose changes are compacted here."""
     bases: dict[str, Any]
-    """Up to which number the changes of some origins are in what was told up to here."""
+    """Per origin, the number up to which the feed contains all changes so far."""
 
 
 @operation(
@@ -72,7 +70,7 @@ class PeerFeed(Struct, frozen=True, kw_only=True):
     examples=(Example({"message": {"after": 0, "known": {}, "limit": 10}}), NOTHING_SAID),
 )
 def peer_feed(hold: Hold, request: Message) -> PeerFeed:
-    """Tell another store what it misses of this one."""
+    """Return the changes that another store is missing."""
     return PeerFeed(**asdict(hosting.feed(hold, request.message)))
 
 
@@ -80,19 +78,19 @@ class PeerTaken(Struct, frozen=True, kw_only=True):
     protocol: int
     followed: int
     outcomes: list[str]
-    """What became of each change, in their order: new, updated, noop, conflict, known or rejected."""
+    """The outcome of each change, in order: new, updated, noop, conflict, known or rejected."""
     others: list[Any]
-    """The rejected ones with their reasons, and what had waited for this page."""
+    """Rejected changes with their reasons, and earlier changes that waited for this page."""
     entered: tuple[int, int] | None
-    """The first and the last place in the journal here that the page took, if it took any."""
+    """The first and last journal entry written here for the page, if any."""
     conflicts: list[str] | None
-    """Which stand that did not before."""
+    """New conflicts."""
     settled: list[str]
-    """Which stood before, and do not any more."""
+    """Conflicts that are resolved now."""
     deleted: list[str] | None
-    """Memories that are deleted now and were not before, or were not here."""
+    """Memories deleted by the page, or that arrived deleted."""
     restored: list[str]
-    """Memories that were deleted before, and are not any more."""
+    """Memories that were deleted and are live again."""
 
 
 @operation(
@@ -105,5 +103,5 @@ class PeerTaken(Struct, frozen=True, kw_only=True):
     examples=(Example({"message": {"sender": STRANGER, "changes": [], "upto": 0}}), NOTHING_SAID),
 )
 def peer_take(hold: Hold, request: Message) -> PeerTaken:
-    """Take what another store tells, in one transaction, with an outcome for each change."""
+    """Apply a page of changes in one transaction, with an outcome for each."""
     return PeerTaken(**asdict(hosting.take(hold, request.message)))

@@ -1,4 +1,4 @@
-"""What could not be taken from other stores, and what is to become of it."""
+"""Quarantine: changes of other stores that were rejected."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -19,7 +19,7 @@ MOST_AT_ONCE = 1000
 
 
 class QuarantinedView(Struct, frozen=True, kw_only=True):
-    """A change of another store that could not be taken."""
+    """A rejected change of another store."""
 
     id: str
     reason: str
@@ -28,20 +28,20 @@ class QuarantinedView(Struct, frozen=True, kw_only=True):
     record: str
     action: str
     origin: str
-    """The store that it says it was made in."""
+    """The replica that made it, by its own account."""
     number: int
     peer: str
     """The node that sent it."""
     actor: str
     made_at: str
-    """When it says that it was made."""
+    """When it was made, by its own account."""
     kept_at: str
     tried_at: str
     tries: int
     peer_name: str | UnsetType = UNSET
-    """Under which that node is enrolled here."""
+    """The name of that node as a peer."""
     memory_id: str | UnsetType = UNSET
-    """The memory that it concerns."""
+    """The memory it is about."""
 
 
 def quarantined_view(held: "Quarantined", senders: Mapping[str, str]) -> QuarantinedView:
@@ -87,7 +87,7 @@ class QuarantinePage(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def quarantine(hold: Hold, request: Quarantine) -> QuarantinePage:
-    """List the changes of other stores that could not be taken, newest first, each with its reason."""
+    """List rejected changes of other stores with their reasons, newest first."""
     held, total = aside.listed(hold, limit=request.limit, skip=request.offset)
     names = aside.senders(hold)
     return QuarantinePage(quarantined=[quarantined_view(one, names) for one in held], count=len(held), total=total)
@@ -98,10 +98,10 @@ class QuarantineShow(Request, frozen=True):
 
 
 class QuarantinedWhole(QuarantinedView, frozen=True, kw_only=True):
-    """A change that could not be taken, with what it says."""
+    """A rejected change with its content."""
 
     says: str | UnsetType = UNSET
-    """The record or the edit as it was sent, unless a purge erased it."""
+    """The record or edit as sent, unless a purge erased it."""
 
 
 @operation(
@@ -114,7 +114,7 @@ class QuarantinedWhole(QuarantinedView, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-change"}, error="NOT_FOUND"),),
 )
 def quarantine_show(hold: Hold, request: QuarantineShow) -> QuarantinedWhole:
-    """Show a change that could not be taken, and what it says."""
+    """Show a rejected change and its content."""
     held = aside.show(hold, request.id)
     view = quarantined_view(held, aside.senders(hold))
     fields = {name: getattr(view, name) for name in view.__struct_fields__}
@@ -124,11 +124,9 @@ def quarantine_show(hold: Hold, request: QuarantineShow) -> QuarantinedWhole:
 class QuarantineRetry(Request, frozen=True):
     ids: Annotated[
         list[str],
-        Meta(max_length=MOST_AT_ONCE, description="Which changes; all, if none is named.", extra={"argument": True}),
+        Meta(max_length=MOST_AT_ONCE, description="Ids of the changes [default: all].", extra={"argument": True}),
     ] = []
-    trust_source: Annotated[
-        bool, Meta(description="Let new memories stay their owners'; otherwise they become yours.")
-    ] = False
+    trust_source: Annotated[bool, Meta(description="Keep the owners of new memories; otherwise you own them.")] = False
 
 
 class RetriedView(Struct, frozen=True, kw_only=True):
@@ -156,9 +154,9 @@ class QuarantineRetried(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"ids": ["no-such-change"]}, error="NOT_FOUND")),
 )
 def quarantine_retry(hold: Hold, request: QuarantineRetry) -> QuarantineRetried:
-    """Take changes that were put aside as if they had just come.
+    """Retry changes in quarantine as if they had just arrived.
 
-    What still cannot be taken stays where it is, with its reason.
+    A change that is rejected again stays in quarantine with its reason.
     """
     outcomes = [_retried(one) for one in aside.retry(hold, request.ids, trust_source=request.trust_source)]
     applied = sum(one.outcome == "applied" for one in outcomes)
@@ -174,7 +172,8 @@ def _retried(one: "Retried") -> RetriedView:
 
 class QuarantineDrop(Request, frozen=True):
     ids: Annotated[
-        list[str], Meta(min_length=1, max_length=MOST_AT_ONCE, description="Which changes.", extra={"argument": True})
+        list[str],
+        Meta(min_length=1, max_length=MOST_AT_ONCE, description="Ids of the changes.", extra={"argument": True}),
     ]
 
 
@@ -194,9 +193,9 @@ class QuarantineDropped(Struct, frozen=True, kw_only=True):
     examples=(Example({"ids": ["no-such-change"]}, error="NOT_FOUND"), Example({"ids": []}, error="VALIDATION_FAILED")),
 )
 def quarantine_drop(hold: Hold, request: QuarantineDrop) -> QuarantineDropped:
-    """Let changes that were put aside go for good.
+    """Delete changes from quarantine and reject them in the future.
 
-    They are not taken any more, whoever sends them again. A change that says something else under the same name is.
+    They are rejected whoever sends them again. A different change with the same origin and number is accepted.
     """
     names = aside.senders(hold)
     held = [quarantined_view(one, names) for one in aside.drop(hold, request.ids)]

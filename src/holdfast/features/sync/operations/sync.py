@@ -1,4 +1,4 @@
-"""Stores that agree: bringing two together, and how it stands between them."""
+"""Sync with another store, and the status of all peers."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request
 from holdfast.kernel.timestamps import to_text
 
 MOST_TOLD = 100
-"""Rejected changes that an answer names; all of them are in quarantine."""
+"""Rejected changes listed in a response; all of them are in quarantine."""
 
 
 class Sync(Request, frozen=True):
@@ -33,16 +33,16 @@ class Sync(Request, frozen=True):
     ]
     direction: Annotated[
         Literal["pull", "push", "merge"],
-        Meta(description="Bring here what is missing, or there, or both.", extra={"short": "d"}),
+        Meta(description="pull: get missing changes; push: send them; merge: both.", extra={"short": "d"}),
     ] = "merge"
-    trust_source: Annotated[
-        bool, Meta(description="Let pulled memories stay their owners'; otherwise they become yours.")
-    ] = False
-    dry_run: Annotated[bool, Meta(description="Only say what it would do.")] = False
+    trust_source: Annotated[bool, Meta(description="Keep the owners of pulled memories; otherwise you own them.")] = (
+        False
+    )
+    dry_run: Annotated[bool, Meta(description="Report what would change; change nothing.")] = False
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """What would become of memories, and of links."""
+    """What a sync would do to memories and links in one direction."""
 
     new: int
     update: int
@@ -51,7 +51,7 @@ class Planned(Struct, frozen=True, kw_only=True):
 
 
 class NotTaken(Struct, frozen=True, kw_only=True):
-    """A change that one of the stores did not take."""
+    """A change that one of the stores rejected."""
 
     by: Literal["here", "there"]
     kind: str
@@ -65,16 +65,16 @@ class NotTaken(Struct, frozen=True, kw_only=True):
 class SyncDone(Struct, frozen=True, kw_only=True):
     direction: str
     deletes: int
-    """Memories that are deleted on the other side now, too, and were not, or were not known there."""
+    """Memories deleted on either side by this sync, or that arrived deleted."""
     links: int
     conflicts: int
     rejected: int
     errors: list[NotTaken]
     forked: list[str]
-    """Names under which the other store has other changes than this one: one of both is of a copy, and has to be
-    brought together with the rest by its own store."""
+    """Forked origins of third stores: the two stores have different changes with the same numbers, because a database
+    file was copied. The store that owns the origin repairs it when it syncs."""
     given_again: int | UnsetType = UNSET
-    """Changes that a store which was brought back from a copy gave again, under a new incarnation."""
+    """Changes that a restored store reissued under a new incarnation."""
     dry_run: bool | UnsetType = UNSET
     imported: int | UnsetType = UNSET
     exported: int | UnsetType = UNSET
@@ -98,10 +98,10 @@ class SyncDone(Struct, frozen=True, kw_only=True):
     ),
 )
 def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
-    """Bring this store and another together: what one has and the other misses goes over.
+    """Exchange missing changes with another store.
 
-    Both sides of what was changed at once are kept: the newer shows, the other is a conflict. Interrupted at any
-    point, it goes on where it was when it is run again.
+    Concurrent edits keep both values: the newer is shown, the other becomes a conflict. If interrupted, run it again
+    to continue.
     """
     done = syncing.sync_with(
         hold, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source
@@ -165,7 +165,7 @@ class Digest(Struct, frozen=True, kw_only=True):
     origin: str
     seq: int
     digest: str
-    """Equal on two stores exactly if all they exchange is."""
+    """Equal on two stores if and only if all replicated data is equal."""
     vector: dict[str, int]
     quarantined: int
     conflicts: int
@@ -175,7 +175,7 @@ class Digest(Struct, frozen=True, kw_only=True):
     Effect.READ, "GET /api/v1/sync/digest", family="other", admin=True, cli=("sync-digest",), examples=(Example({}),)
 )
 def sync_digest(hold: Hold, request: Nothing) -> Digest:
-    """Say what this store has, by which it is compared with another."""
+    """Print the digest of this store, to compare it with another."""
     must_reach_all(hold)
     with hold.reading() as session:
         greeting = exchange.greet(session, hold.now())
@@ -191,35 +191,35 @@ def sync_digest(hold: Hold, request: Nothing) -> Digest:
 
 
 class PeerStanding(Struct, frozen=True, kw_only=True):
-    """How it stands with one other store, as far as is known."""
+    """Replication state of one peer, as far as known."""
 
     peer: str
-    """The name under which it was enrolled, or where it was asked, or its node."""
+    """Its name as a peer, else its address, else its node."""
     state: Literal["ok", "failing", "unheard"]
     url: str | UnsetType = UNSET
     node: str | UnsetType = UNSET
     release: str | UnsetType = UNSET
     unknown_there: list[str] | UnsetType = UNSET
-    """Kinds of records here that its release does not know: it puts them aside until it is upgraded."""
+    """Record kinds here that its release does not know; it quarantines them until it is upgraded."""
     behind_here: int | UnsetType = UNSET
-    """Entries of its journal that were not looked at here, when it was last heard."""
+    """Changes on the peer not yet pulled, as of the last contact."""
     behind_there: int | UnsetType = UNSET
-    """Entries of the journal here that it had not looked at."""
+    """Changes here that the peer has not pulled, as of the last contact."""
     last_heard: str | UnsetType = UNSET
     last_success: str | UnsetType = UNSET
     last_failure: str | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
-    """Why the last exchange failed; not there once one has succeeded."""
+    """Why the last exchange failed; absent after a success."""
     failures: int
-    """In a row."""
+    """Consecutive failures."""
     pulled: int
     pushed: int
     conflicts: int
-    """How many the exchanges with it ever met, those among them that were resolved since; how many stand now is not
-    known by peer, and told for the whole store."""
+    """All conflicts met in exchanges with it, resolved ones included. Open conflicts are counted for the whole store
+    only."""
     quarantined: int
     clock_ahead_secs: float | UnsetType = UNSET
-    """By how much its clock is ahead of the one here, if by more than two minutes."""
+    """How far its clock is ahead of the local one, if more than two minutes."""
 
 
 class SyncStatus(Struct, frozen=True, kw_only=True):
@@ -227,10 +227,10 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     seq: int
     peers: list[PeerStanding]
     conflicts: int
-    """Of the whole store, whoever they came from, that stand now."""
+    """Open conflicts of the whole store."""
     quarantined: int
     pending_replication: int
-    """Changes of this store that too few others have, of those that quorum writes count."""
+    """Changes of this store with too few acknowledgements, under quorum writes."""
     pending_since: str | UnsetType = UNSET
 
 
@@ -243,7 +243,7 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def sync_status(hold: Hold, request: Nothing) -> SyncStatus:
-    """Say how far this store and its peers are behind one another, and how the last exchanges went."""
+    """Show how far this store and its peers lag, and the last exchanges."""
     must_reach_all(hold)
     found = status.overview(hold)
     return SyncStatus(
@@ -258,7 +258,7 @@ def sync_status(hold: Hold, request: Nothing) -> SyncStatus:
 
 
 WORTH_TELLING = 120 * 10**6
-"""Microseconds by which a clock may be wrong before that is told."""
+"""Microseconds of clock difference from which it is reported."""
 
 
 def _peer_standing(one: "Standing") -> PeerStanding:

@@ -88,7 +88,7 @@ def test_what_is_wrong_with_a_turn_is_told_and_nothing_kept(hold: Any) -> None:
         capture(hold, 0, " \n ")
     assert kept(hold) == []
     future = capture(hold, 0, "x", timestamp_iso="2999-01-01T00:00:00Z")
-    assert future.notes == ["the time '2999-01-01T00:00:00Z' lies in the future; kept without a time"]
+    assert future.notes == ["time '2999-01-01T00:00:00Z' is in the future; stored without a time"]
 
 
 def test_a_long_turn_is_kept_in_parts_and_told_by_the_first(hold: Any) -> None:

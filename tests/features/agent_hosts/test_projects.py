@@ -130,9 +130,9 @@ def test_files_of_git_that_lead_nowhere_are_told_of_and_not_denied(tmp_path: Pat
         assert (found.by, found.why) == (
             "folder",
             [
-                f"{tmp_path}/tree/.git points to {tmp_path}/main/.git/worktrees/tree, which is not there: "
+                f"{tmp_path}/tree/.git points to {tmp_path}/main/.git/worktrees/tree, which does not exist: "
                 "if that was moved, run `git worktree repair` in its repository",
-                f"{folder} is taken as a folder without git until then: where it lies says it",
+                f"{folder} counts as a folder without git until then: identified by its path",
             ],
         )
     git("worktree", "repair", at=moved)
@@ -141,11 +141,11 @@ def test_files_of_git_that_lead_nowhere_are_told_of_and_not_denied(tmp_path: Pat
     (inner / ".git" / "HEAD").unlink()
     found = identify(inner)
     assert (found.namespace, found.root) == (APP, moved)
-    assert found.why[0] == f"{inner}/.git has no HEAD, so it is no repository: put it right, or clone anew"
+    assert found.why[0] == f"{inner}/.git has no HEAD, so it is not a repository: repair it or clone again"
     assert "is not under git" not in " ".join(found.why)
     (inner / ".git" / "HEAD").parent.rename(inner / "gone")
     (inner / ".git").write_text("gitdir: a\0b")
-    assert "says nothing of a repository" in identify(inner).why[0]
+    assert "does not point to a repository" in identify(inner).why[0]
 
 
 def test_merged_projects_are_one_on_every_way_in_and_apart_again(timed: holdfast.Holdfast, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the hosts of agents tell their hooks, and what they take for an answer. Pure."""
+"""Parse hook events of agent hosts and format the answers. Pure."""
 
 import json
 import re
@@ -19,20 +19,20 @@ NAMES: dict[Event, tuple[str, ...]] = {
     "tool": ("PostToolUse", "PostToolUseFailure"),
     "session-end": ("Stop", "SessionEnd", "StopFailure", "agent-turn-complete"),
 }
-"""By which names the hosts call each; the first is answered if none is told."""
+"""Event names of the hosts; the first is the default."""
 OVER = ("SessionEnd",)
-"""After this a session is over; after the others it may go on."""
+"""Events after which a session is over."""
 ANEW = ("clear", "compact", "startup")
-"""Where a session starts without what it was given before."""
+"""Session sources that start without the earlier context."""
 MOST_TEXT = 1 << 20
 LONGEST_BRIEF = 200
 MOST_ANSWER = 9500
-"""Characters: Claude Code shows no more than 10,000 of a context."""
+"""Characters; Claude Code shows at most 10,000 of a context."""
 _COMMAND = re.compile(r"\s*/[A-Za-z][\w:-]*(?:\s|\Z)")
 
 
 class Happened(NamedTuple):
-    """What a host tells of, as far as anything is done about it."""
+    """A hook event of a host, reduced to the fields in use."""
 
     event: Event
     name: str
@@ -40,9 +40,9 @@ class Happened(NamedTuple):
     session: str
     folder: str | None
     text: str = ""
-    """What was asked, or answered."""
+    """The prompt or the answer."""
     asked: tuple[str, ...] = ()
-    """What was asked before an answer, where the host tells both at once."""
+    """Prompts before the answer, if the host sends both at once."""
     source: str = ""
     tool: str = ""
     brief: str = ""
@@ -50,18 +50,18 @@ class Happened(NamedTuple):
 
     @property
     def is_command(self) -> bool:
-        """Whether it is for the host itself, such as /clear."""
+        """Whether the prompt is a command for the host, such as /clear."""
         return bool(_COMMAND.match(self.text))
 
 
 def happened(event: Event, told: bytes, host: Host | None) -> Happened:
-    """What a host tells, in its own words: a JSON object. What it says beside is of no concern."""
+    """Parse the JSON object of a host; unknown fields are ignored."""
     raw = _decoded(told)
     if not isinstance(raw, dict):
-        raise Invalid("what the host told is no JSON object")
+        raise Invalid("event: must be a JSON object")
     name = _text(raw, "hook_event_name") or _text(raw, "type") or NAMES[event][0]
     if name not in NAMES[event]:
-        raise Invalid(f"{line(name, 64)!r} is no {event}: correct the settings of the host")
+        raise Invalid(f"event: {line(name, 64)!r} is not a {event} event. Correct the hook settings of the host")
     session = _text(raw, "session_id") or _text(raw, "thread-id")
     if not session:
         raise Invalid("session_id: required")
@@ -81,11 +81,11 @@ def happened(event: Event, told: bytes, host: Host | None) -> Happened:
 
 
 def _decoded(told: bytes) -> Any:
-    """JSON; also with half of a sign in it, as an editor may cut one."""
+    """Decode JSON; tolerates truncated UTF-8 characters."""
     try:
         return json.loads(told.decode(errors="replace"))
     except (ValueError, RecursionError):
-        raise Invalid("what the host told is not JSON") from None
+        raise Invalid("event: not valid JSON") from None
 
 
 def _said(raw: dict[str, Any], event: Event) -> str:
@@ -105,7 +105,7 @@ def _text(raw: dict[str, Any], name: str) -> str:
 
 
 def _brief(given: Any) -> str:
-    """What a tool was used on, in a few words: a file, a command, an address; never what it wrote."""
+    """Describe the target of a tool call: a file, a command or a URL, never the content."""
     if not isinstance(given, dict):
         return ""
     for name in ("file_path", "notebook_path", "path", "command", "pattern", "query", "url", "description"):
@@ -118,10 +118,10 @@ def _brief(given: Any) -> str:
 
 
 def answer(name: str, text: str) -> dict[str, Any]:
-    """What is said into a session, as both hosts take it."""
+    """Build the answer that adds context to a session; the same for both hosts."""
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
 
 
 def is_asked(memory: Memory) -> bool:
-    """Whether it is a prompt that a host told of: that resembles the next one like it, and says nothing."""
+    """Return whether a memory is a captured prompt: it resembles similar prompts but answers none."""
     return memory.speaker == "user" and "host" in memory.metadata

@@ -1,4 +1,4 @@
-"""Projects: which one a folder belongs to, and which names stand for one and the same."""
+"""Operations on projects: find the project of a folder, merge and split projects."""
 
 from typing import Annotated, Literal
 
@@ -15,7 +15,7 @@ Project = Annotated[
     Meta(
         min_length=1,
         max_length=120,
-        description="The namespace of a project.",
+        description="Namespace of the project.",
         extra={"argument": True, "role": "namespace"},
     ),
 ]
@@ -23,22 +23,23 @@ Project = Annotated[
 
 class ProjectWhich(Request, frozen=True):
     path: Annotated[
-        str, Meta(min_length=1, max_length=4096, description="A folder [default: this one].", extra={"argument": True})
+        str,
+        Meta(min_length=1, max_length=4096, description="Folder [default: the current one].", extra={"argument": True}),
     ] = "."
 
 
 class ProjectView(Struct, frozen=True, kw_only=True):
     namespace: str
-    """Where its memories go."""
+    """Namespace of its memories."""
     by: Literal["override", "remote", "repository", "folder"]
-    """What says so: a file, where the repository comes from, where it lies, or where the folder lies."""
+    """What determined it: an override file, the git remote, the repository's path, or the folder's path."""
     why: list[str]
     folder: str
     root: str
     names: list[str]
-    """Every name by which it is known."""
+    """All names of the project."""
     budget: int | UnsetType = UNSET
-    """What the file says of tokens, if it does."""
+    """Token budget of the override file, if set."""
 
 
 @operation(
@@ -52,10 +53,10 @@ class ProjectView(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"path": "no-such-folder"}, error="NOT_FOUND")),
 )
 def project_which(hold: Hold, request: ProjectWhich) -> ProjectView:
-    """Say which project a folder belongs to, and how that was found.
+    """Show the project of a folder and how it was determined.
 
-    By a `.holdfast.toml` there or above, else by the remote of its git repository, else by where that lies, else by
-    where the folder lies. Git itself is not run.
+    By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
+    else by the path of the folder. Does not run git.
     """
     found = projects.which(hold, local_path(request.path))
     return ProjectView(
@@ -70,14 +71,14 @@ def project_which(hold: Hold, request: ProjectWhich) -> ProjectView:
 
 
 class ProjectMerge(Request, frozen=True):
-    project: Annotated[Project, Meta(description="The project that remains.")]
-    alias: Annotated[Project, Meta(description="The one that is to stand for it.")]
+    project: Annotated[Project, Meta(description="Project to keep.")]
+    alias: Annotated[Project, Meta(description="Project that becomes an alias of it.")]
     agent_id: Actor | None = None
 
 
 class ProjectNames(Struct, frozen=True, kw_only=True):
     namespace: str
-    """Where the memories of all of them go."""
+    """Namespace of the memories of all of them."""
     names: list[str]
 
 
@@ -99,15 +100,16 @@ def _names(names: tuple[str, ...]) -> ProjectNames:
     ),
 )
 def project_merge(hold: Hold, request: ProjectMerge) -> ProjectNames:
-    """Let a project stand for another from now on: what is known of either is then known of both.
+    """Make a project an alias of another.
 
-    What was written stays where it is, so `project split` parts them again. Other stores hear of it by sync.
+    Both then share what is known of either. Memories stay where they are, so `project split` can separate them again.
+    The merge is synced to other stores.
     """
     return _names(projects.merge(hold, request.project, request.alias))
 
 
 class ProjectSplit(Request, frozen=True):
-    alias: Annotated[Project, Meta(description="The one that is to stand for itself.")]
+    alias: Annotated[Project, Meta(description="Alias to separate.")]
     agent_id: Actor | None = None
 
 
@@ -121,7 +123,7 @@ class ProjectSplit(Request, frozen=True):
     examples=(Example({"alias": "projects/nobody/merged"}, error="NOT_FOUND"),),
 )
 def project_split(hold: Hold, request: ProjectSplit) -> ProjectNames:
-    """Let a project stand for itself again."""
+    """Separate a merged project again."""
     return _names(projects.split(hold, request.alias))
 
 
@@ -148,6 +150,6 @@ class MergedProjects(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def project_list(hold: Hold, request: ProjectList) -> MergedProjects:
-    """List the projects that were merged, and into which."""
+    """List merged projects."""
     found = [Merged(alias=alias, project=into) for alias, into in projects.merged(hold)]
     return MergedProjects(merged=found, count=len(found))

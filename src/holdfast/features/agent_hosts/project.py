@@ -1,4 +1,4 @@
-"""Which project a folder belongs to, and where its memories go. Pure: what the files say is read elsewhere."""
+"""Derive the namespace of a project from git remotes, paths and override files. Pure: does not read files."""
 
 import re
 import unicodedata
@@ -14,43 +14,43 @@ from holdfast.kernel.records.validate import namespace as admitted
 
 ROOT = "projects"
 MOST_PARTS = 5
-"""Segments of a remote's path that are told apart; those of a deeper one are drawn together."""
+"""Segments of a remote's path; deeper ones are joined."""
 LONGEST = 120
-"""Characters of a project's namespace."""
+"""Characters of a project namespace."""
 OVERRIDE = ".holdfast.toml"
 LEAST_BUDGET, MOST_BUDGET = 100, 20_000
 PRIVATE = (people.ROOT, "users")
-"""Where facts about people lie, here and in what came from elsewhere: no project's own."""
+"""Namespaces of people, here and in imports; projects cannot use them."""
 
 By = Literal["override", "remote", "repository", "folder"]
-"""What says which project it is: a file, where the repository comes from, where it lies, or where the folder lies."""
+"""What determines the project: an override file, the git remote, the repository's path, or the folder's path."""
 
 _SCP = re.compile(r"(?:[^@/:\s]+@)?(\[[0-9a-fA-F:.]+\]|[^@/:\s]{2,}):(?!//)(.+)", re.DOTALL)
-"""host:path, as git takes it; one letter is the drive of a path."""
+"""host:path as git accepts it; a single letter is a Windows drive."""
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _UNFIT = re.compile(r"[^\w.~+-]+")
 _PREFERRED = ("origin", "upstream")
 
 
 class Remote(NamedTuple):
-    """Where a repository comes from, by whichever protocol and as whomever it is asked."""
+    """A git remote without protocol, port and credentials."""
 
     host: str
-    """Empty: it is a folder."""
+    """Empty for a local folder."""
     path: str
 
 
 class Override(NamedTuple):
-    """What a file in a folder may say of it, and nothing else."""
+    """The only settings that an override file may have."""
 
     namespace: str | None = None
     below: str | None = None
-    """A place below what the project would have without the file."""
+    """A namespace below the one the project has without the file."""
     budget: int | None = None
 
 
 def remote_of(url: str) -> Remote | None:
-    """A remote's address without protocol, port, credentials and the suffix .git; None: it is none."""
+    """Parse a remote URL; drops protocol, port, credentials and the suffix .git. None if it is not a remote."""
     url = url.strip()
     if not url or any(ord(sign) < 32 for sign in url):
         return None
@@ -83,13 +83,13 @@ def _plain(path: str) -> str:
 
 
 def chosen(urls: dict[str, str]) -> tuple[str, Remote] | None:
-    """The remote that says which project it is: origin, else upstream, else the first by its name."""
+    """Choose the remote that identifies the project: origin, else upstream, else the first by name."""
     names = [name for name in _PREFERRED if name in urls] + sorted(set(urls) - set(_PREFERRED))
     return next(((name, found) for name in names if (found := remote_of(urls[name])) is not None), None)
 
 
 def remotes(config: str) -> dict[str, str]:
-    """The remotes of a repository's configuration, each with its first address."""
+    """Parse the remotes of a git config, each with its first URL."""
     found: dict[str, str] = {}
     name: str | None = None
     for line in config.splitlines():
@@ -104,7 +104,7 @@ def remotes(config: str) -> dict[str, str]:
 
 
 def _value(text: str) -> str:
-    """A value without its quotes and what is remarked after it."""
+    """Return a config value without quotes and trailing comment."""
     kept, quoted, signs = list[str](), False, iter(text.strip())
     for sign in signs:
         if sign == '"':
@@ -119,7 +119,7 @@ def _value(text: str) -> str:
 
 
 def namespace_of(remote: Remote) -> str:
-    """Where the memories of what comes from somewhere go."""
+    """Return the project namespace of a remote."""
     if not remote.host:
         return named_folder("git", remote.path)
     parts = [part for part in remote.path.split("/") if part]
@@ -130,7 +130,7 @@ def namespace_of(remote: Remote) -> str:
 
 
 def named_folder(sort: Literal["git", "folder"], path: str) -> str:
-    """Where the memories of a place on this machine go: by its name, told apart by all of its path."""
+    """Return the project namespace of a local path: its name and a digest of the whole path."""
     name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
     return _joined([ROOT, sort, f"{name.removesuffix('.git') or 'root'}-{_digest(path)}"])
 
@@ -141,7 +141,7 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _fit(part: str) -> str:
-    """A segment in signs that a namespace may have and a shell leaves alone."""
+    """Replace characters that namespaces do not allow or shells interpret."""
     plain = _UNFIT.sub("-", unicodedata.normalize("NFC", part)).lstrip("_-.") or "x"
     return plain if plain.strip(".") else "x"
 
@@ -151,16 +151,16 @@ def _digest(text: str) -> str:
 
 
 def admit_override(given: Any, where: str) -> Override:
-    """What a file says, if it says nothing but what it may; it comes with a folder, from whoever made that."""
+    """Validate an override file. It comes with a folder from an untrusted author, so only three keys are allowed."""
     if not isinstance(given, dict):
         raise Invalid(f"{where}: must be a table")
     if unknown := sorted(map(str, given.keys() - {"namespace", "below", "budget"})):
-        raise Invalid(f"{where}: it may say namespace, below and budget, and not {', '.join(unknown)}")
+        raise Invalid(f"{where}: unknown key {', '.join(unknown)}; allowed: namespace, below, budget")
     if "namespace" in given and "below" in given:
-        raise Invalid(f"{where}: namespace or below, not both")
+        raise Invalid(f"{where}: give namespace or below, not both")
     budget = given.get("budget")
     if budget is not None and (type(budget) is not int or not LEAST_BUDGET <= budget <= MOST_BUDGET):
-        raise Invalid(f"{where}: budget: {LEAST_BUDGET} to {MOST_BUDGET} tokens")
+        raise Invalid(f"{where}: budget: must be {LEAST_BUDGET} to {MOST_BUDGET} tokens")
     return Override(_place(given, "namespace", where), _place(given, "below", where), budget)
 
 
@@ -168,20 +168,20 @@ def _place(given: dict[str, Any], key: str, where: str) -> str | None:
     if key not in given:
         return None
     if not isinstance(given[key], str):
-        raise Invalid(f"{where}: {key}: must be a text")
+        raise Invalid(f"{where}: {key}: must be a string")
     return admit_project(given[key], f"{where}: {key}") if key == "namespace" else admitted(given[key], key)
 
 
 def admit_project(name: str, field: str = "project") -> str:
-    """A namespace that may be a project's."""
+    """Validate the namespace of a project."""
     name = admitted(name, field)
     if len(name) > LONGEST:
         raise Invalid(f"{field}: at most {LONGEST} characters", fields=[field])
     if name.partition("/")[0] in PRIVATE or name.rpartition("/")[2].startswith("_"):
-        raise Invalid(f"{field}: {name} is no place for a project's memories", fields=[field])
+        raise Invalid(f"{field}: {name} is reserved and cannot be a project", fields=[field])
     return name
 
 
 def around(names: Iterable[str], default: str) -> tuple[str, ...]:
-    """Where what bears on a project may lie: under each of its names, above them, and where all else goes."""
+    """List the namespaces to search for a project: its names, their parents and the default namespace."""
     return tuple(dict.fromkeys([*(place for name in names for place in lineage(name)), default]))

@@ -1,4 +1,4 @@
-"""The project of a folder: read from the files of git, which is not run, and by which other names it is known."""
+"""Find the project of a folder from git's files, without running git, and manage project aliases."""
 
 import os
 import stat
@@ -15,44 +15,44 @@ from holdfast.kernel.context import Hold
 from holdfast.kernel.errors import Invalid, NotFound, StoreNotFound
 
 MOST_CONFIG = 1 << 20
-"""Bytes of a repository's configuration that are read."""
+"""Bytes read of a repository's config."""
 MOST_OVERRIDE = 4096
 MOST_SHOWN = 300
-"""Characters of a path that a file names, which are repeated."""
+"""Characters shown of a path that a file contains."""
 MOST_ABOVE = 64
-"""Folders above one that are looked into."""
+"""Parent folders to search."""
 _MARK = "project:"
-"""Before a project's name among those that stand for others."""
+"""Prefix of project names in the alias table."""
 
 
 class Repository(NamedTuple):
-    """A folder under git."""
+    """A git repository or worktree."""
 
     root: Path
-    """Where its files are checked out."""
+    """Folder of the checked-out files."""
     common: Path
-    """What all of its worktrees share."""
+    """Git folder shared by all worktrees."""
     sort: str
 
 
 class Which(NamedTuple):
-    """The project of a folder, and how that was found."""
+    """The project of a folder and how it was determined."""
 
     namespace: str
-    """Where its memories go."""
+    """Namespace of its memories."""
     by: By
     why: list[str]
     folder: Path
     root: Path
     names: tuple[str, ...]
-    """Every name by which it is known, that of its namespace first."""
+    """All names; that of the namespace first."""
     own: str
-    """Its name before others were merged with it."""
+    """Its own name, before merges."""
     budget: int | None
 
 
 def which(hold: Hold, folder: Path) -> Which:
-    """The project of a folder, with all names that were merged; without a store none was."""
+    """Find the project of a folder with its merged names; without a store there are none."""
     found = identify(folder)
     try:
         names = names_of(hold, found.own)
@@ -65,10 +65,10 @@ def which(hold: Hold, folder: Path) -> Which:
 
 
 def identify(folder: Path) -> Which:
-    """The project of a folder by its files alone. Raises if the file that names it says what it may not."""
+    """Find the project of a folder by files alone. Raises if the override file is invalid."""
     folder = _real(folder)
     if not isdir(folder):
-        raise NotFound(f"There is no folder {folder}.")
+        raise NotFound(f"path: the folder {folder} does not exist")
     repository = repository_of(folder)
     root = repository.root if repository else folder
     spoilt = _spoilt_on_the_way(folder, repository)
@@ -77,16 +77,16 @@ def identify(folder: Path) -> Which:
     place, override, remarks = _overridden(folder, repository.root if repository else None)
     if override and (override.namespace or override.below):
         own = project.admit_project(override.namespace or f"{own}/{override.below}", str(place))
-        by, why = "override", [*why, f"{place} says {own}"]
+        by, why = "override", [*why, f"{place} sets {own}"]
     return Which(own, by, [*why, *remarks], folder, root, (own,), own, override.budget if override else None)
 
 
 def _by_git(repository: Repository) -> tuple[str, By, list[str]]:
-    why = [f"{repository.root} is {repository.sort}; what its worktrees share lies in {repository.common}"]
+    why = [f"{repository.root} is {repository.sort}; its common git folder is {repository.common}"]
     found = project.chosen(project.remotes(_read(repository.common / "config", MOST_CONFIG) or ""))
     if found is None:
         own = project.named_folder("git", _clean(repository.common))
-        return own, "repository", [*why, "it has no remote: where it lies says which it is"]
+        return own, "repository", [*why, "it has no remote: identified by its path"]
     name, remote = found
     if remote.host:
         return project.namespace_of(remote), "remote", [*why, f"its remote {name} is {remote.host}/{remote.path}"]
@@ -95,12 +95,12 @@ def _by_git(repository: Repository) -> tuple[str, By, list[str]]:
 
 
 def _by_folder(folder: Path, spoilt: list[str]) -> tuple[str, By, list[str]]:
-    said = "is taken as a folder without git until then" if spoilt else "is not under git"
-    return project.named_folder("folder", str(folder)), "folder", [f"{folder} {said}: where it lies says it"]
+    status = "counts as a folder without git until then" if spoilt else "is not under git"
+    return project.named_folder("folder", str(folder)), "folder", [f"{folder} {status}: identified by its path"]
 
 
 def _clean(common: Path) -> str:
-    """A repository by the folder that people name it by."""
+    """Return the repository's folder without .git or .bare."""
     return str(common.parent if common.name in (".git", ".bare") else common).removesuffix(".git")
 
 
@@ -108,7 +108,7 @@ def _clean(common: Path) -> str:
 
 
 def repository_of(folder: Path) -> Repository | None:
-    """The repository that a folder lies in: the nearest, so that a submodule is its own."""
+    """Find the nearest repository that contains the folder; a submodule is its own repository."""
     for place in _upwards(folder):
         link = place / ".git"
         if isfile(link / "HEAD"):
@@ -121,7 +121,7 @@ def repository_of(folder: Path) -> Repository | None:
 
 
 def _linked(place: Path, link: Path) -> Repository | None:
-    """A worktree or a submodule, whose repository lies elsewhere."""
+    """Resolve a worktree or submodule to its repository."""
     private = _pointed(place, link)
     if private is None or not isfile(private / "HEAD"):
         return None
@@ -132,7 +132,7 @@ def _linked(place: Path, link: Path) -> Repository | None:
 
 
 def _pointed(place: Path, link: Path) -> Path | None:
-    """Where a file in the place of a repository says that it is; None: it says nothing of the sort."""
+    """Read the gitdir of a .git file; None if it has none."""
     text = _read(link, MOST_OVERRIDE) or ""
     if not text.startswith("gitdir:") or "\0" in text:
         return None
@@ -140,7 +140,7 @@ def _pointed(place: Path, link: Path) -> Path | None:
 
 
 def _spoilt_on_the_way(folder: Path, repository: Repository | None) -> list[str]:
-    """What is to be said of files of git that were passed over, as they lead to no repository."""
+    """Describe the .git entries below the repository that were skipped because they lead nowhere."""
     spoilt = list[str]()
     for place in _upwards(folder):
         if repository and place == repository.root:
@@ -151,13 +151,13 @@ def _spoilt_on_the_way(folder: Path, repository: Repository | None) -> list[str]
 
 def _spoilt(place: Path, link: Path) -> str:
     if isdir(link):
-        return f"{link} has no HEAD, so it is no repository: put it right, or clone anew"
+        return f"{link} has no HEAD, so it is not a repository: repair it or clone again"
     private = _pointed(place, link) if isfile(link) else None
     if private is None:
-        return f"{link} says nothing of a repository: put it right, or take it away"
-    lacks = "has no HEAD" if isdir(private) else "is not there"
-    repair = "run `git worktree repair` in its repository" if "worktrees" in private.parts else "put it right"
-    return f"{link} points to {_short(private)}, which {lacks}: if that was moved, {repair}"
+        return f"{link} does not point to a repository: repair or remove it"
+    problem = "has no HEAD" if isdir(private) else "does not exist"
+    repair = "run `git worktree repair` in its repository" if "worktrees" in private.parts else "repair it"
+    return f"{link} points to {_short(private)}, which {problem}: if that was moved, {repair}"
 
 
 def _short(path: Path) -> str:
@@ -174,10 +174,7 @@ def _upwards(folder: Path) -> Iterator[Path]:
 
 
 def _read(file: Path, most: int) -> str | None:
-    """The beginning of a file; None: there is none that can be read, or it is something else.
-
-    A pipe in its place is not waited for.
-    """
+    """Read the beginning of a regular file; None if it cannot be read. Never waits for a pipe."""
     try:
         number = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
@@ -189,7 +186,7 @@ def _read(file: Path, most: int) -> str | None:
 
 
 def _real(path: Path) -> Path:
-    """Where a path leads; one that leads in a circle stays as it is."""
+    """Resolve links; a path with a link cycle stays unchanged."""
     return Path(os.path.realpath(path))
 
 
@@ -197,13 +194,13 @@ def _real(path: Path) -> Path:
 
 
 def _overridden(folder: Path, root: Path | None) -> tuple[Path | None, Override | None, list[str]]:
-    """The nearest file that says something else, within the repository; without one anywhere above."""
+    """Find the nearest override file, within the repository; without a repository, anywhere above."""
     remarks: list[str] = []
     for place in _upwards(folder):
         file = place / OVERRIDE
         if os.path.lexists(file):
             if _is_anothers(file):
-                remarks.append(f"{file} belongs to another user, or all may write to it: it is not read")
+                remarks.append(f"{file} belongs to another user or is world-writable: not read")
             else:
                 return file, _admitted(file), remarks
         if place == root:
@@ -212,7 +209,7 @@ def _overridden(folder: Path, root: Path | None) -> tuple[Path | None, Override 
 
 
 def _is_anothers(file: Path) -> bool:
-    """Whether somebody else may have put a file there, as anybody can into a shared folder above."""
+    """Return whether another user may have written the file, as in a shared parent folder."""
     if not hasattr(os, "getuid"):
         return False
     try:
@@ -227,37 +224,37 @@ def _admitted(file: Path) -> Override:
 
     text = _read(file, MOST_OVERRIDE + 1)
     if text is None or len(text) > MOST_OVERRIDE or file.is_symlink():
-        raise Invalid(f"{file}: must be a file of at most {MOST_OVERRIDE} bytes that can be read, and no link")
+        raise Invalid(f"{file}: must be a readable regular file of at most {MOST_OVERRIDE} bytes, not a link")
     try:
         return project.admit_override(tomllib.loads(text.removeprefix("\ufeff")), str(file))
     except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"{file}: is not TOML: {error}") from None
+        raise Invalid(f"{file}: invalid TOML: {error}") from None
     except RecursionError:
-        raise Invalid(f"{file}: is nested too deeply") from None
+        raise Invalid(f"{file}: nested too deeply") from None
 
 
-# Names that stand for others
+# Aliases
 
 
 def names_of(hold: Hold, name: str) -> tuple[str, ...]:
-    """Every name of a project, the one that its memories go to first."""
+    """List every name of a project; that of its namespace first."""
     with hold.reading() as session:
         names = _bare(known_as(session, f"{_MARK}{name}"))
     return tuple(other for other in names if hold.caller.reaches(other)) or (name,)
 
 
 def merge(hold: Hold, into: str, alias: str) -> tuple[str, ...]:
-    """Let a project be another one from now on: what is known of either is then known of both."""
+    """Make a project an alias of another; both then share what is known of either."""
     into, alias = project.admit_project(into, "project"), project.admit_project(alias, "alias")
     for name in (into, alias):
         hold.caller.must_reach(name)
     if into == alias:
-        raise Invalid(f"alias: {alias} is that project already", fields=["alias"])
+        raise Invalid(f"alias: {alias} is the same project", fields=["alias"])
     return _bare(principals.merge(hold, f"{_MARK}{alias}", f"{_MARK}{into}").names)
 
 
 def split(hold: Hold, alias: str) -> tuple[str, ...]:
-    """Let a project stand for itself again."""
+    """Separate a merged project again."""
     hold.caller.must_reach(alias := project.admit_project(alias, "alias"))
     try:
         return _bare(principals.split(hold, f"{_MARK}{alias}").names)
@@ -266,7 +263,7 @@ def split(hold: Hold, alias: str) -> tuple[str, ...]:
 
 
 def merged(hold: Hold) -> list[tuple[str, str]]:
-    """Every project that was merged, and into which."""
+    """List merged projects with their targets."""
     with hold.reading() as session:
         rows = session.rows("principal_marked", mark=_MARK, beyond="project;")
     pairs = [_bare((name, stands_for)) for name, stands_for in rows]

@@ -5,7 +5,7 @@ insert into hook_session (id, seen_at, turns, given, tools, said) values (:id, :
 on conflict (id) do update set seen_at = excluded.seen_at, turns = excluded.turns, given = excluded.given,
   tools = excluded.tools, said = excluded.said
 -- name: hook_session_prune
--- Those that were not seen for long, and all but so many of the newest.
+-- Sessions not seen for long, and all but the newest ones.
 delete from hook_session where seen_at < :before
   or seen_at < (select s.seen_at from hook_session s order by s.seen_at desc limit 1 offset :most)
 -- name: hook_session_drop

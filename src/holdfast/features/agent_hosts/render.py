@@ -23,6 +23,6 @@ def render_project_names(answer: Any) -> Iterator[str]:
 
 def render_merged_projects(answer: Any) -> Iterator[str]:
     if not answer.merged:
-        yield "No project was merged into another."
+        yield "No merged projects."
         return
-    yield from render_table([(escape(one.alias), escape(one.project)) for one in answer.merged], ("PROJECT", "IS"))
+    yield from render_table([(escape(one.alias), escape(one.project)) for one in answer.merged], ("ALIAS", "PROJECT"))

@@ -1,4 +1,4 @@
-"""What is done when an agent's host tells of its session: say what bears on it, once, and keep what was said."""
+"""Handle events of agent hosts: add relevant memories to the session, each once, and capture its turns."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,26 +27,27 @@ from holdfast.kernel.storage import fts_tokens as tokens
 
 MOST_HITS = 20
 LOOKED_AT = 100
-"""So many hits are looked at: what the session said itself and earlier prompts, which are not given, are among them."""
+"""Hits to examine. Includes the session's own turns and earlier prompts, which are filtered out."""
 LONGEST_ASKED = 2000
-"""Characters of a prompt by which memories are looked for: its beginning, and its end."""
+"""Characters of a prompt used as the query: its beginning and its end."""
 LEAST_WORDS = 2
-"""A prompt of fewer says too little for anything to bear on it: go on, shorter, thanks."""
+"""A prompt with fewer words gets nothing: "go on", "shorter", "thanks"."""
 NEAR = 0.55
-"""A memory whose best passage is so near bears on a prompt."""
+"""A memory whose best passage reaches this cosine is relevant."""
 RATHER_NEAR = 0.36
+"""A memory that reaches only this cosine must also share words with the prompt."""
 SHARED = 2
-"""So many words of the prompt must one that is only rather near, or whose nearness is not known, say too."""
+"""Shared words required of a memory with a low or unknown cosine."""
 WAITING = 8
-"""From so many memories without vectors on some are made, when an answer was given."""
+"""Compute embeddings after an answer if at least this many memories lack them."""
 MOST_TRANSCRIPT = 8 << 20
 MOST_RECOVERED = 20
 Door = Callable[[str, dict[str, Any]], Any]
-"""Operations by their names: what is kept goes by the same rules and hooks as what anybody stores."""
+"""Calls an operation by name, so captured turns pass the same rules and hooks as any store."""
 
 
 class Place(NamedTuple):
-    """Where a session takes place."""
+    """The project of a session."""
 
     namespace: str
     names: tuple[str, ...]
@@ -54,21 +55,21 @@ class Place(NamedTuple):
 
 
 def place_of(hold: Hold, told: Happened) -> Place:
-    """The project of a session."""
+    """Find the project of a session's folder."""
     found = projects.which(hold, Path(told.folder or "."))
     return Place(found.namespace, found.names, found.budget)
 
 
 def key_of(told: Happened) -> str:
-    """A session by its host and its name there."""
+    """Return the key of a session: its host and its id there."""
     return digest(told.host, told.session)
 
 
-# What is said into a session
+# Context for a session
 
 
 def begun(hold: Hold, told: Happened, most_tokens: int) -> str:
-    """What a session should know first; empty: nothing. One that goes on is not told again what it was told."""
+    """Build the session-start context; empty if a resumed session already received it."""
     place = place_of(hold, told)
     with hold.reading() as session:
         before = hook_sessions.get(session, key_of(told))
@@ -87,7 +88,7 @@ def begun(hold: Hold, told: Happened, most_tokens: int) -> str:
 
 
 def bearing(hold: Hold, told: Happened, most_tokens: int) -> str:
-    """What bears on a prompt and was not given to its session before; empty: nothing does."""
+    """Build the context for a prompt from relevant memories that the session has not received yet; may be empty."""
     asked = shortened(without_recalled(told.text))
     if told.is_command or not asked.strip():
         return ""
@@ -104,11 +105,11 @@ def bearing(hold: Hold, told: Happened, most_tokens: int) -> str:
 
 
 def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
-    """The memories that bear on a prompt, packed. Nothing of the session itself: that is before the agent's eyes."""
+    """Pack the memories relevant to a prompt, except those of the session itself, which the agent already sees."""
     blocks: list[pack.Block] = []
     asked = question(ask.text, hold.now())
     if len(set(asked.words)) < LEAST_WORDS:
-        return pack.Block("", 0, reason="Too little was asked.")
+        return pack.Block("", 0, reason="The prompt is too short.")
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
         others = [hit for hit in hits if hit.memory.thread != thread and not is_asked(hit.memory)][:MOST_HITS]
@@ -130,10 +131,10 @@ def given(hold: Hold, ask: Ask, thread: str, most_tokens: int) -> pack.Block:
 
 
 def bears(hit: Hit, asked: Question) -> bool:
-    """Whether a memory has to do with what was asked: by its meaning, or by its words together with that.
+    """Return whether a memory is relevant to a prompt: by cosine, or by a lower cosine and shared words.
 
-    What an agent answered once is full of the words of its trade: only its meaning counts. Where no vectors are, half
-    of the words that were asked must stand in it.
+    For captured turns only the cosine counts: answers share jargon with every prompt. Without embeddings, half of the
+    words of the prompt must match.
     """
     near = hit.why.cosine
     if near is not None and near >= NEAR:
@@ -145,7 +146,7 @@ def bears(hit: Hit, asked: Question) -> bool:
 
 
 def shared(hit: Hit) -> set[str]:
-    """The asked words that stand in one passage of a memory or in its title: a long text has many of them somewhere."""
+    """Return the query words in the title or the best passage; a long text would match many words somewhere."""
     titled = set(tokens.stems(hit.memory.title))
     piece = hit.why.piece
     held = {stem for stem in hit.why.terms if stem in titled or (piece is not None and stem in piece.counts)}
@@ -153,7 +154,7 @@ def shared(hit: Hit) -> set[str]:
 
 
 def shortened(text: str) -> str:
-    """A prompt as it is asked with: of a long one, which holds a log or a file, where the question may stand."""
+    """Shorten a long prompt, which may contain a log or a file, to its beginning and end."""
     if len(text) <= LONGEST_ASKED:
         return text
     half = LONGEST_ASKED // 2
@@ -161,7 +162,7 @@ def shortened(text: str) -> str:
 
 
 def _claimed(hold: Hold, key: str, ids: Sequence[str]) -> bool:
-    """Note that memories are given, before they are; False: another hook of the session was quicker with one."""
+    """Record memories as given before they are; return False if another hook of the session already gave one."""
     with hold.store.writing() as session:
         kept = hook_sessions.get(session, key)
         if set(ids) & set(kept.given):
@@ -170,11 +171,11 @@ def _claimed(hold: Hold, key: str, ids: Sequence[str]) -> bool:
     return True
 
 
-# What is kept of a session
+# Capture of a session
 
 
 def keep(hold: Hold, told: Happened, ask: Door) -> None:
-    """Keep what was said, each turn once; of tools only that they were used, beside the answer that followed."""
+    """Store prompts and answers, each once; of tool calls only names and targets, with the answer that followed."""
     match told.event:
         case "prompt":
             _keep_turns(hold, told, [("user", told.text)], ask)
@@ -197,7 +198,7 @@ def _keep_answer(hold: Hold, told: Happened, ask: Door) -> None:
 
 
 def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple["Role", str]], ask: Door) -> None:
-    """Turns that are not just what was said last, told again by another hook of the same host."""
+    """Store turns, skipping repeats of the last ones that another hook of the host sends."""
     place = place_of(hold, told)
     for role, text in said:
         own, key = without_recalled(text), key_of(told)
@@ -224,7 +225,7 @@ def _keep_turns(hold: Hold, told: Happened, said: Sequence[tuple["Role", str]], 
 
 
 def _note_tool(hold: Hold, told: Happened) -> None:
-    """That a tool was used, and on what; but for our own, whose answers are here already."""
+    """Record a tool call and its target, except calls of Holdfast's own tools."""
     if not told.tool or is_ours(told.tool):
         return
     used = {"tool": told.tool} | ({"brief": told.brief} if told.brief else {})
@@ -235,13 +236,13 @@ def _note_tool(hold: Hold, told: Happened) -> None:
 
 
 def _recover(hold: Hold, told: Happened, transcript: Path, ask: Door) -> None:
-    """The last turns from the host's transcript, where the host does not tell them; not from one without end."""
+    """Recover the last turns from the transcript if the host does not send them; skip oversized transcripts."""
     if transcript.is_file() and transcript.stat().st_size <= MOST_TRANSCRIPT:
         place = place_of(hold, told).namespace
         ask("recover", {"host": told.host, "transcript": str(transcript), "limit": MOST_RECOVERED, "namespace": place})
 
 
 def settle(hold: Hold) -> None:
-    """Make the next vectors, if some wait for them: the next prompt is answered the sooner."""
+    """Compute some missing embeddings, if enough wait, so that later prompts need not."""
     if hold.embedder is not None and embed.waiting(hold, hold.embedder) >= WAITING:
         embed.step(hold, hold.embedder)

@@ -1,4 +1,4 @@
-"""What a session of an agent's host was given and told, as far as the next hook must know it."""
+"""State of host sessions that the next hook needs: memories given, tools used, last turns."""
 
 from typing import NamedTuple
 
@@ -10,18 +10,18 @@ from holdfast.kernel.timestamps import DAY
 MOST_SESSIONS = 500
 KEPT = 30 * DAY
 MOST_GIVEN = 2000
-"""Memories that one session is given; after that it is given no more, so that none is given twice."""
+"""Memories given per session; after that it gets no more, so none is given twice."""
 MOST_TOOLS = 64
-"""Of the uses of tools since the last answer; those beyond are let go."""
+"""Tool calls recorded since the last answer; further ones are dropped."""
 
 
 class Kept(NamedTuple):
     turns: int = 0
-    """How many turns were captured."""
+    """Number of captured turns."""
     given: tuple[str, ...] = ()
     tools: tuple[dict[str, str], ...] = ()
     said: tuple[str, ...] = ()
-    """Digests of what was said last, one for each who speaks."""
+    """Digests of the last turns, one per role."""
 
     @property
     def full(self) -> bool:
@@ -40,9 +40,9 @@ def get(session: Session, id: str) -> Kept:
 
 
 def put(session: Session, id: str, kept: Kept, now: int) -> None:
-    """Keep what is known of a session, and let go of those that nobody goes on with."""
-    told = {"given": kept.given[:MOST_GIVEN], "tools": kept.tools[:MOST_TOOLS], "said": kept.said}
-    texts = {name: msgspec.json.encode(value).decode() for name, value in told.items()}
+    """Save a session and prune old ones."""
+    lists = {"given": kept.given[:MOST_GIVEN], "tools": kept.tools[:MOST_TOOLS], "said": kept.said}
+    texts = {name: msgspec.json.encode(value).decode() for name, value in lists.items()}
     session.do("hook_session_put", id=id, now=now, turns=kept.turns, **texts)
     session.do("hook_session_prune", before=now - KEPT, most=MOST_SESSIONS)
 
